@@ -1,0 +1,1 @@
+"""Which configuration of a kernel is fastest here."""

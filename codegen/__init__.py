@@ -1,0 +1,1 @@
+"""Checked definitions in, compiled kernels out."""

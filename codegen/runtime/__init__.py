@@ -1,0 +1,1 @@
+"""The C core that calls kernels: launch table, memory, threads, fork."""

@@ -1,0 +1,35 @@
+"""What an executable is specialised for: sizes and layouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Layout class of one operand.
+
+    contiguous: C-contiguous, so that strides follow from the shape (with exact sizes they are
+    constants). Otherwise strides are run-time values, of which only this is known: unit, the
+    dimension of stride one element (None: none), zeros, the dimensions of stride 0, and joined[d],
+    true where dimensions d and d+1 collapse into one (stride[d] == stride[d+1] * extent[d+1]).
+    """
+
+    rank: int
+    contiguous: bool
+    unit: int | None
+    zeros: tuple[int, ...] = ()
+    joined: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """sizes: exact values by symbol (baked in), or None for a size-generic executable.
+
+    layouts: one per operand, parameters then returns, in the order of `Program.inputs`,
+    `Program.outputs` (rank-0 parameters included, with rank 0).
+    """
+
+    sizes: tuple[tuple[str, int], ...] | None
+    layouts: tuple[Layout, ...]
+    threads: int

@@ -1,0 +1,52 @@
+/* The contract between compiled kernels and the launcher (codegen/runtime). Version: TC_ABI.
+ *
+ * An executable is a plan and a list of phases. The launcher calls plan once per set of sizes,
+ * strides and threads, keeps its result, and for each call runs the phases in order, each over its
+ * tasks [0, tasks), split among threads as it likes. A task's result never depends on who runs it.
+ * Emitted code allocates nothing, starts no threads and holds no state.
+ */
+#ifndef TC_ABI_H
+#define TC_ABI_H
+typedef signed char tc_i8; typedef unsigned char tc_u8;
+typedef short tc_i16; typedef unsigned short tc_u16;
+typedef int tc_i32; typedef unsigned int tc_u32;
+typedef long long tc_i64; typedef unsigned long long tc_u64;
+
+enum { TC_ABI = 1, TC_MAX_PHASES = 16, TC_MAX_PARAMS = 96 };
+
+typedef union { tc_i64 i; tc_u64 u; double d; float f; } tc_scalar;
+
+/* What plan gives: filled by the executable, kept by the launcher. */
+typedef struct {
+  tc_i64 tasks[TC_MAX_PHASES];    /* per phase; 0: nothing to do */
+  double cost_ns[TC_MAX_PHASES];  /* predicted serial time of a phase: parallel only where it pays */
+  tc_i64 thread_bytes;            /* workspace of one thread, 64-byte aligned, contents undefined */
+  tc_i64 shared_bytes;            /* workspace shared by all tasks of a call: temporaries, partial sums */
+  tc_i64 param[TC_MAX_PARAMS];    /* whatever plan wants its phases to know: tiles, offsets in shared */
+} tc_plan;
+
+/* First fault wins (compare-and-swap on code): 1 subscript out of bounds. */
+typedef struct { tc_i64 code, tensor, dim, value, extent; } tc_error;
+
+typedef struct {
+  char *const *data;        /* per operand (parameters, then returns): address of element 0,..,0 */
+  const tc_i64 *sizes;      /* values of the symbolic sizes, in the order of the program */
+  const tc_i64 *strides;    /* in elements, operand after operand, dimension after dimension */
+  const tc_scalar *scalars; /* rank-0 parameters by value, in the order of the program */
+  const tc_plan *plan;
+  char *shared;
+  tc_error *error;
+  tc_i64 threads;           /* how many may run; the same for plan and phases */
+} tc_args;
+
+typedef int (*tc_phase)(const tc_args *, char *workspace, tc_i64 begin, tc_i64 end);
+typedef int (*tc_planner)(const tc_args *, tc_plan *); /* data and shared may be null */
+
+/* One exported symbol per executable: const tc_executable tc_exe_NAME. */
+typedef struct {
+  tc_i64 abi;
+  tc_i64 phases;
+  tc_planner plan;
+  tc_phase phase[TC_MAX_PHASES];
+} tc_executable;
+#endif
