@@ -1,0 +1,362 @@
+/* What emitted C stands on: vectors, masks, integer rules, casts, half types, faults.
+ *
+ * No header is included but tc_abi.h: <immintrin.h> alone would cost every kernel 115 ms of
+ * compile time. gcc >= 12, clang >= 14, zig cc; -fwrapv -fno-math-errno -ffp-contract=fast.
+ *
+ * Names are regular: tc_WHAT_TYPE, with TYPE one of
+ *   f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 b (bool)        scalars; f16 bf16 are storage only
+ *   v16f32 v8f64 v16i32 v8i64 (lanes by the width below)   vectors of the native width
+ * A cast is tc_FROM_TO. The C type of TYPE is tc_TYPE, of a mask over 16 f32 tc_m16f32.
+ *
+ * The compiler's macros choose the width; -DTC_VECTOR_BYTES=16 asks for a narrower one.
+ * Wrapping + - * are C's own under -fwrapv; a result of type i8 i16 u8 u16 is cast back to it.
+ */
+#ifndef TC_PRELUDE_H
+#define TC_PRELUDE_H
+#include "tc_abi.h"
+
+#define TC_FN static inline __attribute__((always_inline))
+
+typedef float tc_f32;
+typedef double tc_f64;
+typedef unsigned short tc_f16, tc_bf16; /* storage: tc_f16_f32, tc_f32_f16 convert */
+typedef unsigned char tc_b;             /* 0 or 1 */
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define TC_ISA_AVX512 1
+#endif
+
+#ifndef TC_VECTOR_BYTES
+#if defined(TC_ISA_AVX512)
+#define TC_VECTOR_BYTES 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define TC_VECTOR_BYTES 32
+#else
+#define TC_VECTOR_BYTES 16
+#endif
+#endif
+
+/* ---- hints */
+
+/* Keep vector lvalue b in a register: without it gcc folds an unaligned load into several FMAs. */
+#if defined(__AVX512VL__)
+#define tc_pin(b) __asm__("" : "+v"(b))
+#elif defined(__SSE2__)
+#define tc_pin(b) __asm__("" : "+x"(b))
+#elif defined(__aarch64__)
+#define tc_pin(b) __asm__("" : "+w"(b))
+#else
+#define tc_pin(b) ((void)0)
+#endif
+/* Stop the compiler (not the processor) from moving loads and stores across this point. */
+#define tc_fence() __asm__ __volatile__("" ::: "memory")
+/* Fetch the line of an address, which need not be valid. */
+#define tc_prefetch(p) __builtin_prefetch((p), 0, 3)
+/* After the last tc_stream_*: its stores are seen before whatever follows. */
+#if defined(__SSE2__)
+#define tc_stream_end() __builtin_ia32_sfence()
+#else
+#define tc_stream_end() __sync_synchronize()
+#endif
+
+/* ---- faults */
+
+/* Report a subscript outside its tensor; the first one is kept. Returns 1, what a phase returns. */
+static __attribute__((noinline, cold, unused)) int tc_fault(const tc_args *args, tc_i64 tensor,
+                                                            tc_i64 dim, tc_i64 value,
+                                                            tc_i64 extent) {
+  tc_error *error = args->error;
+  tc_i64 none = 0;
+  if (__atomic_compare_exchange_n(&error->code, &none, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    error->tensor = tensor;
+    error->dim = dim;
+    error->value = value;
+    error->extent = extent;
+  }
+  return 1;
+}
+
+/* ---- integers: / and % floor, by 0 they give 0, INT_MIN / -1 wraps */
+
+#define TC_SIGNED(T, U)                                                                           \
+  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) {                                                    \
+    if (b == 0) return 0;                                                                         \
+    if (b == -1) return (tc_##T)(0 - (tc_##U)a);                                                   \
+    tc_##T q = (tc_##T)(a / b), r = (tc_##T)(a % b);                                               \
+    return (tc_##T)(q - ((r != 0) & ((r ^ b) < 0)));                                              \
+  }                                                                                               \
+  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) {                                                    \
+    if (b == 0 || b == -1) return 0;                                                              \
+    tc_##T r = (tc_##T)(a % b);                                                                   \
+    return (tc_##T)(r + (((r != 0) & ((r ^ b) < 0)) ? b : 0));                                    \
+  }                                                                                               \
+  TC_FN tc_##T tc_abs_##T(tc_##T a) { return (tc_##T)(a < 0 ? 0 - (tc_##U)a : (tc_##U)a); }        \
+  TC_FN tc_##T tc_sign_##T(tc_##T a) { return (tc_##T)((a > 0) - (a < 0)); }
+
+#define TC_UNSIGNED(T)                                                                            \
+  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a / b); }     \
+  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a % b); }     \
+  TC_FN tc_##T tc_abs_##T(tc_##T a) { return a; }                                                 \
+  TC_FN tc_##T tc_sign_##T(tc_##T a) { return a != 0; }
+
+TC_SIGNED(i8, u8) TC_SIGNED(i16, u16) TC_SIGNED(i32, u32) TC_SIGNED(i64, u64)
+TC_UNSIGNED(u8) TC_UNSIGNED(u16) TC_UNSIGNED(u32) TC_UNSIGNED(u64)
+
+/* min, max of integers; of floats, min and max hand NaN on, fmin and fmax drop it. */
+#define TC_ORDERED(T)                                                                             \
+  TC_FN tc_##T tc_min_##T(tc_##T a, tc_##T b) { return a < b ? a : b; }                            \
+  TC_FN tc_##T tc_max_##T(tc_##T a, tc_##T b) { return a > b ? a : b; }
+TC_ORDERED(i8) TC_ORDERED(i16) TC_ORDERED(i32) TC_ORDERED(i64)
+TC_ORDERED(u8) TC_ORDERED(u16) TC_ORDERED(u32) TC_ORDERED(u64) TC_ORDERED(b)
+
+#define TC_FLOATING(T)                                                                            \
+  TC_FN tc_##T tc_min_##T(tc_##T a, tc_##T b) { return ((a < b) | (a != a)) ? a : b; }               \
+  TC_FN tc_##T tc_max_##T(tc_##T a, tc_##T b) { return ((a > b) | (a != a)) ? a : b; }               \
+  TC_FN tc_##T tc_fmin_##T(tc_##T a, tc_##T b) { return ((a < b) | (b != b)) ? a : b; }              \
+  TC_FN tc_##T tc_fmax_##T(tc_##T a, tc_##T b) { return ((a > b) | (b != b)) ? a : b; }
+TC_FLOATING(f32) TC_FLOATING(f64)
+
+/* Float % floors as in Python: the result has the sign of b. */
+TC_FN tc_f32 tc_mod_f32(tc_f32 a, tc_f32 b) {
+  tc_f32 r = __builtin_fmodf(a, b);
+  return r == 0 ? __builtin_copysignf(0, b) : (b < 0) != (r < 0) ? r + b : r;
+}
+TC_FN tc_f64 tc_mod_f64(tc_f64 a, tc_f64 b) {
+  tc_f64 r = __builtin_fmod(a, b);
+  return r == 0 ? __builtin_copysign(0, b) : (b < 0) != (r < 0) ? r + b : r;
+}
+
+/* ---- casts: float to integer truncates, saturates, NaN gives 0 */
+
+/* min and past (max + 1) are powers of two, exact in every float type. */
+#define TC_SATURATING(F, T, min, past, largest)                                                   \
+  TC_FN tc_##T tc_##F##_##T(tc_##F x) {                                                            \
+    return x >= (tc_##F)(past) ? (tc_##T)(largest)                                                \
+           : x > (tc_##F)(min) ? (tc_##T)x                                                        \
+           : x == x            ? (tc_##T)(min)                                                    \
+                               : (tc_##T)0;                                                       \
+  }
+#define TC_FROM_FLOAT(F)                                                                          \
+  TC_SATURATING(F, i8, -0x1p7, 0x1p7, 127)                                                        \
+  TC_SATURATING(F, i16, -0x1p15, 0x1p15, 32767)                                                   \
+  TC_SATURATING(F, i32, -0x1p31, 0x1p31, 0x7fffffff)                                              \
+  TC_SATURATING(F, i64, -0x1p63, 0x1p63, 0x7fffffffffffffffLL)                                    \
+  TC_SATURATING(F, u8, 0, 0x1p8, 255)                                                             \
+  TC_SATURATING(F, u16, 0, 0x1p16, 65535)                                                         \
+  TC_SATURATING(F, u32, 0, 0x1p32, 0xffffffffU)                                                   \
+  TC_SATURATING(F, u64, 0, 0x1p64, 0xffffffffffffffffULL)
+TC_FROM_FLOAT(f32) TC_FROM_FLOAT(f64)
+
+/* bool(x) is x != 0, NaN included. */
+#define TC_TO_BOOL(T) TC_FN tc_b tc_##T##_b(tc_##T x) { return x != 0; }
+TC_TO_BOOL(f32) TC_TO_BOOL(f64)
+TC_TO_BOOL(i8) TC_TO_BOOL(i16) TC_TO_BOOL(i32) TC_TO_BOOL(i64)
+TC_TO_BOOL(u8) TC_TO_BOOL(u16) TC_TO_BOOL(u32) TC_TO_BOOL(u64)
+
+/* ---- half types: stored as 16 bits, computed in float32; round to nearest even, NaN stays NaN */
+
+TC_FN tc_u32 tc_bits_f32(tc_f32 x) { tc_u32 u; __builtin_memcpy(&u, &x, 4); return u; }
+TC_FN tc_f32 tc_float_u32(tc_u32 u) { tc_f32 x; __builtin_memcpy(&x, &u, 4); return x; }
+TC_FN tc_u64 tc_bits_f64(tc_f64 x) { tc_u64 u; __builtin_memcpy(&u, &x, 8); return u; }
+TC_FN tc_f64 tc_float_u64(tc_u64 u) { tc_f64 x; __builtin_memcpy(&x, &u, 8); return x; }
+
+/* Integer text on purpose: gcc vectorises it, which it does not do with F16C's scalar forms. */
+TC_FN tc_f32 tc_f16_f32(tc_f16 h) {
+  tc_u32 magnitude = (tc_u32)(h & 0x7fff) << 13, sign = (tc_u32)(h & 0x8000) << 16;
+  tc_f32 normal = tc_float_u32(magnitude + ((127 - 15) << 23));
+  tc_f32 tiny = tc_float_u32(magnitude + ((127 - 14) << 23)) - 0x1p-14f; /* exponent field 0 */
+  tc_f32 special = tc_float_u32(magnitude | 0x7f800000);
+  tc_f32 x = magnitude < 0x00800000 ? tiny : magnitude >= 0x0f800000 ? special : normal;
+  return tc_float_u32(tc_bits_f32(x) | sign);
+}
+TC_FN tc_f16 tc_f32_f16(tc_f32 x) {
+  tc_u32 bits = tc_bits_f32(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  tc_u32 normal = (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  tc_u32 tiny = tc_bits_f32(tc_float_u32(magnitude) + 0.5f) - 0x3f000000; /* the adder rounds */
+  tc_u32 h = magnitude < 0x38800000 ? tiny : normal;
+  h = magnitude >= 0x477ff000 ? 0x7c00 : h; /* 65520 and above round to infinity */
+  h = magnitude > 0x7f800000 ? 0x7e00 | (magnitude >> 13 & 0x3ff) : h;
+  return (tc_f16)(h | sign);
+}
+TC_FN tc_f32 tc_bf16_f32(tc_bf16 h) { return tc_float_u32((tc_u32)h << 16); }
+TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) { /* not vcvtneps2bf16, which flushes denormals */
+  tc_u32 bits = tc_bits_f32(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return (tc_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
+}
+
+/* ---- vectors of the native width */
+
+/* S "16f32", T "f32", N 16, SI "16i32" (integers of the same width: what comparisons give).
+ * tc_load, tc_store: any alignment of the element. tc_stream: aligned to the vector, past the cache. */
+#define TC_VECTOR(S, T, N, SI, TI)                                                                \
+  typedef tc_##T tc_v##S __attribute__((vector_size(N * sizeof(tc_##T))));                         \
+  typedef tc_##T tc_u##S                                                                          \
+      __attribute__((vector_size(N * sizeof(tc_##T)), aligned(sizeof(tc_##T)), may_alias));        \
+  TC_FN tc_v##S tc_load_v##S(const tc_##T *p) { return *(const tc_u##S *)p; }                      \
+  TC_FN void tc_store_v##S(tc_##T *p, tc_v##S v) { *(tc_u##S *)p = v; }                            \
+  TC_FN tc_v##S tc_splat_v##S(tc_##T x) { return x - (tc_v##S){0}; }
+
+/* After all vector types exist: lane choice (c: all ones or zero per lane), order. */
+#define TC_VECTOR_CHOICE(S, SI)                                                                   \
+  TC_FN tc_v##S tc_select_v##S(tc_v##SI c, tc_v##S a, tc_v##S b) {                                 \
+    return (tc_v##S)(((tc_v##SI)a & c) | ((tc_v##SI)b & ~c));                                      \
+  }
+#define TC_VECTOR_INT(S)                                                                          \
+  TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) { return tc_select_v##S(a < b, a, b); }          \
+  TC_FN tc_v##S tc_max_v##S(tc_v##S a, tc_v##S b) { return tc_select_v##S(a > b, a, b); }
+#define TC_VECTOR_FLOAT(S)                                                                        \
+  TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) {                                                \
+    return tc_select_v##S((a < b) | (a != a), a, b);                                              \
+  }                                                                                               \
+  TC_FN tc_v##S tc_max_v##S(tc_v##S a, tc_v##S b) {                                                \
+    return tc_select_v##S((a > b) | (a != a), a, b);                                              \
+  }                                                                                               \
+  TC_FN tc_v##S tc_fmin_v##S(tc_v##S a, tc_v##S b) {                                               \
+    return tc_select_v##S((a < b) | (b != b), a, b);                                              \
+  }                                                                                               \
+  TC_FN tc_v##S tc_fmax_v##S(tc_v##S a, tc_v##S b) {                                               \
+    return tc_select_v##S((a > b) | (b != b), a, b);                                              \
+  }
+
+/* Fold the lanes: sum adds halves in a fixed order; max and min hand NaN on. */
+#define TC_FOLD2(op, S) v = op(v, __builtin_shufflevector(v, v, 1, 0));
+#define TC_FOLD4(op, S)                                                                           \
+  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));                                           \
+  v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
+#define TC_FOLD8(op, S)                                                                           \
+  v = op(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));                               \
+  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));                               \
+  v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+#define TC_FOLD16(op, S)                                                                          \
+  v = op(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)); \
+  v = op(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)); \
+  v = op(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)); \
+  v = op(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+#define TC_PLUS(a, b) ((a) + (b))
+#define TC_VECTOR_FOLD(S, T, N)                                                                   \
+  TC_FN tc_##T tc_sum_v##S(tc_v##S v) { TC_FOLD##N(TC_PLUS, S) return v[0]; }                      \
+  TC_FN tc_##T tc_hmax_v##S(tc_v##S v) { TC_FOLD##N(tc_max_v##S, S) return v[0]; }                 \
+  TC_FN tc_##T tc_hmin_v##S(tc_v##S v) { TC_FOLD##N(tc_min_v##S, S) return v[0]; }
+
+/* Masks: tc_tail_v16f32(n) has the first n lanes (n < 0: none, n > 16: all), tc_range_(low, high)
+ * lanes low..high-1. tc_loadm gives 0 in lanes outside the mask and does not touch their memory,
+ * tc_loadf gives those of fill; tc_storem writes the mask's lanes only; tc_keep(m, a, b) chooses. */
+#define TC_CLAMP(n, N) ((n) < 0 ? 0 : (n) > (N) ? (N) : (n))
+
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#if defined(__clang__)
+#define TC_BLEND(W, m, a, b) __builtin_ia32_selectp##W##_512(m, a, b)
+#else
+#define TC_BLEND(W, m, a, b) __builtin_ia32_blendmp##W##_512_mask(b, a, m)
+#endif
+/* F, W: the float vector of this element width and its letter; bits move the same. */
+#define TC_VECTOR_MASK(S, T, N, SI, TI, F, W)                                                     \
+  typedef unsigned TC_MASK_##N tc_m##S;                                                           \
+  TC_FN tc_m##S tc_tail_v##S(tc_i64 n) { return (tc_m##S)((1u << TC_CLAMP(n, N)) - 1); }           \
+  TC_FN tc_m##S tc_range_v##S(tc_i64 low, tc_i64 high) {                                          \
+    return (tc_m##S)(tc_tail_v##S(high) & ~tc_tail_v##S(low));                                    \
+  }                                                                                               \
+  TC_FN tc_v##S tc_loadf_v##S(const tc_##T *p, tc_m##S m, tc_v##S fill) {                          \
+    return (tc_v##S)__builtin_ia32_loadup##W##512_mask((const void *)p, (F)fill, m);               \
+  }                                                                                               \
+  TC_FN tc_v##S tc_loadm_v##S(const tc_##T *p, tc_m##S m) {                                        \
+    return tc_loadf_v##S(p, m, (tc_v##S){0});                                                      \
+  }                                                                                               \
+  TC_FN void tc_storem_v##S(tc_##T *p, tc_m##S m, tc_v##S v) {                                     \
+    __builtin_ia32_storeup##W##512_mask((void *)p, (F)v, m);                                       \
+  }                                                                                               \
+  TC_FN tc_v##S tc_keep_v##S(tc_m##S m, tc_v##S a, tc_v##S b) {                                    \
+    return (tc_v##S)TC_BLEND(W, m, (F)a, (F)b);                                                    \
+  }
+#define TC_MASK_16 short
+#define TC_MASK_8 char
+#else
+/* A mask is a vector of integers, all ones or zero per lane. */
+#define TC_VECTOR_MASK_TYPE(S, T, N, SI, TI)                                                      \
+  typedef tc_v##SI tc_m##S;                                                                       \
+  TC_FN tc_m##S tc_tail_v##S(tc_i64 n) { return tc_iota_v##SI(0) < (tc_##TI)TC_CLAMP(n, N); }      \
+  TC_FN tc_m##S tc_range_v##S(tc_i64 low, tc_i64 high) {                                          \
+    return tc_tail_v##S(high) & ~tc_tail_v##S(low);                                               \
+  }                                                                                               \
+  TC_FN tc_v##S tc_keep_v##S(tc_m##S m, tc_v##S a, tc_v##S b) {                                    \
+    return tc_select_v##S(m, a, b);                                                               \
+  }
+#if TC_VECTOR_BYTES == 32 && defined(__AVX2__)
+#define TC_VECTOR_MASK(S, T, N, SI, TI, F, W)                                                     \
+  TC_VECTOR_MASK_TYPE(S, T, N, SI, TI)                                                            \
+  TC_FN tc_v##S tc_loadm_v##S(const tc_##T *p, tc_m##S m) {                                        \
+    return (tc_v##S)__builtin_ia32_maskloadp##W##256((const void *)p, (TC_MASK_##W)m);            \
+  }                                                                                               \
+  TC_FN tc_v##S tc_loadf_v##S(const tc_##T *p, tc_m##S m, tc_v##S fill) {                          \
+    return tc_keep_v##S(m, tc_loadm_v##S(p, m), fill);                                            \
+  }                                                                                               \
+  TC_FN void tc_storem_v##S(tc_##T *p, tc_m##S m, tc_v##S v) {                                     \
+    __builtin_ia32_maskstorep##W##256((void *)p, (TC_MASK_##W)m, (F)v);                           \
+  }
+typedef int TC_MASK_s __attribute__((vector_size(32)));
+typedef long long TC_MASK_d __attribute__((vector_size(32)));
+#else
+#define TC_VECTOR_MASK(S, T, N, SI, TI, F, W)                                                     \
+  TC_VECTOR_MASK_TYPE(S, T, N, SI, TI)                                                            \
+  TC_FN tc_v##S tc_loadf_v##S(const tc_##T *p, tc_m##S m, tc_v##S fill) {                          \
+    for (int i = 0; i < N; i++)                                                                   \
+      if (m[i]) fill[i] = p[i];                                                                   \
+    return fill;                                                                                  \
+  }                                                                                               \
+  TC_FN tc_v##S tc_loadm_v##S(const tc_##T *p, tc_m##S m) {                                        \
+    return tc_loadf_v##S(p, m, (tc_v##S){0});                                                      \
+  }                                                                                               \
+  TC_FN void tc_storem_v##S(tc_##T *p, tc_m##S m, tc_v##S v) {                                     \
+    for (int i = 0; i < N; i++)                                                                   \
+      if (m[i]) p[i] = v[i];                                                                      \
+  }
+#endif
+#endif
+
+/* The four vector types, A f32, B f64, C i32, D i64, of NS small and NL large lanes. */
+#define TC_VECTORS_(NS, NL)                                                                       \
+  TC_VECTOR(NS##i32, i32, NS, NS##i32, i32) TC_VECTOR(NL##i64, i64, NL, NL##i64, i64)             \
+  TC_VECTOR(NS##f32, f32, NS, NS##i32, i32) TC_VECTOR(NL##f64, f64, NL, NL##i64, i64)             \
+  TC_FN tc_v##NS##i32 tc_iota_v##NS##i32(tc_i32 first) {                                          \
+    return first + (tc_v##NS##i32)TC_IOTA_##NS;                                                   \
+  }                                                                                               \
+  TC_FN tc_v##NL##i64 tc_iota_v##NL##i64(tc_i64 first) {                                          \
+    return first + (tc_v##NL##i64)TC_IOTA_##NL;                                                   \
+  }                                                                                               \
+  TC_VECTOR_CHOICE(NS##i32, NS##i32) TC_VECTOR_CHOICE(NL##i64, NL##i64)                           \
+  TC_VECTOR_CHOICE(NS##f32, NS##i32) TC_VECTOR_CHOICE(NL##f64, NL##i64)                           \
+  TC_VECTOR_INT(NS##i32) TC_VECTOR_INT(NL##i64)                                                   \
+  TC_VECTOR_FLOAT(NS##f32) TC_VECTOR_FLOAT(NL##f64)                                               \
+  TC_VECTOR_FOLD(NS##i32, i32, NS) TC_VECTOR_FOLD(NL##i64, i64, NL)                               \
+  TC_VECTOR_FOLD(NS##f32, f32, NS) TC_VECTOR_FOLD(NL##f64, f64, NL)                               \
+  TC_VECTOR_MASK(NS##i32, i32, NS, NS##i32, i32, tc_v##NS##f32, s)                                \
+  TC_VECTOR_MASK(NL##i64, i64, NL, NL##i64, i64, tc_v##NL##f64, d)                                \
+  TC_VECTOR_MASK(NS##f32, f32, NS, NS##i32, i32, tc_v##NS##f32, s)                                \
+  TC_VECTOR_MASK(NL##f64, f64, NL, NL##i64, i64, tc_v##NL##f64, d)
+#define TC_IOTA_2 {0, 1}
+#define TC_IOTA_4 {0, 1, 2, 3}
+#define TC_IOTA_8 {0, 1, 2, 3, 4, 5, 6, 7}
+#define TC_IOTA_16 {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
+#if TC_VECTOR_BYTES == 64
+#define TC_VL_f32 16
+#define TC_VL_i32 16
+#define TC_VL_f64 8
+#define TC_VL_i64 8
+TC_VECTORS_(16, 8)
+#elif TC_VECTOR_BYTES == 32
+#define TC_VL_f32 8
+#define TC_VL_i32 8
+#define TC_VL_f64 4
+#define TC_VL_i64 4
+TC_VECTORS_(8, 4)
+#elif TC_VECTOR_BYTES == 16
+#define TC_VL_f32 4
+#define TC_VL_i32 4
+#define TC_VL_f64 2
+#define TC_VL_i64 2
+TC_VECTORS_(4, 2)
+#else
+#error TC_VECTOR_BYTES must be 16, 32 or 64
+#endif
+#endif
