@@ -1,0 +1,105 @@
+"""Marks, seeds and goldens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")
+
+
+def _missing() -> dict[str, str]:
+    """Return why a mark cannot run here, for those that cannot."""
+    why = {}
+    if not any(shutil.which(c) for c in ("cc", "gcc", "clang")):
+        why["cc"] = "no C compiler on PATH"
+    if importlib.util.find_spec("ziglang") is None:
+        why["zig"] = "the ziglang wheel is not installed"
+    if shutil.which("clang") is None:
+        why["clang"] = "no clang on PATH"
+    if importlib.util.find_spec("torch") is None:
+        why["torch"] = "torch is not installed"
+    if importlib.util.find_spec("cupy") is None:
+        why["gpu"] = "cupy is not installed"
+    return why
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+    parser.addoption("--deep", action="store_true", help="run the tests marked deep too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    missing = _missing()
+    if not config.getoption("--deep"):
+        missing["deep"] = "runs with --deep"
+    for item in items:
+        for mark in missing:
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=missing[mark]))
+        for mark in CHECKED_MARKS:
+            if item.get_closest_marker(mark):
+                item.user_properties.append(("mark", mark))
+
+
+class _MarkCount:
+    """Counts, per mark, the tests that ran and those that were skipped."""
+
+    def __init__(self) -> None:
+        self.ran: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        marks = [str(value) for name, value in report.user_properties if name == "mark"]
+        if report.skipped:
+            self.skipped.update(marks)
+        elif report.when == "call":
+            self.ran.update(marks)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for mark in CHECKED_MARKS:
+            if self.ran[mark] or self.skipped[mark]:
+                terminalreporter.write_line(
+                    f"mark {mark}: {self.ran[mark]} run, {self.skipped[mark]} skipped"
+                )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_MarkCount(), "tcdsl-mark-count")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests out of the user's cache; one cache for the run, so that kernels compile once."""
+    if "TCDSL_CACHE" not in os.environ:
+        os.environ["TCDSL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Return a generator with a fixed seed."""
+    return np.random.default_rng(20261120)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that holds a text against a file of tests/golden."""
+
+    def check(text: str, name: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"no golden {name}: run pytest --update-golden and read the diff"
+        assert text == path.read_text(), "run pytest --update-golden and read the diff"
+
+    return check
