@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,11 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep tests out of the user's cache; one cache for the run, so that kernels compile once."""
     if "TCDSL_CACHE" not in os.environ:
         os.environ["TCDSL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    yield
 
 
 @pytest.fixture
