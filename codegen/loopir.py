@@ -4,7 +4,8 @@ The whole IR stands on this page. Lowerings build it, passes rewrite it, `verify
 `emit` spells it. It is a small typed imperative language: integers for addresses are int64, memory
 is reached through typed pointers, vectors and masks are first-class values, and everything that
 a target spells in its own way (masked loads, pins, prefetches, barriers, transcendental
-functions) is a call of a prelude function named `tc_*`.
+functions) is a call of a prelude function named `tc_*`. `build.py` has short constructors,
+`walk.py` the walkers.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ BinaryOp = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """An operator as C defines it on operands of one type (a vector may meet its scalar).
+    """An operator on operands of one type (a vector may meet its scalar); integers wrap in it.
 
     `/` and `%` are C's and appear on integers only where both sides are proved positive or on
     floats; the language's floor division is a call of `tc_div_i32`, ....
@@ -200,9 +201,9 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """place op value; a place is a mutable variable, an array element or pointer[index]."""
+    """place op value: a mutable variable, an array element, pointer[index], a field of the plan."""
 
-    place: Var | Elem | Load
+    place: Var | Elem | Load | Field
     value: Expr
     op: Literal["=", "+=", "*=", "|=", "&="] = "="
 
@@ -295,7 +296,7 @@ class Function:
     """A function of a unit.
 
     linkage: "micro" is never inlined nor cloned (`noipa`), "helper" is static, "inline" always
-    inlined, "phase" is exported and has the ABI's phase signature, "plan" the plan's.
+    inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's.
     """
 
     name: str
@@ -315,6 +316,15 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Executable:
+    """The exported symbol `tc_exe_NAME`: a plan function and phases in their order."""
+
+    name: str
+    plan: str
+    phases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """What is compiled together; header is the comment at its top (TC text, config, sizes)."""
 
@@ -322,3 +332,4 @@ class Unit:
     header: str
     functions: tuple[Function, ...]
     tables: tuple[Table, ...] = ()
+    executables: tuple[Executable, ...] = ()
