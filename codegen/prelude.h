@@ -16,6 +16,18 @@
 #include "tc_abi.h"
 
 #define TC_FN static inline __attribute__((always_inline))
+/* A micro-kernel: gcc must neither inline nor clone it for a known trip count, or it spills. */
+#ifdef __clang__
+#define TC_MICRO __attribute__((noinline))
+#else
+#define TC_MICRO __attribute__((noipa))
+#endif
+#define TC_EXPORT __attribute__((visibility("default")))
+
+#define TC_INF_F32 __builtin_inff()
+#define TC_INF_F64 __builtin_inf()
+#define TC_NAN_F32 __builtin_nanf("")
+#define TC_NAN_F64 __builtin_nan("")
 
 typedef float tc_f32;
 typedef double tc_f64;
@@ -359,4 +371,134 @@ TC_VECTORS_(4, 2)
 #else
 #error TC_VECTOR_BYTES must be 16, 32 or 64
 #endif
+
+/* ---- stores past the cache: p aligned to the vector, tc_stream_end() after the last */
+
+#if defined(__clang__)
+#define TC_MOVNT(W, F, p, v) __builtin_nontemporal_store(v, (F *)(p))
+#elif TC_VECTOR_BYTES == 64 && defined(__AVX512F__)
+#define TC_MOVNT(W, F, p, v) __builtin_ia32_movntp##W##512((void *)(p), v)
+#elif TC_VECTOR_BYTES == 32 && defined(__AVX__)
+#define TC_MOVNT(W, F, p, v) __builtin_ia32_movntp##W##256((void *)(p), v)
+#elif TC_VECTOR_BYTES == 16 && defined(__SSE2__)
+#define TC_MOVNT(W, F, p, v) __builtin_ia32_movntp##W((void *)(p), v)
+#else
+#define TC_MOVNT(W, F, p, v) (*(F *)(p) = (v))
 #endif
+#define TC_STREAM(S, T, F, W)                                                                     \
+  TC_FN void tc_stream_v##S(tc_##T *p, tc_v##S v) { TC_MOVNT(W, F, p, (F)v); }
+
+/* ---- conversions between vectors: tc_FROM_TO lane by lane; float64 needs two of float32
+ * (tc_low_v8f64, tc_high_v8f64 widen, tc_join_v16f32 rounds back). Halves are read and written as
+ * float32 vectors: tc_load_v16f32_f16, tc_loadm_, tc_store_, tc_storem_, and the same with bf16. */
+
+#define TC_VECTOR_CONVERT(NS, NL)                                                                 \
+  typedef tc_f32 TC_HALF_VECTOR __attribute__((vector_size(NL * 4)));                             \
+  TC_FN tc_v##NS##f32 tc_v##NS##i32_v##NS##f32(tc_v##NS##i32 v) {                                 \
+    return __builtin_convertvector(v, tc_v##NS##f32);                                             \
+  }                                                                                               \
+  TC_FN tc_v##NL##f64 tc_v##NL##i64_v##NL##f64(tc_v##NL##i64 v) {                                 \
+    return __builtin_convertvector(v, tc_v##NL##f64);                                             \
+  }                                                                                               \
+  TC_FN tc_v##NL##f64 tc_low_v##NL##f64(tc_v##NS##f32 v) {                                        \
+    TC_HALF_VECTOR h = __builtin_shufflevector(v, v, TC_LOW_##NL);                                \
+    return __builtin_convertvector(h, tc_v##NL##f64);                                             \
+  }                                                                                               \
+  TC_FN tc_v##NL##f64 tc_high_v##NL##f64(tc_v##NS##f32 v) {                                       \
+    TC_HALF_VECTOR h = __builtin_shufflevector(v, v, TC_HIGH_##NL);                               \
+    return __builtin_convertvector(h, tc_v##NL##f64);                                             \
+  }                                                                                               \
+  TC_FN tc_v##NS##f32 tc_join_v##NS##f32(tc_v##NL##f64 low, tc_v##NL##f64 high) {                 \
+    TC_HALF_VECTOR l = __builtin_convertvector(low, TC_HALF_VECTOR);                              \
+    TC_HALF_VECTOR h = __builtin_convertvector(high, TC_HALF_VECTOR);                             \
+    return __builtin_shufflevector(l, h, TC_LOW_##NL, TC_HIGH_##NL);                              \
+  }
+#define TC_LOW_2 0, 1
+#define TC_LOW_4 0, 1, 2, 3
+#define TC_LOW_8 0, 1, 2, 3, 4, 5, 6, 7
+#define TC_HIGH_2 2, 3
+#define TC_HIGH_4 4, 5, 6, 7
+#define TC_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15
+
+/* 16-bit vectors in registers: the widths of one v*f32. */
+typedef tc_u16 tc_halves __attribute__((vector_size(TC_VECTOR_BYTES / 2)));
+typedef tc_u16 tc_halves_u __attribute__((vector_size(TC_VECTOR_BYTES / 2), aligned(2), may_alias));
+
+#define TC_VECTOR_HALVES(N)                                                                       \
+  typedef tc_u32 tc_words __attribute__((vector_size(TC_VECTOR_BYTES)));                          \
+  TC_FN tc_v##N##f32 tc_widen_bf16(tc_halves h) {                                                 \
+    return (tc_v##N##f32)(__builtin_convertvector(h, tc_words) << 16);                            \
+  }                                                                                               \
+  TC_FN tc_halves tc_narrow_bf16(tc_v##N##f32 v) {                                                \
+    tc_words bits = (tc_words)v, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;              \
+    tc_words nan = (tc_words)(v != v);                                                            \
+    return __builtin_convertvector((nan & (bits >> 16 | 0x40)) | (~nan & rounded), tc_halves);    \
+  }                                                                                               \
+  TC_VECTOR_HALF(N, f16) TC_VECTOR_HALF(N, bf16)
+#define TC_VECTOR_HALF(N, H)                                                                      \
+  TC_FN tc_v##N##f32 tc_load_v##N##f32_##H(const tc_##H *p) {                                     \
+    return tc_widen_##H(*(const tc_halves_u *)p);                                                 \
+  }                                                                                               \
+  TC_FN void tc_store_v##N##f32_##H(tc_##H *p, tc_v##N##f32 v) {                                  \
+    *(tc_halves_u *)p = tc_narrow_##H(v);                                                         \
+  }                                                                                               \
+  TC_FN tc_v##N##f32 tc_loadm_v##N##f32_##H(const tc_##H *p, tc_m##N##f32 m) {                    \
+    return tc_widen_##H(tc_loadm_halves(p, m));                                                   \
+  }                                                                                               \
+  TC_FN void tc_storem_v##N##f32_##H(tc_##H *p, tc_m##N##f32 m, tc_v##N##f32 v) {                 \
+    tc_storem_halves(p, m, tc_narrow_##H(v));                                                     \
+  }
+
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+typedef short TC_HI __attribute__((vector_size(32)));
+TC_FN tc_v16f32 tc_widen_f16(tc_halves h) {
+  return (tc_v16f32)__builtin_ia32_vcvtph2ps512_mask((TC_HI)h, (tc_v16f32){0}, (short)-1, 4);
+}
+TC_FN tc_halves tc_narrow_f16(tc_v16f32 v) {
+  return (tc_halves)__builtin_ia32_vcvtps2ph512_mask(v, 0, (TC_HI){0}, (short)-1);
+}
+TC_FN tc_halves tc_loadm_halves(const tc_u16 *p, tc_m16f32 m) {
+  return (tc_halves)__builtin_ia32_loaddquhi256_mask((const void *)p, (TC_HI){0}, m);
+}
+TC_FN void tc_storem_halves(tc_u16 *p, tc_m16f32 m, tc_halves h) {
+  __builtin_ia32_storedquhi256_mask((void *)p, (TC_HI)h, m);
+}
+#else
+#if TC_VECTOR_BYTES == 32 && defined(__F16C__)
+typedef short TC_HI __attribute__((vector_size(16)));
+TC_FN tc_v8f32 tc_widen_f16(tc_halves h) { return __builtin_ia32_vcvtph2ps256((TC_HI)h); }
+TC_FN tc_halves tc_narrow_f16(tc_v8f32 v) { return (tc_halves)__builtin_ia32_vcvtps2ph256(v, 0); }
+#else
+TC_FN TC_NATIVE_f32 tc_widen_f16(tc_halves h) {
+  TC_NATIVE_f32 v;
+  for (int i = 0; i < TC_VL_f32; i++) v[i] = tc_f16_f32(h[i]);
+  return v;
+}
+TC_FN tc_halves tc_narrow_f16(TC_NATIVE_f32 v) {
+  tc_halves h;
+  for (int i = 0; i < TC_VL_f32; i++) h[i] = tc_f32_f16(v[i]);
+  return h;
+}
+#endif
+TC_FN tc_halves tc_loadm_halves(const tc_u16 *p, TC_NATIVE_i32 m) {
+  tc_halves h = {0};
+  for (int i = 0; i < TC_VL_f32; i++)
+    if (m[i]) h[i] = p[i];
+  return h;
+}
+TC_FN void tc_storem_halves(tc_u16 *p, TC_NATIVE_i32 m, tc_halves h) {
+  for (int i = 0; i < TC_VL_f32; i++)
+    if (m[i]) p[i] = h[i];
+}
+#endif
+
+/* ---- transposes: tc_transpose_v16f32(r) turns the square r[0..15] around in registers */
+
+/* Pairs of lanes of a and b interleaved within 128 bits: a gets the low ones, b the high ones. */
+#define TC_ZIP(V, a, b, low, high)                                                                \
+  do {                                                                                            \
+    V zip_ = __builtin_shufflevector(a, b, low);                                                  \
+    b = __builtin_shufflevector(a, b, high);                                                      \
+    a = zip_;                                                                                     \
+  } while (0)
+#define TC_UNPACK(...) __VA_ARGS__
