@@ -47,6 +47,26 @@ typedef unsigned char tc_b;             /* 0 or 1 */
 #define TC_VECTOR_BYTES 16
 #endif
 #endif
+#if TC_VECTOR_BYTES == 64 /* lanes of a vector */
+#define TC_VL_f32 16
+#define TC_VL_i32 16
+#define TC_VL_f64 8
+#define TC_VL_i64 8
+#elif TC_VECTOR_BYTES == 32
+#define TC_VL_f32 8
+#define TC_VL_i32 8
+#define TC_VL_f64 4
+#define TC_VL_i64 4
+#elif TC_VECTOR_BYTES == 16
+#define TC_VL_f32 4
+#define TC_VL_i32 4
+#define TC_VL_f64 2
+#define TC_VL_i64 2
+#else
+#error TC_VECTOR_BYTES must be 16, 32 or 64
+#endif
+/* Call macro m with expanded arguments, so that TC_VL_f32 pastes as 16. */
+#define TC_EXPAND(m, ...) m(__VA_ARGS__)
 
 /* ---- hints */
 
@@ -325,10 +345,12 @@ typedef long long TC_MASK_d __attribute__((vector_size(32)));
 #endif
 #endif
 
-/* The four vector types, A f32, B f64, C i32, D i64, of NS small and NL large lanes. */
+/* The four vector types: NS lanes of 32 bits, NL of 64. tc_native_f32 is v16f32 at 64 bytes. */
 #define TC_VECTORS_(NS, NL)                                                                       \
   TC_VECTOR(NS##i32, i32, NS, NS##i32, i32) TC_VECTOR(NL##i64, i64, NL, NL##i64, i64)             \
   TC_VECTOR(NS##f32, f32, NS, NS##i32, i32) TC_VECTOR(NL##f64, f64, NL, NL##i64, i64)             \
+  typedef tc_v##NS##i32 tc_native_i32; typedef tc_v##NL##i64 tc_native_i64;                       \
+  typedef tc_v##NS##f32 tc_native_f32; typedef tc_v##NL##f64 tc_native_f64;                       \
   TC_FN tc_v##NS##i32 tc_iota_v##NS##i32(tc_i32 first) {                                          \
     return first + (tc_v##NS##i32)TC_IOTA_##NS;                                                   \
   }                                                                                               \
@@ -350,27 +372,7 @@ typedef long long TC_MASK_d __attribute__((vector_size(32)));
 #define TC_IOTA_8 {0, 1, 2, 3, 4, 5, 6, 7}
 #define TC_IOTA_16 {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
-#if TC_VECTOR_BYTES == 64
-#define TC_VL_f32 16
-#define TC_VL_i32 16
-#define TC_VL_f64 8
-#define TC_VL_i64 8
-TC_VECTORS_(16, 8)
-#elif TC_VECTOR_BYTES == 32
-#define TC_VL_f32 8
-#define TC_VL_i32 8
-#define TC_VL_f64 4
-#define TC_VL_i64 4
-TC_VECTORS_(8, 4)
-#elif TC_VECTOR_BYTES == 16
-#define TC_VL_f32 4
-#define TC_VL_i32 4
-#define TC_VL_f64 2
-#define TC_VL_i64 2
-TC_VECTORS_(4, 2)
-#else
-#error TC_VECTOR_BYTES must be 16, 32 or 64
-#endif
+TC_EXPAND(TC_VECTORS_, TC_VL_f32, TC_VL_f64)
 
 /* ---- stores past the cache: p aligned to the vector, tc_stream_end() after the last */
 
@@ -387,13 +389,17 @@ TC_VECTORS_(4, 2)
 #endif
 #define TC_STREAM(S, T, F, W)                                                                     \
   TC_FN void tc_stream_v##S(tc_##T *p, tc_v##S v) { TC_MOVNT(W, F, p, (F)v); }
+#define TC_STREAMS(NS, NL)                                                                        \
+  TC_STREAM(NS##f32, f32, tc_native_f32, s) TC_STREAM(NL##f64, f64, tc_native_f64, d)             \
+  TC_STREAM(NS##i32, i32, tc_native_f32, s) TC_STREAM(NL##i64, i64, tc_native_f64, d)
+TC_EXPAND(TC_STREAMS, TC_VL_f32, TC_VL_f64)
 
 /* ---- conversions between vectors: tc_FROM_TO lane by lane; float64 needs two of float32
  * (tc_low_v8f64, tc_high_v8f64 widen, tc_join_v16f32 rounds back). Halves are read and written as
  * float32 vectors: tc_load_v16f32_f16, tc_loadm_, tc_store_, tc_storem_, and the same with bf16. */
 
 #define TC_VECTOR_CONVERT(NS, NL)                                                                 \
-  typedef tc_f32 TC_HALF_VECTOR __attribute__((vector_size(NL * 4)));                             \
+  typedef tc_f32 tc_half_f32 __attribute__((vector_size(NL * 4)));                             \
   TC_FN tc_v##NS##f32 tc_v##NS##i32_v##NS##f32(tc_v##NS##i32 v) {                                 \
     return __builtin_convertvector(v, tc_v##NS##f32);                                             \
   }                                                                                               \
@@ -401,16 +407,16 @@ TC_VECTORS_(4, 2)
     return __builtin_convertvector(v, tc_v##NL##f64);                                             \
   }                                                                                               \
   TC_FN tc_v##NL##f64 tc_low_v##NL##f64(tc_v##NS##f32 v) {                                        \
-    TC_HALF_VECTOR h = __builtin_shufflevector(v, v, TC_LOW_##NL);                                \
+    tc_half_f32 h = __builtin_shufflevector(v, v, TC_LOW_##NL);                                \
     return __builtin_convertvector(h, tc_v##NL##f64);                                             \
   }                                                                                               \
   TC_FN tc_v##NL##f64 tc_high_v##NL##f64(tc_v##NS##f32 v) {                                       \
-    TC_HALF_VECTOR h = __builtin_shufflevector(v, v, TC_HIGH_##NL);                               \
+    tc_half_f32 h = __builtin_shufflevector(v, v, TC_HIGH_##NL);                               \
     return __builtin_convertvector(h, tc_v##NL##f64);                                             \
   }                                                                                               \
   TC_FN tc_v##NS##f32 tc_join_v##NS##f32(tc_v##NL##f64 low, tc_v##NL##f64 high) {                 \
-    TC_HALF_VECTOR l = __builtin_convertvector(low, TC_HALF_VECTOR);                              \
-    TC_HALF_VECTOR h = __builtin_convertvector(high, TC_HALF_VECTOR);                             \
+    tc_half_f32 l = __builtin_convertvector(low, tc_half_f32);                              \
+    tc_half_f32 h = __builtin_convertvector(high, tc_half_f32);                             \
     return __builtin_shufflevector(l, h, TC_LOW_##NL, TC_HIGH_##NL);                              \
   }
 #define TC_LOW_2 0, 1
@@ -419,6 +425,7 @@ TC_VECTORS_(4, 2)
 #define TC_HIGH_2 2, 3
 #define TC_HIGH_4 4, 5, 6, 7
 #define TC_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15
+TC_EXPAND(TC_VECTOR_CONVERT, TC_VL_f32, TC_VL_f64)
 
 /* 16-bit vectors in registers: the widths of one v*f32. */
 typedef tc_u16 tc_halves __attribute__((vector_size(TC_VECTOR_BYTES / 2)));
@@ -466,39 +473,116 @@ TC_FN void tc_storem_halves(tc_u16 *p, tc_m16f32 m, tc_halves h) {
 #else
 #if TC_VECTOR_BYTES == 32 && defined(__F16C__)
 typedef short TC_HI __attribute__((vector_size(16)));
-TC_FN tc_v8f32 tc_widen_f16(tc_halves h) { return __builtin_ia32_vcvtph2ps256((TC_HI)h); }
+TC_FN tc_v8f32 tc_widen_f16(tc_halves h) {
+#if __has_builtin(__builtin_ia32_vcvtph2ps256)
+  return __builtin_ia32_vcvtph2ps256((TC_HI)h);
+#else /* clang has dropped it since */
+  typedef _Float16 tc_v8f16 __attribute__((vector_size(16)));
+  return __builtin_convertvector((tc_v8f16)h, tc_v8f32);
+#endif
+}
 TC_FN tc_halves tc_narrow_f16(tc_v8f32 v) { return (tc_halves)__builtin_ia32_vcvtps2ph256(v, 0); }
 #else
-TC_FN TC_NATIVE_f32 tc_widen_f16(tc_halves h) {
-  TC_NATIVE_f32 v;
+TC_FN tc_native_f32 tc_widen_f16(tc_halves h) {
+  tc_native_f32 v;
   for (int i = 0; i < TC_VL_f32; i++) v[i] = tc_f16_f32(h[i]);
   return v;
 }
-TC_FN tc_halves tc_narrow_f16(TC_NATIVE_f32 v) {
+TC_FN tc_halves tc_narrow_f16(tc_native_f32 v) {
   tc_halves h;
   for (int i = 0; i < TC_VL_f32; i++) h[i] = tc_f32_f16(v[i]);
   return h;
 }
 #endif
-TC_FN tc_halves tc_loadm_halves(const tc_u16 *p, TC_NATIVE_i32 m) {
+TC_FN tc_halves tc_loadm_halves(const tc_u16 *p, tc_native_i32 m) {
   tc_halves h = {0};
   for (int i = 0; i < TC_VL_f32; i++)
     if (m[i]) h[i] = p[i];
   return h;
 }
-TC_FN void tc_storem_halves(tc_u16 *p, TC_NATIVE_i32 m, tc_halves h) {
+TC_FN void tc_storem_halves(tc_u16 *p, tc_native_i32 m, tc_halves h) {
   for (int i = 0; i < TC_VL_f32; i++)
     if (m[i]) p[i] = h[i];
 }
 #endif
 
-/* ---- transposes: tc_transpose_v16f32(r) turns the square r[0..15] around in registers */
+TC_EXPAND(TC_VECTOR_HALVES, TC_VL_f32)
 
-/* Pairs of lanes of a and b interleaved within 128 bits: a gets the low ones, b the high ones. */
-#define TC_ZIP(V, a, b, low, high)                                                                \
-  do {                                                                                            \
-    V zip_ = __builtin_shufflevector(a, b, low);                                                  \
-    b = __builtin_shufflevector(a, b, high);                                                      \
-    a = zip_;                                                                                     \
-  } while (0)
-#define TC_UNPACK(...) __VA_ARGS__
+/* ---- transposes: tc_transpose_v16f32(r) turns the square r[0], ..., r[15] around in registers */
+
+#if TC_VECTOR_BYTES == 64
+#define TC_ZIP_LOW_f32 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#define TC_ZIP_HIGH_f32 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#define TC_ZIP_LOW_f64 0, 8, 2, 10, 4, 12, 6, 14
+#define TC_ZIP_HIGH_f64 1, 9, 3, 11, 5, 13, 7, 15
+#elif TC_VECTOR_BYTES == 32
+#define TC_ZIP_LOW_f32 0, 8, 1, 9, 4, 12, 5, 13
+#define TC_ZIP_HIGH_f32 2, 10, 3, 11, 6, 14, 7, 15
+#define TC_ZIP_LOW_f64 0, 4, 2, 6
+#define TC_ZIP_HIGH_f64 1, 5, 3, 7
+#else
+#define TC_ZIP_LOW_f32 0, 4, 1, 5
+#define TC_ZIP_HIGH_f32 2, 6, 3, 7
+#define TC_ZIP_LOW_f64 0, 2
+#define TC_ZIP_HIGH_f64 1, 3
+#endif
+/* Interleave the lanes of a and b within blocks of 16 bytes: low ones to a, high ones to b. */
+TC_FN void tc_zip_f32(tc_native_f32 *a, tc_native_f32 *b) {
+  tc_native_f32 low = __builtin_shufflevector(*a, *b, TC_ZIP_LOW_f32);
+  *b = __builtin_shufflevector(*a, *b, TC_ZIP_HIGH_f32);
+  *a = low;
+}
+TC_FN void tc_zip_f64(tc_native_f64 *a, tc_native_f64 *b) {
+  tc_native_f64 low = __builtin_shufflevector(*a, *b, TC_ZIP_LOW_f64);
+  *b = __builtin_shufflevector(*a, *b, TC_ZIP_HIGH_f64);
+  *a = low;
+}
+/* Transpose the blocks of 16 bytes of r[0], r[step], ...: one vector per block. */
+TC_FN void tc_turn_blocks(tc_native_f64 *r, int step) {
+#if TC_VECTOR_BYTES == 64
+  tc_native_f64 a = r[0], b = r[step], c = r[2 * step], d = r[3 * step];
+  tc_native_f64 ab_even = __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13);
+  tc_native_f64 ab_odd = __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15);
+  tc_native_f64 cd_even = __builtin_shufflevector(c, d, 0, 1, 4, 5, 8, 9, 12, 13);
+  tc_native_f64 cd_odd = __builtin_shufflevector(c, d, 2, 3, 6, 7, 10, 11, 14, 15);
+  r[0] = __builtin_shufflevector(ab_even, cd_even, 0, 1, 4, 5, 8, 9, 12, 13);
+  r[step] = __builtin_shufflevector(ab_odd, cd_odd, 0, 1, 4, 5, 8, 9, 12, 13);
+  r[2 * step] = __builtin_shufflevector(ab_even, cd_even, 2, 3, 6, 7, 10, 11, 14, 15);
+  r[3 * step] = __builtin_shufflevector(ab_odd, cd_odd, 2, 3, 6, 7, 10, 11, 14, 15);
+#elif TC_VECTOR_BYTES == 32
+  tc_native_f64 a = r[0], b = r[step];
+  r[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+  r[step] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+#else
+  (void)r, (void)step;
+#endif
+}
+TC_FN void tc_transpose_f64(tc_native_f64 *r) {
+#pragma GCC unroll 8
+  for (int i = 0; i < TC_VL_f64; i += 2) tc_zip_f64(r + i, r + i + 1);
+  tc_turn_blocks(r, 2);
+  tc_turn_blocks(r + 1, 2);
+}
+TC_FN void tc_transpose_f32(tc_native_f32 *r) {
+  tc_native_f64 q[TC_VL_f32];
+#pragma GCC unroll 16
+  for (int i = 0; i < TC_VL_f32; i += 2) tc_zip_f32(r + i, r + i + 1);
+#pragma GCC unroll 16
+  for (int i = 0; i < TC_VL_f32; i += 4) { /* four columns of four rows, in their order */
+    q[i] = (tc_native_f64)r[i];
+    q[i + 1] = (tc_native_f64)r[i + 2];
+    q[i + 2] = (tc_native_f64)r[i + 1];
+    q[i + 3] = (tc_native_f64)r[i + 3];
+    tc_zip_f64(q + i, q + i + 1);
+    tc_zip_f64(q + i + 2, q + i + 3);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; c++) tc_turn_blocks(q + c, 4);
+#pragma GCC unroll 16
+  for (int i = 0; i < TC_VL_f32; i++) r[i] = (tc_native_f32)q[i];
+}
+#define TC_TRANSPOSE(NS, NL)                                                                      \
+  TC_FN void tc_transpose_v##NS##f32(tc_v##NS##f32 *r) { tc_transpose_f32(r); }                   \
+  TC_FN void tc_transpose_v##NL##f64(tc_v##NL##f64 *r) { tc_transpose_f64(r); }
+TC_EXPAND(TC_TRANSPOSE, TC_VL_f32, TC_VL_f64)
+#endif
