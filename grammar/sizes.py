@@ -1,20 +1,27 @@
 """Symbolic integers: extents and bounds as expressions of sizes.
 
 A `Size` is kept in one canonical form, a sum of integer multiples of products of atoms, so that
-equal expressions are equal objects to `==` and `hash`.
+equal expressions are equal objects to `==` and `hash`. Sizes are at least 0; a symbol that may be
+negative (an integral scalar, an index) says so with `signed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd, prod
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A size or an integral scalar by name."""
+    """A size, an integral scalar or an index by name; signed: it may be negative."""
 
     name: str
+    signed: bool = False
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,9 @@ class FloorDiv:
     numerator: Size
     denominator: Size
 
+    def __str__(self) -> str:
+        return f"{_group(self.numerator)} / {_group(self.denominator, tight=True)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Modulo:
@@ -32,12 +42,18 @@ class Modulo:
     numerator: Size
     denominator: Size
 
+    def __str__(self) -> str:
+        return f"{_group(self.numerator)} % {_group(self.denominator, tight=True)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Min:
     """The least of several."""
 
     args: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return _nested("min", self.args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +62,19 @@ class Max:
 
     args: tuple[Size, ...]
 
+    def __str__(self) -> str:
+        return _nested("max", self.args)
+
 
 Atom = Symbol | FloorDiv | Modulo | Min | Max
+Monomial = tuple[Atom, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
     """sum of coefficient * product(atoms), sorted; the empty product is the constant term."""
 
-    terms: tuple[tuple[tuple[Atom, ...], int], ...] = ()
+    terms: tuple[tuple[Monomial, int], ...] = ()
 
     @staticmethod
     def const(value: int) -> Size:
@@ -62,56 +82,408 @@ class Size:
         return Size((((), value),)) if value else Size()
 
     @staticmethod
-    def symbol(name: str) -> Size:
-        """Return the symbol."""
-        return Size((((Symbol(name),), 1),))
+    def symbol(name: str, *, signed: bool = False) -> Size:
+        """Return the symbol; signed where it may be negative."""
+        return Size((((Symbol(name, signed),), 1),))
+
+    @staticmethod
+    def atom(atom: Atom) -> Size:
+        """Return the atom as it stands."""
+        return Size((((atom,), 1),))
 
     def __add__(self, other: Size | int) -> Size:
-        raise NotImplementedError
+        return _sum((*self.terms, *_size(other).terms))
 
     def __sub__(self, other: Size | int) -> Size:
-        raise NotImplementedError
+        return self + -_size(other)
 
     def __mul__(self, other: Size | int) -> Size:
-        raise NotImplementedError
+        return _sum(
+            (tuple(sorted((*m, *n), key=_atom_key)), c * d)
+            for m, c in self.terms
+            for n, d in _size(other).terms
+        )
 
     def __neg__(self) -> Size:
-        return self * -1
+        return Size(tuple((m, -c) for m, c in self.terms))
 
     def __floordiv__(self, other: Size | int) -> Size:
-        raise NotImplementedError
+        return _floordiv(self, _size(other))
 
     def __mod__(self, other: Size | int) -> Size:
-        raise NotImplementedError
+        return _modulo(self, _size(other))
 
     @property
     def constant(self) -> int | None:
         """The value if this is a constant, else None."""
-        raise NotImplementedError
+        match self.terms:
+            case ():
+                return 0
+            case (((), value),):
+                return value
+            case _:
+                return None
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return next((c for m, c in self.terms if not m), 0)
 
     def symbols(self) -> tuple[str, ...]:
         """Return the names it depends on, sorted."""
-        raise NotImplementedError
+        return tuple(sorted({s.name for s in _symbols_of(self)}))
 
     def substitute(self, by: Mapping[str, Size]) -> Size:
         """Replace symbols."""
-        raise NotImplementedError
+        if not any(name in by for name in self.symbols()):
+            return self
+        total = Size()
+        for monomial, coefficient in self.terms:
+            term = Size.const(coefficient)
+            for atom in monomial:
+                term = term * _substitute_atom(atom, by)
+            total = total + term
+        return total
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value for given sizes."""
-        raise NotImplementedError
+        return sum(c * prod(_evaluate_atom(a, values) for a in m) for m, c in self.terms)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        # Positive terms first, the constant last: `W - KW + 1`.
+        ordered = sorted(self.terms, key=lambda t: (not t[0], t[1] < 0))
+        text = ""
+        for monomial, coefficient in ordered:
+            sign = "-" if coefficient < 0 else "+"
+            if text:
+                text += f" {sign} "
+            elif sign == "-":
+                text += sign
+            text += _term_str(monomial, abs(coefficient), leading_minus=text == "-")
+        return text
 
 
 def minimum(*sizes: Size) -> Size:
     """Return the least of several, simplified where it is provable."""
-    raise NotImplementedError
+    return _extreme(Min, sizes)
 
 
 def maximum(*sizes: Size) -> Size:
     """Return the greatest of several, simplified where it is provable."""
-    raise NotImplementedError
+    return _extreme(Max, sizes)
 
 
-def is_nonnegative(size: Size) -> bool:
-    """Whether size >= 0 for all sizes >= 0 is proved (false means: not proved)."""
-    raise NotImplementedError
+# ---- canonical form
+
+
+def _size(value: Size | int) -> Size:
+    return value if isinstance(value, Size) else Size.const(value)
+
+
+@lru_cache(maxsize=1 << 14)
+def _atom_key(atom: Atom) -> tuple[int, str]:
+    return 0 if isinstance(atom, Symbol) else 1, str(atom)
+
+
+def _term_key(term: tuple[Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
+    return -len(term[0]), [_atom_key(a) for a in term[0]]
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    return Size(tuple(sorted(((m, c) for m, c in total.items() if c), key=_term_key)))
+
+
+def _split(size: Size, divisor: int) -> tuple[Size, Size]:
+    """Return (q, r) with size == divisor * q + r and small coefficients in r.
+
+    The constant of r is in [0, divisor); the other coefficients keep their sign, so that
+    `(H - KH) / 2` stays readable.
+    """
+    quotient = []
+    for monomial, c in size.terms:
+        quotient.append((monomial, c // divisor if not monomial or c >= 0 else -(-c // divisor)))
+    whole = _sum(quotient)
+    return whole, size - whole * divisor
+
+
+def _floordiv(n: Size, d: Size) -> Size:
+    divisor = d.constant
+    if divisor is None:
+        if not n.terms:
+            return n
+        g = gcd(*(c for _, c in n.terms), *(c for _, c in d.terms))
+        return Size.atom(FloorDiv(_exact(n, g), _exact(d, g)))
+    if divisor == 0:
+        return Size()
+    if divisor < 0:
+        return _floordiv(-n, Size.const(-divisor))
+    quotient, rest = _split(n, divisor)
+    if rest.constant is not None:  # in [0, divisor)
+        return quotient
+    # The floor of (g*x + k) / (g*c) is that of (x + floor(k / g)) / c.
+    g = gcd(divisor, *(c for m, c in rest.terms if m))
+    k = rest.offset
+    rest, divisor = _exact(rest - k, g) + k // g, divisor // g
+    if divisor == 1:
+        return quotient + rest
+    # The floor of (floor(a / b) + k) / c is that of (a + k*b) / (b*c).
+    inner = rest - rest.offset
+    match inner.terms:
+        case (((FloorDiv(a, b),), 1),) if b.constant is not None:
+            return quotient + _floordiv(a + b * rest.offset, b * divisor)
+    return quotient + Size.atom(FloorDiv(rest, Size.const(divisor)))
+
+
+def _modulo(n: Size, d: Size) -> Size:
+    divisor = d.constant
+    if divisor is None:
+        return Size.atom(Modulo(n, d)) if n.terms else n
+    if divisor == 0:
+        return Size()
+    if divisor < 0:
+        return -_modulo(-n, Size.const(-divisor))
+    _, rest = _split(n, divisor)
+    if rest.constant is not None:
+        return rest
+    g = gcd(divisor, *(c for _, c in rest.terms))
+    return Size.atom(Modulo(_exact(rest, g), Size.const(divisor // g))) * g
+
+
+def _exact(size: Size, divisor: int) -> Size:
+    return Size(tuple((m, c // divisor) for m, c in size.terms))
+
+
+def _extreme(kind: type[Min] | type[Max], sizes: Iterable[Size]) -> Size:
+    args = list(dict.fromkeys(a for s in sizes for a in _flat(kind, s)))
+    sign = 1 if kind is Min else -1
+    kept: list[Size] = []
+    for i, a in enumerate(args):
+        rivals = (*kept, *args[i + 1 :])
+        if not any(is_nonnegative((a - b) * sign) for b in rivals):
+            kept.append(a)
+    if len(kept) == 1:
+        return kept[0]
+    shift = min(a.offset for a in kept)  # min(N - 1, M - 1) is min(N, M) - 1
+    shifted = sorted((a - shift for a in kept), key=str)
+    return Size.atom(kind(tuple(shifted))) + shift
+
+
+def _flat(kind: type[Min] | type[Max], size: Size) -> tuple[Size, ...]:
+    offset = size.offset
+    match (size - offset).terms:
+        case (((Min(args) | Max(args) as atom,), 1),) if isinstance(atom, kind):
+            return tuple(a + offset for a in args)
+    return (size,)
+
+
+def _parts(atom: Atom) -> tuple[Size, ...]:
+    match atom:
+        case Symbol():
+            return ()
+        case FloorDiv(n, d) | Modulo(n, d):
+            return n, d
+        case Min(args) | Max(args):
+            return args
+
+
+def _symbols_of(size: Size) -> Iterator[Symbol]:
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                yield atom
+            for part in _parts(atom):
+                yield from _symbols_of(part)
+
+
+def _substitute_atom(atom: Atom, by: Mapping[str, Size]) -> Size:
+    match atom:
+        case Symbol(name):
+            return by.get(name) or (Size() if name in by else Size.atom(atom))
+        case FloorDiv(n, d):
+            return n.substitute(by) // d.substitute(by)
+        case Modulo(n, d):
+            return n.substitute(by) % d.substitute(by)
+        case Min(args):
+            return minimum(*(a.substitute(by) for a in args))
+        case Max(args):
+            return maximum(*(a.substitute(by) for a in args))
+
+
+def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
+    match atom:
+        case Symbol(name):
+            return values[name]
+        case FloorDiv(n, d):
+            divisor = d.evaluate(values)
+            return n.evaluate(values) // divisor if divisor else 0
+        case Modulo(n, d):
+            divisor = d.evaluate(values)
+            return n.evaluate(values) % divisor if divisor else 0
+        case Min(args):
+            return min(a.evaluate(values) for a in args)
+        case Max(args):
+            return max(a.evaluate(values) for a in args)
+
+
+# ---- text
+
+
+def _term_str(monomial: Monomial, coefficient: int, *, leading_minus: bool) -> str:
+    if not monomial:
+        return str(coefficient)
+    factors = [str(coefficient)] if coefficient != 1 else []
+    several = len(monomial) + len(factors) > 1 or leading_minus
+    for atom in monomial:
+        text = str(atom)
+        factors.append(f"({text})" if several and isinstance(atom, FloorDiv | Modulo) else text)
+    return " * ".join(factors)
+
+
+def _group(size: Size, *, tight: bool = False) -> str:
+    """Return the text, in parentheses unless it is one factor (tight) or one product."""
+    text = str(size)
+    match size.terms:
+        case ():
+            return text
+        case ((monomial, c),) if c > 0:
+            plain = not monomial or (len(monomial) == 1 and c == 1)
+            divides = any(isinstance(a, FloorDiv | Modulo) for a in monomial)
+            if not divides and (plain or not tight):
+                return text
+    return f"({text})"
+
+
+def _nested(name: str, args: tuple[Size, ...]) -> str:
+    text = str(args[0])
+    for a in args[1:]:
+        text = f"{name}({text}, {a})"
+    return text
+
+
+# ---- proof
+#
+# Integer reasoning by implications: s >= 0 follows from a simpler t >= 0. `fuel` bounds the search.
+
+
+@lru_cache(maxsize=1 << 14)
+def is_nonnegative(size: Size, given: tuple[Size, ...] = ()) -> bool:
+    """Whether size >= 0 for all sizes >= 0 is proved (false means: not proved).
+
+    given: sizes known to be >= 0, `N - 1` where a domain is known not to be empty.
+    """
+    facts = tuple(dict.fromkeys(f for g in given for f in _implied(g, 3)))
+    return _Proof(facts).holds(size, depth=6, uses=2)
+
+
+def _implied(fact: Size, depth: int) -> Iterator[Size]:
+    """Yield the fact and what follows from it without min, max and division."""
+    yield fact
+    for monomial, c in fact.terms:
+        rest = fact - Size(((monomial, c),))
+        match monomial:
+            case (Min(args),) if c > 0 and depth:
+                for a in args:
+                    yield from _implied(rest + a * c, depth - 1)
+            case (Max(args),) if c < 0 and depth:
+                for a in args:
+                    yield from _implied(rest + a * c, depth - 1)
+            case (FloorDiv(n, d),) if c > 0 and depth and (d.constant or 0) > 0:
+                yield from _implied(rest * d + n * c, depth - 1)
+            case _:
+                continue
+        return
+
+
+class _Proof:
+    """The facts of one question, and how much may still be tried."""
+
+    def __init__(self, facts: tuple[Size, ...]) -> None:
+        self.facts = facts
+        self.fuel = 400
+        # What facts say of one symbol: `H * W - 1 >= 0` makes both at least 1.
+        self.shift: dict[str, Size] = {}
+        for fact in facts:
+            least = -fact.offset
+            match (fact - fact.offset).terms:
+                case ((monomial, c),) if c > 0 and least > 0:
+                    for atom in monomial:
+                        if isinstance(atom, Symbol) and (not atom.signed or len(monomial) == 1):
+                            low = -(-least // c) if len(monomial) == 1 else 1
+                            known = self.shift.get(atom.name, Size()).offset
+                            if low > known:
+                                self.shift[atom.name] = Size.atom(atom) + low
+
+    def holds(self, s: Size, depth: int, uses: int) -> bool:
+        value = s.constant
+        if value is not None:
+            return value >= 0
+        self.fuel -= 1
+        if self.fuel < 0 or len(s.terms) > 64:
+            return False
+        if depth:
+            for monomial, c in s.terms:
+                if len(monomial) == 1 and not isinstance(monomial[0], Symbol):
+                    rest = s - Size(((monomial, c),))
+                    if self._by_atom(rest, monomial[0], c, depth - 1, uses):
+                        return True
+                    break
+            else:
+                if self._by_signs(s):
+                    return True
+        elif self._by_signs(s):
+            return True
+        return uses > 0 and any(self.holds(s - f, depth, uses - 1) for f in self.facts)
+
+    def _by_signs(self, s: Size) -> bool:
+        """Prove a sum whose terms are none negative."""
+        if self.shift:
+            s = s.substitute(self.shift)
+        return all(
+            c >= 0 and all(self._atom_nonnegative(a, shifted=True) for a in m) if m else c >= 0
+            for m, c in s.terms
+        )
+
+    def _atom_nonnegative(self, atom: Atom, *, shifted: bool) -> bool:
+        match atom:
+            case Symbol(name, signed):
+                return not signed or (shifted and name in self.shift)
+            case _:
+                return self.fuel > 0 and self.holds(Size.atom(atom), depth=2, uses=0)
+
+    def _by_atom(self, rest: Size, atom: Atom, c: int, depth: int, uses: int) -> bool:
+        """Prove rest + c * atom >= 0 from bounds of the atom."""
+        match atom:
+            case Min(args) | Max(args):
+                every = (c > 0) == isinstance(atom, Min)
+                quantifier = all if every else any
+                return quantifier(self.holds(rest + a * c, depth, uses) for a in args)
+            case FloorDiv(n, d):
+                least = n - d + 1 if c > 0 else n  # d * floor(n / d) lies in [n - d + 1, n]
+                # An integer is >= 0 where d times it is > -d.
+                if self.holds(d - 1, 1, 1) and self.holds(
+                    rest * d + least * c + d - 1, depth, uses
+                ):
+                    return True
+                if not (self.holds(n, depth, uses) and self.holds(d, 1, 0)):
+                    return False
+                return self.holds(rest if c > 0 else rest + n * c, depth, uses)
+            case Modulo(n, d):
+                if not self.holds(d, 1, 0):
+                    return False
+                if c > 0:
+                    return self.holds(rest, depth, uses)
+                top = d - 1 if self.holds(d - 1, 1, 1) else d
+                if self.holds(rest + top * c, depth, uses):
+                    return True
+                if self.holds(n, 2, 0) and self.holds(rest + n * c, depth, uses):
+                    return True
+                return d.constant is not None and self.holds(
+                    rest + n * c - d * c * Size.atom(FloorDiv(n, d)), depth, uses
+                )
+            case Symbol():
+                return False

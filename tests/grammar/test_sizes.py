@@ -1,0 +1,159 @@
+"""The symbolic arithmetic agrees with integers, and what it proves is true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tcdsl.grammar.sizes import Size, is_nonnegative, maximum, minimum
+
+NAMES = ("N", "M", "K")
+N, M, K, H, KH, W = (Size.symbol(s) for s in ("N", "M", "K", "H", "KH", "W"))
+C = Size.const
+
+Pair = tuple[Size, Callable[[dict[str, int]], int]]
+
+
+def _floor(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
+def _mod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+def _leaf() -> st.SearchStrategy[Pair]:
+    const = st.integers(-9, 9).map(lambda v: (C(v), lambda env, v=v: v))
+    symbol = st.sampled_from(NAMES).map(lambda n: (Size.symbol(n), lambda env, n=n: env[n]))
+    return st.one_of(const, symbol)
+
+
+OPS: dict[str, tuple[Callable[[Size, Size], Size], Callable[[int, int], int]]] = {
+    "+": (lambda a, b: a + b, lambda a, b: a + b),
+    "-": (lambda a, b: a - b, lambda a, b: a - b),
+    "*": (lambda a, b: a * b, lambda a, b: a * b),
+    "//": (lambda a, b: a // b, _floor),
+    "%": (lambda a, b: a % b, _mod),
+    "min": (minimum, min),
+    "max": (maximum, max),
+}
+
+
+def _combine(op: str, a: Pair, b: Pair) -> Pair:
+    symbolic, numeric = OPS[op]
+    return symbolic(a[0], b[0]), lambda env: numeric(a[1](env), b[1](env))
+
+
+def _grow(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    return st.builds(_combine, st.sampled_from(sorted(OPS)), inner, inner)
+
+
+sizes = st.recursive(_leaf(), _grow, max_leaves=7)
+values = st.fixed_dictionaries({n: st.integers(0, 7) for n in NAMES})
+
+
+@settings(max_examples=400, deadline=None)
+@given(sizes, values)
+def test_arithmetic_agrees_with_integers(pair: Pair, env: dict[str, int]) -> None:
+    size, truth = pair
+    assert size.evaluate(env) == truth(env)
+
+
+@settings(max_examples=300, deadline=None)
+@given(sizes, sizes, values)
+def test_substitution_agrees_with_evaluation(a: Pair, b: Pair, env: dict[str, int]) -> None:
+    inner = maximum(b[0], C(0))  # a symbol stands for something that is not negative
+    assert a[0].substitute({"N": inner}).evaluate(env) == a[0].evaluate(
+        env | {"N": inner.evaluate(env)}
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(sizes, st.lists(sizes, max_size=2), values)
+def test_what_is_proved_is_true(pair: Pair, facts: list[Pair], env: dict[str, int]) -> None:
+    known = tuple(f[0] for f in facts)
+    if is_nonnegative(pair[0], known) and all(f.evaluate(env) >= 0 for f in known):
+        assert pair[0].evaluate(env) >= 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes, sizes)
+def test_equal_sums_are_equal_objects(a: Pair, b: Pair) -> None:
+    assert a[0] + b[0] == b[0] + a[0]
+    assert hash(a[0] + b[0]) == hash(b[0] + a[0])
+    assert a[0] - a[0] == Size()
+    assert (a[0] + b[0]) * 2 == a[0] * 2 + b[0] * 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes, values)
+def test_the_text_of_a_size_means_the_size(pair: Pair, env: dict[str, int]) -> None:
+    text = str(pair[0]).replace("/", "//")
+    try:
+        value = eval(text, {"min": min, "max": max}, dict(env))
+    except ZeroDivisionError:
+        return
+    assert value == pair[0].evaluate(env)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        ((N - 1) // 123 + 1, "(N + 122) / 123"),
+        (H - KH + 1, "H - KH + 1"),
+        ((H - KH) // 2 + 1, "(H - KH) / 2 + 1"),
+        ((N - 2) // 2 + 1, "N / 2"),
+        (N * 2 // 3, "2 * N / 3"),
+        ((N // 4) * 3, "3 * (N / 4)"),
+        (minimum(N - 1, M - 1) + 1, "min(M, N)"),
+        (maximum(N, M, C(3)), "max(max(3, M), N)"),
+        ((N // 2) // 3, "N / 6"),
+        ((N * 4 + 2) % 6, "2 * ((2 * N + 1) % 3)"),
+        (N * M * 2 - K, "2 * M * N - K"),
+        (N // (M * 2), "N / (2 * M)"),
+        (-N, "-N"),
+        (-(N % 2), "-(N % 2)"),
+        (C(0), "0"),
+    ],
+)
+def test_sizes_print_as_people_write_them(size: Size, text: str) -> None:
+    assert str(size) == text
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        N,
+        N * M + 2,
+        N - (N // 2) * 2,
+        H - KH - ((H - KH) // 2) * 2,
+        N - minimum(N, M),
+        maximum(N, M) - N,
+        N % 4,
+        C(3) - N % 4,
+        (N + 122) // 123,
+        maximum(N - M, C(0)),
+        N - (N // 2 - 1) * 2 - 2,
+    ],
+)
+def test_sizes_known_not_to_be_negative(size: Size) -> None:
+    assert is_nonnegative(size)
+
+
+@pytest.mark.parametrize("size", [N - K + 1, C(-1), N - 1, M - N, Size.symbol("s", signed=True)])
+def test_nothing_is_claimed_of_sizes_that_may_be_negative(size: Size) -> None:
+    assert not is_nonnegative(size)
+
+
+def test_facts_of_a_domain_that_is_not_empty_help() -> None:
+    assert is_nonnegative(H - 1 - (H * W - 1) // W, (H * W - 1,))
+    assert is_nonnegative(W - 1 - N % W, (H * W - 1,))
+    assert is_nonnegative(H - KH, ((H - KH) // 2,))
+    assert not is_nonnegative(W - 1 - N % W)
+
+
+def test_a_symbol_that_stands_for_zero_vanishes() -> None:
+    assert (N * 3 + M).substitute({"N": C(0)}) == M
