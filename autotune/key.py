@@ -1,0 +1,56 @@
+"""What a tuned config was tuned for. Standard library only: every process start reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+
+def digest_of(text: str) -> str:
+    """Return the short content name used in keys: 16 hex digits of SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class ProblemKey:
+    """One tuning problem; two problems share a config only if all of this is equal.
+
+    text : digest of the canonical TC text, in which names do not matter.
+    dtypes, layout : of the operands, parameters then returns; layout with its alignment class.
+    sizes : values of the symbolic sizes, in the order of the definition.
+    target : "cpu avx512", "cuda sm_90": with the real instruction set.
+    compiler, generator : versions; another compiler or another code generator makes other code.
+    """
+
+    text: str
+    dtypes: tuple[str, ...]
+    layout: str
+    sizes: tuple[int, ...]
+    target: str
+    threads: int
+    compiler: str
+    generator: str
+
+    @cached_property
+    def family(self) -> str:
+        """Name of the problem with its sizes left open: where a neighbour's config comes from."""
+        return digest_of(json.dumps(asdict(self) | {"sizes": None}, sort_keys=True))
+
+    @cached_property
+    def digest(self) -> str:
+        """Name of the problem."""
+        return digest_of(f"{self.family} {self.sizes}")
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> ProblemKey:
+        """Read what `to_json` wrote."""
+        values = json.loads(text)
+        return ProblemKey(
+            **values | {"dtypes": tuple(values["dtypes"]), "sizes": tuple(values["sizes"])}
+        )

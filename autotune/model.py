@@ -1,0 +1,66 @@
+"""What the analytic model is asked: an order of candidates, and a config for an untuned size."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from tcdsl.autotune.best import Best
+from tcdsl.autotune.space import Space
+from tcdsl.codegen.config import Config
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_DRAWS = 2000
+
+
+def ranked(space: Space, configs: Iterable[Config]) -> list[Config]:
+    """Return configs by predicted time, those that cannot run left out."""
+    costs = {c: space.cost_ns(c) for c in configs}
+    possible = [c for c, cost in costs.items() if math.isfinite(cost)]
+    return sorted(possible, key=lambda c: (costs[c], c.to_json()))
+
+
+def leaders(space: Space, rng: random.Random, count: int, but: Collection[Config]) -> list[Config]:
+    """Return the configs that the model likes best: of all if they are few, else of a large sample.
+
+    Steps of one knob from the sample's best and from the default sharpen the sample.
+    """
+    if space.size <= _DRAWS:
+        pool = set(space.all())
+    else:
+        pool = {c for _ in range(_DRAWS) if (c := space.sample(rng)) is not None}
+        for start in [space.default, *ranked(space, pool)[:4]]:
+            pool.update(space.neighbours(start))
+    return ranked(space, pool.difference(but))[:count]
+
+
+def fingerprint(text: str, name: str) -> str:
+    """Return the emitted text as the compiler sees it: without comments, spacing and its name.
+
+    Configs of one fingerprint are one candidate.
+    """
+    return " ".join(_COMMENT.sub(" ", text).replace(name, "@").split())
+
+
+def choose(space: Space, tuned: Sequence[Best], most: int = 8) -> Config:
+    """Return the config for an untuned size.
+
+    Parameters
+    ----------
+    space : Space
+        Of the untuned size.
+    tuned : sequence of Best
+        Tuned configs of other sizes, nearest first (`best.relatives`).
+    most : int
+        How many different ones the model is asked about.
+
+    Returns
+    -------
+    Config
+        The tuned config that the model puts furthest above this size's default, else the default.
+    """
+    candidates = [c for c in dict.fromkeys(b.config for b in tuned) if space.holds(c)][:most]
+    limit = space.cost_ns(space.default)
+    return next((c for c in ranked(space, candidates) if space.cost_ns(c) < limit), space.default)

@@ -1,0 +1,148 @@
+"""The legal configs of a problem: sample, vary, cross, count.
+
+A space is a union of boxes. A branch fixes the knobs that decide which others there are (the
+partition into groups, the form of each group) and names the free ones with their legal values.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tcdsl.codegen.config import Config, Knob, Value
+
+_PATIENCE = (
+    200  # draws after which a rule that refuses all of them ends a search for a legal config
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One box: fixed knobs, and free ones with their values in natural order."""
+
+    fixed: tuple[tuple[str, Value], ...]
+    knobs: tuple[Knob, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of configs."""
+        return math.prod(len(k.values) for k in self.knobs)
+
+    def holds(self, config: Config) -> bool:
+        """Whether a config lies in this box."""
+        values = dict(config.items)
+        return (
+            len(values) == len(self.fixed) + len(self.knobs)
+            and all(name in values and values[name] == v for name, v in self.fixed)
+            and all(k.name in values and values[k.name] in k.values for k in self.knobs)
+        )
+
+    def nearest(self, config: Config) -> Config:
+        """Return the config of this box that keeps all it can of another one."""
+        old = dict(config.items)
+        new = dict(self.fixed)
+        for knob in self.knobs:
+            new[knob.name] = _nearest(knob, old.get(knob.name))
+        return Config.of(new)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What a search may ask about a problem.
+
+    default : the analytic choice, legal by construction.
+    cost_ns : the model's prediction, inf for what cannot run.
+    is_legal : rules between knobs, by arithmetic (registers, cache footprints).
+    """
+
+    branches: tuple[Branch, ...]
+    default: Config
+    cost_ns: Callable[[Config], float]
+    is_legal: Callable[[Config], bool] = lambda _: True
+
+    @property
+    def size(self) -> int:
+        """Number of configs, the illegal ones of each box counted too."""
+        return sum(b.size for b in self.branches)
+
+    def holds(self, config: Config) -> bool:
+        """Whether a config lies in the space and is legal."""
+        return any(b.holds(config) for b in self.branches) and self.is_legal(config)
+
+    def all(self) -> Iterator[Config]:
+        """Return every legal config; for small spaces."""
+        for branch in self.branches:
+            names = [k.name for k in branch.knobs]
+            for values in itertools.product(*(k.values for k in branch.knobs)):
+                config = Config.of(dict(branch.fixed) | dict(zip(names, values, strict=True)))
+                if self.is_legal(config):
+                    yield config
+
+    def sample(self, rng: random.Random) -> Config | None:
+        """Draw a legal config: a branch, then each knob, each evenly. None: only illegal draws."""
+        for _ in range(_PATIENCE):
+            branch = rng.choice(self.branches)
+            values = dict(branch.fixed) | {k.name: rng.choice(k.values) for k in branch.knobs}
+            config = Config.of(values)
+            if self.is_legal(config):
+                return config
+        return None
+
+    def neighbours(self, config: Config) -> tuple[Config, ...]:
+        """Return the legal configs that differ in one knob, or in the branch and what it forces."""
+        values = dict(config.items)
+        here = next((b for b in self.branches if b.holds(config)), None)
+        near = [b.nearest(config) for b in self.branches if b is not here]
+        if here is not None:
+            for knob in here.knobs:
+                near += [
+                    Config.of(values | {knob.name: v})
+                    for v in knob.values
+                    if v != values[knob.name]
+                ]
+        return tuple(c for c in dict.fromkeys(near) if self.is_legal(c))
+
+    def crossover(self, a: Config, b: Config, rng: random.Random) -> Config | None:
+        """Draw a legal config with each knob from one of two, in the branch of the first.
+
+        Every other child has one knob changed besides: two steps at once leave a valley that no
+        single step leaves.
+        """
+        branch = next((x for x in self.branches if x.holds(a)), None)
+        if branch is None:
+            return None
+        first, second = dict(a.items), dict(b.items)
+        for _ in range(_PATIENCE):
+            child = dict(branch.fixed)
+            for knob in branch.knobs:
+                other = second.get(knob.name, first[knob.name])
+                take = other if rng.random() < 0.5 and other in knob.values else first[knob.name]
+                child[knob.name] = take
+            if branch.knobs and rng.random() < 0.5:
+                changed = rng.choice(branch.knobs)
+                child[changed.name] = rng.choice(changed.values)
+            config = Config.of(child)
+            if self.is_legal(config):
+                return config
+        return None
+
+    def worst(self, rng: random.Random, draws: int = 2000) -> Config:
+        """Return the legal config that the model likes least: a hard start for a search."""
+        seen = list(self.all()) if self.size <= draws else []
+        seen += [c for _ in range(draws * (not seen)) if (c := self.sample(rng)) is not None]
+        finite = [(cost, str(c), c) for c in seen if math.isfinite(cost := self.cost_ns(c))]
+        return max(finite)[2] if finite else self.default
+
+
+def _nearest(knob: Knob, value: Value | None) -> Value:
+    """Return the value of a knob nearest to another knob's; numbers by ratio, else the first."""
+    if value in knob.values:
+        return value
+    if isinstance(value, int):
+        numbers = [v for v in knob.values if isinstance(v, int)]
+        if numbers:
+            return min(numbers, key=lambda v: (max(v, value) + 1) / (min(v, value) + 1))
+    return knob.values[0]

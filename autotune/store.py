@@ -1,0 +1,317 @@
+"""Trials and tuned configs in SQLite: written at every stage, resumed, exported, merged.
+
+Any number of processes may write one file (write-ahead log, 60 s of patience). Deleting the file is
+always safe. The version stands in the names of the tables: another schema is other tables.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import sqlite3
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tcdsl.autotune import best, owner
+from tcdsl.autotune.key import ProblemKey
+from tcdsl.autotune.trial import FINAL, Reason, Status, Trial
+from tcdsl.codegen.config import Config
+
+PROBLEMS, TRIALS, CONFIGS = "problems_v1", "trials_v1", best.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table of trials."""
+
+    id: int
+    config: Config
+    status: Status
+    reason: Reason
+    detail: str
+    time_ns: float
+    owner: str
+    origin: str
+    created: float
+
+    @property
+    def trial(self) -> Trial:
+        """The trial of a row that is timed or failed."""
+        return Trial(self.config, self.time_ns, self.reason, self.detail)
+
+
+class Store:
+    """The tuner's SQLite file, open for writing.
+
+    Parameters
+    ----------
+    path : Path
+        Made with its folder where it is missing. A file that is not a whole SQLite database is
+        moved aside with a warning.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._db = _open(path)
+        self._create_tables()
+        self._owner = owner.begin()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file and leave a fresh `best.json`."""
+        owner.end(self._owner)
+        self._db.conn.close()
+        best.refresh(self.path)
+
+    def add_problem(self, key: ProblemKey, name: str, text: str) -> None:
+        """Note a problem with its name and TC text, for people who list the cache."""
+        row = {
+            "digest": key.digest,
+            "family": key.family,
+            "name": name,
+            "key": key.to_json(),
+            "text": text,
+            "created": time.time(),
+        }
+        with self._writing():
+            self._db[PROBLEMS].insert(row, ignore=True)
+
+    def propose(self, key: ProblemKey, configs: Sequence[Config], origin: str) -> list[Row]:
+        """Commit the rows of new trials and return those that are this process's to try.
+
+        A config that has ended, or that another live process is trying, is left out. One that a
+        dead process left behind is taken over, unless it was running: that one has crashed.
+        """
+        if not configs:
+            return []
+        self.bury(key)
+        now = time.time()
+        rows = [
+            {
+                "problem": key.digest,
+                "config": config.to_json(),
+                "status": "proposed",
+                "reason": "",
+                "detail": "",
+                "time_ns": None,
+                "times_ns": "[]",
+                "owner": self._owner,
+                "origin": origin,
+                "created": now,
+                "updated": now,
+            }
+            for config in configs
+        ]
+        wanted = [row["config"] for row in rows]
+        with self._writing():
+            self._db[TRIALS].insert_all(rows, ignore=True)
+            for row in self._unfinished(key):
+                if row.owner != self._owner and not owner.is_alive(row.owner):
+                    self._db[TRIALS].update(row.id, {"owner": self._owner, "status": "proposed"})
+        mine = {
+            row.config.to_json(): row for row in self._unfinished(key) if row.owner == self._owner
+        }
+        return [mine[text] for text in wanted if text in mine]
+
+    def set_status(self, ids: Sequence[int], status: Status) -> None:
+        """Commit that trials have reached a stage."""
+        self._update([(i, {"status": status}) for i in ids])
+
+    def set_failed(self, row: int, reason: Reason, detail: str) -> None:
+        """Commit the end of a trial without a time."""
+        self._update([(row, {"status": "failed", "reason": reason, "detail": detail})])
+
+    def set_timed(self, results: Mapping[int, tuple[float, Sequence[float]]]) -> None:
+        """Commit times per call of trials, by row: the one that counts, and what it came from."""
+        self._update(
+            [
+                (i, {"status": "timed", "time_ns": t, "times_ns": json.dumps(list(samples))})
+                for i, (t, samples) in results.items()
+            ]
+        )
+
+    def set_best(
+        self, key: ProblemKey, config: Config, time_ns: float, default_ns: float, origin: str
+    ) -> None:
+        """Commit the tuned config of a problem and rewrite `best.json`."""
+        row = {
+            "problem": key.digest,
+            "family": key.family,
+            "sizes": json.dumps(key.sizes),
+            "config": config.to_json(),
+            "time_ns": time_ns,
+            "default_ns": default_ns,
+            "origin": origin,
+            "updated": time.time(),
+        }
+        with self._writing():
+            self._db[CONFIGS].upsert(row, pk="problem")
+        best.refresh(self.path)
+
+    def bury(self, key: ProblemKey) -> int:
+        """Record as crashed what a dead process was running; return how many."""
+        dead = [
+            row
+            for row in self._unfinished(key)
+            if row.status == "running" and not owner.is_alive(row.owner)
+        ]
+        for row in dead:
+            self.set_failed(row.id, "crash", "the tuning process ended while this config ran")
+        return len(dead)
+
+    def trials(self, key: ProblemKey) -> list[Row]:
+        """Return the trials of a problem, oldest first; corrupt rows are skipped with a warning."""
+        return list(self._rows("problem = ? ORDER BY id", [key.digest]))
+
+    def ended(self, key: ProblemKey) -> list[Trial]:
+        """Return the trials of a problem that have a time or a reason."""
+        self.bury(key)
+        return [row.trial for row in self.trials(key) if row.status in FINAL]
+
+    def _unfinished(self, key: ProblemKey) -> list[Row]:
+        return list(self._rows("problem = ? AND status NOT IN ('timed', 'failed')", [key.digest]))
+
+    def _rows(self, where: str, values: Sequence[object]) -> Iterator[Row]:
+        for row in self._db[TRIALS].rows_where(where, list(values)):
+            try:
+                yield Row(
+                    int(row["id"]),
+                    Config.from_json(row["config"]),
+                    row["status"],
+                    row["reason"],
+                    row["detail"],
+                    math.inf if row["time_ns"] is None else float(row["time_ns"]),
+                    row["owner"],
+                    row["origin"],
+                    float(row["created"]),
+                )
+            except (ValueError, TypeError, AttributeError):
+                warnings.warn(f"a corrupt trial of {self.path} is skipped", stacklevel=2)
+
+    def _update(self, changes: Sequence[tuple[int, Mapping[str, object]]]) -> None:
+        now = time.time()
+        with self._writing():
+            for row, values in changes:
+                self._db[TRIALS].update(row, {**values, "updated": now})
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Take the write lock at once: a transaction that begins by reading could not wait for it."""
+        connection = self._db.conn
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+
+    def _create_tables(self) -> None:
+        with self._writing():
+            self._db[PROBLEMS].create(
+                {
+                    "digest": str,
+                    "family": str,
+                    "name": str,
+                    "key": str,
+                    "text": str,
+                    "created": float,
+                },
+                pk="digest",
+                if_not_exists=True,
+            )
+            self._db[TRIALS].create(
+                {
+                    "id": int,
+                    "problem": str,
+                    "config": str,
+                    "status": str,
+                    "reason": str,
+                    "detail": str,
+                    "time_ns": float,
+                    "times_ns": str,
+                    "owner": str,
+                    "origin": str,
+                    "created": float,
+                    "updated": float,
+                },
+                pk="id",
+                if_not_exists=True,
+            )
+            self._db[TRIALS].create_index(["problem", "config"], unique=True, if_not_exists=True)
+            self._db[CONFIGS].create(
+                {
+                    "problem": str,
+                    "family": str,
+                    "sizes": str,
+                    "config": str,
+                    "time_ns": float,
+                    "default_ns": float,
+                    "origin": str,
+                    "updated": float,
+                },
+                pk="problem",
+                if_not_exists=True,
+            )
+
+
+def _open(path: Path) -> Any:  # sqlite_utils.Database; its tables are typed Any
+    import sqlite_utils
+
+    with _locked(path):  # two processes that find a corrupt file would move the new one aside too
+        if not _is_whole(path):
+            _move_aside(path)
+        database = sqlite_utils.Database(sqlite3.connect(path, timeout=60))
+        database.enable_wal()
+    # The log alone survives the end of a process, however it ends; a power cut could cost the
+    # last commits, never the file.
+    database.execute("PRAGMA synchronous = NORMAL")
+    return database
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether SQLite can read the file; a missing or empty one counts as whole."""
+    with closing(sqlite3.connect(path, timeout=60)) as connection:
+        try:
+            answer: tuple[str] = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError:  # busy, full, not permitted: says nothing of the content
+            raise
+        except sqlite3.DatabaseError:
+            return False
+        return answer[0] == "ok"
+
+
+def _move_aside(path: Path) -> None:
+    """Rename a file that SQLite cannot read, and its log; tell the user where it is."""
+    aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
+    os.rename(path, aside)
+    for suffix in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.rename(f"{path}{suffix}", f"{aside}{suffix}")
+    warnings.warn(f"{path} is corrupt; it now lies at {aside}, and a new one begins", stacklevel=4)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with open(f"{path}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

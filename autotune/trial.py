@@ -1,0 +1,31 @@
+"""One tried config: how far it came and what it took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tcdsl.codegen.config import Config
+
+Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]
+FINAL: tuple[Status, ...] = ("timed", "failed")
+
+# schedule: the lowering refused the config. wrong: another answer than the reference, or a byte
+# written outside an operand that no guard page caught.
+Reason = Literal["", "schedule", "compile", "crash", "hang", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The end of a trial: a time per call, or the reason why there is none."""
+
+    config: Config
+    time_ns: float = math.inf
+    reason: Reason = ""
+    detail: str = ""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the config ran, gave the right answer and has a time."""
+        return math.isfinite(self.time_ns)
