@@ -1,0 +1,87 @@
+"""What a caller hands over, seen as NumPy arrays and numbers, without copies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tcdsl.codegen.spec import Layout
+from tcdsl.grammar.errors import TCTypeError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def as_array(value: object, name: str) -> Array:
+    """Return an argument as an array that shares its memory.
+
+    Parameters
+    ----------
+    value : ndarray, number, or any object with ``__dlpack__``
+    name : str
+        The parameter, for messages.
+
+    Raises
+    ------
+    TCTypeError
+        If it is none of these, or its bytes are in foreign order.
+    """
+    if isinstance(value, np.ndarray | np.generic | bool | int | float):
+        array = np.asarray(value)
+    elif hasattr(value, "__dlpack__"):
+        try:
+            array = np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError) as refusal:
+            raise TCTypeError(f"argument '{name}' gives no memory: {refusal}") from None
+    else:
+        raise TCTypeError(
+            f"expected an array or a number for '{name}', got {type(value).__name__}\n"
+            "  pass numpy.asarray(...) of it"
+        )
+    if not array.dtype.isnative:
+        raise TCTypeError(
+            f"argument '{name}' has bytes in foreign order ({array.dtype.str})\n"
+            f"  pass {name}.astype({name}.dtype.newbyteorder('='))"
+        )
+    return array
+
+
+def is_addressable(array: Array) -> bool:
+    """Whether every element lies at a multiple of its size: all that a kernel asks for."""
+    item = array.itemsize
+    return array.flags.aligned and all(stride % item == 0 for stride in array.strides)
+
+
+def layout_of(array: Array) -> Layout:
+    """Return the layout class of an operand.
+
+    Dimensions of extent 1 have no stride worth the name: they neither break contiguity nor count
+    as unit or zero.
+    """
+    shape = array.shape
+    strides = tuple(s // array.itemsize for s in array.strides)
+    if array.flags.c_contiguous:
+        return Layout(len(shape), True, len(shape) - 1 if shape else None)
+    wide = [d for d, extent in enumerate(shape) if extent > 1]
+    unit = next((d for d in reversed(wide) if strides[d] == 1), None)
+    zeros = tuple(d for d in wide if strides[d] == 0)
+    joined = tuple(
+        shape[d] == 1 or shape[d + 1] == 1 or strides[d] == strides[d + 1] * shape[d + 1]
+        for d in range(len(shape) - 1)
+    )
+    return Layout(len(shape), False, unit, zeros, joined)
+
+
+def like(example: object) -> Callable[[Array], Any]:
+    """Return how to hand results back in the kind of the first argument.
+
+    An array of another library (`torch.Tensor`, say) gets its results through that library's own
+    ``from_dlpack``, sharing memory; NumPy arrays and numbers get NumPy arrays.
+    """
+    if isinstance(example, np.ndarray | np.generic | bool | int | float):
+        return lambda array: array
+    library = sys.modules[type(example).__module__.partition(".")[0]]
+    from_dlpack = getattr(library, "from_dlpack", None) or library.dlpack.from_dlpack
+    return lambda array: from_dlpack(array)

@@ -1,0 +1,46 @@
+"""Sizes on the command line: `B=100,M=128`, `B=1|2|4`, `B=1..64`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from tcdsl.grammar.errors import ShapeError
+
+_ITEM = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([0-9|.\s]+?)\s*$")
+_HINT = "write sizes as B=100,M=128; several as B=1|2|4 or B=1..64"
+
+
+def parse_sizes(text: str) -> list[dict[str, int]]:
+    """Return every combination of sizes that a text names, in the order written.
+
+    >>> parse_sizes("B=1|4,N=10")
+    [{'B': 1, 'N': 10}, {'B': 4, 'N': 10}]
+
+    Raises
+    ------
+    ShapeError
+        If the text is not a list of sizes.
+    """
+    choices: dict[str, list[int]] = {}
+    for item in filter(str.strip, text.split(",")):
+        match = _ITEM.match(item)
+        if not match:
+            raise ShapeError(f"cannot read sizes '{item.strip()}': {_HINT}")
+        if match[1] in choices:
+            raise ShapeError(f"size '{match[1]}' is given twice: {_HINT}")
+        choices[match[1]] = list(_values(match[2], item))
+    combinations = itertools.product(*choices.values())
+    return [dict(zip(choices, values, strict=True)) for values in combinations]
+
+
+def _values(text: str, item: str) -> Iterable[int]:
+    for part in text.split("|"):
+        ends = [end.strip() for end in part.split("..")]
+        if not all(end.isdigit() for end in ends) or len(ends) > 2:
+            raise ShapeError(f"cannot read sizes '{item.strip()}': {_HINT}")
+        low, high = int(ends[0]), int(ends[-1])
+        if high < low:
+            raise ShapeError(f"'{item.strip()}' is empty: {low} is above {high}")
+        yield from range(low, high + 1)
