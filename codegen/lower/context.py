@@ -1,0 +1,40 @@
+"""What a lowering is told about the group it lowers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen.fuse import Group
+from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.program import Program
+from tcdsl.codegen.spec import Spec
+from tcdsl.grammar.sizes import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One group under one specialisation.
+
+    sizes are representative values of the symbols, for knobs, defaults and costs (the exact ones
+    where the spec is exact). Functions are named `prefix_...`. The group may use
+    `plan->param[param_base]` and following, up to `Lowered.params_used`.
+    """
+
+    program: Program
+    group: Group
+    spec: Spec
+    machine: Machine
+    sizes: Mapping[str, int]
+    prefix: str
+    param_base: int
+    operands: Operands
+
+    def extent(self, size: Size) -> int:
+        """Return the representative value of a size."""
+        return size.evaluate(self.sizes)
+
+    def is_exact(self) -> bool:
+        """Whether all sizes are constants of the executable."""
+        return self.spec.sizes is not None

@@ -1,0 +1,304 @@
+"""Expressions of the language as scalar loop IR.
+
+Most expressions become one expression. Where a part must run before the rest, and only under a
+guard (a checked read inside a branch), it becomes statements in front: `Values.stmts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import (
+    I64,
+    TRUTH,
+    Assign,
+    Bin,
+    Call,
+    Expr,
+    If,
+    Let,
+    Return,
+    Scalar,
+    Stmt,
+    Un,
+    Var,
+)
+from tcdsl.codegen.lower.operands import Operands, compute_dtype
+from tcdsl.codegen.target import short_name
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType
+from tcdsl.grammar.errors import InternalError
+from tcdsl.grammar.nodes import AssignOp
+
+# Builtins whose C name is not the language's.
+_RENAMED = {"fabs": "abs"}
+
+
+class Values:
+    """Lowers expressions at one point of a nest.
+
+    Parameters
+    ----------
+    operands
+        How memory is reached.
+    index
+        The value of each index variable, int64.
+    local
+        What a read of a version in the tile gives, in its computing type; None for a read that
+        goes to memory.
+    prefix
+        Names of variables that have to be introduced start so.
+    """
+
+    def __init__(
+        self,
+        operands: Operands,
+        index: Mapping[str, Expr],
+        local: Callable[[typed.Read], Expr | None] = lambda _: None,
+        prefix: str = "t",
+    ) -> None:
+        self.operands = operands
+        self.index = index
+        self.local = local
+        self.prefix = prefix
+        self.stmts: list[Stmt] = []
+        self._introduced = 0
+
+    def take(self) -> list[Stmt]:
+        """Return the statements that have to stand in front, and forget them."""
+        stmts, self.stmts = self.stmts, []
+        return stmts
+
+    # ---- addresses
+
+    def subscript(self, e: typed.Expr) -> Expr:
+        """Return a subscript: arithmetic of addresses is exact, in int64."""
+        match e:
+            case typed.IndexValue(name):
+                return self.index[name]
+            case typed.SizeValue(size):
+                return self.operands.size(size)
+            case typed.Lit(value) if isinstance(value, int):
+                return b.c64(int(value))
+            case typed.Unary("-", operand):
+                return b.sub(0, self.subscript(operand))
+            case typed.Binary("+", lhs, rhs):
+                return b.add(self.subscript(lhs), self.subscript(rhs))
+            case typed.Binary("-", lhs, rhs):
+                return b.sub(self.subscript(lhs), self.subscript(rhs))
+            case typed.Binary("*", lhs, rhs):
+                return b.mul(self.subscript(lhs), self.subscript(rhs))
+            case typed.Binary("/" | "%" as op, lhs, rhs):
+                name = "tc_div_i64" if op == "/" else "tc_mod_i64"
+                return b.call(name, self.subscript(lhs), self.subscript(rhs), type=I64)
+            case typed.Cast(typed.IndexValue() | typed.SizeValue() as operand, dtype) if (
+                dtype.is_integer and dtype.bits >= 32
+            ):
+                return self.subscript(operand)
+            case _:
+                return b.cast(self.value(e), I64)
+
+    def place(self, name: str, subs: tuple[typed.Expr, ...], checked: tuple[bool, ...]) -> Expr:
+        """Return the stored element of a buffer, after the checks of its subscripts."""
+        at = [self.subscript(s) for s in subs]
+        for d, check in enumerate(checked):
+            if check:
+                at[d] = self.inside(name, d, at[d])
+        return self.operands.element(name, at)
+
+    def inside(self, name: str, dim: int, at: Expr) -> Expr:
+        """Check a subscript, and return it; outside, the phase ends with a fault."""
+        v = self.introduce(at)
+        extent = self.operands.extent(name, dim)
+        outside = b.any_of(b.compare("<", v, 0), b.compare(">=", v, extent))
+        position = self.operands.position(name)
+        operand = -1 if position is None else position
+        fault = b.call("tc_fault", b.ARGS, operand, dim, v, extent, type=Scalar(INT32))
+        self.stmts.append(If(outside, Return(fault)))
+        return v
+
+    def introduce(self, value: Expr, *, mutable: bool = False) -> Var:
+        """Declare a variable with this value in front, and return it."""
+        v = Var(f"{self.prefix}_{self._introduced}", b.type_of(value))
+        self._introduced += 1
+        self.stmts.append(Let(v, value, mutable))
+        return v
+
+    # ---- values
+
+    def value(self, e: typed.Expr) -> Expr:
+        """Return an expression in its computing type (float32 for halves)."""
+        dtype = compute_dtype(e.dtype)
+        match e:
+            case typed.Lit(value):
+                return b.const(value, dtype)
+            case typed.IndexValue(name):
+                return convert(self.index[name], INT64, dtype)
+            case typed.SizeValue(size):
+                return convert(self.operands.size(size), INT64, dtype)
+            case typed.Read():
+                return self.read(e)
+            case typed.Unary(op, operand):
+                x = self.value(operand)
+                return b.not_(x) if op == "!" else Un("-", x, Scalar(dtype))
+            case typed.Binary("&&" | "||"):
+                return self.logic(e)
+            case typed.Binary(op, lhs, rhs):
+                return binary(op, self.value(lhs), self.value(rhs), dtype)
+            case typed.Select(cond, then, other):
+                return self.choose(self.value(cond), then, other, dtype)
+            case typed.Cast(operand, to):
+                return convert(self.value(operand), operand.dtype, to)
+            case typed.Builtin(name, args):
+                return builtin(name, tuple(map(self.value, args)), dtype)
+            case _:
+                assert_never(e)
+
+    def read(self, e: typed.Read) -> Expr:
+        """Return an element, halves widened to float32."""
+        if (value := self.local(e)) is not None:
+            return value
+        if self.operands.is_scalar(e.tensor):
+            return self.operands.scalar(e.tensor)
+        place = self.place(e.tensor, e.subs, e.checked)
+        return widen(place, self.operands.memory_dtype(e.tensor))
+
+    def choose(self, cond: Expr, then: typed.Expr, other: typed.Expr, dtype: DType) -> Expr:
+        """Return cond ? then : other, of which only the chosen one is evaluated."""
+        yes, yes_first = self.apart(then)
+        no, no_first = self.apart(other)
+        if not yes_first and not no_first:
+            return b.select(cond, yes, no)
+        zero = b.const(False if dtype == BOOL else 0, dtype)
+        out = self.introduce(zero, mutable=True)
+        self.stmts.append(
+            If(
+                cond,
+                b.block(yes_first, Assign(out, yes)),
+                b.block(no_first, Assign(out, no)),
+            )
+        )
+        return out
+
+    def logic(self, e: typed.Binary) -> Expr:
+        """Return a && or ||: the right side only where the left one does not decide."""
+        lhs = self.value(e.lhs)
+        rhs, first = self.apart(e.rhs)
+        if not first:
+            return b.all_of(lhs, rhs) if e.op == "&&" else b.any_of(lhs, rhs)
+        out = self.introduce(lhs, mutable=True)
+        undecided: Expr = out if e.op == "&&" else Un("!", out, TRUTH)
+        self.stmts.append(If(undecided, b.block(first, Assign(out, rhs))))
+        return out
+
+    def apart(self, e: typed.Expr) -> tuple[Expr, list[Stmt]]:
+        """Return a value and, apart from what stands in front now, the statements it needs."""
+        kept, self.stmts = self.stmts, []
+        value = self.value(e)
+        first, self.stmts = self.stmts, kept
+        return value, first
+
+
+# ---- operations on values
+
+
+def convert(x: Expr, source: DType, to: DType) -> Expr:
+    """Return x as another type of the language; x is in the computing type of source."""
+    if to.is_half:
+        if source == to:
+            return x
+        name = short_name(to)
+        stored = Call(f"tc_f32_{name}", (convert(x, source, FLOAT32),), Scalar(to))
+        return Call(f"tc_{name}_f32", (stored,), Scalar(FLOAT32))
+    held = compute_dtype(source)
+    if held == to:
+        return x
+    if to == BOOL or (held.is_float and to.is_integer):
+        return Call(f"tc_{short_name(held)}_{short_name(to)}", (x,), Scalar(to))
+    return b.cast(x, Scalar(to))
+
+
+def widen(place: Expr, stored: DType) -> Expr:
+    """Return a stored element in its computing type."""
+    if not stored.is_half:
+        return place
+    return Call(f"tc_{short_name(stored)}_f32", (place,), Scalar(FLOAT32))
+
+
+def narrow(x: Expr, stored: DType) -> Expr:
+    """Return a value as it is stored."""
+    if not stored.is_half:
+        return x
+    return Call(f"tc_f32_{short_name(stored)}", (x,), Scalar(stored))
+
+
+def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:
+    """Return x op y on values of one type; dtype is the result's."""
+    match op:
+        case "<" | "<=" | ">" | ">=" | "==" | "!=":
+            return Bin(op, x, y, TRUTH)
+        case "+" | "-" | "*":
+            return Bin(op, x, y, Scalar(dtype))
+        case "/" if dtype.is_float:
+            return Bin("/", x, y, Scalar(dtype))
+        case "/" | "%":
+            name = "div" if op == "/" else "mod"
+            return Call(f"tc_{name}_{short_name(dtype)}", (x, y), Scalar(dtype))
+        case _:
+            raise InternalError(f"operator {op} on {dtype}")
+
+
+def builtin(name: str, args: tuple[Expr, ...], dtype: DType) -> Expr:
+    """Return a call of a builtin function of the language."""
+    first = args[0].type
+    assert isinstance(first, Scalar)
+    function = f"tc_{_RENAMED.get(name, name)}_{short_name(first.dtype)}"
+    return Call(function, args, Scalar(dtype))
+
+
+def combine(op: AssignOp, acc: Expr, value: Expr) -> Expr:
+    """Return acc combined with value by a reducing operator."""
+    scalar = b.type_of(acc)
+    assert isinstance(scalar, Scalar)
+    match op.rstrip("!"):
+        case "=":
+            return value
+        case "+=":
+            return Bin("+", acc, value, scalar)
+        case "*=":
+            return Bin("*", acc, value, scalar)
+        case "min=" | "max=" as extreme:
+            name = f"tc_{extreme[:3]}_{short_name(scalar.dtype)}"
+            return Call(name, (acc, value), scalar)
+        case _:
+            raise InternalError(f"{op} is not a plain reduction")
+
+
+def identity(op: AssignOp, dtype: DType) -> Expr:
+    """Return what a reduction starts from (0 for `=`), in the computing type of dtype."""
+    held = compute_dtype(dtype)
+    match op.rstrip("!"):
+        case "=" | "+=":
+            return b.const(False if held == BOOL else 0, held)
+        case "*=":
+            return b.const(True if held == BOOL else 1, held)
+        case "min=":
+            return b.const(_extreme(held, highest=True), held)
+        case "max=":
+            return b.const(_extreme(held, highest=False), held)
+        case _:
+            raise InternalError(f"{op} is not a plain reduction")
+
+
+def _extreme(dtype: DType, *, highest: bool) -> int | float:
+    match dtype.kind:
+        case "float":
+            return float("inf") if highest else float("-inf")
+        case "bool":
+            return int(highest)
+        case "uint":
+            return (1 << dtype.bits) - 1 if highest else 0
+        case "int":
+            return (1 << (dtype.bits - 1)) - 1 if highest else -(1 << (dtype.bits - 1))
