@@ -1,1 +1,94 @@
-"""The C core that calls kernels: launch table, memory, threads, fork."""
+"""The C core that calls kernels: launch table, memory, threads, fork.
+
+Importing this package compiles the core (once, into the cache directory) and loads it.
+
+Launcher(name, params, returns, slow, on_error, result_type=None, bounds=())
+    The callable of a definition. `k(a, b)`, `k(a, b, out=c)`, `k(a, b, out=(c, d))`, and the same
+    with `outputs=`. A call whose operands have a form the launcher knows runs at once: it
+    allocates what `out` does not give, runs the executable and returns the outputs, one array or
+    one `result_type`. Any other call is `slow(*args, **kwargs)`, as it came.
+
+    params, returns : tuple of str
+        Names, in order.
+    slow : callable
+        Does all that is not per call: checks, conversions, compiling, error texts. It makes an
+        `Entry`, `install`s it and returns `run`.
+    on_error : callable (tensor, dim, value, extent) -> never
+        Raises for a subscript that was out of bounds; the numbers are those of `tc_error`.
+    result_type : type, optional
+        Tuple type for several returns (a `collections.namedtuple`); made without calling it.
+    bounds : tuple of int
+        Numbers of the integer rank-0 parameters whose values sizes or ranges depend on: the
+        values are part of the form.
+
+    A Python subclass is called as fast, unless it defines `__call__`.
+
+Launcher.install(entry, args, outs=None)
+    From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
+    which Python or NumPy type it has; with or without `outs`) run the entry. The eight latest
+    forms are kept. Operands the fast path never takes (no exact, aligned ndarray in native byte
+    order) are not kept; that is no error. ValueError if the operands are not of the entry's form.
+Launcher.run(entry, args, outs=None)
+    Run the entry now. Arrays must be exact ndarrays of the entry's form. ValueError if not, if an
+    output is read-only or overlaps another operand (but for `Entry.inplace`), or if a number does
+    not fit the type of its parameter.
+Launcher.clear()
+    Forget all forms.
+
+Entry(executable, sizes, params, returns, inplace=(), keep=None)
+    An executable and the operands it is for.
+
+    executable : int
+        Address of a `tc_executable` (tc_abi.h).
+    sizes : tuple of int
+        Values of the symbolic sizes, in the order of the program.
+    params : tuple
+        Per parameter (dtype, shape, strides), or just the dtype of a rank-0 parameter: that one
+        is passed by value. strides count elements; None is C order.
+    returns : tuple
+        Per return (dtype, shape, strides); fresh outputs get these strides.
+    inplace : tuple of (return, parameter)
+        Pairs that may be the very same view when `out` is given: every read of the parameter is
+        at the subscripts written.
+    keep : object
+        Kept alive with the entry: the library that holds the executable.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from tcdsl.grammar.errors import InternalError
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.runtime import _core
+else:
+    from tcdsl.codegen.runtime.build import load
+
+    _core = load()
+
+__all__ = ["ArrayForm", "Entry", "Launcher", "Shape", "empty_cache"]
+
+Shape = tuple[int, ...]
+ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]  # dtype, shape, strides in elements
+Entry = _core.Entry
+Launcher = _core.Launcher
+empty_cache = _core.empty_cache
+
+
+def _setup() -> None:
+    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    umath = importlib.import_module(f"{package}._multiarray_umath")
+    kinds = (np.bool_, np.integer, np.floating)
+    numbers = [t for t in np.sctypeDict.values() if issubclass(t, kinds)]
+    plain = [t for t in numbers if np.dtype(t).itemsize <= 8]
+    bfloat16 = np.dtype(ml_dtypes.bfloat16)
+    types = tuple(dict.fromkeys([*plain, bfloat16.type]))
+    _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
+
+
+_setup()

@@ -1,0 +1,51 @@
+"""The C core as Python sees it; `__init__.py` documents it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]
+
+class Entry:
+    def __new__(
+        cls,
+        executable: int,
+        sizes: tuple[int, ...],
+        params: tuple[ArrayForm | np.dtype[Any], ...],
+        returns: tuple[ArrayForm, ...],
+        inplace: tuple[tuple[int, int], ...] = (),
+        keep: object = None,
+    ) -> Entry: ...
+
+class Launcher:
+    name: str
+    params: tuple[str, ...]
+    returns: tuple[str, ...]
+    def __init__(
+        self,
+        name: str,
+        params: tuple[str, ...],
+        returns: tuple[str, ...],
+        slow: Callable[..., Any],
+        on_error: Callable[[int, int, int, int], None],
+        result_type: type[tuple[Any, ...]] | None = None,
+        bounds: tuple[int, ...] = (),
+    ) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def install(
+        self, entry: Entry, args: tuple[Any, ...], outs: tuple[Any, ...] | None = None
+    ) -> None: ...
+    def run(
+        self, entry: Entry, args: tuple[Any, ...], outs: tuple[Any, ...] | None = None
+    ) -> Any: ...
+    def clear(self) -> None: ...
+
+def setup(
+    array_api: object,
+    bfloat16: int,
+    scalar_types: tuple[type, ...],
+    internal_error: type[BaseException],
+) -> None: ...
+def empty_cache() -> int: ...

@@ -1,0 +1,245 @@
+/* Entry: an executable together with the sizes, strides and plan it runs with, for operands of one exact form. */
+
+enum { MAX_OPERANDS = 512 };
+/* How a parameter is passed: by address, or, of rank 0, by value as this kind. */
+enum { BY_ADDRESS, AS_BOOL, AS_SIGNED, AS_UNSIGNED, AS_BFLOAT16, AS_HALF, AS_FLOAT, AS_DOUBLE };
+
+typedef struct {
+  int pass, nd, type_num, item_bytes, c_order;
+  Py_ssize_t *dims, *strides; /* strides in bytes */
+  Py_ssize_t low, high;       /* bytes from element 0,..,0 to the first and past the last byte; equal: empty */
+  Descr *descr;
+} Operand;
+
+typedef struct {
+  PyObject_HEAD
+  const tc_executable *exe;
+  PyObject *keep;
+  int n_params, n_returns, n_scalars;
+  Operand *operand;       /* parameters, then returns */
+  unsigned char *inplace; /* [return * n_params + parameter]: may be the very same view */
+  tc_i64 *sizes, *strides; /* strides in elements, of all operands passed by address */
+  tc_i64 *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
+  Py_ssize_t *dims;        /* where the operands' dims and strides lie */
+  int planned_threads;     /* 0: no plan yet */
+  int parallel;            /* whether any phase pays for threads */
+  double cost_ns;          /* of all phases, serial */
+  size_t shared_bytes, slot_bytes, work_bytes; /* workspace: shared, then one slot a thread */
+  tc_plan plan;
+} Entry;
+
+static PyTypeObject *entry_type;
+static PyObject *internal_error;
+
+static int item_bytes_of(int type_num) {
+  static const unsigned char bytes[] = {1, 1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 4, 8};
+  return type_num <= NUM_DOUBLE ? bytes[type_num] : 2; /* float16, bfloat16 */
+}
+
+static int pass_of(const Descr *d) {
+  if (d->type_num == numpy.bfloat16) return AS_BFLOAT16;
+  switch (d->kind) {
+    case 'b': return AS_BOOL;
+    case 'i': return AS_SIGNED;
+    case 'u': return AS_UNSIGNED;
+    default: return d->type_num == NUM_HALF ? AS_HALF : d->type_num == NUM_FLOAT ? AS_FLOAT : AS_DOUBLE;
+  }
+}
+
+/* Read a tuple of n integers. */
+static int read_integers(PyObject *tuple, Py_ssize_t n, Py_ssize_t *to) {
+  if (PyTuple_Size(tuple) != n) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "shape and strides differ in length");
+    return -1;
+  }
+  for (Py_ssize_t d = 0; d < n; d++) {
+    to[d] = (Py_ssize_t)PyLong_AsLongLong(PyTuple_GetItem(tuple, d));
+    if (to[d] == -1 && PyErr_Occurred()) return -1;
+  }
+  return 0;
+}
+
+static void extent_of(Operand *o) {
+  o->low = 0;
+  o->high = o->item_bytes;
+  for (int d = 0; d < o->nd; d++) {
+    if (o->dims[d] == 0) { o->low = o->high = 0; return; }
+    Py_ssize_t span = (o->dims[d] - 1) * o->strides[d];
+    if (span < 0) o->low += span;
+    else o->high += span;
+  }
+}
+
+/* spec: a dtype (a rank-0 parameter by value), or (dtype, shape, strides in elements or None: C order). */
+static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_ssize_t *used) {
+  PyObject *descr = spec, *shape = NULL, *strides = Py_None;
+  if (!by_value && !PyArg_ParseTuple(spec, "OOO", &descr, &shape, &strides)) return -1;
+  if (!is_descr(descr) || !is_plain((Descr *)descr)) {
+    PyErr_SetString(PyExc_TypeError, "an operand's type is a plain NumPy dtype in native byte order");
+    return -1;
+  }
+  o->descr = (Descr *)Py_NewRef(descr);
+  o->type_num = o->descr->type_num;
+  o->item_bytes = item_bytes_of(o->type_num);
+  if (by_value) {
+    o->pass = pass_of(o->descr);
+    e->n_scalars++;
+    return 0;
+  }
+  Py_ssize_t nd = PyTuple_Size(shape);
+  if (nd < 0 || nd > MAX_DIMS) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "an array has at most 64 dimensions");
+    return -1;
+  }
+  o->nd = (int)nd;
+  o->dims = e->dims + 2 * *used;
+  o->strides = o->dims + nd;
+  if (read_integers(shape, nd, o->dims)) return -1;
+  tc_i64 *elements = e->strides + *used, step = 1;
+  *used += nd;
+  o->c_order = strides == Py_None;
+  if (!o->c_order && read_integers(strides, nd, o->strides)) return -1;
+  for (Py_ssize_t d = nd - 1; d >= 0; d--) {
+    if (o->dims[d] < 0) { PyErr_SetString(PyExc_ValueError, "a negative extent"); return -1; }
+    if (o->c_order) {
+      o->strides[d] = (Py_ssize_t)step;
+      step *= o->dims[d] ? o->dims[d] : 1;
+    }
+    elements[d] = o->strides[d];
+    o->strides[d] *= o->item_bytes;
+  }
+  extent_of(o);
+  return 0;
+}
+
+static void entry_dealloc(Entry *e) {
+  PyTypeObject *type = Py_TYPE(e);
+  for (int i = 0; i < e->n_params + e->n_returns; i++) Py_DecRef((PyObject *)e->operand[i].descr);
+  free(e->operand);
+  free(e->inplace);
+  free(e->sizes);
+  free(e->dims);
+  Py_DecRef(e->keep);
+  ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(e);
+  Py_DecRef((PyObject *)type);
+}
+
+static int same_view(const Operand *a, const Operand *b) {
+  if (a->nd != b->nd || a->item_bytes != b->item_bytes || a->pass != b->pass) return 0;
+  for (int d = 0; d < a->nd; d++)
+    if (a->dims[d] != b->dims[d] || (a->dims[d] > 1 && a->strides[d] != b->strides[d])) return 0;
+  return 1;
+}
+
+static int read_inplace(Entry *e, PyObject *pairs) {
+  for (Py_ssize_t i = 0, n = pairs ? PyTuple_Size(pairs) : 0; i < n; i++) {
+    int r, p;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "ii", &r, &p)) return -1;
+    if (r < 0 || r >= e->n_returns || p < 0 || p >= e->n_params) {
+      PyErr_SetString(PyExc_ValueError, "inplace is made of (return, parameter) numbers");
+      return -1;
+    }
+    e->inplace[r * e->n_params + p] = (unsigned char)same_view(&e->operand[e->n_params + r], &e->operand[p]);
+  }
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace) {
+  Py_ssize_t n_sizes = PyTuple_Size(sizes), n_params = PyTuple_Size(params), n_returns = PyTuple_Size(returns);
+  if (n_sizes < 0 || n_params < 0 || n_returns < 0) return -1;
+  Py_ssize_t n = n_params + n_returns, room = 0, used = 0;
+  if (n > MAX_OPERANDS) { PyErr_Format(PyExc_ValueError, "a kernel has at most %d parameters and returns", MAX_OPERANDS); return -1; }
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *spec = i < n_params ? PyTuple_GetItem(params, i) : PyTuple_GetItem(returns, i - n_params);
+    if (i < n_params && is_descr(spec)) continue;
+    if (PyTuple_Size(spec) != 3) { PyErr_SetString(PyExc_TypeError, "an operand is a dtype or (dtype, shape, strides)"); return -1; }
+    Py_ssize_t nd = PyTuple_Size(PyTuple_GetItem(spec, 1));
+    if (nd < 0) return -1;
+    room += nd;
+  }
+  e->operand = calloc((size_t)n + 1, sizeof *e->operand);
+  e->inplace = calloc((size_t)(n_params * n_returns) + 1, 1);
+  e->dims = calloc(2 * (size_t)room + 1, sizeof *e->dims);
+  e->sizes = calloc((size_t)(n_sizes + room + n_params) + 1, sizeof *e->sizes);
+  if (!e->operand || !e->inplace || !e->dims || !e->sizes) { PyErr_NoMemory(); return -1; }
+  e->strides = e->sizes + n_sizes;
+  e->planned_scalars = e->strides + room;
+  e->n_params = (int)n_params;
+  e->n_returns = (int)n_returns;
+  for (Py_ssize_t i = 0; i < n_sizes; i++) {
+    e->sizes[i] = PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
+    if (e->sizes[i] == -1 && PyErr_Occurred()) return -1;
+  }
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *spec = i < n_params ? PyTuple_GetItem(params, i) : PyTuple_GetItem(returns, i - n_params);
+    if (read_operand(e, &e->operand[i], spec, i < n_params && is_descr(spec), &used)) return -1;
+  }
+  for (Py_ssize_t r = n_params; r < n; r++)
+    for (int d = 0; d < e->operand[r].nd; d++)
+      if (e->operand[r].dims[d] > 1 && e->operand[r].strides[d] == 0) {
+        PyErr_SetString(PyExc_ValueError, "an output has stride 0");
+        return -1;
+      }
+  return read_inplace(e, inplace);
+}
+
+static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", NULL};
+  PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OO", names, &address, &sizes, &params, &returns, &inplace, &keep)) return NULL;
+  const tc_executable *exe = PyLong_AsVoidPtr(address);
+  if (!exe) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the address of an executable is 0");
+    return NULL;
+  }
+  if (exe->abi != TC_ABI || exe->phases < 0 || exe->phases > TC_MAX_PHASES) {
+    PyErr_Format(internal_error, "an executable of ABI %d, this runtime has %d", (int)exe->abi, TC_ABI);
+    return NULL;
+  }
+  Entry *e = (Entry *)PyType_GenericAlloc(type, 0);
+  if (!e) return NULL;
+  e->exe = exe;
+  e->keep = Py_NewRef(keep);
+  if (fill_entry(e, sizes, params, returns, inplace)) { Py_DecRef(&e->ob_base); return NULL; }
+  return &e->ob_base;
+}
+
+/* Ask the executable for its plan. scalars: values of those that stand in bounds, 0 for the others. */
+static int plan_entry(Entry *e, const tc_scalar *scalars) {
+  int threads = pool_threads();
+  tc_error error = {0, 0, 0, 0, 0};
+  tc_args args = {NULL, e->sizes, e->strides, scalars, NULL, NULL, &error, threads};
+  e->planned_threads = 0;
+  memset(&e->plan, 0, sizeof e->plan);
+  int rc = e->exe->plan(&args, &e->plan);
+  if (rc || e->plan.thread_bytes < 0 || e->plan.shared_bytes < 0) {
+    PyErr_Format(internal_error, "the plan of an executable returned %d", rc);
+    return -1;
+  }
+  e->parallel = 0;
+  e->cost_ns = 0;
+  for (int p = 0; p < e->exe->phases; p++) {
+    e->cost_ns += e->plan.cost_ns[p];
+    e->parallel |= pool_pays(threads, e->plan.tasks[p], e->plan.cost_ns[p]);
+  }
+  e->shared_bytes = ((size_t)e->plan.shared_bytes + 127) & ~(size_t)127;
+  e->slot_bytes = ((size_t)e->plan.thread_bytes + 127) & ~(size_t)127;
+  e->work_bytes = e->shared_bytes + e->slot_bytes * (size_t)(e->parallel ? threads : 1);
+  e->planned_threads = threads;
+  return 0;
+}
+
+/* Whether an array has the form the entry was made for; the fast path knows by its key. */
+static int fits(const Operand *o, PyObject *x) {
+  if (Py_TYPE(x) != numpy.array_type) return 0;
+  const Array *a = (Array *)x;
+  if (!(a->flags & ARRAY_ALIGNED) || !is_plain(a->descr) || a->nd != o->nd || a->descr->kind != o->descr->kind ||
+      item_bytes_of(a->descr->type_num) != o->item_bytes)
+    return 0;
+  for (int d = 0; d < a->nd; d++)
+    if (a->dims[d] != o->dims[d] || (a->dims[d] > 1 && o->low != o->high && a->strides[d] != o->strides[d])) return 0;
+  return 1;
+}
+
+static PyType_Slot entry_slots[] = {{Py_tp_new, entry_new}, {Py_tp_dealloc, entry_dealloc}, {0, NULL}};
+static PyType_Spec entry_spec = {"tcdsl.codegen.runtime._core.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT, entry_slots};

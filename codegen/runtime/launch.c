@@ -1,0 +1,221 @@
+/* Launcher: the callable. Looks its operands up in a table of exact forms, allocates, runs; anything else is `slow`'s. */
+
+enum { TABLE = 8, KEY_WORDS = 4096, RELEASE_NS = 20000 };
+
+typedef struct { Entry *entry; tc_i64 *key; size_t words; } Row;
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc call;
+  PyObject *name, *params, *returns, *slow, *on_error, *result_type;
+  int n_params, n_returns, n_bounds;
+  unsigned char *in_bounds; /* per parameter: an integer scalar whose value sizes depend on */
+  int rows, recent, victim;
+  Row row[TABLE];
+} Launcher;
+
+static PyTypeObject *launcher_type;
+static PyObject *word_out, *word_outputs;
+
+/* The form of the operands as words, exact to the stride; 0 words: not for the fast path. */
+static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key) {
+  tc_i64 *w = key, *end = key + KEY_WORDS;
+  *w++ = out != NULL;
+  for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
+    PyObject *o = i < l->n_params ? in[i] : out[i - l->n_params];
+    if (end - w < 2 + 2 * MAX_DIMS) return 0;
+    if (is_array(o)) {
+      const Array *a = (Array *)o;
+      *w++ = (tc_i64)a->nd << 32 | (unsigned)a->descr->type_num;
+      for (int d = 0; d < a->nd; d++) {
+        w[d] = a->dims[d];
+        w[a->nd + d] = a->strides[d];
+      }
+      w += 2 * a->nd;
+    } else {
+      int source = i < l->n_params ? source_of(o) : 0;
+      if (!source) return 0;
+      *w++ = (tc_i64)1 << 62 | source;
+    }
+    if (i < l->n_params && l->in_bounds[i] && integer_of(o, 8, 1, w++)) {
+      PyErr_Clear();
+      return 0;
+    }
+  }
+  return (size_t)(w - key);
+}
+
+static inline int same_words(const tc_i64 *a, const tc_i64 *b, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (a[i] != b[i]) return 0;
+  return 1;
+}
+
+static Entry *look_up(Launcher *l, const tc_i64 *key, size_t words) {
+  for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
+    if (l->row[i].words == words && same_words(l->row[i].key, key, words)) {
+      l->recent = i;
+      return l->row[i].entry;
+    }
+  return NULL;
+}
+
+/* Whether every output may be written where it lies: apart from all inputs, but for the very views the entry allows, and from other outputs. */
+static int may_write(const Entry *e, char *const *data) {
+  for (int r = e->n_params; r < e->n_params + e->n_returns; r++) {
+    const Operand *o = &e->operand[r];
+    for (int i = 0; i < r; i++) {
+      const Operand *x = &e->operand[i];
+      if (x->pass != BY_ADDRESS || data[i] + x->high <= data[r] + o->low || data[r] + o->high <= data[i] + x->low ||
+          x->low == x->high || o->low == o->high)
+        continue;
+      if (i >= e->n_params || data[i] != data[r] || !e->inplace[(r - e->n_params) * e->n_params + i]) return 0;
+    }
+  }
+  return 1;
+}
+
+static PyObject *fresh_array(const Operand *o, char **data) {
+  Storage *s = storage_new((size_t)(o->high - o->low));
+  if (!s) return NULL;
+  *data = storage_data(s) - o->low;
+  PyObject *a = numpy.new_from_descr(numpy.array_type, (Descr *)Py_NewRef(o->descr), o->nd, o->dims, o->c_order ? NULL : o->strides, *data,
+                                     ARRAY_WRITEABLE | ARRAY_ALIGNED | (o->c_order ? ARRAY_C_CONTIGUOUS : 0), NULL);
+  if (!a) { Py_DecRef(&s->ob_base); return NULL; }
+  if (numpy.set_base((Array *)a, &s->ob_base)) { Py_DecRef(a); return NULL; }
+  return a;
+}
+
+static int run_phases(const Entry *e, const tc_args *args, char *slots) {
+  for (int p = 0; p < e->exe->phases; p++) {
+    tc_i64 tasks = args->plan->tasks[p];
+    if (!tasks) continue;
+    int rc = e->exe->phase[p](args, slots, 0, tasks);
+    if (rc || args->error->code) return rc;
+  }
+  return 0;
+}
+
+/* Run with the GIL released where the call is long. The plan is copied: another thread may make a new one meanwhile. */
+static int run_long(const Entry *e, tc_args *args, char *slots) {
+  tc_plan plan = e->plan;
+  args->plan = &plan;
+  PyThreadState *state = PyEval_SaveThread();
+  int rc = run_phases(e, args, slots);
+  PyEval_RestoreThread(state);
+  return rc;
+}
+
+static int execute(Launcher *l, Entry *e, char *const *data, const tc_scalar *scalars) {
+  Storage *work = NULL;
+  if (e->work_bytes && !(work = storage_new(e->work_bytes))) return -1;
+  char *shared = work ? storage_data(work) : NULL;
+  tc_error error = {0, 0, 0, 0, 0};
+  tc_args args = {data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads};
+  int rc = e->cost_ns > RELEASE_NS ? run_long(e, &args, shared + e->shared_bytes) : run_phases(e, &args, shared + e->shared_bytes);
+  if (work) Py_DecRef(&work->ob_base);
+  if (error.code == 1) {
+    PyObject *r = PyObject_CallFunction(l->on_error, "LLLL", error.tensor, error.dim, error.value, error.extent);
+    if (r) PyErr_SetString(internal_error, "on_error returned");
+    Py_DecRef(r);
+    return -1;
+  }
+  if (rc || error.code) {
+    PyErr_Format(internal_error, "kernel %S failed: phase returned %d, error %d", l->name, rc, (int)error.code);
+    return -1;
+  }
+  return 0;
+}
+
+/* The plan serves while the number of threads and the scalars that stand in bounds are what it was made for. */
+static int ready(const Launcher *l, Entry *e, const tc_scalar *scalars) {
+  int current = e->planned_threads == pool_threads();
+  if (l->n_bounds || !current) {
+    tc_scalar seen[MAX_OPERANDS];
+    for (int i = 0, k = 0; i < e->n_params; i++) {
+      if (e->operand[i].pass == BY_ADDRESS) continue;
+      seen[k].i = l->in_bounds[i] ? scalars[k].i : 0;
+      current &= seen[k].i == e->planned_scalars[k];
+      e->planned_scalars[k] = seen[k].i;
+      k++;
+    }
+    if (!current) return plan_entry(e, seen);
+  }
+  return 0;
+}
+
+static PyObject *result_of(const Launcher *l, PyObject **made) {
+  if (l->n_returns == 1) return made[0];
+  PyObject *tuple = PyType_GenericAlloc((PyTypeObject *)l->result_type, l->n_returns);
+  for (int r = 0; r < l->n_returns; r++)
+    if (tuple) PyTuple_SetItem(tuple, r, made[r]);
+    else Py_DecRef(made[r]);
+  return tuple;
+}
+
+/* Run an entry on operands of its form. NULL without an error: these operands are not for the fast path
+   (an output overlaps or is read-only, a number does not fit), and nothing has run. */
+static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out) {
+  char *data[MAX_OPERANDS];
+  tc_scalar scalars[MAX_OPERANDS];
+  PyObject *made[MAX_OPERANDS];
+  int n = e->n_params, n_made = 0;
+  for (int i = 0, k = 0; i < n; i++) {
+    const Operand *o = &e->operand[i];
+    data[i] = o->pass == BY_ADDRESS ? ((Array *)in[i])->data : NULL;
+    if (o->pass != BY_ADDRESS && convert_scalar(o->pass, o->item_bytes, in[i], &scalars[k++])) {
+      PyErr_Clear();
+      return NULL;
+    }
+  }
+  if (out) {
+    for (int r = 0; r < e->n_returns; r++) {
+      if (!(((Array *)out[r])->flags & ARRAY_WRITEABLE)) return NULL;
+      data[n + r] = ((Array *)out[r])->data;
+    }
+    if (!may_write(e, data)) return NULL;
+  }
+  Py_IncRef(&e->ob_base);
+  int failed = ready(l, e, scalars);
+  for (; !failed && n_made < e->n_returns; n_made++) {
+    made[n_made] = out ? Py_NewRef(out[n_made]) : fresh_array(&e->operand[n + n_made], &data[n + n_made]);
+    if (!made[n_made]) { failed = 1; break; }
+  }
+  if (!failed) failed = execute(l, e, data, scalars);
+  Py_DecRef(&e->ob_base);
+  if (!failed) return result_of(l, made);
+  while (n_made) Py_DecRef(made[--n_made]);
+  return NULL;
+}
+
+/* The outputs given by out= or outputs=: 1 if given, 0 if not, -1 if the fast path does not take them. */
+static int outputs_of(const Launcher *l, PyObject *keyword, PyObject *value, PyObject **out) {
+  if (keyword != word_out && keyword != word_outputs) return -1;
+  if (value == Py_None) return 0;
+  if (l->n_returns == 1) {
+    out[0] = value;
+    return 1;
+  }
+  if (!is_tuple_type((PyObject *)Py_TYPE(value)) || PyTuple_Size(value) != l->n_returns) return -1;
+  for (int r = 0; r < l->n_returns; r++) out[r] = PyTuple_GetItem(value, r);
+  return 1;
+}
+
+static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  Launcher *l = (Launcher *)self;
+  PyObject *out[MAX_OPERANDS];
+  tc_i64 key[KEY_WORDS];
+  Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_keywords = keywords ? PyTuple_Size(keywords) : 0;
+  int given = n_keywords ? -1 : 0;
+  if (n_keywords == 1) given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[n], out);
+  if (n == l->n_params && given >= 0) {
+    size_t words = key_of(l, args, given ? out : NULL, key);
+    Entry *e = words ? look_up(l, key, words) : NULL;
+    if (e) {
+      PyObject *result = run_entry(l, e, args, given ? out : NULL);
+      if (result || PyErr_Occurred()) return result;
+    }
+  }
+  if (!l->slow) { PyErr_SetString(PyExc_TypeError, "this launcher was not initialised"); return NULL; }
+  return PyObject_Vectorcall(l->slow, args, nargsf, keywords);
+}

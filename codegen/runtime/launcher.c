@@ -1,0 +1,175 @@
+/* The Launcher type: making one, its table seen from Python, its life. */
+
+static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", "bounds", NULL};
+  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None, *bounds = NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|OO", names, &name, &params, &returns, &slow, &on_error, &result_type, &bounds)) return -1;
+  if (l->slow) { PyErr_SetString(PyExc_TypeError, "a launcher is initialised once"); return -1; }
+  Py_ssize_t n_params = PyTuple_Size(params), n_returns = PyTuple_Size(returns), n_bounds = bounds ? PyTuple_Size(bounds) : 0;
+  if (n_params < 0 || n_returns < 0 || n_bounds < 0) return -1;
+  if (n_returns == 0 || n_params + n_returns > MAX_OPERANDS) {
+    PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns", MAX_OPERANDS);
+    return -1;
+  }
+  if (n_returns > 1 && !is_tuple_type(result_type)) {
+    PyErr_SetString(PyExc_TypeError, "several returns need a tuple type for results");
+    return -1;
+  }
+  l->in_bounds = calloc((size_t)n_params + 1, 1);
+  if (!l->in_bounds) { PyErr_NoMemory(); return -1; }
+  for (Py_ssize_t i = 0; i < n_bounds; i++) {
+    long long p = PyLong_AsLongLong(PyTuple_GetItem(bounds, i));
+    if (p < 0 || p >= n_params) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "bounds are numbers of parameters");
+      return -1;
+    }
+    l->in_bounds[p] = 1;
+  }
+  l->n_params = (int)n_params;
+  l->n_returns = (int)n_returns;
+  l->n_bounds = (int)n_bounds;
+  l->name = Py_NewRef(name);
+  l->params = Py_NewRef(params);
+  l->returns = Py_NewRef(returns);
+  l->on_error = Py_NewRef(on_error);
+  l->result_type = Py_NewRef(result_type);
+  l->slow = Py_NewRef(slow);
+  return 0;
+}
+
+static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  (void)args, (void)kwargs; /* a subclass may have its own __init__ */
+  Launcher *l = (Launcher *)PyType_GenericAlloc(type, 0);
+  if (!l) return NULL;
+  l->call = launcher_call;
+  l->n_params = -1;
+  return &l->ob_base;
+}
+
+static int launcher_traverse(Launcher *l, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(l));
+  Py_VISIT(l->slow);
+  Py_VISIT(l->on_error);
+  Py_VISIT(l->result_type);
+  return 0;
+}
+
+static void forget(Launcher *l) {
+  while (l->rows) {
+    Row row = l->row[--l->rows];
+    free(row.key);
+    Py_DecRef(&row.entry->ob_base);
+  }
+  l->recent = l->victim = 0;
+}
+
+static int launcher_clear(Launcher *l) {
+  Py_CLEAR(l->slow);
+  Py_CLEAR(l->on_error);
+  Py_CLEAR(l->result_type);
+  forget(l);
+  return 0;
+}
+
+static void launcher_dealloc(Launcher *l) {
+  PyTypeObject *type = Py_TYPE(l);
+  PyObject_GC_UnTrack(l);
+  launcher_clear(l);
+  Py_CLEAR(l->name);
+  Py_CLEAR(l->params);
+  Py_CLEAR(l->returns);
+  free(l->in_bounds);
+  ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(l);
+  Py_DecRef((PyObject *)type);
+}
+
+/* Operands given from Python: in[] and out[] borrowed, *given set. Checks them against the entry. */
+static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out, int *given) {
+  PyObject *e, *args, *outs = Py_None;
+  if (!PyArg_ParseTuple(call_args, "OO|O", &e, &args, &outs)) return -1;
+  if (Py_TYPE(e) != entry_type) { PyErr_SetString(PyExc_TypeError, "expected an Entry"); return -1; }
+  *entry = (Entry *)e;
+  *given = outs != Py_None;
+  Py_ssize_t n_in = PyTuple_Size(args), n_out = *given ? PyTuple_Size(outs) : l->n_returns;
+  if (n_in < 0 || n_out < 0) return -1;
+  if (n_in != l->n_params || n_out != l->n_returns || (*entry)->n_params != n_in || (*entry)->n_returns != n_out) {
+    PyErr_SetString(PyExc_ValueError, "the numbers of operands of launcher, entry and call differ");
+    return -1;
+  }
+  for (int i = 0; i < n_in + (*given ? n_out : 0); i++) {
+    PyObject *x = i < n_in ? PyTuple_GetItem(args, i) : PyTuple_GetItem(outs, i - n_in);
+    const Operand *o = &(*entry)->operand[i];
+    if (o->pass == BY_ADDRESS && !fits(o, x)) {
+      PyErr_Format(PyExc_ValueError, "operand %d is not a plain, aligned array of the entry's dtype, shape and strides", i);
+      return -1;
+    }
+    if (i < n_in) in[i] = x;
+    else out[i - n_in] = x;
+  }
+  return 0;
+}
+
+static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
+  Entry *e;
+  PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
+  tc_i64 key[KEY_WORDS];
+  int given;
+  if (operands_of(l, call_args, &e, in, out, &given)) return NULL;
+  size_t words = key_of(l, in, given ? out : NULL, key);
+  if (!words) return Py_NewRef(Py_None);
+  tc_i64 *kept = malloc(words * sizeof *kept);
+  if (!kept) return PyErr_NoMemory();
+  memcpy(kept, key, words * sizeof *kept);
+  Row old = {NULL, NULL, 0};
+  int at = l->rows;
+  for (int i = 0; i < l->rows; i++)
+    if (l->row[i].words == words && same_words(l->row[i].key, key, words)) at = i;
+  if (at == TABLE) {
+    at = l->victim;
+    l->victim = (l->victim + 1) % TABLE;
+  }
+  if (at < l->rows) old = l->row[at];
+  else l->rows++;
+  l->row[at] = (Row){(Entry *)Py_NewRef(e), kept, words};
+  l->recent = at;
+  free(old.key);
+  if (old.entry) Py_DecRef(&old.entry->ob_base);
+  return Py_NewRef(Py_None);
+}
+
+static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
+  Entry *e;
+  PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
+  int given;
+  if (operands_of(l, call_args, &e, in, out, &given)) return NULL;
+  PyObject *result = run_entry(l, e, in, given ? out : NULL);
+  if (!result && !PyErr_Occurred())
+    PyErr_SetString(PyExc_ValueError, "an output is read-only or overlaps another operand, or a number does not fit its parameter");
+  return result;
+}
+
+static PyObject *launcher_clear_table(Launcher *l, PyObject *unused) {
+  (void)unused;
+  forget(l);
+  return Py_NewRef(Py_None);
+}
+
+static PyObject *launcher_repr(Launcher *l) { return PyUnicode_FromFormat("<%s %S>", "Launcher", l->name ? l->name : Py_None); }
+
+static PyMemberDef launcher_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY, NULL},
+    {"name", T_OBJECT, offsetof(Launcher, name), READONLY, NULL},
+    {"params", T_OBJECT, offsetof(Launcher, params), READONLY, NULL},
+    {"returns", T_OBJECT, offsetof(Launcher, returns), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
+static PyMethodDef launcher_methods[] = {
+    {"install", (PyCFunction)(void *)launcher_install, METH_VARARGS, NULL},
+    {"run", (PyCFunction)(void *)launcher_run, METH_VARARGS, NULL},
+    {"clear", (PyCFunction)(void *)launcher_clear_table, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot launcher_slots[] = {
+    {Py_tp_new, launcher_new},         {Py_tp_init, launcher_init},       {Py_tp_dealloc, launcher_dealloc},
+    {Py_tp_traverse, launcher_traverse}, {Py_tp_clear, launcher_clear},     {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_members, launcher_members}, {Py_tp_methods, launcher_methods}, {Py_tp_repr, launcher_repr}, {0, NULL}};
+static PyType_Spec launcher_spec = {"tcdsl.codegen.runtime._core.Launcher", sizeof(Launcher), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots};

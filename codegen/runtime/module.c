@@ -1,0 +1,46 @@
+/* tcdsl.codegen.runtime._core, one translation unit. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include "pyabi.h"
+#include "ndarray.h"
+#include "../tc_abi.h"
+#include "storage.c"
+#include "pool.c"
+#include "entry.c"
+#include "scalar.c"
+#include "launch.c"
+#include "launcher.c"
+
+static PyObject *m_setup(PyObject *m, PyObject *args) {
+  PyObject *capsule, *types, *error;
+  int bfloat16;
+  if (!PyArg_ParseTuple(args, "OiOO", &capsule, &bfloat16, &types, &error) || numpy_setup(capsule, bfloat16)) return NULL;
+  scalar_types = Py_NewRef(types);
+  internal_error = Py_NewRef(error);
+  (void)m;
+  return Py_NewRef(Py_None);
+}
+
+static PyObject *m_empty_cache(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return PyLong_FromLongLong((long long)empty_cache());
+}
+
+static PyMethodDef module_methods[] = {
+    {"setup", m_setup, METH_VARARGS, NULL},
+    {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, -1, module_methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__core(void) {
+  PyObject *m = PyModule_Create2(&module, 1013);
+  if (!m || storage_setup()) return NULL;
+  entry_type = (PyTypeObject *)PyType_FromSpec(&entry_spec);
+  launcher_type = (PyTypeObject *)PyType_FromSpec(&launcher_spec);
+  word_out = PyUnicode_InternFromString("out");
+  word_outputs = PyUnicode_InternFromString("outputs");
+  if (!entry_type || !launcher_type || !word_out || !word_outputs) return NULL;
+  if (PyModule_AddObject(m, "Entry", (PyObject *)entry_type) || PyModule_AddObject(m, "Launcher", (PyObject *)launcher_type)) return NULL;
+  return m;
+}

@@ -1,0 +1,117 @@
+"""Calls of a launcher on NumPy arrays: values, forms, results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import runtime
+
+pytestmark = pytest.mark.cc
+
+
+def test_a_form_is_compiled_once(kernels: Any, rng: np.random.Generator) -> None:
+    k = kernels.add()
+    for _ in range(3):
+        a, b = rng.standard_normal((2, 3, 5), dtype=np.float32)
+        np.testing.assert_array_equal(k(a, b), a + b)
+    assert kernels.misses == ["add"]
+
+
+def test_eight_forms_are_kept(kernels: Any, rng: np.random.Generator) -> None:
+    k = kernels.add()
+    arrays = [
+        rng.standard_normal((2, m, n), dtype=np.float32) for m in (1, 2, 3, 4) for n in (5, 6)
+    ]
+    for _ in range(3):
+        for a, b in arrays:
+            np.testing.assert_array_equal(k(a, b), a + b)
+    assert len(kernels.misses) == 8
+    a = np.ones((9, 9), np.float32)
+    k(a, a)
+    for a, b in arrays[1:]:
+        k(a, b)
+    assert len(kernels.misses) == 9, "the oldest form makes room"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[::-1],
+        lambda x: x[:, ::-2],
+        lambda x: x.T,
+        lambda x: np.broadcast_to(x[:1], x.shape),
+        lambda x: x[:0],
+        lambda x: x[:, :0],
+        lambda x: x[:1, :1],
+        lambda x: x[1:],
+    ],
+)
+def test_strides_are_served_without_a_copy(
+    kernels: Any, rng: np.random.Generator, view: Any
+) -> None:
+    k = kernels.add()
+    a, b = rng.standard_normal((2, 6, 8), dtype=np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(k(view(a), view(b)), view(a) + view(b))
+    assert kernels.misses == ["add"]
+
+
+def test_fresh_output_is_an_ordinary_array(kernels: Any) -> None:
+    a = np.ones((3, 4), np.float32)
+    c = kernels.add()(a, a)
+    assert type(c) is np.ndarray
+    assert c.flags.c_contiguous
+    assert c.flags.writeable
+    assert c.flags.aligned
+    assert c.ctypes.data % 64 == 0
+    c[0] = 7
+    np.testing.assert_array_equal(c, [[7] * 4, [2] * 4, [2] * 4])
+
+
+def test_several_returns_are_a_named_tuple(kernels: Any, rng: np.random.Generator) -> None:
+    k = kernels.moments()
+    x = rng.integers(-9, 9, 1000).astype(np.float64)
+    for _ in range(2):
+        r = k(x)
+        assert type(r).__name__ == "moments_result"
+        assert r.r0 == x.sum()
+        assert r.r1 == (x * x).sum()
+        assert r.r0.shape == ()
+    s, p = np.zeros(()), np.zeros(())
+    for _ in range(2):
+        r = k(x, out=(s, p))
+        assert r.r0 is s
+        assert r.r1 is p
+        assert s == x.sum()
+
+
+def test_out_and_outputs_mean_the_same(kernels: Any) -> None:
+    k, a = kernels.add1(), np.arange(5, dtype=np.float32)
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    assert k(a, a, out=c) is c
+    assert k(a, a, outputs=d) is d
+    np.testing.assert_array_equal(c, d)
+    assert kernels.misses == ["add1"]
+    np.testing.assert_array_equal(k(a, a, out=None), c)
+
+
+def test_entry_refuses_operands_of_another_form(kernels: Any) -> None:
+    k, a = kernels.add1(), np.zeros(4, np.float32)
+    form = (a.dtype, (4,), None)
+    entry = runtime.Entry(kernels.address("add1"), (4,), (form, form), (form,))
+    wrong: list[Any] = [
+        a[:3],
+        a.astype("f8"),
+        a.astype(">f4"),
+        np.zeros(8, "f4")[::2],
+        a.tolist(),
+        a[None],
+    ]
+    for x in wrong:
+        with pytest.raises(ValueError, match="operand 1 is not"):
+            k.run(entry, (a, x))
+        with pytest.raises(ValueError, match="operand 1 is not"):
+            k.install(entry, (a, x))
