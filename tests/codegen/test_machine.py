@@ -1,0 +1,92 @@
+"""What is known of the machine, and what is measured."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tcdsl.codegen import machine
+from tcdsl.codegen.cc import Source, find_compiler
+from tcdsl.codegen.machine import detect, isa_of, read_caches, read_processor
+from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.peak import measure_bandwidth, measure_peak
+
+
+@pytest.mark.cc
+def test_the_vector_width_is_the_one_of_the_prelude() -> None:
+    found = detect()
+    text = (
+        '#include "prelude.h"\n'
+        f'_Static_assert(TC_VECTOR_BYTES == {found.vector_bytes}, "");\n'
+        f'_Static_assert(TC_VL_f64 == {found.lanes(8)}, "");\n'
+    )
+    compile_source(Source("width", text))
+
+
+@pytest.mark.cc
+def test_the_same_machine_is_found_every_time() -> None:
+    first = detect()
+    machine._detect.cache_clear()
+    assert detect() == first
+
+
+@pytest.mark.parametrize(
+    ("macros", "isa"),
+    [
+        (("__SSE2__",), "sse"),
+        (("__SSE2__", "__AVX2__"), "sse"),
+        (("__SSE2__", "__AVX2__", "__FMA__"), "avx2"),
+        (("__AVX2__", "__FMA__", "__AVX512F__"), "avx2"),
+        (("__AVX512F__", "__AVX512BW__", "__AVX512VL__", "__AVX512DQ__"), "avx512"),
+        (("__ARM_NEON",), "neon"),
+        ((), "generic"),
+    ],
+)
+def test_macros_tell_the_instruction_set(macros: tuple[str, ...], isa: str) -> None:
+    assert isa_of(macros) == isa
+
+
+def test_caches_are_read_as_the_kernel_lays_them_out(tmp_path: Path) -> None:
+    rows = (
+        ("1", "Data", "48K", "12"),
+        ("1", "Instruction", "32K", "8"),
+        ("2", "Unified", "1024K", "16"),
+    )
+    for i, row in enumerate(rows):
+        folder = tmp_path / f"index{i}"
+        folder.mkdir()
+        for name, value in zip(
+            ("level", "type", "size", "ways_of_associativity"), row, strict=True
+        ):
+            (folder / name).write_text(value + "\n")
+    assert read_caches(tmp_path) == {1: (48 << 10, 12), 2: (1 << 20, 16)}
+
+
+def test_a_machine_that_tells_nothing_has_defaults(tmp_path: Path) -> None:
+    assert read_caches(tmp_path / "missing") == {}
+    assert read_processor(tmp_path / "missing") == {}
+    assert machine._nominal_ghz({}) > 0
+
+
+def test_cores_are_those_this_process_may_use() -> None:
+    mask = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(mask)})
+        assert machine.usable_cores() == 1
+    finally:
+        os.sched_setaffinity(0, mask)
+
+
+@pytest.mark.cc
+def test_the_measured_peak_is_near_the_nominal_one() -> None:
+    nominal = detect().peak_gflops()
+    assert nominal / 8 < measure_peak(seconds=0.05) < nominal * 3
+    assert find_compiler().isa_key
+
+
+@pytest.mark.cc
+def test_memory_is_slower_than_arithmetic() -> None:
+    bandwidth = measure_bandwidth(size_bytes=32 << 20, seconds=0.05)
+    assert 0.5 < bandwidth < 4 * measure_peak(seconds=0.05)
