@@ -104,12 +104,32 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """A binary operation, left associative."""
+    """A binary operation, left associative.
+
+    A sum of ten thousand terms is ten thousand deep on the left (elsewhere no tree is deeper than
+    200): compare, hash and walk it by `spine`, not by recursion into lhs.
+    """
 
     op: Literal["||", "&&", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%"]
     lhs: Expr
     rhs: Expr
     op_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Binary):
+            return NotImplemented
+        (first, chain), (other_first, other_chain) = spine(self), spine(other)
+        return (
+            len(chain) == len(other_chain)
+            and first == other_first
+            and all(
+                a.op == b.op and a.rhs == b.rhs for a, b in zip(chain, other_chain, strict=True)
+            )
+        )
+
+    def __hash__(self) -> int:
+        first, chain = spine(self)
+        return hash((first, *((link.op, link.rhs) for link in chain)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +144,20 @@ class Ternary(Node):
 Expr = IntLit | FloatLit | Name | Apply | Extent | Cast | MinMax | Unary | Binary | Ternary
 Arg = Expr | Dots | Keyword
 Sub = Expr | Dots
+
+
+def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
+    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
+
+    ``a - b * c + d`` gives ``a`` and the nodes of ``a - b * c`` and ``a - b * c + d``.
+    """
+    chain = []
+    while isinstance(expr, Binary):
+        chain.append(expr)
+        expr = expr.lhs
+    chain.reverse()
+    return expr, chain
+
 
 # ---- clauses of `where`
 
