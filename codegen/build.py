@@ -230,6 +230,11 @@ def max64(a: IntLike, b: IntLike) -> Expr:
     return a if a == b else Call("tc_max_i64", (a, b), I64)
 
 
+def arith(op: Literal["+", "-", "*", "/"], a: Expr, b: Expr) -> Expr:
+    """Return a op b as it stands: for floats, where nothing may be folded."""
+    return Bin(op, a, b, _wider(a, b))
+
+
 def _wider(a: Expr, b: Expr) -> Type:
     """Return the type of an arithmetic operation: a vector wins over its scalar."""
     return type_of(b) if isinstance(b.type, Vector) else type_of(a)

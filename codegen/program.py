@@ -59,8 +59,9 @@ class Statement:
     """`typed.Statement` whose names are buffers.
 
     target is the version written. base is the version whose elements it combines with or leaves
-    where it writes nothing; None where it initialises: then the box starts as the identity of op
-    (0 for `=`), also in elements that no point reaches. subs count from the box's lowest element
+    where it writes nothing (it has the same memory); None where nothing of an older version
+    stays: then the box starts as the identity of op (0 for `=`), also in elements that no point
+    reaches. subs count from the box's lowest element
     (the `low` of the buffer is already subtracted, in reads too).
     """
 
@@ -181,8 +182,8 @@ class _Builder:
             _minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
         )
         value = self.renamed(s.value)
-        base = None if s.op.endswith("!") else old
         covers = _covers(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
+        base = None if s.op.endswith("!") or (s.op == "=" and covers) else old
         target = self.version(s.target, self.home_of(old, base, covers, value))
         self.statements.append(
             Statement(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tcdsl.codegen.fuse import Group
+from tcdsl.codegen.loopir import Expr
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
@@ -19,7 +20,9 @@ class Context:
 
     sizes are representative values of the symbols, for knobs, defaults and costs (the exact ones
     where the spec is exact). Functions are named `prefix_...`. The group may use
-    `plan->param[param_base]` and following, up to `Lowered.params_used`.
+    `plan->param[param_base]` and following, up to `Lowered.params_used`. Its own part of the
+    memory that all tasks share (`Lowered.shared_bytes`: packed operands, partial sums) begins at
+    byte shared_base of `args->shared`, 64-byte aligned.
     """
 
     program: Program
@@ -29,6 +32,7 @@ class Context:
     sizes: Mapping[str, int]
     prefix: str
     param_base: int
+    shared_base: Expr
     operands: Operands
 
     def extent(self, size: Size) -> int:

@@ -121,7 +121,8 @@ class Values:
 
     def introduce(self, value: Expr, *, mutable: bool = False) -> Var:
         """Declare a variable with this value in front, and return it."""
-        v = Var(f"{self.prefix}_{self._introduced}", b.type_of(value))
+        name = self.operands.local(f"{self.prefix}_{self._introduced}")
+        v = Var(name, b.type_of(value))
         self._introduced += 1
         self.stmts.append(Let(v, value, mutable))
         return v

@@ -77,6 +77,10 @@ class Operands:
         }
         self._known = {let.var.name: let for let in self._declarations()}
 
+    def local(self, name: str) -> str:
+        """Return a name for a local variable that is none of the program's."""
+        return fresh(name, self.taken)
+
     # ---- sizes
 
     def size(self, size: Size) -> Expr:

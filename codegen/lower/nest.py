@@ -1,0 +1,301 @@
+"""The general leaf nest: any one statement, loops over its ranges in the order of the text.
+
+    for outputs: acc = identity (or the base's element); for reductions: acc op value; store
+
+Parallel over output points where they provably write different elements, else one task. A
+statement that initialises a box it does not cover fills the box in a phase before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.loopir import (
+    Assign,
+    Expr,
+    For,
+    Function,
+    Let,
+    Load,
+    Return,
+    Scalar,
+    Serial,
+    Simd,
+    Stmt,
+    Var,
+)
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.expr import Values, combine, identity, narrow, widen
+from tcdsl.codegen.lower.lowered import Lowered, Phase
+from tcdsl.codegen.lower.operands import compute_dtype, safe_name
+from tcdsl.codegen.program import Statement, affine_of, indices_of, walk_typed
+from tcdsl.codegen.walk import walk_stmt
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import FLOAT64, INT32
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import Range
+
+_NS_PER_NODE = 0.3  # of the value expression, per point, not vectorised
+_TASK_NS = 2000.0  # a task should be worth claiming
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one statement of plain operators."""
+    statements = ctx.group.statements
+    return len(statements) == 1 and not statements[0].op.startswith("arg")
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the choice of the innermost output index."""
+    names = tuple(r.name for r in ctx.group.statements[0].outputs)
+    return (Knob("inner", names),) if len(names) > 1 else ()
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the index that walks memory in unit steps in most accesses, the target's first."""
+    s = ctx.group.statements[0]
+    if len(s.outputs) < 2:
+        return {}
+    accesses = [(s.target, s.subs), *((r.tensor, r.subs) for r in s.reads())]
+
+    def unit_steps(name: str) -> int:
+        return sum(
+            (2 if i == 0 else 1)
+            for i, (tensor, subs) in enumerate(accesses)
+            for d, e in enumerate(subs)
+            if d == ctx.operands.layout(tensor).unit and _coefficient(e, name) == 1
+        )
+
+    # the later index wins a tie: it is the one the text runs through fastest
+    best = max(reversed(s.outputs), key=lambda r: unit_steps(r.name))
+    return {"inner": best.name}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return a rough time: nodes of the expression times points."""
+    s = ctx.group.statements[0]
+    points = 1.0
+    for r in s.ranges:
+        points *= max(0, ctx.extent(r.extent))
+    return points * _point_ns(s) * (1.0 if values == default(ctx) else 1.5)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, and one before it where the box has to be filled."""
+    s = ctx.group.statements[0]
+    functions, phases = [], []
+    parts = []
+    if s.base is None and not s.covers:
+        parts.append(_fill(ctx, s))
+    parts.append(_main(ctx, s, str(values.get("inner", ""))))
+    for function, phase in parts:
+        functions.append(function)
+        phases.append(phase)
+    return Lowered(
+        form="nest" if is_parallel(s) else "nest, serial",
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=(),
+        thread_bytes=b.c64(0),
+        shared_bytes=b.c64(0),
+        flops=_flops(ctx, s),
+    )
+
+
+def is_parallel(s: Statement) -> bool:
+    """Whether different output points provably write different elements."""
+    alone = set()
+    for e in s.subs:
+        a = affine_of(e)
+        if a is not None and len(a.terms) == 1:
+            alone.add(a.terms[0][0])
+    return all(r.name in alone for r in s.outputs) and not any(s.subs_checked)
+
+
+# ---- the two phases
+
+
+def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
+    ops = ctx.operands
+    parallel = is_parallel(s)
+    outputs = sorted(s.outputs, key=lambda r: r.name == inner)  # stable: inner goes last
+    values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    # a scatter may meet an element twice, so what stands there counts
+    starts_fresh = s.base is None and s.covers and parallel
+    reductions = list(s.reductions)
+
+    if s.op == "=":
+        value = values.value(s.value)
+        body = b.block(values.take(), _store(values, s, value))
+    else:
+        acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
+        first = identity(s.op, ops.buffer(s.target).dtype)
+        place = values.place(s.target, s.subs, s.subs_checked)
+        assert isinstance(place, Load)
+        locate = values.take()
+        if not starts_fresh:
+            first = widen(place, ops.memory_dtype(s.target))
+        step = combine(s.op, acc, values.value(s.value))
+        update = b.block(values.take(), Assign(acc, step))
+        body = b.block(
+            locate,
+            Let(acc, first, mutable=True),
+            _loops(ctx, reductions, update, _reduction_mark(s, acc)),
+            Assign(place, narrow(acc, ops.memory_dtype(s.target))),
+        )
+    name = f"{ctx.prefix}_nest"
+    return _phase(ctx, name, outputs if parallel else [], outputs, body, s)
+
+
+def _fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
+    """Fill the box with what elements that no point reaches hold."""
+    ops = ctx.operands
+    buffer = ops.buffer(s.target)
+    ranges = [
+        Range(ops.local(f"i{d}"), Size.const(0), extent, "output")
+        for d, extent in enumerate(buffer.shape)
+    ]
+    at = [b.i64(r.name) for r in ranges]
+    value = narrow(identity(s.op, buffer.dtype), ops.memory_dtype(s.target))
+    body = Assign(ops.element(s.target, at), value)
+    return _phase(ctx, f"{ctx.prefix}_fill", ranges, ranges, body, None)
+
+
+def _store(values: Values, s: Statement, value: Expr) -> Stmt:
+    place = values.place(s.target, s.subs, s.subs_checked)
+    assert isinstance(place, Load)
+    return b.block(
+        values.take(), Assign(place, narrow(value, values.operands.memory_dtype(s.target)))
+    )
+
+
+def _phase(
+    ctx: Context,
+    name: str,
+    tasked: Sequence[Range],
+    ranges: Sequence[Range],
+    body: Stmt,
+    s: Statement | None,
+) -> tuple[Function, Phase]:
+    """Return a phase over ranges; all of them are in tasks, or none (one task)."""
+    ops = ctx.operands
+    task = b.i64("task")
+    point_ns = _NS_PER_NODE if s is None else _point_ns(s)
+    total = [_extent(ctx, r) for r in (ranges if s is None else s.ranges)]
+    cost = _float_product([*total], point_ns)
+    if not tasked:
+        nest = _loops(ctx, ranges, body, Serial())
+        # also a statement without points is one task, which then does nothing
+        nest = b.when(b.compare(">", b.END, b.BEGIN), nest)
+        tasks: Expr = b.c64(1)
+    else:
+        *outer, last = tasked
+        block = 1 if outer else _block(ctx, last, s)
+        count = b.ceil_div(_extent(ctx, last), block)
+        if outer:
+            tasks = b.mul(*(_extent(ctx, r) for r in outer))
+            nest = b.loop(
+                task,
+                b.BEGIN,
+                b.END,
+                _decode(ctx, outer, task),
+                _loops(ctx, [last], body, _parallel_mark(body)),
+            )
+        else:
+            tasks = count
+            v, low = b.i64(safe_name(last.name)), ops.size(last.low)
+            nest = b.loop(
+                v,
+                b.add(low, b.mul(b.BEGIN, block)),
+                b.min64(ops.size(last.high), b.add(low, b.mul(b.END, block))),
+                body,
+                mark=_parallel_mark(body),
+            )
+    function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
+    return function, Phase(name, tasks, cost)
+
+
+def _decode(ctx: Context, ranges: Sequence[Range], task: Var) -> list[Stmt]:
+    """Declare the indices of a task, the last one running fastest."""
+    lets: list[Stmt] = []
+    for k, r in enumerate(ranges):
+        rest = b.div(task, b.mul(*(_extent(ctx, q) for q in ranges[k + 1 :])))
+        at = rest if k == 0 else b.mod(rest, _extent(ctx, r))
+        lets.append(Let(b.i64(safe_name(r.name)), b.add(at, ctx.operands.size(r.low))))
+    return lets
+
+
+def _loops(ctx: Context, ranges: Sequence[Range], body: Stmt, mark: Simd | Serial) -> Stmt:
+    """Return loops over ranges, the first outermost; mark is the innermost one's."""
+    for k, r in enumerate(reversed(ranges)):
+        body = For(
+            b.i64(safe_name(r.name)),
+            ctx.operands.size(r.low),
+            ctx.operands.size(r.high),
+            body,
+            mark=mark if k == 0 else Serial(),
+        )
+    return body
+
+
+def _parallel_mark(body: Stmt) -> Simd | Serial:
+    """Return how independent iterations run: one that may leave or holds a loop, in order."""
+    plain = all(not isinstance(t, For | Return) for t in walk_stmt(body))
+    return Simd() if plain else Serial()
+
+
+def _reduction_mark(s: Statement, acc: Var) -> Simd | Serial:
+    """Return how reductions run: sums and products may be reassociated."""
+    checked = any(any(r.checked) for r in s.reads())
+    op = s.op[0]
+    if not s.reductions or checked or op not in "+*":
+        return Serial()
+    return Simd(((op, acc.name),))  # type: ignore[arg-type]
+
+
+# ---- sizes and costs
+
+
+def _extent(ctx: Context, r: Range) -> Expr:
+    return ctx.operands.size(r.extent)
+
+
+def _block(ctx: Context, r: Range, s: Statement | None) -> int:
+    """Return how many values of a single parallel index make a task."""
+    work_ns = _NS_PER_NODE
+    if s is not None:
+        work_ns = _point_ns(s)
+        for q in s.reductions:
+            work_ns *= max(1, ctx.extent(q.extent))
+    block = 1
+    while block < 4096 and block * work_ns < _TASK_NS:
+        block *= 2
+    return block
+
+
+def _float_product(factors: Sequence[Expr], scale: float) -> Expr:
+    """Return scale * product as float64."""
+    product = b.mul(*factors)
+    if (known := b.value_of(product)) is not None:
+        return b.const(scale * known, FLOAT64)
+    real = Scalar(FLOAT64)
+    return b.arith("*", b.cast(product, real), b.const(scale, FLOAT64))
+
+
+def _point_ns(s: Statement) -> float:
+    return _NS_PER_NODE * sum(1 for _ in walk_typed(s.value))
+
+
+def _flops(ctx: Context, s: Statement) -> float:
+    points = 1.0
+    for r in s.ranges:
+        points *= max(0, ctx.extent(r.extent))
+    work = sum(isinstance(e, typed.Binary | typed.Builtin) for e in walk_typed(s.value))
+    return points * (work + (s.op != "="))
+
+
+def _coefficient(e: typed.Expr, name: str) -> int:
+    a = affine_of(e)
+    return 0 if a is None or name not in indices_of(e) else a.coefficient(name)
