@@ -52,7 +52,7 @@ def test_tcdsl_cc_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_compiler_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("TCDSL_CC", raising=False)
-    monkeypatch.setattr(cc.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     cc._find.cache_clear()
     try:
         with pytest.raises(CompileError, match=r'pip install "tcdsl\[zig\]"') as caught:
