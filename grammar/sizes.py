@@ -303,7 +303,7 @@ def _symbols_of(size: Size) -> Iterator[Symbol]:
 def _substitute_atom(atom: Atom, by: Mapping[str, Size]) -> Size:
     match atom:
         case Symbol(name):
-            return by.get(name) or (Size() if name in by else Size.atom(atom))
+            return by[name] if name in by else Size.atom(atom)
         case FloorDiv(n, d):
             return n.substitute(by) // d.substitute(by)
         case Modulo(n, d):

@@ -3,6 +3,16 @@
 The check makes it, the reference evaluator runs it, codegen compiles it. Every conversion is a
 `Cast` node, every let is substituted, every generic is bound, `min`/`max`/casts/builtins are told
 apart. Names are those of the text; what inlining adds is fresh.
+
+Half types are storage: a node that computes never has one. A `Read` of a float16 or bfloat16
+parameter or output stands inside a `Cast` to float32; literals, builtins and operators beside it
+are float32; an explicit `float16(x)` is `Cast(Cast(x, float16), float32)`, which rounds. A
+temporary of a half type is a float32 tensor. `O(i) = x` into a half output has `Cast(x, float16)`
+as its value; a reducing statement into one has a float32 value: the reduction is kept in float32,
+starts from the old contents as float32, and is rounded once when it is stored.
+
+Subscripts, and the indices, sizes and literals in them, are int64; elsewhere the value of an index
+or a size is int32, and each call checks that it fits.
 """
 
 from __future__ import annotations
@@ -133,7 +143,7 @@ class Statement(Node):
     ranges holds output indices first, in order of appearance on the left, then reduction indices
     in order of appearance on the right, then indices that only `where` names (kind reduction).
     subs_checked[d]: the write of dimension d is not proved inside the box (scatter).
-    value has the target's type.
+    value has the target's type; into a half output, a reducing op has a float32 value.
     """
 
     target: str

@@ -1,0 +1,171 @@
+"""The check: a parsed program becomes a checked definition, or its faults are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tcdsl.grammar import nodes as n
+from tcdsl.grammar import typed as t
+from tcdsl.grammar.builtins import is_reserved
+from tcdsl.grammar.declare import declare_params, declare_returns
+from tcdsl.grammar.dtypes import DType
+from tcdsl.grammar.errors import Diagnostic, Note, raise_all
+from tcdsl.grammar.expand import check_body
+from tcdsl.grammar.scope import FaultError, Frame, near
+from tcdsl.grammar.session import Session, identifiers
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.source import Source
+
+
+def check(
+    program: n.Program,
+    name: str | None = None,
+    *,
+    generics: Mapping[str, int | DType] | None = None,
+) -> t.CheckedDef:
+    """Check a definition of a program.
+
+    Parameters
+    ----------
+    program : nodes.Program
+        What `parse` gives.
+    name : str, optional
+        The definition; may be left out where there is one only.
+    generics : mapping, optional
+        Values of generics: integers, and types of type variables.
+
+    Returns
+    -------
+    typed.CheckedDef
+        Names resolved, types explicit, ranges solved, calls inlined.
+
+    Raises
+    ------
+    TCError
+        With up to ten diagnostics.
+
+    Examples
+    --------
+    >>> from tcdsl.grammar.parser import parse
+    >>> text = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i,k) * x(k) }"
+    >>> [str(extent) for extent in check(parse(text)).returns[0].shape]
+    ['M']
+    """
+    defs, faults = _defs(program)
+    raise_all(faults)
+    definition = _entry(defs, name)
+    source = definition.span.source if definition.span is not None else Source("")
+    session = Session(defs, set(identifiers(program)))
+    frame = Frame(definition)
+    session.calls.append((definition.name, definition.name_span))
+    try:
+        declare_params(session, frame, dict(generics or {}))
+        declare_returns(session, frame)
+    except FaultError as fault:
+        session.report(fault.diagnostic)
+    raise_all(session.diagnostics)
+    body = check_body(session, frame, definition.body)
+    _leftovers(session, frame)
+    raise_all(session.diagnostics)
+    return _finished(session, frame, body, source)
+
+
+def _defs(program: n.Program) -> tuple[dict[str, n.Def], list[Diagnostic]]:
+    """Return the definitions by name, and those whose name is taken."""
+    defs: dict[str, n.Def] = {}
+    faults = []
+    for definition in program.defs:
+        name, span = definition.name, definition.name_span or definition.span
+        if is_reserved(name):
+            message = f"'{name}' is a builtin function and cannot be the name of anything else"
+            faults.append(Diagnostic("TC105", message, span))
+        elif name in defs:
+            first = defs[name].name_span or defs[name].span
+            note = Note("the first is here", first)
+            faults.append(Diagnostic("TC101", f"'{name}' is defined twice", span, "", (note,)))
+        else:
+            defs[name] = definition
+    return defs, faults
+
+
+def _entry(defs: Mapping[str, n.Def], name: str | None) -> n.Def:
+    listed = ", ".join(f"'{d}'" for d in defs)
+    if name is None:
+        if len(defs) == 1:
+            return next(iter(defs.values()))
+        message = "the text has several definitions, so the one to check must be named"
+        raise_all([Diagnostic("TC120", message, notes=(Note(f"it has {listed}"),))])
+    if name not in defs:
+        notes = tuple(x for x in (near(str(name), defs), Note(f"the text has {listed}")) if x)
+        raise_all([Diagnostic("TC120", f"no definition is called '{name}'", notes=notes)])
+    return defs[str(name)]
+
+
+def _leftovers(session: Session, frame: Frame) -> None:
+    """Report returns never written, temporaries never read, generics never used."""
+    had_errors = session.has_errors
+    for tensor in frame.tensors.values():
+        if tensor.is_poisoned:
+            continue
+        if tensor.role == "return" and not tensor.is_written:
+            written = [k for k, x in frame.tensors.items() if x.role == "temp"]
+            notes = tuple(x for x in (near(tensor.name, written),) if x)
+            message = f"the return '{tensor.name}' is never written"
+            session.report(Diagnostic("TC110", message, tensor.span, "", notes))
+        if tensor.role == "temp" and not tensor.is_read and not had_errors:
+            returns = [k for k, x in frame.tensors.items() if x.role == "return"]
+            notes = tuple(
+                x
+                for x in (
+                    near(tensor.name, returns),
+                    Note("list it among the returns if the caller wants it"),
+                )
+                if x
+            )
+            message = f"'{tensor.name}' is written, but never read and not returned"
+            session.report(Diagnostic("TC111", message, tensor.span, "", notes))
+    if had_errors:
+        return
+    for generic in frame.definition.generics:
+        if generic.name not in frame.used_generics:
+            message = f"the generic '{generic.name}' is never used"
+            session.report(Diagnostic("TC115", message, generic.span))
+
+
+def _finished(
+    session: Session, frame: Frame, body: tuple[t.Stmt, ...], source: Source
+) -> t.CheckedDef:
+    params = tuple(x.finished() for x in frame.tensors.values() if x.role == "param")
+    returns = tuple(x.finished() for x in frame.tensors.values() if x.role == "return")
+    temps = tuple(x.finished() for x in session.tensors if x.role == "temp")
+    constraints = tuple(session.constraints.values())
+    used = set(_symbols(body, (*returns, *temps), constraints))
+    scalars = tuple(p.name for p in params if not p.shape and p.name in used)
+    sizes = tuple(dict.fromkeys(s for p in params for d in p.shape for s in d.symbols()))
+    return t.CheckedDef(
+        frame.definition.name,
+        (*sizes, *scalars),
+        scalars,
+        params,
+        returns,
+        temps,
+        body,
+        constraints,
+        tuple(d for d in session.diagnostics if d.severity == "warning"),
+        source,
+    )
+
+
+def _symbols(
+    body: Iterable[t.Stmt], tensors: Iterable[t.Tensor], constraints: Iterable[t.Constraint]
+) -> Iterable[str]:
+    """Yield the symbols of ranges, boxes and constraints."""
+    sizes: list[Size] = [c.size for c in constraints]
+    for tensor in tensors:
+        sizes += (*tensor.shape, *tensor.low)
+    for statement in body:
+        if isinstance(statement, t.Statement):
+            for r in statement.ranges:
+                sizes += (r.low, r.high)
+    for size in sizes:
+        yield from size.symbols()
