@@ -374,6 +374,22 @@ typedef long long TC_MASK_d __attribute__((vector_size(32)));
 
 TC_EXPAND(TC_VECTORS_, TC_VL_f32, TC_VL_f64)
 
+/* ---- strided access: lanes at p, p + step, ...; those from n on are neither read nor written */
+
+#define TC_STRIDED(S, T, N)                                                                       \
+  TC_FN tc_v##S tc_loadx_v##S(const tc_##T *p, tc_i64 step, tc_i64 n) {                            \
+    tc_v##S v = {0};                                                                              \
+    _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (i < n) v[i] = p[i * step];           \
+    return v;                                                                                     \
+  }                                                                                               \
+  TC_FN void tc_storex_v##S(tc_##T *p, tc_i64 step, tc_i64 n, tc_v##S v) {                         \
+    _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (i < n) p[i * step] = v[i];           \
+  }
+#define TC_STRIDES(NS, NL)                                                                        \
+  TC_STRIDED(NS##f32, f32, NS) TC_STRIDED(NS##i32, i32, NS)                                       \
+  TC_STRIDED(NL##f64, f64, NL) TC_STRIDED(NL##i64, i64, NL)
+TC_EXPAND(TC_STRIDES, TC_VL_f32, TC_VL_f64)
+
 /* ---- stores past the cache: p aligned to the vector, tc_stream_end() after the last */
 
 #if defined(__clang__)
