@@ -52,16 +52,26 @@ Entry(executable, sizes, params, returns, inplace=(), keep=None)
         at the subscripts written.
     keep : object
         Kept alive with the entry: the library that holds the executable.
+
+set_num_threads(n), get_num_threads()
+    How many threads a call may use. At first `TCDSL_THREADS`, or as many as this process may run
+    at once. A change makes entries ask their executables for a new plan.
+empty_cache() -> int
+    Give the memory that is kept for later outputs back to the system; return its bytes.
+memory() -> (live, cached)
+    Bytes of outputs and workspaces in use, and kept for later ones.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
+from tcdsl.codegen.machine import usable_cores
 from tcdsl.grammar.errors import InternalError
 
 if TYPE_CHECKING:
@@ -71,13 +81,25 @@ else:
 
     _core = load()
 
-__all__ = ["ArrayForm", "Entry", "Launcher", "Shape", "empty_cache"]
+__all__ = [
+    "ArrayForm",
+    "Entry",
+    "Launcher",
+    "Shape",
+    "empty_cache",
+    "get_num_threads",
+    "memory",
+    "set_num_threads",
+]
 
 Shape = tuple[int, ...]
 ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]  # dtype, shape, strides in elements
 Entry = _core.Entry
 Launcher = _core.Launcher
 empty_cache = _core.empty_cache
+memory = _core.memory
+set_num_threads = _core.set_num_threads
+get_num_threads = _core.get_num_threads
 
 
 def _setup() -> None:
@@ -89,6 +111,7 @@ def _setup() -> None:
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
     types = tuple(dict.fromkeys([*plain, bfloat16.type]))
     _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
+    set_num_threads(int(os.environ.get("TCDSL_THREADS") or usable_cores()))
 
 
 _setup()

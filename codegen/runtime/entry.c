@@ -212,18 +212,20 @@ static int plan_entry(Entry *e, const tc_scalar *scalars) {
   e->planned_threads = 0;
   memset(&e->plan, 0, sizeof e->plan);
   int rc = e->exe->plan(&args, &e->plan);
-  if (rc || e->plan.thread_bytes < 0 || e->plan.shared_bytes < 0) {
-    PyErr_Format(internal_error, "the plan of an executable returned %d", rc);
+  tc_i64 thread_bytes = e->plan.thread_bytes, shared_bytes = e->plan.shared_bytes;
+  if (rc || thread_bytes < 0 || shared_bytes < 0) {
+    PyErr_Format(internal_error, "the plan of an executable returned %d, and %lld and %lld bytes", rc, thread_bytes, shared_bytes);
     return -1;
   }
+  if (thread_bytes >> 44 || shared_bytes >> 44) { PyErr_NoMemory(); return -1; }
   e->parallel = 0;
   e->cost_ns = 0;
   for (int p = 0; p < e->exe->phases; p++) {
     e->cost_ns += e->plan.cost_ns[p];
     e->parallel |= pool_pays(threads, e->plan.tasks[p], e->plan.cost_ns[p]);
   }
-  e->shared_bytes = ((size_t)e->plan.shared_bytes + 127) & ~(size_t)127;
-  e->slot_bytes = ((size_t)e->plan.thread_bytes + 127) & ~(size_t)127;
+  e->shared_bytes = ((size_t)shared_bytes + 127) & ~(size_t)127; /* two lines each: neighbours are fetched in pairs */
+  e->slot_bytes = ((size_t)thread_bytes + 127) & ~(size_t)127;
   e->work_bytes = e->shared_bytes + e->slot_bytes * (size_t)(e->parallel ? threads : 1);
   e->planned_threads = threads;
   return 0;

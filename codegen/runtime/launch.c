@@ -1,6 +1,6 @@
 /* Launcher: the callable. Looks its operands up in a table of exact forms, allocates, runs; anything else is `slow`'s. */
 
-enum { TABLE = 8, KEY_WORDS = 4096, RELEASE_NS = 20000 };
+enum { TABLE = 8, KEY_WORDS = 2048, RELEASE_NS = 20000 };
 
 typedef struct { Entry *entry; tc_i64 *key; size_t words; } Row;
 
@@ -86,34 +86,41 @@ static PyObject *fresh_array(const Operand *o, char **data) {
   return a;
 }
 
-static int run_phases(const Entry *e, const tc_args *args, char *slots) {
-  for (int p = 0; p < e->exe->phases; p++) {
+typedef struct { char *slots; size_t slot_bytes; int parallel; } Work; /* by value: a new plan may come while the call runs */
+
+static int run_phases(const tc_executable *exe, const tc_args *args, Work work) {
+  int rc = 0, owner = work.parallel && pool_take();
+  for (int p = 0; p < exe->phases && !rc && !args->error->code; p++) {
     tc_i64 tasks = args->plan->tasks[p];
+    double cost_ns = args->plan->cost_ns[p];
     if (!tasks) continue;
-    int rc = e->exe->phase[p](args, slots, 0, tasks);
-    if (rc || args->error->code) return rc;
+    if (owner && pool_pays((int)args->threads, tasks, cost_ns))
+      rc = pool_run(exe->phase[p], args, work.slots, work.slot_bytes, tasks, cost_ns);
+    else rc = exe->phase[p](args, work.slots, 0, tasks);
   }
-  return 0;
+  if (owner) pool_give();
+  return rc;
 }
 
-/* Run with the GIL released where the call is long. The plan is copied: another thread may make a new one meanwhile. */
-static int run_long(const Entry *e, tc_args *args, char *slots) {
-  tc_plan plan = e->plan;
+/* A long call lets other Python threads run, and keeps its own copy of the plan. */
+static int run_released(const tc_executable *exe, tc_args *args, Work work) {
+  tc_plan plan = *args->plan;
   args->plan = &plan;
   PyThreadState *state = PyEval_SaveThread();
-  int rc = run_phases(e, args, slots);
+  int rc = run_phases(exe, args, work);
   PyEval_RestoreThread(state);
   return rc;
 }
 
-static int execute(Launcher *l, Entry *e, char *const *data, const tc_scalar *scalars) {
-  Storage *work = NULL;
-  if (e->work_bytes && !(work = storage_new(e->work_bytes))) return -1;
-  char *shared = work ? storage_data(work) : NULL;
+static int execute(const Launcher *l, const Entry *e, char *const *data, const tc_scalar *scalars) {
+  Storage *memory = NULL;
+  if (e->work_bytes && !(memory = storage_new(e->work_bytes))) return -1;
+  char *shared = memory ? storage_data(memory) : NULL;
+  Work work = {memory ? shared + e->shared_bytes : NULL, e->slot_bytes, e->parallel};
   tc_error error = {0, 0, 0, 0, 0};
   tc_args args = {data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads};
-  int rc = e->cost_ns > RELEASE_NS ? run_long(e, &args, shared + e->shared_bytes) : run_phases(e, &args, shared + e->shared_bytes);
-  if (work) Py_DecRef(&work->ob_base);
+  int rc = e->cost_ns > RELEASE_NS ? run_released(e->exe, &args, work) : run_phases(e->exe, &args, work);
+  if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
     PyObject *r = PyObject_CallFunction(l->on_error, "LLLL", error.tensor, error.dim, error.value, error.extent);
     if (r) PyErr_SetString(internal_error, "on_error returned");
@@ -121,7 +128,7 @@ static int execute(Launcher *l, Entry *e, char *const *data, const tc_scalar *sc
     return -1;
   }
   if (rc || error.code) {
-    PyErr_Format(internal_error, "kernel %S failed: phase returned %d, error %d", l->name, rc, (int)error.code);
+    PyErr_Format(internal_error, "kernel %S failed: a phase returned %d, error code %d", l->name, rc, (int)error.code);
     return -1;
   }
   return 0;

@@ -4,7 +4,7 @@
 #endif
 #include "pyabi.h"
 #include "ndarray.h"
-#include "../tc_abi.h"
+#include "tc_abi.h"
 #include "storage.c"
 #include "pool.c"
 #include "entry.c"
@@ -27,15 +27,37 @@ static PyObject *m_empty_cache(PyObject *m, PyObject *unused) {
   return PyLong_FromLongLong((long long)empty_cache());
 }
 
+static PyObject *m_set_num_threads(PyObject *m, PyObject *number) {
+  (void)m;
+  long long n = PyLong_AsLongLong(number);
+  if (n == -1 && PyErr_Occurred()) return NULL;
+  if (n < 1 || n > MAX_THREADS) return PyErr_Format(PyExc_ValueError, "the number of threads is 1 to %d, got %lld", MAX_THREADS, n);
+  pool.threads = (int)n;
+  return Py_NewRef(Py_None);
+}
+
+static PyObject *m_get_num_threads(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return PyLong_FromLongLong(pool.threads);
+}
+
+static PyObject *m_memory(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return Py_BuildValue("nn", (Py_ssize_t)live_bytes, (Py_ssize_t)cached_bytes);
+}
+
 static PyMethodDef module_methods[] = {
     {"setup", m_setup, METH_VARARGS, NULL},
     {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
+    {"memory", m_memory, METH_NOARGS, NULL},
+    {"set_num_threads", m_set_num_threads, METH_O, NULL},
+    {"get_num_threads", m_get_num_threads, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, -1, module_methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) {
   PyObject *m = PyModule_Create2(&module, 1013);
-  if (!m || storage_setup()) return NULL;
+  if (!m || storage_setup() || pool_setup()) return NULL;
   entry_type = (PyTypeObject *)PyType_FromSpec(&entry_spec);
   launcher_type = (PyTypeObject *)PyType_FromSpec(&launcher_spec);
   word_out = PyUnicode_InternFromString("out");

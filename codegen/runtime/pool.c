@@ -1,2 +1,203 @@
-static int pool_threads(void) { return 1; }
-static int pool_pays(int threads, tc_i64 tasks, double cost_ns) { return threads > 1 && tasks > 1 && cost_ns > 3000; }
+/* Threads: a phase's tasks are cut into chunks, chunks are claimed, the caller claims too.
+ *
+ * Each thread has a lane: one atomic word {generation, next chunk, end}. It claims from its own lane
+ * first (so that it meets the same part of the data at every call) and then from the others'. A claim
+ * is a compare-and-swap of the whole word, so nobody can claim from a phase that is over; and the
+ * caller waits only for chunks that somebody has claimed, never for a thread to wake up. One caller
+ * owns the pool; another that comes at the same time runs its tasks alone. After fork the child has
+ * no workers and starts its own when it needs them.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MAX_THREADS = 256, CHUNKS_PER_LANE = 8 };
+enum {
+  PARALLEL_NS = 3000, /* a phase of that serial time pays for threads that are awake: fork and join take about 0.7 us */
+  SPIN_NS = 20000,    /* how long a worker stays awake for the next phase */
+  WAKE_NS = 40000     /* waking one costs the caller some 10 us, and it comes 25 us late: a phase this long pays for it */
+};
+
+typedef struct { _Alignas(64) _Atomic tc_u64 word; } Lane;
+
+static struct {
+  Lane lane[MAX_THREADS]; /* 0 is the caller's */
+  _Alignas(64) _Atomic tc_u32 done; /* chunks that are finished */
+  _Atomic int failed;
+  /* The phase: written by the owner while no chunk is claimed, read after a claim. */
+  _Alignas(64) tc_phase phase;
+  const tc_args *args;
+  char *slots;
+  size_t slot_bytes;
+  tc_i64 tasks;
+  tc_u32 chunks;
+  tc_u32 generation;
+  _Atomic int lanes;
+  _Alignas(64) _Atomic int owned, sleepers;
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  int started;     /* workers; the owner's, like last_ns: when the last phase ended */
+  tc_i64 last_ns;
+  int threads; /* how many a call may use; the GIL guards it */
+} pool;
+
+#ifdef __linux__
+static cpu_set_t allowed_cpus; /* at load: a library that pins the main thread later does not pin the workers */
+#endif
+
+static tc_u64 word_of(tc_u32 generation, tc_u32 next, tc_u32 end) { return (tc_u64)generation << 32 | next << 16 | end; }
+static tc_u32 generation_of(tc_u64 word) { return (tc_u32)(word >> 32); }
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __asm__ volatile("pause");
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static tc_i64 now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (tc_i64)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The number of a chunk of this generation that is now ours, or -1. */
+static int claim(Lane *lane, tc_u32 generation) {
+  tc_u64 word = atomic_load_explicit(&lane->word, memory_order_relaxed);
+  for (;;) {
+    tc_u32 next = (tc_u32)word >> 16, end = (tc_u32)word & 0xffff;
+    if (generation_of(word) != generation || next == end) return -1;
+    if (atomic_compare_exchange_weak_explicit(&lane->word, &word, word_of(generation, next + 1, end), memory_order_acquire, memory_order_relaxed))
+      return (int)next;
+  }
+}
+
+static void run_chunk(tc_u32 chunk, int me) {
+  if (__atomic_load_n(&pool.args->error->code, __ATOMIC_RELAXED)) return; /* the call fails: no more work */
+  tc_i64 each = pool.tasks / pool.chunks, more = pool.tasks % pool.chunks;
+  tc_i64 begin = chunk * each + (chunk < more ? chunk : more), end = begin + each + (chunk < more);
+  int rc = pool.phase(pool.args, pool.slots + (size_t)me * pool.slot_bytes, begin, end);
+  if (rc) atomic_store_explicit(&pool.failed, rc, memory_order_relaxed);
+}
+
+/* Claim and run until nothing of this generation is left. */
+static void work(int me, tc_u32 generation) {
+  tc_u32 finished = 0;
+  int lanes = atomic_load_explicit(&pool.lanes, memory_order_relaxed); /* a stale count only looks elsewhere */
+  for (int k = 0; k < lanes; k++) {
+    Lane *lane = &pool.lane[(me + k) % lanes];
+    for (int chunk; (chunk = claim(lane, generation)) >= 0; finished++) run_chunk((tc_u32)chunk, me);
+  }
+  if (finished) atomic_fetch_add_explicit(&pool.done, finished, memory_order_release);
+}
+
+static tc_u32 generation_in(int me) { return generation_of(atomic_load_explicit(&pool.lane[me].word, memory_order_acquire)); }
+
+/* Wait for a generation other than the last: awake for a while, then asleep. */
+static tc_u32 next_generation(int me, tc_u32 last) {
+  tc_u32 generation;
+  for (tc_i64 from = now_ns(); now_ns() - from < SPIN_NS;)
+    for (int i = 0; i < 16; i++) {
+      if ((generation = generation_in(me)) != last) return generation;
+      pause_cpu();
+    }
+  pthread_mutex_lock(&pool.lock);
+  atomic_fetch_add(&pool.sleepers, 1); /* then look again: publish() does it the other way round */
+  atomic_thread_fence(memory_order_seq_cst);
+  while ((generation = generation_in(me)) == last) pthread_cond_wait(&pool.wake, &pool.lock);
+  atomic_fetch_sub(&pool.sleepers, 1);
+  pthread_mutex_unlock(&pool.lock);
+  return generation;
+}
+
+static void *worker_main(void *number) {
+  int me = (int)(size_t)number;
+#ifdef __linux__
+  pthread_setaffinity_np(pthread_self(), sizeof allowed_cpus, &allowed_cpus);
+#endif
+  for (tc_u32 generation = 0;;) {
+    generation = next_generation(me, generation);
+    work(me, generation);
+  }
+  return NULL;
+}
+
+/* Start what is missing; if the system refuses, the caller does the work of the missing ones. */
+static void start_workers(int wanted) {
+  sigset_t all, old;
+  sigfillset(&all); /* signals are the Python threads' */
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  while (pool.started < wanted) {
+    pthread_t thread;
+    atomic_store(&pool.lane[pool.started + 1].word, 0);
+    if (pthread_create(&thread, NULL, worker_main, (void *)(size_t)(pool.started + 1))) break;
+    pthread_detach(thread);
+    pool.started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* A sleeper is woken for a long phase, or where phases follow each other so closely that it will stay awake. */
+static void publish(int lanes, double cost_ns) {
+  tc_u32 generation = ++pool.generation ? pool.generation : ++pool.generation; /* 0 is that of a new worker */
+  atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
+  atomic_store_explicit(&pool.failed, 0, memory_order_relaxed);
+  atomic_store_explicit(&pool.lanes, lanes, memory_order_relaxed);
+  for (int i = 0; i < lanes; i++) {
+    tc_u32 next = pool.chunks * (tc_u32)i / (tc_u32)lanes, end = pool.chunks * (tc_u32)(i + 1) / (tc_u32)lanes;
+    atomic_store_explicit(&pool.lane[i].word, word_of(generation, next, end), memory_order_release);
+  }
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load(&pool.sleepers) && (cost_ns > WAKE_NS || now_ns() - pool.last_ns < SPIN_NS)) {
+    pthread_mutex_lock(&pool.lock);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.lock);
+  }
+}
+
+/* Run the tasks of a phase with the owner's threads; returns what a failing chunk returned, else 0. */
+static int pool_run(tc_phase phase, const tc_args *args, char *slots, size_t slot_bytes, tc_i64 tasks, double cost_ns) {
+  int lanes = (int)args->threads;
+  if (pool.started < lanes - 1) start_workers(lanes - 1);
+  tc_i64 chunks = (tc_i64)lanes * CHUNKS_PER_LANE;
+  pool.phase = phase;
+  pool.args = args;
+  pool.slots = slots;
+  pool.slot_bytes = slot_bytes;
+  pool.tasks = tasks;
+  pool.chunks = (tc_u32)(tasks < chunks ? tasks : chunks);
+  publish(lanes, cost_ns);
+  work(0, pool.generation);
+  for (int spins = 0; atomic_load_explicit(&pool.done, memory_order_acquire) != pool.chunks; spins++)
+    if (spins < 1000) pause_cpu();
+    else sched_yield(); /* the thread that runs the rest may need this core */
+  pool.last_ns = now_ns();
+  return atomic_load_explicit(&pool.failed, memory_order_relaxed);
+}
+
+static int pool_take(void) { return !atomic_exchange_explicit(&pool.owned, 1, memory_order_acquire); }
+static void pool_give(void) { atomic_store_explicit(&pool.owned, 0, memory_order_release); }
+
+static int pool_threads(void) { return pool.threads; }
+static int pool_pays(int threads, tc_i64 tasks, double cost_ns) { return threads > 1 && tasks > 1 && cost_ns > PARALLEL_NS; }
+
+static void pool_forget_workers(void) { /* in the child of fork, where only the forking thread lives on */
+  pool.started = 0;
+  atomic_store(&pool.owned, 0);
+  atomic_store(&pool.sleepers, 0);
+  pthread_mutex_init(&pool.lock, NULL);
+  pthread_cond_init(&pool.wake, NULL);
+}
+
+static int pool_setup(void) {
+  pool.threads = 1;
+  pthread_mutex_init(&pool.lock, NULL);
+  pthread_cond_init(&pool.wake, NULL);
+#ifdef __linux__
+  if (sched_getaffinity(0, sizeof allowed_cpus, &allowed_cpus)) memset(&allowed_cpus, 0xff, sizeof allowed_cpus);
+#endif
+  return pthread_atfork(NULL, NULL, pool_forget_workers);
+}

@@ -59,6 +59,7 @@ enum {                                                /* of PyType_Slot */
 #endif
 extern PyObject _Py_NoneStruct;
 extern char PyFloat_Type[], PyLong_Type[], PyBool_Type[], PyTuple_Type[], PyType_Type[]; /* only their addresses matter */
+extern const unsigned long Py_Version; /* of the interpreter that runs */
 extern PyObject *PyExc_TypeError, *PyExc_ValueError, *PyExc_OverflowError, *PyExc_MemoryError;
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
@@ -95,6 +96,7 @@ PyObject *PyObject_GetAttrString(PyObject *, const char *);
 PyObject *PyObject_CallFunction(PyObject *, const char *, ...);
 PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
 PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
+PyObject *Py_BuildValue(const char *, ...);
 int PyArg_ParseTuple(PyObject *, const char *, ...);
 int PyArg_ParseTupleAndKeywords(PyObject *, PyObject *, const char *, char **, ...);
 void *PyCapsule_GetPointer(PyObject *, const char *);
