@@ -1,0 +1,184 @@
+"""Whether a row group can run in explicit vectors, which knobs that leaves, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.lower import vexpr
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.operands import compute_dtype
+from tcdsl.codegen.lower.rows_access import ONE, ZERO
+from tcdsl.codegen.lower.rows_align import Aligned, Dim, Step
+from tcdsl.codegen.lower.rows_nest import Form
+from tcdsl.codegen.lower.rows_space import Space, accesses, points
+from tcdsl.codegen.program import affine_of
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL, DType
+from tcdsl.grammar.sizes import Size, is_nonnegative
+
+# Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
+_ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
+_BYTES_PER_NS = 25.0  # of one core, from beyond L2
+_SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
+
+
+def vector_bits(ctx: Context, space: Space) -> int | None:
+    """Return the lane width in which the whole group runs, or None where vectors do not fit."""
+    if ctx.machine.isa not in ("avx512", "avx2"):
+        return None
+    steps = [(n, s) for n, w in enumerate(space.aligned.sweeps) for s in w.steps]
+    bits = vexpr.width_of(tuple(s.statement.value for _, s in steps))
+    if bits is None:
+        return None
+    dims = {d.name: d for d in space.aligned.dims}
+    for n, step in steps:
+        s = step.statement
+        inner = space.sweeps[n][-1].name
+        if step.folds and s.op.startswith("*"):
+            return None
+        for buffer, subs in accesses(step):
+            dtype = ctx.operands.buffer(buffer).dtype
+            form = space.linear.get((buffer, subs))
+            if dtype == BOOL or (dtype.is_half and form is not None and _strided(form.step(inner))):
+                return None
+
+        def varies(e: typed.Expr, step: Step = step) -> bool:
+            return _mentions(e, step, space, inner)  # noqa: B023
+
+        def safe(r: typed.Read) -> bool:
+            return inside(ctx, r, dims)
+
+        if vexpr.unsupported(s.value, varies, safe) is not None:
+            return None
+    return bits
+
+
+def inside(ctx: Context, r: typed.Read, dims: Mapping[str, Dim]) -> bool:
+    """Whether the ranges alone prove that a read is inside, whatever guards it."""
+    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):
+        a = affine_of(sub)
+        if a is None:
+            return False
+        low = high = a.const
+        for name, k in a.terms:
+            first, last = dims[name].low, dims[name].low + dims[name].extent - 1
+            low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+        if not is_nonnegative(low.substitute(by)):
+            return False
+        if not is_nonnegative((extent - 1 - high).substitute(by)):
+            return False
+    return True
+
+
+def _strided(step: Size) -> bool:
+    return step not in (ZERO, ONE)
+
+
+def _mentions(e: typed.Expr, step: Step, space: Space, inner: str) -> bool:
+    """Whether e may differ along the innermost loop."""
+    for x in vexpr.walk(e):
+        match x:
+            case typed.IndexValue(name) if name == inner:
+                return True
+            case typed.Read(tensor, subs) if subs:
+                form = space.linear.get((tensor, subs))
+                if form is None or form.step(inner) != ZERO:
+                    return True
+            case _:
+                pass
+    return False
+
+
+# ---- knobs
+
+
+def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
+    """Return vector form, vectors a turn, and the size of a task."""
+    bits = vector_bits(ctx, space)
+    task = Knob("task_us", (2, 8, 32))
+    if bits is None:
+        return (task,)
+    return (Knob("vectors", (True, False)), Knob("unroll", (1, 2, 4)), task)
+
+
+def default(ctx: Context, space: Space) -> dict[str, Value]:
+    """Return explicit vectors where they fit, four a turn unless the body is long."""
+    values: dict[str, Value] = {"task_us": 8}
+    if vector_bits(ctx, space) is not None:
+        heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
+        folds = any(s.folds for w in space.aligned.sweeps for s in w.steps)
+        unroll = 4 if heavy < _FUNCTION_NS and folds else 2
+        values |= {"vectors": True, "unroll": unroll}
+    return values
+
+
+def form_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> Form:
+    """Return what the knobs say."""
+    bits = vector_bits(ctx, space)
+    if values.get("vectors") and bits is not None:
+        return Form(vexpr.lanes_of(bits, ctx.machine), bits, int(values.get("unroll", 2)))
+    return Form(1, bits or 32, 1)
+
+
+# ---- cost
+
+
+def _point_ns(step: Step) -> float:
+    total = 0.0
+    for x in vexpr.walk(step.statement.value):
+        match x:
+            case typed.Builtin(name=name):
+                total += _ARITHMETIC_NS if name in ("min", "max", "abs", "fabs") else _FUNCTION_NS
+            case typed.Binary(op="/" | "%"):
+                total += _DIVISION_NS
+            case typed.Binary() | typed.Unary() | typed.Select() | typed.Cast():
+                total += _ARITHMETIC_NS
+            case typed.Lit() | typed.IndexValue() | typed.SizeValue() | typed.Read():
+                pass
+            case _:
+                assert_never(x)
+    return total + (_ARITHMETIC_NS if step.folds else 0.0)
+
+
+def point_ns(ctx: Context, space: Space, form: Form) -> float:
+    """Return the time of one point of a row: all sweeps of it, memory or arithmetic."""
+    compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
+    if form.lanes == 1:
+        compute *= _SCALAR_FACTOR
+    touched = {a[0] for w in space.aligned.sweeps for s in w.steps for a in accesses(s)}
+    memory = sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
+    return max(compute, memory / _BYTES_PER_NS) + 0.005
+
+
+def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
+    if ctx.operands.is_scalar(buffer):
+        return 0.0
+    elements, total = 1, max(1, ctx.extent(points(space.kept) * space.row_length()))
+    for s in ctx.operands.buffer(buffer).shape:
+        elements *= max(1, ctx.extent(s))
+    return min(1.0, elements / total) * ctx.operands.memory_dtype(buffer).size_bytes
+
+
+def flops(ctx: Context, aligned: Aligned) -> float:
+    """Return the operations of the whole group at representative sizes."""
+    total = 0.0
+    for step in aligned.steps:
+        s = step.statement
+        work = sum(isinstance(x, typed.Binary | typed.Builtin) for x in vexpr.walk(s.value))
+        total += (work + bool(step.folds)) * _points_of(ctx, [r.extent for r in s.ranges])
+    return total
+
+
+def _points_of(ctx: Context, extents: Iterable[Size]) -> float:
+    product = 1.0
+    for e in extents:
+        product *= max(0, ctx.extent(e))
+    return product
+
+
+def stored_dtype(ctx: Context, name: str) -> DType:
+    """Return the computing type of a buffer."""
+    return compute_dtype(ctx.operands.buffer(name).dtype)

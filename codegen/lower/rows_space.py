@@ -1,0 +1,264 @@
+"""The loops of a row group and the addresses of its accesses, under a specialisation.
+
+Dimensions are ordered by the strides of what they walk over and joined where all accesses allow
+it; what is left are the loops over rows and, per sweep, the loops within a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import Expr, Var
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear, Loop, by_step, join, linear
+from tcdsl.codegen.lower.rows_align import Aligned, Step, align, open_rows
+from tcdsl.codegen.lower.vexpr import walk
+from tcdsl.codegen.program import Statement, reads_of
+from tcdsl.grammar import typed
+from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.sizes import Atom, Size, Symbol
+
+Access = tuple[str, tuple[typed.Expr, ...]]  # a buffer and subscripts
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Loops and addresses. arena: elements that each local kept for a later sweep takes."""
+
+    aligned: Aligned
+    kept: tuple[Loop, ...]
+    sweeps: tuple[tuple[Loop, ...], ...]
+    linear: Mapping[Access, Linear]
+    arena: Mapping[str, Size]
+
+    def row_length(self) -> Size:
+        """Return the points of the longest sweep, in symbols."""
+        lengths = [points(loops) for loops in self.sweeps]
+        return max(lengths, key=lambda s: len(s.terms), default=ONE)
+
+
+def points(loops: tuple[Loop, ...]) -> Size:
+    """Return the product of the extents."""
+    total = ONE
+    for x in loops:
+        total = total * x.extent
+    return total
+
+
+def strides_of(operands: Operands, name: str) -> tuple[Size, ...]:
+    """Return the strides of a buffer as sizes; a run-time stride is a symbol, its variable's name.
+
+    Neighbours that the layout class joins have one symbol.
+    """
+    buffer, layout = operands.buffer(name), operands.layout(name)
+    strides: list[Size] = []
+    for d in reversed(range(len(buffer.shape))):
+        if layout.contiguous:
+            stride = strides[-1] * buffer.shape[d + 1] if strides else ONE
+        elif d == layout.unit:
+            stride = ONE
+        elif d in layout.zeros:
+            stride = ZERO
+        elif d < len(layout.joined) and layout.joined[d] and strides:
+            stride = strides[-1] * buffer.shape[d + 1]
+        else:
+            var = operands.stride(name, d)
+            assert isinstance(var, Var), f"stride {d} of {name} is neither known nor a variable"
+            stride = Size.symbol(var.name, signed=True)
+        strides.append(stride)
+    return tuple(reversed(strides))
+
+
+def size_expr(operands: Operands, size: Size) -> Expr:
+    """Return a size that may contain run-time strides."""
+    if operands.spec.sizes is not None:
+        size = size.substitute({n: Size.const(v) for n, v in operands.spec.sizes})
+    total: Expr = b.c64(0)
+    for monomial, k in size.terms:
+        product = b.mul(*(_atom(operands, a) for a in monomial), abs(k))
+        total = b.add(total, product) if k > 0 else b.sub(total, product)
+    return total
+
+
+def _atom(operands: Operands, atom: Atom) -> Expr:
+    known = (*operands.program.sizes, *operands.program.scalars)
+    if isinstance(atom, Symbol) and atom.name not in known:
+        return b.i64(atom.name)
+    return operands.size(Size.atom(atom))
+
+
+def accesses(step: Step) -> Iterator[Access]:
+    """Yield what a statement touches: its reads, its target, the version it combines with."""
+    s = step.statement
+    for r in reads_of(s.value):
+        if r.subs:
+            yield r.tensor, r.subs
+    yield s.target, s.subs
+    if combines(s) and s.base is not None:
+        yield s.base, s.subs
+
+
+def combines(s: Statement) -> bool:
+    """Whether a statement needs what its base holds."""
+    return s.base is not None and s.op != "="
+
+
+def space_of(ctx: Context, *, pointwise: bool = False) -> Space:
+    """Return loops and addresses of a group; pointwise: its rows are the innermost loop.
+
+    Raises
+    ------
+    ScheduleError
+        With the reason why the group is not made of rows.
+    """
+    for s in ctx.group.statements:
+        _check(s)
+    aligned = align(ctx.group.statements)
+    if aligned is None:
+        raise ScheduleError("the statements share no rows")
+    strides = {x.name: strides_of(ctx.operands, x.name) for x in ctx.program.buffers}
+    sizes = _with_strides(ctx)
+    if pointwise:
+        if aligned.sweeps:
+            raise ScheduleError("a statement folds")
+        linears = _linears(ctx, aligned, strides, frozenset(ctx.group.local))
+        order = by_step(aligned.kept, list(linears.values()), sizes)
+        joined = _join(ctx, aligned, order, list(linears.values()))
+        inner = order[order.index(joined[-2].name) + 1 :] if len(joined) > 1 else order
+        opened = open_rows(aligned, inner)
+        if opened is None or len(opened.sweeps) != 1 or not inner:
+            raise ScheduleError("there is no dimension to walk along")
+        return _finish(ctx, opened, joined[:-1], (joined[-1:],), linears, {})
+    arena = _arena(ctx, aligned)
+    memory = _linears(ctx, aligned, strides, frozenset(ctx.group.local))
+    orders = []
+    for sweep in aligned.sweeps:
+        touched = [memory[a] for s in sweep.steps for a in accesses(s) if a in memory]
+        orders.append(by_step(sweep.dims, touched, sizes))
+    for name in arena:
+        strides[name] = _arena_strides(aligned, name, orders)
+    linears = _linears(ctx, aligned, strides, frozenset(ctx.group.local) - set(arena))
+    everything = list(linears.values())
+    kept = _join(ctx, aligned, by_step(aligned.kept, list(memory.values()), sizes), everything)
+    sweeps = []
+    for sweep, order in zip(aligned.sweeps, orders, strict=True):
+        touched = [linears[a] for s in sweep.steps for a in accesses(s) if a in linears]
+        sweeps.append(_join(ctx, aligned, order, touched))
+    return _finish(ctx, aligned, kept, tuple(sweeps), linears, arena)
+
+
+def _check(s: Statement) -> None:
+    if s.op.startswith("arg"):
+        raise ScheduleError(f"{s.op} folds pairs")
+    if not s.covers or any(s.subs_checked):
+        raise ScheduleError(f"'{s.target}' is not written wholly")
+    if any(any(r.checked) for r in s.reads()):
+        raise ScheduleError("a subscript is checked")
+
+
+def _with_strides(ctx: Context) -> Mapping[str, int]:
+    """Return representative sizes, run-time strides as those of contiguous operands."""
+    sizes = dict(ctx.sizes)
+    for buffer in ctx.program.buffers:
+        if ctx.operands.is_scalar(buffer.name):
+            continue
+        step = 1
+        for d in reversed(range(len(buffer.shape))):
+            stride = ctx.operands.stride(buffer.name, d)
+            if isinstance(stride, Var):
+                sizes[stride.name] = step
+            step *= max(1, ctx.extent(buffer.shape[d]))
+    return sizes
+
+
+def _linears(
+    ctx: Context, aligned: Aligned, strides: Mapping[str, tuple[Size, ...]], skip: frozenset[str]
+) -> dict[Access, Linear]:
+    """Return the addresses of all accesses to memory."""
+    dims = {d.name: d for d in aligned.dims}
+    found: dict[Access, Linear] = {}
+    for step in aligned.steps:
+        for buffer, subs in accesses(step):
+            if buffer in skip:
+                continue
+            form = linear(subs, strides[buffer], dims)
+            if form is None:
+                raise ScheduleError(f"a subscript of '{buffer}' is not affine")
+            if ctx.spec.sizes is not None:
+                form = _exact(form, dict(ctx.spec.sizes))
+            found[buffer, subs] = form
+    return found
+
+
+def _exact(form: Linear, sizes: Mapping[str, int]) -> Linear:
+    by = {n: Size.const(v) for n, v in sizes.items()}
+    terms = tuple((n, s.substitute(by)) for n, s in form.terms)
+    return Linear(tuple(t for t in terms if t[1] != ZERO), form.const.substitute(by))
+
+
+def _join(
+    ctx: Context, aligned: Aligned, order: tuple[str, ...], touched: list[Linear]
+) -> tuple[Loop, ...]:
+    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    loops = [Loop(n, aligned.dim(n).extent.substitute(by)) for n in order]
+    loops = [x for x in loops[:-1] if x.extent != ONE] + loops[-1:]  # a counter that stays 0
+    values = frozenset(
+        x.name
+        for s in aligned.steps
+        for x in walk(s.statement.value)
+        if isinstance(x, typed.IndexValue)
+    )
+    return join(loops, touched, values)
+
+
+def _arena(ctx: Context, aligned: Aligned) -> dict[str, Size]:
+    """Return the locals that another sweep than their own reads, with their elements a row."""
+    where = {
+        s.statement.target: n for n, w in enumerate(aligned.sweeps) for s in w.steps if not s.folds
+    }
+    readers = [(n, s) for n, w in enumerate(aligned.sweeps) for s in w.steps]
+    readers += [(-1, s) for w in aligned.sweeps for s in w.before]
+    readers += [(-1, s) for s in aligned.after]
+    found: dict[str, Size] = {}
+    for n, step in readers:
+        for tensor, _ in accesses(step):
+            if tensor in ctx.group.local and where.get(tensor, n) != n:
+                total = ONE
+                for d in aligned.sweeps[where[tensor]].dims:
+                    total = total * aligned.dim(d).extent
+                found[tensor] = total
+    return found
+
+
+def _arena_strides(aligned: Aligned, name: str, orders: list[tuple[str, ...]]) -> tuple[Size, ...]:
+    """Return strides of a local that lies densely in the order in which its sweep runs."""
+    n, step = next(
+        (n, s) for n, w in enumerate(aligned.sweeps) for s in w.steps if s.statement.target == name
+    )
+    per_dim: dict[str, Size] = {}
+    total = ONE
+    for d in reversed(orders[n]):
+        per_dim[d], total = total, total * aligned.dim(d).extent
+    strides = []
+    for sub in step.statement.subs:
+        names = [x.name for x in walk(sub) if isinstance(x, typed.IndexValue)]
+        strides.append(per_dim.get(names[0], ZERO) if names else ZERO)
+    return tuple(strides)
+
+
+def _finish(
+    ctx: Context,
+    aligned: Aligned,
+    kept: tuple[Loop, ...],
+    sweeps: tuple[tuple[Loop, ...], ...],
+    linears: Mapping[Access, Linear],
+    arena: Mapping[str, Size],
+) -> Space:
+    """Drop the counters of loops that were joined into others."""
+    left = {x.name for x in (*kept, *(x for w in sweeps for x in w))}
+    gone = [d.name for d in aligned.dims if d.name not in left]
+    forms = {a: form.without(gone) for a, form in linears.items()}
+    return Space(aligned, kept, sweeps, forms, arena)

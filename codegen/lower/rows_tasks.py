@@ -1,0 +1,175 @@
+"""Rows and parts of rows as tasks: how a phase walks them and how its plan counts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import I64, Assign, Expr, Field, Function, Let, Return, Scalar, Stmt
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.lowered import Lowered, Phase
+from tcdsl.codegen.lower.rows_nest import Form, RowNest
+from tcdsl.codegen.lower.rows_space import Space, points, size_expr
+from tcdsl.grammar.dtypes import FLOAT64, INT32
+
+_LEAST_NS = 2000.0  # a task should be worth claiming
+_ROW_NS = 15.0  # what a row costs beside its points
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """How many rows a task has and, where rows are cut, how many points; in the phase and plan.
+
+    width is None where a row is never cut: it folds.
+    """
+
+    rows: Expr
+    width: Expr | None
+
+
+def lower_rows(
+    ctx: Context, space: Space, form: Form, point_ns: float, task_us: int, title: str, flops: float
+) -> Lowered:
+    """Return the group as one phase over its rows."""
+    nest = RowNest(ctx, space, form)
+    cut = not any(s.folds for w in space.aligned.sweeps for s in w.steps) and len(space.sweeps) == 1
+    plan, tasks, count, params = _plan(ctx, space, form, point_ns, task_us, cut)
+    body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks))
+    name = f"{ctx.prefix}_rows"
+    function: Function = b.phase_function(
+        name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))
+    )
+    total = size_expr(ctx.operands, points(space.kept))
+    length = size_expr(ctx.operands, space.row_length())
+    _, arena = nest.arena_offsets()
+    kind = "vectors" if form.lanes > 1 else "simd"
+    return Lowered(
+        form=f"{title}, {kind}",
+        functions=(function,),
+        phases=(Phase(name, count, _cost(total, length, point_ns)),),
+        plan=tuple(plan),
+        thread_bytes=arena,
+        shared_bytes=b.c64(0),
+        params_used=params,
+        flops=flops,
+    )
+
+
+def _cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
+    """Return rows * (length * point_ns + row_ns) as float64."""
+    real = Scalar(FLOAT64)
+    n, m = b.value_of(rows), b.value_of(length)
+    if n is not None and m is not None:
+        return b.const(n * (m * point_ns + _ROW_NS), FLOAT64)
+    per_row = b.arith("*", b.cast(length, real), b.const(point_ns, FLOAT64))
+    row = b.arith("+", per_row, b.const(_ROW_NS, FLOAT64))
+    return b.arith("*", b.cast(rows, real), row)
+
+
+def _plan(
+    ctx: Context, space: Space, form: Form, point_ns: float, task_us: int, cut: bool
+) -> tuple[list[Stmt], Tasks, Expr, int]:
+    """Return the plan's statements, what the phase uses, the count of tasks, parameters used."""
+    least, most = int(_LEAST_NS / point_ns), int(1000 * task_us / point_ns)
+    most = max(most, least)
+    turn = max(16, form.lanes * form.unroll)
+    rows = size_expr(ctx.operands, points(space.kept))
+    length = b.max64(size_expr(ctx.operands, space.row_length()), 1)
+    exact = ctx.is_exact()
+    parts: Expr = b.c64(4 * ctx.spec.threads) if exact else b.mul(4, Field(b.ARGS, "threads", I64))
+    share = b.ceil_div(b.max64(rows, 1), parts)
+    fewest, largest = b.div(b.c64(least), length), b.div(b.c64(most), length)
+    per_task = b.max64(b.max64(1, fewest), b.min64(share, largest))
+    base = ctx.param_base
+    plan: list[Stmt] = []
+    if exact:
+        in_phase = per_task
+    else:
+        plan.append(b.set_param(base, per_task))
+        in_phase, per_task = b.plan_param(base), Field(b.PLAN, f"param[{base}]", I64)
+    groups = b.ceil_div(rows, per_task)
+    if not cut:
+        return plan, Tasks(in_phase, None), groups, 0 if exact else 1
+    # few long rows: cut them, at whole turns of the loop
+    wanted = b.max64(least, b.min64(b.ceil_div(b.mul(b.max64(rows, 1), length), parts), most))
+    rounded = b.mul(b.ceil_div(wanted, turn), turn)
+    few = b.compare("<", rows, parts)
+    width = b.select(few, rounded, length)
+    if exact:
+        whole, part = b.value_of(length), b.value_of(width)
+        if whole is not None and part is not None and part >= whole:
+            width = length
+        return plan, Tasks(in_phase, width), b.mul(groups, b.ceil_div(length, width)), 0
+    plan.append(b.set_param(base + 1, width))
+    width_plan = Field(b.PLAN, f"param[{base + 1}]", I64)
+    count = b.mul(groups, b.ceil_div(length, width_plan))
+    return plan, Tasks(in_phase, b.plan_param(base + 1)), count, 2
+
+
+def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
+    """Return the loops of a phase over the rows, or parts of rows, of its tasks."""
+    length = size_expr(ctx.operands, space.row_length())
+    rows = size_expr(ctx.operands, points(space.kept))
+    whole = tasks.width is None or tasks.width == b.max64(length, 1)
+    if whole:
+        first, last = b.mul(b.BEGIN, tasks.rows), b.min64(b.mul(b.END, tasks.rows), rows)
+        return b.block(_rows(space, nest, first, last, None))
+    width = tasks.width
+    assert width is not None
+    if not space.kept:
+        low, high = b.i64(nest.fresh("low")), b.i64(nest.fresh("high"))
+        return b.block(
+            Let(low, b.mul(b.BEGIN, width)),
+            Let(high, b.min64(b.mul(b.END, width), length)),
+            nest.build({}, (low, high)),
+        )
+    task, chunks = b.i64(nest.fresh("task")), b.i64(nest.fresh("chunks"))
+    low, high = b.i64(nest.fresh("low")), b.i64(nest.fresh("high"))
+    first, last = b.i64(nest.fresh("first")), b.i64(nest.fresh("last"))
+    body = b.block(
+        Let(low, b.mul(b.mod(task, chunks), width)),
+        Let(high, b.min64(b.add(low, width), length)),
+        Let(first, b.mul(b.div(task, chunks), tasks.rows)),
+        Let(last, b.min64(b.add(first, tasks.rows), rows)),
+        _rows(space, nest, first, last, (low, high)),
+    )
+    return b.block(
+        Let(chunks, b.ceil_div(b.max64(length, 1), width)), b.loop(task, b.BEGIN, b.END, body)
+    )
+
+
+def _rows(
+    space: Space, nest: RowNest, first: Expr, last: Expr, span: tuple[Expr, Expr] | None
+) -> list[Stmt]:
+    """Return the loop over rows [first, last), whose counters run like an odometer."""
+    match space.kept:
+        case ():
+            return [b.when(b.compare("<", first, last), nest.build({}, span))]
+        case (only,):
+            row = nest.counter(only)
+            return [b.loop(row, first, last, nest.build({only.name: row}, span))]
+    counters = {x.name: nest.counter(x) for x in space.kept}
+    start = b.i64(nest.fresh("first")) if b.value_of(first) is None else first
+    lets: list[Stmt] = []
+    if start is not first and not isinstance(start, type(None)):
+        lets.append(Let(start, first))  # type: ignore[arg-type]
+    below: Expr = b.c64(1)
+    for x in reversed(space.kept):
+        extent = nest.size(x.extent)
+        at = b.div(start, below)
+        value = at if x is space.kept[0] else b.mod(at, extent)
+        lets.append(Let(counters[x.name], value, mutable=True))
+        below = b.mul(below, extent)
+    advance: list[Stmt] = []
+    for x in space.kept:  # from the slowest: each is reset and carried inside the next
+        c = counters[x.name]
+        step: list[Stmt] = [Assign(c, b.c64(1), "+=")]
+        if x is space.kept[0]:
+            advance = step
+        else:
+            carry = b.when(b.compare("==", c, nest.size(x.extent)), Assign(c, b.c64(0)), advance)
+            advance = [*step, carry]
+    row = b.i64(nest.fresh("row"))
+    body = nest.build(dict(counters), span)
+    # without rows the odometer would divide by an empty extent
+    return [b.when(b.compare("<", first, last), lets, b.loop(row, start, last, body, advance))]

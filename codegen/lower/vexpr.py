@@ -1,0 +1,256 @@
+"""Typed expressions at several points at once: the values of one index in the lanes of a vector.
+
+What does not depend on that index stays scalar and meets the vectors in their operators. One lane
+count serves a whole expression, so its types must fill a vector evenly: float32, int32 and the
+half types (computed in float32), or float64 and int64; truth values are integers of that width,
+all ones or zero, as comparisons of vectors give them. `unsupported` says what else does not fit;
+such expressions are lowered as scalars in a loop that the C compiler vectorises.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from tcdsl.codegen import loopir as ir
+from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.target import short_name
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
+from tcdsl.grammar.errors import InternalError
+
+# Builtins with a vector form `tc_NAME_v16f32` in prelude.h or smath.h.
+FUNCTIONS = frozenset({"abs", "exp", "fabs", "fmax", "fmin", "log", "max", "min", "tanh"})
+
+_NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
+
+
+def computed(dtype: DType) -> DType:
+    """Return the type in which values of dtype are computed: float32 for the half types."""
+    return FLOAT32 if dtype.is_half else dtype
+
+
+def operands(e: typed.Expr) -> tuple[typed.Expr, ...]:
+    """Return what an expression computes with; subscripts are addresses, not operands."""
+    match e:
+        case typed.Lit() | typed.IndexValue() | typed.SizeValue() | typed.Read():
+            return ()
+        case typed.Unary(operand=a) | typed.Cast(operand=a):
+            return (a,)
+        case typed.Binary(lhs=a, rhs=b):
+            return (a, b)
+        case typed.Select(a, b, c):
+            return (a, b, c)
+        case typed.Builtin(args=args):
+            return args
+        case _:
+            assert_never(e)
+
+
+def walk(e: typed.Expr) -> Iterator[typed.Expr]:
+    """Yield e and all it computes with, subscripts left out."""
+    yield e
+    for x in operands(e):
+        yield from walk(x)
+
+
+def width_of(exprs: Iterator[typed.Expr] | tuple[typed.Expr, ...]) -> int | None:
+    """Return the bits of a lane that suits all expressions: 32 or 64, None if they mix."""
+    widths = {computed(x.dtype).bits for e in exprs for x in walk(e) if x.dtype != BOOL}
+    return max(widths) if len(widths) == 1 and widths <= {32, 64} else None
+
+
+def unsupported(
+    e: typed.Expr,
+    varies: Callable[[typed.Expr], bool],
+    safe: Callable[[typed.Read], bool] = lambda _: False,
+) -> str | None:
+    """Return why e has no vector form, or None if it has one.
+
+    varies: whether an expression differs between lanes. safe: whether a read may be done where
+    its guard excludes it: vectors evaluate both branches.
+    """
+    for x in walk(e):
+        if not varies(x):
+            continue
+        kind = computed(x.dtype)
+        if kind != BOOL and kind not in _NATIVE.get(kind.bits, ()):
+            return f"{kind} has no vectors of its own"
+        match x:
+            case typed.Read(checked=checked) if any(checked):
+                return f"subscripts of '{x.tensor}' are checked"
+            case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
+                return f"{x.op} of {kind}"
+            case typed.Builtin(name=name) if name not in FUNCTIONS:
+                return f"{name} has no vector form"
+            case typed.Cast(operand=y) if computed(y.dtype).is_float and kind.is_integer:
+                return f"a cast of {y.dtype} to {kind}"
+            case typed.Read() if x.dtype == BOOL:
+                return "bool elements"
+            case typed.Select(_, a, b) if any(not safe(r) for r in _varying_reads((a, b), varies)):
+                return "a guarded read"
+            case typed.Binary("&&" | "||", _, a) if any(
+                not safe(r) for r in _varying_reads((a,), varies)
+            ):
+                return "a guarded read"
+            case _:
+                pass
+    return None
+
+
+def _varying_reads(
+    exprs: tuple[typed.Expr, ...], varies: Callable[[typed.Expr], bool]
+) -> Iterator[typed.Read]:
+    for e in exprs:
+        for x in walk(e):
+            if isinstance(x, typed.Read) and x.subs and varies(x):
+                yield x
+
+
+def vector_call(function: str, t: ir.Vector, *args: ir.Expr) -> ir.Call:
+    """Return `tc_FUNCTION_v16f32(args)` that gives a vector of type t."""
+    return ir.Call(f"tc_{function}_v{t.lanes}{short_name(t.dtype)}", args, t)
+
+
+def splat(e: ir.Expr, t: ir.Vector) -> ir.Expr:
+    """Return e in all lanes; a vector stays as it is."""
+    if isinstance(e.type, ir.Vector):
+        return e
+    if isinstance(e, ir.Const):
+        return ir.Const(e.value, t)
+    return vector_call("splat", t, e)
+
+
+@dataclass
+class Scope:
+    """Where expressions are evaluated: how leaves are reached, and what is known already.
+
+    lanes, bits: of all vectors. varies: whether an expression differs between lanes. scalar:
+    lowers what does not. read, index: a vector of what does. statements: receives declarations.
+    fresh: gives unused names.
+    """
+
+    lanes: int
+    bits: int
+    varies: Callable[[typed.Expr], bool]
+    scalar: Callable[[typed.Expr], ir.Expr]
+    read: Callable[[typed.Read], ir.Expr]
+    index: Callable[[typed.IndexValue], ir.Expr]
+    fresh: Callable[[str], str]
+    statements: list[ir.Stmt]
+    known: dict[typed.Expr, ir.Expr] = field(default_factory=dict)
+    uses: Counter[typed.Expr] = field(default_factory=Counter)
+
+    @property
+    def truth(self) -> ir.Vector:
+        """The type of comparisons."""
+        return ir.Vector(INT32 if self.bits == 32 else INT64, self.lanes)
+
+    def type(self, dtype: DType) -> ir.Vector:
+        """Return the vector type of values of dtype."""
+        return self.truth if dtype == BOOL else ir.Vector(computed(dtype), self.lanes)
+
+    def name(self, e: ir.Expr, stem: str = "v") -> ir.Expr:
+        """Return e by name: what is named is computed once."""
+        if isinstance(e, ir.Var | ir.Const):
+            return e
+        assert e.type is not None, f"{e} has no value"
+        var = ir.Var(self.fresh(stem), e.type)
+        self.statements.append(ir.Let(var, e))
+        return var
+
+    def value(self, e: typed.Expr) -> ir.Expr:
+        """Return the value of e: a vector if it varies, else a scalar."""
+        self.uses.update(x for x in walk(e))
+        return self._value(e)
+
+    def vector(self, e: typed.Expr) -> ir.Expr:
+        """Return the value of e in all lanes."""
+        return splat(self.value(e), self.type(e.dtype))
+
+    def _value(self, e: typed.Expr) -> ir.Expr:
+        if e in self.known:
+            return self.known[e]
+        if not self.varies(e):
+            return self.scalar(e)
+        value = self._compute(e)
+        if self.uses[e] > 1 or isinstance(e, typed.Read):
+            value = self.name(value)
+            self.known[e] = value
+        return value
+
+    def _vector(self, e: typed.Expr) -> ir.Expr:
+        return splat(self._value(e), self.type(e.dtype))
+
+    def _truth(self, e: typed.Expr) -> ir.Expr:
+        """Return a truth value in all lanes."""
+        value = self._value(e)
+        if isinstance(value.type, ir.Vector):
+            return value
+        width = ir.Scalar(self.truth.dtype)
+        return splat(ir.Un("-", ir.Cast(value, width), width), self.truth)
+
+    def _compute(self, e: typed.Expr) -> ir.Expr:
+        t = self.type(e.dtype)
+        match e:
+            case typed.Read():
+                return self.read(e)
+            case typed.IndexValue():
+                return self.index(e)
+            case typed.Unary("-", a):
+                return ir.Un("-", self._value(a), t)
+            case typed.Unary("!", a):
+                return ir.Un("~", self._truth(a), t)
+            case typed.Binary("&&" | "||" as op, a, b):
+                return ir.Bin("&" if op == "&&" else "|", self._truth(a), self._truth(b), t)
+            case typed.Binary("==" | "!=" as op, a, b) if a.dtype == BOOL:
+                differ = ir.Bin("^", self._truth(a), self._truth(b), t)
+                return differ if op == "!=" else ir.Un("~", differ, t)
+            case typed.Binary(op, a, b) if op not in ("&&", "||", "%"):
+                return ir.Bin(op, self._value(a), self._value(b), t)
+            case typed.Select(c, a, b) if e.dtype == BOOL:
+                return vector_call("select", t, self._truth(c), self._truth(a), self._truth(b))
+            case typed.Select(c, a, b):
+                return vector_call("select", t, self._truth(c), self._vector(a), self._vector(b))
+            case typed.Cast(a):
+                return self._cast(a, t, e.dtype)
+            case typed.Builtin("fabs", args):
+                return vector_call("abs", t, *map(self._vector, args))
+            case typed.Builtin(name, args):
+                return vector_call(name, t, *map(self._vector, args))
+            case _:
+                raise InternalError(f"{e} has no vector form")
+
+    def _cast(self, a: typed.Expr, t: ir.Vector, dtype: DType) -> ir.Expr:
+        if a.dtype == BOOL and dtype == BOOL:
+            return self._truth(a)
+        if a.dtype == BOOL:
+            one, zero = ir.Const(1, t), ir.Const(0, t)
+            return vector_call("select", t, self._truth(a), one, zero)
+        if dtype == BOOL:
+            kind = computed(a.dtype)
+            return ir.Bin("!=", self._value(a), ir.Const(0, ir.Scalar(kind)), t)
+        value = self._vector(a)
+        if value.type == t:
+            return value
+        source = value.type
+        assert isinstance(source, ir.Vector)
+        name = f"tc_v{source.lanes}{short_name(source.dtype)}_v{t.lanes}{short_name(t.dtype)}"
+        return ir.Call(name, (value,), t)
+
+
+def integer_of(bits: int) -> DType:
+    """Return the integers that fill lanes of that width."""
+    return INT32 if bits == 32 else INT64
+
+
+def mask_dtype(bits: int) -> DType:
+    """Return the type after which masks over lanes of that width are named."""
+    return FLOAT32 if bits == 32 else FLOAT64
+
+
+def lanes_of(bits: int, machine: Machine) -> int:
+    """Return the lanes of a vector whose elements have that many bits."""
+    return machine.lanes(bits // 8)
