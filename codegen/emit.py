@@ -273,7 +273,10 @@ class _Printer:
 
     def unit(self, u: Unit) -> str:
         """Return the whole text."""
-        self.out.add("/* " + "\n * ".join(_safe(u.header).splitlines() or [u.name]))
+        first, *rest = _safe(u.header).splitlines() or [u.name]
+        self.out.add(f"/* {first}".rstrip())
+        for line in rest:
+            self.out.add(f" * {line}".rstrip())
         self.out.add(" */")
         self.out.add(self.target.prelude)
         late = [t for t in u.tables if any(isinstance(v, str) for v in t.values)]

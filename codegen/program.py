@@ -251,27 +251,28 @@ def _covers(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size
 # ---- expressions of the language
 
 
-def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild e bottom-up, passing each node through f."""
-
-    def go(x: Expr) -> Expr:
-        return map_typed(x, f)
-
+def map_operands(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Return e with f applied to its direct operands."""
     match e:
         case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            return f(e)
+            return e
         case typed.Read(subs=subs):
-            return f(replace(e, subs=tuple(map(go, subs))))
+            return replace(e, subs=tuple(map(f, subs)))
         case typed.Unary(operand=a) | typed.Cast(operand=a):
-            return f(replace(e, operand=go(a)))
+            return replace(e, operand=f(a))
         case typed.Binary(lhs=a, rhs=b):
-            return f(replace(e, lhs=go(a), rhs=go(b)))
+            return replace(e, lhs=f(a), rhs=f(b))
         case typed.Select(cond=c, then=a, other=b):
-            return f(replace(e, cond=go(c), then=go(a), other=go(b)))
+            return replace(e, cond=f(c), then=f(a), other=f(b))
         case typed.Builtin(args=args):
-            return f(replace(e, args=tuple(map(go, args))))
+            return replace(e, args=tuple(map(f, args)))
         case _:
             assert_never(e)
+
+
+def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild e bottom-up, passing each node through f."""
+    return f(map_operands(e, lambda x: map_typed(x, f)))
 
 
 def walk_typed(e: Expr) -> Iterator[Expr]:
@@ -304,16 +305,22 @@ def indices_of(e: Expr) -> frozenset[str]:
     return frozenset(x.name for x in walk_typed(e) if isinstance(x, typed.IndexValue))
 
 
-def substitute_indices(e: Expr, by: Mapping[str, Expr]) -> Expr:
-    """Return e with expressions in place of index variables, each cast to the type it had."""
+def substitute_indices(e: Expr, by: Mapping[str, Expr], *, address: bool = False) -> Expr:
+    """Return e with expressions in place of index variables.
 
-    def one(x: Expr) -> Expr:
-        if not isinstance(x, typed.IndexValue) or x.name not in by:
-            return x
-        new = by[x.name]
-        return new if new.dtype == x.dtype else typed.Cast(new, x.dtype)
-
-    return map_typed(e, one)
+    As a number an index keeps the type it had; in an address (address=True, and in subscripts)
+    arithmetic is exact whatever the types are.
+    """
+    match e:
+        case typed.IndexValue(name, dtype) if name in by:
+            new = by[name]
+            return new if address or new.dtype == dtype else typed.Cast(new, dtype)
+        case typed.Read():
+            return map_operands(e, lambda x: substitute_indices(x, by, address=True))
+        case typed.Binary("+" | "-" | "*" | "/" | "%") | typed.Unary("-"):
+            return map_operands(e, lambda x: substitute_indices(x, by, address=address))
+        case _:
+            return map_operands(e, lambda x: substitute_indices(x, by))
 
 
 def affine_of(expr: Expr) -> Affine | None:

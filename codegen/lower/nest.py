@@ -206,12 +206,10 @@ def _phase(
         else:
             tasks = count
             v, low = b.i64(safe_name(last.name)), ops.size(last.low)
-            nest = b.loop(
-                v,
-                b.add(low, b.mul(b.BEGIN, block)),
-                b.min64(ops.size(last.high), b.add(low, b.mul(b.END, block))),
-                body,
-                mark=_parallel_mark(body),
+            stop = b.i64(ops.local("stop"))
+            nest = b.block(
+                Let(stop, b.min64(ops.size(last.high), b.add(low, b.mul(b.END, block)))),
+                b.loop(v, b.add(low, b.mul(b.BEGIN, block)), stop, body, mark=_parallel_mark(body)),
             )
     function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
     return function, Phase(name, tasks, cost)
@@ -279,9 +277,9 @@ def _float_product(factors: Sequence[Expr], scale: float) -> Expr:
     """Return scale * product as float64."""
     product = b.mul(*factors)
     if (known := b.value_of(product)) is not None:
-        return b.const(scale * known, FLOAT64)
+        return b.const(round(scale * known, 3), FLOAT64)
     real = Scalar(FLOAT64)
-    return b.arith("*", b.cast(product, real), b.const(scale, FLOAT64))
+    return b.arith("*", b.cast(product, real), b.const(round(scale, 3), FLOAT64))
 
 
 def _point_ns(s: Statement) -> float:

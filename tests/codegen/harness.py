@@ -1,0 +1,331 @@
+"""Run compiled executables without the launcher: args by hand, canaries around every output.
+
+Tasks run in several odd pieces and out of order, workspaces are poisoned, so that a nest that
+leans on who runs what gives a wrong answer here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.cc import Compiler, Source
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.cpu import load
+from tcdsl.codegen.machine import Machine, detect
+from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.reference import evaluate, sizes_of
+from tcdsl.codegen.reference_math import identity, numpy_dtype
+from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.grammar.check import check
+from tcdsl.grammar.errors import BoundsError
+from tcdsl.grammar.parser import parse
+from tcdsl.grammar.typed import CheckedDef
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_PHASES, _PARAMS = 16, 96
+
+
+class _Plan(ctypes.Structure):
+    _fields_ = [
+        ("tasks", ctypes.c_int64 * _PHASES),
+        ("cost_ns", ctypes.c_double * _PHASES),
+        ("thread_bytes", ctypes.c_int64),
+        ("shared_bytes", ctypes.c_int64),
+        ("param", ctypes.c_int64 * _PARAMS),
+    ]
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_int64) for n in ("code", "tensor", "dim", "value", "extent")]
+
+
+class _Scalar(ctypes.Union):
+    _fields_ = [
+        ("i", ctypes.c_int64),
+        ("u", ctypes.c_uint64),
+        ("d", ctypes.c_double),
+        ("f", ctypes.c_float),
+    ]
+
+
+class _Args(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("sizes", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("scalars", ctypes.c_void_p),
+        ("plan", ctypes.c_void_p),
+        ("shared", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+        ("threads", ctypes.c_int64),
+    ]
+
+
+_PhaseFunction = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+_PlanFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Executable(ctypes.Structure):
+    _fields_ = [
+        ("abi", ctypes.c_int64),
+        ("phases", ctypes.c_int64),
+        ("plan", _PlanFunction),
+        ("phase", _PhaseFunction * _PHASES),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A definition with arguments; outs are views of the wanted layout, None for contiguous."""
+
+    checked: CheckedDef
+    args: tuple[Any, ...]
+    outs: tuple[Array | None, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        return program_of(self.checked)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return sizes_of(self.checked, self.args)
+
+    def fresh_outputs(self) -> tuple[Array, ...]:
+        """Return outputs to write into: views into canaries, or the initial values to update."""
+        made = []
+        given = self.outs or (None,) * len(self.checked.returns)
+        for t, out in zip(self.checked.returns, given, strict=True):
+            shape = tuple(s.evaluate(self.sizes) for s in t.shape)
+            dtype = numpy_dtype(t.dtype)
+            if out is not None:
+                made.append(out)
+                continue
+            view = guarded(shape, dtype)
+            if t.is_updated:
+                view[...] = identity(_first_op(self.checked, t.name).rstrip("!"), dtype)
+            made.append(view)
+        return tuple(made)
+
+
+def _first_op(checked: CheckedDef, name: str) -> str:
+    return next(s.op for s in checked.body if getattr(s, "target", "") == name)
+
+
+def problem(text: str, *args: Any, outs: Sequence[Array | None] = (), **generics: Any) -> Problem:
+    return Problem(check(parse(text), generics=generics or None), args, tuple(outs))
+
+
+def guarded(shape: tuple[int, ...], dtype: np.dtype[Any], pad: int = 64) -> Array:
+    """Return an array inside a larger one; everything is poisoned."""
+    size = int(np.prod(shape))
+    base = np.frombuffer(bytearray(b"\xa5" * ((size + 2 * pad) * dtype.itemsize)), dtype)
+    return base[pad : pad + size].reshape(shape)
+
+
+def whole(view: Array) -> Array:
+    """Return all bytes of the memory behind a view."""
+    base = view
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    return np.frombuffer(base.data, np.uint8) if base.flags.c_contiguous else base.view(np.uint8)
+
+
+def layout_of(a: Array) -> Layout:
+    strides = tuple(s // a.itemsize for s in a.strides)
+    contiguous = bool(a.flags.c_contiguous)
+    unit = next((d for d in reversed(range(a.ndim)) if strides[d] == 1), None)
+    if contiguous:
+        return Layout(a.ndim, True, a.ndim - 1 if a.ndim else None)
+    zeros = tuple(d for d in range(a.ndim) if strides[d] == 0)
+    joined = tuple(strides[d] == strides[d + 1] * a.shape[d + 1] for d in range(a.ndim - 1))
+    return Layout(a.ndim, False, unit, zeros, joined)
+
+
+def arrays_of(p: Problem) -> tuple[Array, ...]:
+    return tuple(
+        np.asarray(a, numpy_dtype(t.dtype)) for t, a in zip(p.checked.params, p.args, strict=True)
+    )
+
+
+def spec_of(p: Problem, *, exact: bool, threads: int = 2) -> Spec:
+    operands = (*arrays_of(p), *p.fresh_outputs())
+    sizes = tuple((n, p.sizes[n]) for n in p.program.sizes) if exact else None
+    return Spec(sizes, tuple(map(layout_of, operands)), threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One executable to compile and the problem to run it on."""
+
+    problem: Problem
+    exact: bool
+    config: Config = Config()
+    threads: int = 2
+
+
+def run_cases(
+    cases: Sequence[Case],
+    *,
+    cc: Compiler | None = None,
+    machine: Machine | None = None,
+    seed: int = 0,
+) -> list[tuple[Array, ...]]:
+    """Compile all cases in one unit and return the outputs of each."""
+    machine = machine or detect()
+    units = [
+        compiler.lower(
+            c.problem.program,
+            spec_of(c.problem, exact=c.exact, threads=c.threads),
+            c.config,
+            machine,
+            c.problem.sizes,
+            f"k{i}",
+        )
+        for i, c in enumerate(cases)
+    ]
+    text = "\n".join(map(compiler.emit_c, units))
+    path = compile_source(Source("cases", text), cc)
+    rng = np.random.default_rng(seed)
+    return [
+        call(load(path, f"k{i}").address, c.problem, c.threads, rng) for i, c in enumerate(cases)
+    ]
+
+
+def call(address: int, p: Problem, threads: int, rng: np.random.Generator) -> tuple[Array, ...]:
+    """Run an executable once."""
+    exe = _Executable.from_address(address)
+    inputs, outputs = arrays_of(p), p.fresh_outputs()
+    program = p.program
+    operands = (*inputs, *outputs)
+    by_value = [program.buffer(n).role == "param" and not program.buffer(n).shape
+                for n in program.operands]  # fmt: skip
+    data = np.array(
+        [0 if v else a.ctypes.data for v, a in zip(by_value, operands, strict=True)], np.uintp
+    )
+    sizes = np.array([p.sizes[n] for n in program.sizes], np.int64)
+    strides = np.array([s // a.itemsize for a in operands for s in a.strides], np.int64)
+    scalars = (_Scalar * max(1, len(program.scalars)))()
+    for i, name in enumerate(program.scalars):
+        value = inputs[program.inputs.index(name)]
+        kind = program.buffer(name).dtype
+        member = "d" if kind.bits == 64 and kind.is_float else "f" if kind.is_float else "i"
+        if kind.kind == "uint":
+            member = "u"
+        setattr(scalars[i], member, float(value) if kind.is_float else int(value))
+    plan, error = _Plan(), _Error()
+    args = _Args(
+        data.ctypes.data,
+        sizes.ctypes.data,
+        strides.ctypes.data,
+        ctypes.addressof(scalars),
+        0,
+        0,
+        ctypes.addressof(error),
+        threads,
+    )
+    assert exe.plan(ctypes.addressof(args), ctypes.addressof(plan)) == 0
+    shared, shared_canary = _poisoned(plan.shared_bytes)
+    args.plan, args.shared = ctypes.addressof(plan), shared
+    margins = [_margins(o) for o in outputs]
+    before = [m.copy() for m in margins]
+    held = [a.copy() for a in inputs]
+    for k in range(exe.phases):
+        for begin, end in _pieces(plan.tasks[k], rng):
+            workspace, canary = _poisoned(plan.thread_bytes)
+            code = exe.phase[k](ctypes.addressof(args), workspace, begin, end)
+            assert (canary == 0xFF).all(), f"phase {k} wrote outside its workspace"
+            if code:
+                raise BoundsError(
+                    f"operand {error.tensor} dim {error.dim}: {error.value} of {error.extent}"
+                )
+    assert (shared_canary == 0xFF).all(), "wrote outside the shared memory"
+    for m, was in zip(margins, before, strict=True):
+        assert (m == was).all(), "wrote outside an output"
+    for a, was in zip(inputs, held, strict=True):
+        assert a.tobytes() == was.tobytes(), "wrote to an input"
+    return tuple(o.copy() for o in outputs)
+
+
+def _pieces(tasks: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Return [0, tasks) in a few pieces, in any order."""
+    if tasks <= 0:
+        return []
+    cuts = sorted({0, tasks, *(int(c) for c in rng.integers(0, tasks + 1, 3))})
+    pieces = list(zip(cuts[:-1], cuts[1:], strict=True))
+    rng.shuffle(pieces)
+    return [(int(a), int(b)) for a, b in pieces]
+
+
+_keep: list[Any] = []
+
+
+def _poisoned(size: int, pad: int = 256) -> tuple[int, Array]:
+    """Return the 64-byte aligned address of size poisoned bytes, and the bytes after them."""
+    raw = np.full(size + pad + 128, 0xFF, np.uint8)
+    at = -raw.ctypes.data % 64
+    _keep.append(raw)
+    del _keep[:-8]
+    return raw.ctypes.data + at, raw[at + size :]
+
+
+def _margins(view: Array) -> Array:
+    """Return the bytes around a contiguous guarded view (none for a caller's strided view)."""
+    base = view
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    if base is view or not view.flags.c_contiguous or not base.flags.c_contiguous:
+        return np.zeros(0, np.uint8)
+    everything = base.reshape(-1).view(np.uint8)
+    start = view.ctypes.data - base.ctypes.data
+    return np.concatenate([everything[:start], everything[start + view.nbytes :]])
+
+
+def expected(p: Problem) -> tuple[Array, ...]:
+    """Return what the reference evaluator gives."""
+    initial = [
+        np.array(o) if o is not None and t.is_updated else None
+        for t, o in zip(p.checked.returns, p.outs or (None,) * len(p.checked.returns), strict=True)
+    ]
+    return evaluate(p.checked, p.args, out=initial)
+
+
+def assert_same(got: Sequence[Array], want: Sequence[Array], terms: int = 1) -> None:
+    """Compare results: integers exactly, floats within the rounding of a sum of terms."""
+    for g, w in zip(got, want, strict=True):
+        assert g.shape == w.shape
+        if w.dtype.kind in "biu":
+            np.testing.assert_array_equal(g, w)
+            continue
+        kind = w.dtype if w.dtype.kind == "f" else np.dtype(np.float16)
+        eps = float(np.finfo(kind).eps) if w.dtype.kind == "f" else 2.0**-8
+        wide = w.astype(np.float64)
+        finite = wide[np.isfinite(wide)]
+        scale = float(np.abs(finite).max()) if finite.size else 1.0
+        np.testing.assert_allclose(
+            g.astype(np.float64), wide, rtol=16 * eps, atol=(4 + terms) * eps * max(scale, 1e-30)
+        )
+
+
+def differential(
+    cases: Mapping[str, Case] | Sequence[Case], terms: int = 1, cc: Compiler | None = None
+) -> None:
+    """Run cases in one unit and hold each against the reference."""
+    listed = list(cases.values()) if isinstance(cases, Mapping) else list(cases)
+    wanted = [expected(c.problem) for c in listed]
+    for c, got, want in zip(listed, run_cases(listed, cc=cc), wanted, strict=True):
+        try:
+            assert_same(got, want, terms)
+        except AssertionError as e:
+            kind = "exact" if c.exact else "generic"
+            shapes = [np.shape(a) for a in c.problem.args]
+            raise AssertionError(f"{kind} {c.config} {shapes}\n{e}") from e
