@@ -236,7 +236,23 @@ TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) { /* not vcvtneps2bf16, which flushes denorm
 #define TC_VECTOR_INT(S)                                                                          \
   TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) { return tc_select_v##S(a < b, a, b); }          \
   TC_FN tc_v##S tc_max_v##S(tc_v##S a, tc_v##S b) { return tc_select_v##S(a > b, a, b); }
-#define TC_VECTOR_FLOAT(S)                                                                        \
+/* Of floats: where a is no NaN the processor's own max gives b for equal values and if b is NaN,
+ * which is the rule; so one compare and one masked max do. An accumulator is best passed as b. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && !defined(__clang__)
+#define TC_VECTOR_EXTREME(op, S, W, a, b, asked)                                                  \
+  __builtin_ia32_##op##p##W##512_mask(                                                            \
+      a, b, a, __builtin_ia32_cmpp##W##512_mask(asked, asked, 7, -1, 4), 4)
+#define TC_VECTOR_FLOAT(S, W)                                                                     \
+  TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) { return TC_VECTOR_EXTREME(min, S, W, a, b, a); } \
+  TC_FN tc_v##S tc_max_v##S(tc_v##S a, tc_v##S b) { return TC_VECTOR_EXTREME(max, S, W, a, b, a); } \
+  TC_FN tc_v##S tc_fmin_v##S(tc_v##S a, tc_v##S b) {                                               \
+    return TC_VECTOR_EXTREME(min, S, W, a, b, b);                                                 \
+  }                                                                                               \
+  TC_FN tc_v##S tc_fmax_v##S(tc_v##S a, tc_v##S b) {                                               \
+    return TC_VECTOR_EXTREME(max, S, W, a, b, b);                                                 \
+  }
+#else
+#define TC_VECTOR_FLOAT(S, W)                                                                       \
   TC_FN tc_v##S tc_min_v##S(tc_v##S a, tc_v##S b) {                                                \
     return tc_select_v##S((a < b) | (a != a), a, b);                                              \
   }                                                                                               \
@@ -249,6 +265,7 @@ TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) { /* not vcvtneps2bf16, which flushes denorm
   TC_FN tc_v##S tc_fmax_v##S(tc_v##S a, tc_v##S b) {                                               \
     return tc_select_v##S((a > b) | (b != b), a, b);                                              \
   }
+#endif
 
 /* Fold the lanes: sum adds halves in a fixed order; max and min hand NaN on. */
 #define TC_FOLD2(op, S) v = op(v, __builtin_shufflevector(v, v, 1, 0));
@@ -360,7 +377,7 @@ typedef long long TC_MASK_d __attribute__((vector_size(32)));
   TC_VECTOR_CHOICE(NS##i32, NS##i32) TC_VECTOR_CHOICE(NL##i64, NL##i64)                           \
   TC_VECTOR_CHOICE(NS##f32, NS##i32) TC_VECTOR_CHOICE(NL##f64, NL##i64)                           \
   TC_VECTOR_INT(NS##i32) TC_VECTOR_INT(NL##i64)                                                   \
-  TC_VECTOR_FLOAT(NS##f32) TC_VECTOR_FLOAT(NL##f64)                                               \
+  TC_VECTOR_FLOAT(NS##f32, s) TC_VECTOR_FLOAT(NL##f64, d)                                               \
   TC_VECTOR_FOLD(NS##i32, i32, NS) TC_VECTOR_FOLD(NL##i64, i64, NL)                               \
   TC_VECTOR_FOLD(NS##f32, f32, NS) TC_VECTOR_FOLD(NL##f64, f64, NL)                               \
   TC_VECTOR_MASK(NS##i32, i32, NS, NS##i32, i32, tc_v##NS##f32, s)                                \
