@@ -30,14 +30,14 @@ Signature = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The tuned config of one problem, its time and the default's, measured head to head."""
+    """The tuned config of one problem, its time, and the default's in the same run if known."""
 
     problem: str
     family: str
     sizes: tuple[int, ...]
     config: Config
     time_ns: float
-    default_ns: float
+    default_ns: float | None
 
 
 def lookup(database: Path, key: ProblemKey) -> Best | None:
@@ -145,7 +145,7 @@ def _read_sqlite(database: Path) -> dict[str, Best]:
 
 
 def _rows(database: Path) -> Iterator[Best]:
-    with closing(_connect_to_read(database)) as connection:
+    with closing(connect_to_read(database)) as connection:
         for row in connection.execute(f"SELECT {_COLUMNS} FROM {TABLE}"):
             try:
                 yield _best(row)
@@ -153,7 +153,8 @@ def _rows(database: Path) -> Iterator[Best]:
                 warnings.warn(f"a corrupt row of {database} is skipped: {row[0]!r}", stacklevel=2)
 
 
-def _connect_to_read(database: Path) -> sqlite3.Connection:
+def connect_to_read(database: Path) -> sqlite3.Connection:
+    """Open a SQLite file without writing to it, also where nobody may write."""
     uri = database.absolute().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=60)
     try:
@@ -176,5 +177,5 @@ def _best(row: tuple[object, ...]) -> Best:
         tuple(int(n) for n in json.loads(str(sizes))),
         Config.from_json(str(config)),
         float(str(time_ns)),
-        float(str(default_ns)),
+        None if default_ns is None else float(str(default_ns)),
     )

@@ -60,9 +60,14 @@ class Budget:
         return None if self.trials is None else max(0, self.trials - self.used)
 
     @property
+    def is_over(self) -> bool:
+        """Whether what is under way has to end."""
+        return self.is_stopped or self.seconds_left == 0
+
+    @property
     def is_spent(self) -> bool:
-        """Whether the search has to end."""
-        return self.is_stopped or self.seconds_left == 0 or self.trials_left == 0
+        """Whether nothing new may begin."""
+        return self.is_over or self.trials_left == 0
 
 
 def search(

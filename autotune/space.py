@@ -14,9 +14,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.config import Config, Knob, Value
 
-_PATIENCE = (
-    200  # draws after which a rule that refuses all of them ends a search for a legal config
-)
+_PATIENCE = 200  # draws that a rule may refuse in a row before we give up
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class Row:
     time_ns: float
     owner: str
     origin: str
+    text: str
     created: float
 
     @property
@@ -116,6 +117,7 @@ class Store:
                 "times_ns": "[]",
                 "owner": self._owner,
                 "origin": origin,
+                "text": "",
                 "created": now,
                 "updated": now,
             }
@@ -136,6 +138,10 @@ class Store:
         """Commit that trials have reached a stage."""
         self._update([(i, {"status": status}) for i in ids])
 
+    def set_text(self, texts: Mapping[int, str]) -> None:
+        """Commit what trials emit, as digests: configs of one text are one candidate."""
+        self._update([(i, {"text": text}) for i, text in texts.items()])
+
     def set_failed(self, row: int, reason: Reason, detail: str) -> None:
         """Commit the end of a trial without a time."""
         self._update([(row, {"status": "failed", "reason": reason, "detail": detail})])
@@ -150,7 +156,7 @@ class Store:
         )
 
     def set_best(
-        self, key: ProblemKey, config: Config, time_ns: float, default_ns: float, origin: str
+        self, key: ProblemKey, config: Config, time_ns: float, default_ns: float | None, origin: str
     ) -> None:
         """Commit the tuned config of a problem and rewrite `best.json`."""
         row = {
@@ -182,10 +188,21 @@ class Store:
         """Return the trials of a problem, oldest first; corrupt rows are skipped with a warning."""
         return list(self._rows("problem = ? ORDER BY id", [key.digest]))
 
+    def find(self, key: ProblemKey, config: Config) -> Row | None:
+        """Return the trial of a config."""
+        where = "problem = ? AND config = ?"
+        return next(self._rows(where, [key.digest, config.to_json()]), None)
+
     def ended(self, key: ProblemKey) -> list[Trial]:
         """Return the trials of a problem that have a time or a reason."""
         self.bury(key)
         return [row.trial for row in self.trials(key) if row.status in FINAL]
+
+    def delete(self, table: str, where: str, values: Sequence[object]) -> int:
+        """Remove rows and return how many."""
+        with self._writing():
+            cursor = self._db.conn.execute(f"DELETE FROM {table} WHERE {where}", list(values))
+            return int(cursor.rowcount)
 
     def _unfinished(self, key: ProblemKey) -> list[Row]:
         return list(self._rows("problem = ? AND status NOT IN ('timed', 'failed')", [key.digest]))
@@ -202,6 +219,7 @@ class Store:
                     math.inf if row["time_ns"] is None else float(row["time_ns"]),
                     row["owner"],
                     row["origin"],
+                    row["text"],
                     float(row["created"]),
                 )
             except (ValueError, TypeError, AttributeError):
@@ -215,7 +233,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Take the write lock at once: a transaction that begins by reading could not wait for it."""
+        """Take the write lock at once: one that begins with a read cannot wait for it."""
         connection = self._db.conn
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -251,6 +269,7 @@ class Store:
                     "times_ns": str,
                     "owner": str,
                     "origin": str,
+                    "text": str,
                     "created": float,
                     "updated": float,
                 },

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.codegen.config import Config
+from tcdsl.grammar.errors import TCError
 
 Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]
 FINAL: tuple[Status, ...] = ("timed", "failed")
@@ -14,6 +15,10 @@ FINAL: tuple[Status, ...] = ("timed", "failed")
 # schedule: the lowering refused the config. wrong: another answer than the reference, or a byte
 # written outside an operand that no guard page caught.
 Reason = Literal["", "schedule", "compile", "crash", "hang", "wrong"]
+
+
+class TuneError(TCError, RuntimeError):
+    """A problem cannot be tuned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,12 @@ class Trial:
     def is_timed(self) -> bool:
         """Whether the config ran, gave the right answer and has a time."""
         return math.isfinite(self.time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The end of a tuning run: the config to use, its time, and the default's beside it."""
+
+    config: Config
+    time_ns: float
+    default_ns: float

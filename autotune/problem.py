@@ -1,0 +1,82 @@
+"""What the tuner needs to know of a problem, and nothing of how kernels are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tcdsl.autotune.case import Case
+from tcdsl.autotune.key import ProblemKey
+from tcdsl.autotune.space import Space
+from tcdsl.codegen.config import Config
+from tcdsl.grammar.errors import CompileError
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one call has to do, and what the machine can do: for rates that people read."""
+
+    flops: float
+    bytes: float
+    peak_gflops: float
+    peak_gbps: float
+
+    @property
+    def is_compute_bound(self) -> bool:
+        """Whether arithmetic takes longer than traffic at the machine's peaks."""
+        return self.flops * self.peak_gbps >= self.bytes * self.peak_gflops
+
+    @property
+    def unit(self) -> str:
+        """Unit of the rate: of what bounds this problem."""
+        return "GFLOP/s" if self.is_compute_bound else "GB/s"
+
+    def rate(self, time_ns: float) -> float:
+        """Return GFLOP/s or GB/s of a time per call."""
+        return (self.flops if self.is_compute_bound else self.bytes) / time_ns
+
+    def share(self, time_ns: float) -> float:
+        """Return the share of the machine's peak, 0 to 1."""
+        peak = self.peak_gflops if self.is_compute_bound else self.peak_gbps
+        return self.rate(time_ns) / peak
+
+
+class Problem(Protocol):
+    """One kernel at one set of sizes, dtypes and layouts on one target."""
+
+    @property
+    def key(self) -> ProblemKey:
+        """What the result is stored under."""
+
+    @property
+    def name(self) -> str:
+        """Name for people, with the sizes: `fcrelu B=100 M=128 N=100`."""
+
+    @property
+    def text(self) -> str:
+        """TC text."""
+
+    @property
+    def space(self) -> Space:
+        """The configs to choose from."""
+
+    @property
+    def work(self) -> Work:
+        """Work of a call."""
+
+    def source(self, config: Config, name: str) -> str:
+        """Return C text that exports `tc_exe_NAME`; texts of other names can follow it in one unit.
+
+        Raises
+        ------
+        ScheduleError
+            If the config does not fit.
+        """
+
+    def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
+        """Compile units, as many at a time as the machine has cores, each to a shared object."""
+
+    def case(self) -> Case:
+        """Return inputs and what has to come out; the same at each call."""

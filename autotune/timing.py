@@ -1,0 +1,64 @@
+"""Time candidates side by side: interleaved rounds, low quantiles, slow ones dropped early."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+QUANTILE = 0.2  # low: what disturbs a run only ever makes it longer
+DROP = 3.0  # times the best so far, after which a candidate gets no more rounds
+_SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
+SLICE_NS = 2_000_000  # of one candidate in one round
+
+
+Run = Callable[[int], None]  # calls a candidate so many times
+
+
+def quantile_ns(samples_ns: Sequence[float]) -> float:
+    """Return the low quantile that stands for a candidate."""
+    return float(np.quantile(samples_ns, QUANTILE))
+
+
+def interleaved(
+    runs: Mapping[int, Run],
+    rounds: int,
+    notice: Callable[[int], None],
+    clock_ns: Callable[[], int] = time.perf_counter_ns,
+) -> dict[int, list[float]]:
+    """Time candidates in turn and return the samples of each, in ns per call.
+
+    Parameters
+    ----------
+    runs : mapping of row -> Run
+    rounds : int
+    notice : callable
+        Told the row before each turn of it.
+    clock_ns : callable
+        Returns nanoseconds; a test brings its own.
+    """
+    samples: dict[int, list[float]] = {row: [] for row in runs}
+    going = list(runs)
+    repeats: dict[int, int] = {}
+    for _ in range(rounds):
+        for row in going:
+            notice(row)
+            if row not in repeats:  # the first call warms up and tells how many make a sample
+                runs[row](1)
+                begun = clock_ns()
+                runs[row](1)
+                once_ns = max(clock_ns() - begun, 1)
+                repeats[row] = max(1, min(_SAMPLE_NS // once_ns, 1000))
+            end = clock_ns() + SLICE_NS
+            now = clock_ns()
+            while True:
+                begun = now
+                runs[row](repeats[row])
+                now = clock_ns()
+                samples[row].append((now - begun) / repeats[row])
+                if now >= end:
+                    break
+        limit = DROP * min(min(s) for s in samples.values() if s)
+        going = [row for row in going if min(samples[row]) <= limit]
+    return samples

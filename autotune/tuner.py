@@ -1,0 +1,161 @@
+"""Tune problems: budget, store, search and verdict in one call, stoppable and resumable."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from tcdsl.autotune import best
+from tcdsl.autotune.measure import Measurement
+from tcdsl.autotune.problem import Problem
+from tcdsl.autotune.report import Report, Silent
+from tcdsl.autotune.search import Budget, search
+from tcdsl.autotune.store import Store
+from tcdsl.autotune.trial import FINAL, Verdict
+from tcdsl.codegen.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The result for one problem.
+
+    trials : how many new ones this run ended.
+    is_complete : False where the user stopped it.
+    """
+
+    verdict: Verdict
+    trials: int
+    is_complete: bool
+
+    @property
+    def config(self) -> Config:
+        """The config to use."""
+        return self.verdict.config
+
+
+def tune(
+    problems: Sequence[Problem],
+    *,
+    cache: Path,
+    seconds: float | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    report: Report | None = None,
+    start: Sequence[Config] = (),
+    use_model: bool = True,
+) -> list[Tuned]:
+    """Find and store the fastest config of each problem.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        Usually one kernel at several sizes. A later one tries the best configs of earlier ones.
+    cache : Path
+        SQLite file; what it knows is not tried again.
+    seconds, trials : optional
+        For each problem; `trials` counts new ones. Without both a search ends by itself, when it
+        no longer gains.
+    seed : int
+        The same seed, times and cache give the same path.
+    report : Report, optional
+        Told of all progress; silent by default.
+    start : sequence of Config, optional
+        Tried first, in place of the default; the default still takes part in the last comparison.
+    use_model : bool
+        Whether the analytic model proposes and orders candidates.
+
+    Returns
+    -------
+    list of Tuned
+        One per problem; shorter where the user stopped it: the first Ctrl-C ends the search with
+        the best so far, a second one aborts with `KeyboardInterrupt`.
+
+    Raises
+    ------
+    TuneError
+        If the default config of a problem does not run or gives a wrong answer.
+    """
+    report = report or Silent()
+    results: list[Tuned] = []
+    with Store(cache) as store, _interruptible(report) as stop:
+        for problem in problems:
+            if stop.is_set():
+                break
+            budget = Budget(seconds, trials)
+            stop.budget = budget
+            verdict = None
+            report.begin(problem, budget)
+            try:
+                verdict = _verdict(problem, store, budget, seed, report, start, use_model)
+            finally:
+                report.finish(verdict)
+            if verdict is not None:
+                results.append(Tuned(verdict, budget.used, not budget.is_stopped))
+    return results
+
+
+def _verdict(
+    problem: Problem,
+    store: Store,
+    budget: Budget,
+    seed: int,
+    report: Report,
+    start: Sequence[Config],
+    use_model: bool,
+) -> Verdict | None:
+    key, space = problem.key, problem.space
+    store.add_problem(key, problem.name, problem.text)
+    known = store.ended(key)
+    begun = [row.config for row in store.trials(key) if row.status not in FINAL]
+    neighbours = [b.config for b in best.relatives(store.path, key) if space.holds(b.config)]
+    first = list(start) or [space.default]
+    with Measurement(problem, store, budget, report) as measure:
+        found = search(
+            space,
+            measure,
+            budget,
+            random.Random(seed),
+            start=[*first, *begun, *neighbours[:_NEIGHBOURS]],
+            known=known,
+            use_model=use_model,
+        )
+        return measure.verdict(found)
+
+
+_NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
+
+
+class _Stop(threading.Event):
+    """The user's wish to end, and the budget of the problem under way."""
+
+    budget: Budget | None = None
+
+
+@contextmanager
+def _interruptible(report: Report) -> Iterator[_Stop]:
+    """Turn the first Ctrl-C into a stopped budget; the second one is Python's own again."""
+    stop = _Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # signals are the main thread's
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop.set()
+        if stop.budget is not None:
+            stop.budget.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        report.note("stopping with the best so far; Ctrl-C again aborts")
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,107 @@
+"""The process in which candidates run: `python -m tcdsl.autotune.worker FD FOLDER PARENT`.
+
+It answers requests over one socket. A candidate may end it; the tuner then starts another one.
+Each request brings the seconds it may take: after that the alarm ends the process, even if the
+tuner is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tcdsl.autotune.bench import Bench
+from tcdsl.autotune.case import Case
+from tcdsl.autotune.harness import Checker, Executable, WrongAnswerError
+from tcdsl.autotune.timing import Run, interleaved
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """Candidates by the row of their trial, loaded, checked and timed."""
+
+    def __init__(self, channel: Connection, case: Case) -> None:
+        self._channel = channel
+        self._case = case
+        self._checker: Checker | None = None
+        self._bench: Bench | None = None
+        self._loaded: dict[int, Executable] = {}
+
+    def serve(self) -> None:
+        """Answer requests until the tuner closes the channel."""
+        while True:
+            try:
+                request = json.loads(self._channel.recv_bytes())
+            except EOFError:
+                return
+            signal.setitimer(signal.ITIMER_REAL, request["limit_s"])
+            answer = self._answer(request)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._send(answer)
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request["do"]:
+            case "check":
+                return self._check(request["row"], Path(request["library"]), request["name"])
+            case "time":
+                rows, rounds = request["rows"], request["rounds"]
+                return {"samples": self._time(rows, rounds, request["limit_s"])}
+            case "drop":
+                for row in request["rows"]:
+                    self._loaded.pop(row, None)
+                return {}
+            case other:
+                raise AssertionError(other)
+
+    def _check(self, row: int, library: Path, name: str) -> dict[str, Any]:
+        self._checker = self._checker or Checker(self._case)
+        try:
+            candidate = Executable(library, name)
+            self._checker.check(candidate)
+        except WrongAnswerError as error:
+            return {"wrong": str(error)}
+        self._loaded[row] = candidate
+        return {}
+
+    def _time(self, rows: list[int], rounds: int, limit_s: float) -> list[tuple[int, list[float]]]:
+        bench = self._bench = self._bench or Bench(self._case)
+        runs: dict[int, Run] = {row: bench.run_of(self._loaded[row]) for row in rows}
+
+        def notice(row: int) -> None:
+            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            self._send({"at": row})
+
+        return list(interleaved(runs, rounds, notice).items())
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        self._channel.send_bytes(json.dumps(answer).encode())
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when the tuner is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was, before we asked
+            sys.exit(1)
+
+
+def main() -> None:
+    """Serve the tuner at the other end of a file descriptor."""
+    channel_fd, folder, parent = sys.argv[1:]
+    _end_with(int(parent))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    with Connection(int(channel_fd)) as channel:
+        Worker(channel, Case.load(Path(folder))).serve()
+
+
+if __name__ == "__main__":
+    main()
