@@ -63,7 +63,7 @@ def layout_of(array: Array) -> Layout:
     shape = array.shape
     strides = tuple(s // array.itemsize for s in array.strides)
     if array.flags.c_contiguous:
-        return Layout(len(shape), True, len(shape) - 1 if shape else None)
+        return contiguous(len(shape))
     wide = [d for d, extent in enumerate(shape) if extent > 1]
     unit = next((d for d in reversed(wide) if strides[d] == 1), None)
     zeros = tuple(d for d in wide if strides[d] == 0)
@@ -72,6 +72,11 @@ def layout_of(array: Array) -> Layout:
         for d in range(len(shape) - 1)
     )
     return Layout(len(shape), False, unit, zeros, joined)
+
+
+def contiguous(rank: int) -> Layout:
+    """Return the layout class of an array in C order."""
+    return Layout(rank, True, rank - 1 if rank else None)
 
 
 def like(example: object) -> Callable[[Array], Any]:

@@ -1,0 +1,111 @@
+"""`define`: text in, kernels out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+
+from tcdsl.constants import fill_constants
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.parser import parse
+from tcdsl.kernel import Kernel
+from tcdsl.session import Session, Settings, Tune
+
+
+class Definitions:
+    """The kernels of a text, by attribute: `T.add`, `T.sub`; `T["add"]` means the same."""
+
+    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
+        self._kernels = dict(kernels)
+
+    def __getattr__(self, name: str) -> Kernel:
+        try:
+            return self.__dict__["_kernels"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            known = ", ".join(self.__dict__.get("_kernels", ()))
+            raise AttributeError(f"no definition '{name}'; the text has {known}") from None
+
+    def __getitem__(self, name: str) -> Kernel:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[Kernel]:
+        return iter(self._kernels.values())
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._kernels]
+
+    def __repr__(self) -> str:
+        return f"<tcdsl definitions {', '.join(self._kernels)}>"
+
+
+def define(
+    text: str,
+    name: str | None = None,
+    constants: Mapping[str, int | float | str] | None = None,
+    *,
+    tune: Tune = "cached",
+    cache: str | PathLike[str] | None = None,
+    seconds: float = 10.0,
+    trials: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    source: str = "<text>",
+) -> Kernel | Definitions:
+    """Parse a text and return its kernels.
+
+    Parameters
+    ----------
+    text : str
+        One or several definitions.
+    name : str, optional
+        Return the kernel of this definition only; the others serve its calls.
+    constants : mapping, optional
+        Values for `{name}` in the text.
+    tune : {"cached", "off", "first-call", "online"}
+        Use tuned configs that are found in the cache (default); never; tune at the first call of a
+        size; or try one checked candidate per call in place of the best until the budget ends.
+    cache : path, optional
+        SQLite file of tuned configs; by default the one in the user's cache folder.
+    seconds, trials, seed
+        Budget and seed of tuning at calls.
+    threads : int, optional
+        How many threads a kernel may use; by default all cores this process may run on.
+    source : str
+        What messages call the text, usually its file.
+
+    Returns
+    -------
+    Kernel or Definitions
+        The kernel if the text has one definition or a name is given; else all of them.
+
+    Raises
+    ------
+    TCError
+        If the text is wrong; the message shows the places and the cures.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> add = define("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }")
+    >>> add(np.ones(3, np.float32), np.ones(3, np.float32))
+    array([2., 2., 2.], dtype=float32)
+    """
+    program = parse(fill_constants(text, constants or {}, source), source)
+    if tune not in ("off", "cached", "first-call", "online"):
+        raise TCTypeError(f"tune is '{tune}'; expected 'off', 'cached', 'first-call' or 'online'")
+    settings = Settings(
+        tune, None if cache is None else Path(cache), seconds, trials, seed, threads
+    )
+    session = Session(program, settings)
+    by_name = {d.name: d for d in program.defs}
+    if name is not None and name not in by_name:
+        raise TCTypeError(f"no definition '{name}'; the text has {', '.join(by_name)}")
+    if name is None and len(by_name) == 1:
+        (name,) = by_name
+    if name is not None:
+        session.check_now(by_name[name])
+        return Kernel(session, by_name[name])
+    for definition in program.defs:
+        session.check_now(definition)
+    return Definitions({n: Kernel(session, d) for n, d in by_name.items()})

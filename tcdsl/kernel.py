@@ -1,0 +1,296 @@
+"""The user's object: a definition that is called with arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tcdsl.arguments import Array, as_array, contiguous, is_addressable, layout_of, like
+from tcdsl.codegen.reference_math import identity, numpy_dtype
+from tcdsl.codegen.runtime import ArrayForm, Entry, Launcher
+from tcdsl.grammar import nodes, typed
+from tcdsl.grammar.errors import BoundsError, ShapeError, TCTypeError
+from tcdsl.session import Session
+from tcdsl.variant import Variant
+
+_MAX_ENTRIES = 4096  # forms of operands whose plans are kept, beyond the launcher's latest
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A definition with what the arguments of one call decide."""
+
+    variant: Variant
+    sizes: Mapping[str, int]
+    shapes: tuple[tuple[int, ...], ...]  # of the returns
+    dtypes: tuple[np.dtype[Any], ...]
+
+
+class Kernel(Launcher):
+    """A definition as a callable on arrays.
+
+    ``k(a, b)`` returns a fresh array, or a named tuple of arrays where the definition has several
+    returns; ``k(a, b, out=c)`` (or ``outputs=``) writes into c. Arguments are NumPy arrays,
+    anything with ``__dlpack__``, and numbers for parameters of rank 0. Integer generics come by
+    keyword. Nothing is copied for its strides. Calls of forms seen before do not enter this class:
+    the launcher under it runs them.
+
+    Attributes
+    ----------
+    name : str
+        Of the definition.
+    definition : nodes.Def
+        Its syntax tree.
+    """
+
+    def __init__(self, session: Session, definition: nodes.Def) -> None:
+        self.session = session
+        self.definition = definition
+        self._entries: dict[Any, Entry] = {}
+        self._lock = threading.RLock()
+        names = tuple(p.name for p in definition.returns)
+        params = definition.params
+        self._result: Any = namedtuple(definition.name, names, rename=True)  # type: ignore[misc]
+        super().__init__(
+            definition.name,
+            tuple(p.name for p in params),
+            names,
+            self._call_slowly,
+            self._raise_fault,
+            self._result if len(names) > 1 else None,
+            tuple(i for i, p in enumerate(params) if p.type is not None and not p.type.dims),
+        )
+
+    def __repr__(self) -> str:
+        return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
+
+    # ---- one call
+
+    def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
+        values, given, generics = self._sorted(args, kwargs)
+        arrays = [as_array(v, n) for v, n in zip(values, self.params, strict=True)]
+        bound = self._bind(arrays, generics)
+        operands = tuple(
+            (a if a.ndim or is_addressable(a) else a.copy()) if t.shape else v
+            for v, a, t in zip(values, arrays, bound.variant.checked.params, strict=True)
+        )
+        if given is None:
+            result = self._run(bound, operands, _initial(bound))
+            example = next((v for v, a in zip(values, arrays, strict=True) if a.ndim), 0)
+            convert = like(example)
+            if len(self.returns) == 1:
+                return convert(result)
+            return result._make(map(convert, result))
+        self._run_into(bound, operands, self._outputs(bound, given))
+        return given[0] if len(self.returns) == 1 else self._result._make(given)
+
+    def _sorted(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], tuple[Any, ...] | None, dict[str, Any]]:
+        """Tell parameters, outputs and generics apart.
+
+        Raises
+        ------
+        TCTypeError
+            If an argument is missing, too many, given twice or unknown.
+        """
+        kwargs = dict(kwargs)
+        outs = [kwargs.pop(word) for word in ("out", "outputs") if kwargs.get(word) is not None]
+        generics = {
+            g.name: kwargs.pop(g.name) for g in self.definition.generics if g.name in kwargs
+        }
+        signature = f"{self.name}({', '.join(self.params)})"
+        if len(outs) > 1:
+            raise TCTypeError(f"{signature}: 'out' and 'outputs' mean the same, give one")
+        if len(args) > len(self.params):
+            raise TCTypeError(
+                f"{signature} takes {len(self.params)} arguments, got {len(args)}\n"
+                "  outputs are given as out=..."
+            )
+        values = dict(zip(self.params, args, strict=False))
+        for name, value in kwargs.items():
+            if name in values:
+                raise TCTypeError(f"{signature}: '{name}' is given twice")
+            if name not in self.params:
+                raise TCTypeError(f"{signature} has no parameter '{name}'")
+            values[name] = value
+        missing = [p for p in self.params if p not in values]
+        if missing:
+            listed = ", ".join(f"'{m}'" for m in missing)
+            raise TCTypeError(f"{signature} misses {listed}: {len(values)} arguments were given")
+        given: tuple[Any, ...] | None = None
+        if outs:
+            given = (outs[0],) if len(self.returns) == 1 else tuple(outs[0])
+            if len(self.returns) == 1 and isinstance(outs[0], tuple | list):
+                given = tuple(outs[0])
+            if len(given) != len(self.returns):
+                raise TCTypeError(
+                    f"{signature} has {len(self.returns)} returns, got {len(given)} outputs"
+                )
+        return [values[p] for p in self.params], given, generics
+
+    def _bind(self, arrays: Sequence[Array], generics: Mapping[str, Any]) -> _Bound:
+        variant, sizes = self.session.bind(self.definition, arrays, generics)
+        returns = variant.checked.returns
+        return _Bound(
+            variant,
+            sizes,
+            tuple(tuple(s.evaluate(sizes) for s in t.shape) for t in returns),
+            tuple(numpy_dtype(t.dtype) for t in returns),
+        )
+
+    def _outputs(self, bound: _Bound, given: Sequence[Any]) -> tuple[Array, ...]:
+        """Return the caller's buffers as arrays that may be written.
+
+        Raises
+        ------
+        TCTypeError, ShapeError
+            If one is not an array of the right type and shape, or cannot be written.
+        """
+        outs = []
+        returns = bound.variant.checked.returns
+        for value, tensor, shape, dtype in zip(
+            given, returns, bound.shapes, bound.dtypes, strict=True
+        ):
+            array = as_array(value, tensor.name)
+            if not array.flags.writeable and not isinstance(value, np.ndarray):
+                array = np.asarray(value)  # what dlpack gave read-only may be writable as a buffer
+            if array.dtype != dtype:
+                raise TCTypeError(
+                    f"{self.name}: expected out '{tensor.name}' of type {tensor.dtype}, "
+                    f"got {array.dtype}"
+                )
+            if array.shape != shape:
+                symbols = ", ".join(map(str, tensor.shape))
+                raise ShapeError(
+                    f"{self.name}: expected out '{tensor.name}' of shape ({symbols}) = {shape}, "
+                    f"got {array.shape}"
+                )
+            if not array.flags.writeable:
+                raise ShapeError(f"{self.name}: out '{tensor.name}' is read-only")
+            if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+                raise ShapeError(
+                    f"{self.name}: out '{tensor.name}' has stride 0: "
+                    "several elements are one place in memory"
+                )
+            outs.append(array)
+        for i, a in enumerate(outs):
+            for b in outs[i + 1 :]:
+                if np.may_share_memory(a, b):
+                    raise ShapeError(f"{self.name}: two outputs overlap in memory")
+        return tuple(outs)
+
+    def _run_into(self, bound: _Bound, operands: Sequence[Any], outs: Sequence[Array]) -> None:
+        """Run into the caller's buffers; one that overlaps an input gets its values last."""
+        targets = []
+        for r, out in enumerate(outs):
+            free = is_addressable(out) and not any(
+                isinstance(x, np.ndarray)
+                and np.may_share_memory(out, x)
+                and not ((r, p) in bound.variant.inplace and _is_same_view(out, x))
+                for p, x in enumerate(operands)
+            )
+            targets.append(out if free else out.copy(order="C"))
+        self._run(bound, operands, tuple(targets))
+        for out, target in zip(outs, targets, strict=True):
+            if target is not out:
+                out[...] = target
+
+    def _run(self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None) -> Any:
+        entry = self._entry(bound, operands, outs)
+        self.install(entry, tuple(operands), outs)
+        return self.run(entry, tuple(operands), outs)
+
+    def _entry(
+        self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None
+    ) -> Entry:
+        """Return the executable with sizes, strides and plan for operands of one form."""
+        checked = bound.variant.checked
+        arrays = [o for o, t in zip(operands, checked.params, strict=True) if t.shape]
+        forms = [(a.shape, a.strides) for a in (*arrays, *(outs or ()))]
+        key = (bound.variant, tuple(bound.sizes.items()), tuple(forms), outs is None)
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                if len(self._entries) >= _MAX_ENTRIES:
+                    self._entries.clear()
+                entry = self._entries[key] = self._make_entry(bound, operands, outs)
+            return entry
+
+    def _make_entry(
+        self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None
+    ) -> Entry:
+        variant, checked = bound.variant, bound.variant.checked
+        layouts = [
+            layout_of(o) if t.shape else contiguous(0)
+            for o, t in zip(operands, checked.params, strict=True)
+        ]
+        if outs is None:
+            layouts += [contiguous(len(shape)) for shape in bound.shapes]
+        else:
+            layouts += [layout_of(o) for o in outs]
+        compiled = variant.executable(bound.sizes, tuple(layouts), self.session.tuned(variant))
+        params = tuple(
+            _form(o) if t.shape else numpy_dtype(t.dtype)
+            for o, t in zip(operands, checked.params, strict=True)
+        )
+        if outs is None:
+            dense = zip(bound.dtypes, bound.shapes, strict=True)
+            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in dense)
+        else:
+            returns = tuple(map(_form, outs))
+        return Entry(
+            compiled.loaded.address,
+            tuple(bound.sizes[s] for s in checked.sizes),
+            params,
+            returns,
+            variant.inplace,
+            compiled.loaded.library,
+        )
+
+    def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
+        names = (*self.params, *self.returns)
+        name = names[operand] if operand >= 0 else "a temporary"
+        raise BoundsError(
+            f"{self.name}: subscript {dim} of '{name}' is {value}, outside [0, {extent})\n"
+            "  the outputs of this call are undefined"
+        )
+
+
+def _form(array: Array) -> ArrayForm:
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return array.dtype, array.shape, strides
+
+
+def _is_same_view(a: Array, b: Array) -> bool:
+    return (
+        a.ctypes.data == b.ctypes.data
+        and a.shape == b.shape
+        and a.strides == b.strides
+        and a.dtype == b.dtype
+    )
+
+
+def _initial(bound: _Bound) -> tuple[Array, ...] | None:
+    """Return fresh outputs with their initial values where the definition starts by updating one.
+
+    `op=` without `!` on a return combines with the caller's buffer; where none is given, with the
+    identity of op.
+    """
+    returns = bound.variant.checked.returns
+    if not any(t.is_updated for t in returns):
+        return None
+    outs = []
+    for tensor, shape, dtype in zip(returns, bound.shapes, bound.dtypes, strict=True):
+        first = next(
+            s
+            for s in bound.variant.checked.body
+            if isinstance(s, typed.Statement) and s.target == tensor.name
+        )
+        outs.append(np.full(shape, identity(first.op.rstrip("!"), dtype), dtype))
+    return tuple(outs)

@@ -1,0 +1,129 @@
+"""A definition bound to types and generics: its program, and the executables made for it so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tcdsl.codegen import compiler, cpu
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.inplace import inplace_pairs
+from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.grammar.typed import CheckedDef
+
+Layouts = tuple[Layout, ...]
+Sizes = tuple[tuple[str, int], ...]
+
+MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An executable and the choice it was made by."""
+
+    spec: Spec
+    config: Config
+    loaded: cpu.Loaded
+
+
+class Variant:
+    """One binding of a definition, and which executable serves which sizes and layouts.
+
+    The first sizes get an executable of their own, with every extent a constant. The next ones
+    bring a size-generic executable, which serves all others from then on; a layout class of its
+    own up to `MAX_GENERIC`, then one with every stride at run time. Tuned sizes get theirs. What
+    has run keeps its executable, so that equal calls give equal bits.
+    """
+
+    def __init__(self, checked: CheckedDef, machine: Machine, threads: int) -> None:
+        self.checked = checked
+        self.program: Program = program_of(checked)
+        self.inplace = inplace_pairs(self.program)
+        self.machine = machine
+        self.threads = threads
+        self._lock = threading.RLock()
+        self._compiled: dict[tuple[Spec, Config], Compiled] = {}
+        self._serving: dict[tuple[Sizes, Layouts], Compiled] = {}
+        self._generic: dict[Layouts, Spec] = {}
+        self._exact: tuple[Sizes, Layouts] | None = None
+
+    @property
+    def executables(self) -> tuple[Compiled, ...]:
+        """What was compiled so far."""
+        return tuple(self._compiled.values())
+
+    def executable(
+        self,
+        sizes: Mapping[str, int],
+        layouts: Layouts,
+        tuned: Callable[[Spec], Config | None],
+    ) -> Compiled:
+        """Return the executable for these sizes and layouts, compiled if it has to be.
+
+        Parameters
+        ----------
+        sizes : mapping of str to int
+            Values of the size symbols.
+        layouts : tuple of Layout
+            Of parameters and returns.
+        tuned : callable
+            Gives the tuned config of an exact specialisation, or None.
+        """
+        key = (tuple(sizes.items()), layouts)
+        with self._lock:
+            if key not in self._serving:
+                self._serving[key] = self._choose(sizes, layouts, tuned)
+            return self._serving[key]
+
+    def forget_choices(self) -> None:
+        """Choose anew at the next call of each size: a tuned config may have come."""
+        with self._lock:
+            self._serving.clear()
+
+    def _choose(
+        self,
+        sizes: Mapping[str, int],
+        layouts: Layouts,
+        tuned: Callable[[Spec], Config | None],
+    ) -> Compiled:
+        key = (tuple(sizes.items()), layouts)
+        exact = Spec(key[0], layouts, self.threads)
+        config = tuned(exact)
+        if config is not None:
+            return self.compile(exact, config, sizes)
+        if self._exact is None or not self.program.sizes:
+            self._exact = key
+        if self._exact == key:
+            return self.compile(exact, self.default_config(exact, sizes), sizes)
+        spec = self._generic.get(layouts)
+        if spec is None:
+            if len(self._generic) < MAX_GENERIC:
+                classes = layouts
+            else:
+                classes = tuple(replace(strided, rank=x.rank) for x in layouts)
+            spec = self._generic[layouts] = Spec(None, classes, self.threads)
+        return self.compile(spec, self.default_config(spec, sizes), sizes)
+
+    def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the analytic choice."""
+        return compiler.default_config(self.program, spec, self.machine, sizes)
+
+    def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
+        """Return the C text of an executable."""
+        unit = compiler.lower(self.program, spec, config, self.machine, sizes, self.checked.name)
+        return compiler.emit_c(unit)
+
+    def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
+        """Return the executable of a specialisation and a config, made once."""
+        with self._lock:
+            known = self._compiled.get((spec, config))
+            if known is None:
+                loaded = cpu.compile_and_load(self.text(spec, config, sizes), self.checked.name)
+                known = self._compiled[spec, config] = Compiled(spec, config, loaded)
+            return known
+
+
+strided = Layout(0, contiguous=False, unit=None)
