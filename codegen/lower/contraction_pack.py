@@ -1,0 +1,258 @@
+"""Packing: an operand's block as panels that a micro-kernel walks with unit strides.
+
+    packed[panel][k][x] = source[panel * width + x][k]        x < min(width, what is left)
+
+One function serves both operands: x runs along the vectors of `b` or the rows of `a`. Where the
+source has unit stride along x, vectors are copied; along k, squares are turned around in
+registers; else elements are gathered. Offsets along a fused index that is not linear come from
+tables; every block of lanes then asks its table whether it lies in one piece.
+Half types are widened on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcdsl.codegen.build import (
+    IntLike,
+    add,
+    assign,
+    block,
+    c64,
+    compare,
+    i64,
+    load,
+    loop,
+    min64,
+    mul,
+    offset,
+    pointer,
+    sub,
+    when,
+)
+from tcdsl.codegen.loopir import (
+    I64,
+    Array,
+    Call,
+    Elem,
+    Eval,
+    Expr,
+    Function,
+    If,
+    Let,
+    Load,
+    Mask,
+    Pointer,
+    Stmt,
+    Unroll,
+    Var,
+    Vector,
+)
+from tcdsl.codegen.lower.contraction_kernel import intrinsic
+from tcdsl.codegen.target import short_name
+from tcdsl.grammar.dtypes import INT64, DType
+
+Unit = Literal["x", "k", "none"]
+TABLE = Pointer(INT64, const=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """What a packer is made for.
+
+    unit: the direction in which the source has stride one, within a piece where that direction
+    has a table. x_table, k_table: whether offsets come from a table, else from a stride.
+    """
+
+    source: DType
+    dtype: DType
+    lanes: int
+    unit: Unit
+    x_table: bool = False
+    k_table: bool = False
+
+    @property
+    def vector(self) -> Vector:
+        """The type of what is moved."""
+        return Vector(self.dtype, self.lanes)
+
+
+def packer_params(p: Packer) -> tuple[Var, ...]:
+    """Return the parameters: source, where it goes, depth and count of the block, panel width."""
+    return (
+        pointer("source", p.source, const=True, restrict=True),
+        Var("x_offset", TABLE) if p.x_table else i64("x_stride"),
+        Var("k_offset", TABLE) if p.k_table else i64("k_stride"),
+        pointer("packed", p.dtype, restrict=True),
+        i64("depth"),
+        i64("count"),
+        i64("width"),
+    )
+
+
+def packer(name: str, p: Packer) -> Function:
+    """Return the function that packs a block."""
+    j, left, packed, width = i64("j"), i64("left"), pointer("packed", p.dtype), i64("width")
+    panel = block(
+        Let(left, min64(width, sub(i64("count"), j))),
+        _panel(p),
+        assign(packed, offset(packed, mul(i64("depth"), left))),
+    )
+    return Function(name, packer_params(p), loop(j, 0, i64("count"), panel, step=width), "helper")
+
+
+def _panel(p: Packer) -> Stmt:
+    """Return the packing of columns j .. j + left, in strips of lanes."""
+    x, left = i64("x"), i64("left")
+    match p.unit:
+        case "none":
+            return _gather(p, c64(0), i64("depth"), c64(0), left)
+        case "x":
+            strip = _copy(p)
+        case "k":
+            strip = _turn(p)
+    return loop(
+        x,
+        0,
+        left,
+        Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, x))),
+        strip,
+        step=p.lanes,
+    )
+
+
+def _copy(p: Packer) -> Stmt:
+    """Return the copy of a strip whose rows are vectors in memory."""
+    k, x, left = i64("k"), i64("x"), i64("left")
+    first = add(i64("j"), x)
+    source = pointer("source", p.source, const=True)
+    moved = _load(p, offset(source, add(_x(p, first), _k(p, k))))
+    copy = loop(k, 0, i64("depth"), _store(p, offset(_packed(p), add(mul(k, left), x)), moved))
+    if not p.x_table:
+        return copy
+    last = sub(min64(add(first, p.lanes), i64("count")), 1)
+    whole = compare("==", sub(_x(p, last), _x(p, first)), sub(last, first))
+    return If(whole, copy, _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left)))
+
+
+def _turn(p: Packer) -> Stmt:
+    """Return the transposition of a strip whose columns are vectors in memory."""
+    k, x, left, depth = i64("k"), i64("x"), i64("left"), i64("depth")
+    i = i64("i")
+    rows = min64(p.lanes, sub(depth, k))
+    source_type = Pointer(p.source, const=True)
+    source = Elem("column", (i,), source_type)
+    deep = Var("deep", Mask(p.dtype, p.lanes))
+    square = Elem("square", (i,), p.vector)
+    last = sub(i64("count"), 1)  # columns beyond the last repeat it; their lanes are not stored
+    columns = block(
+        Array("column", source_type, (p.lanes,)),
+        loop(
+            i,
+            0,
+            p.lanes,
+            assign(
+                source,
+                offset(
+                    pointer("source", p.source, const=True),
+                    _x(p, min64(add(i64("j"), x, i), last)),
+                ),
+            ),
+            mark=Unroll(),
+        ),
+    )
+    turn = block(
+        Let(deep, _tail(p, sub(depth, k))),
+        Array("square", p.vector, (p.lanes,)),
+        loop(
+            i,
+            0,
+            p.lanes,
+            assign(square, _load(p, offset(source, _k(p, k)), "deep")),
+            mark=Unroll(),
+        ),
+        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
+        loop(
+            i,
+            0,
+            p.lanes,
+            when(
+                compare("<", i, rows),
+                _store(p, offset(_packed(p), add(mul(add(k, i), left), x)), square),
+            ),
+            mark=Unroll(),
+        ),
+    )
+    if p.k_table:
+        end = min64(add(k, p.lanes), depth)
+        whole = compare("==", sub(_k(p, sub(end, 1)), _k(p, k)), sub(sub(end, 1), k))
+        turn = If(whole, turn, _gather(p, k, end, x, min64(add(x, p.lanes), left)))
+    return block(columns, loop(k, 0, depth, turn, step=p.lanes))
+
+
+def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> Stmt:
+    """Return the packing of single elements, panel columns x_low .. x_high."""
+    y, z = i64("y"), i64("z")
+    source = pointer("source", p.source, const=True)
+    at = add(_x(p, add(i64("j"), z)), _k(p, y))
+    to = load(_packed(p), add(mul(y, i64("left")), z))
+    value: Expr = load(source, at)
+    if p.source != p.dtype:
+        cast = f"tc_{short_name(p.source)}_{short_name(p.dtype)}"
+        value = Call(cast, (value,), to.type)
+    return loop(y, k_low, k_high, loop(z, x_low, x_high, assign(to, value)))
+
+
+# ---- addresses and vectors
+
+
+def _packed(p: Packer) -> Var:
+    return pointer("packed", p.dtype)
+
+
+def _x(p: Packer, x: Expr) -> Expr:
+    """Return the offset of a column."""
+    if p.x_table:
+        return Load(Var("x_offset", TABLE), x, I64)
+    return x if p.unit == "x" else mul(x, i64("x_stride"))
+
+
+def _k(p: Packer, k: Expr) -> Expr:
+    """Return the offset of a row."""
+    if p.k_table:
+        return Load(Var("k_offset", TABLE), k, I64)
+    return k if p.unit == "k" else mul(k, i64("k_stride"))
+
+
+def _tail(p: Packer, left: IntLike) -> Expr:
+    return intrinsic("tc_tail", p.vector, left, type=Mask(p.dtype, p.lanes))
+
+
+def _load(p: Packer, at: Expr, mask: str = "tail") -> Expr:
+    m = Var(mask, Mask(p.dtype, p.lanes))
+    e = intrinsic("tc_loadm", p.vector, at, m, type=p.vector)
+    if p.source == p.dtype:
+        return e
+    return Call(f"{e.function}_{short_name(p.source)}", e.args, e.type)
+
+
+def _store(p: Packer, at: Expr, value: Expr) -> Stmt:
+    tail = Var("tail", Mask(p.dtype, p.lanes))
+    return Eval(intrinsic("tc_storem", p.vector, at, tail, value))
+
+
+# ---- offset tables
+
+
+def fill_table(table: Var, extents: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Stmt:
+    """Return table[flat position] = offset, for indices fused outer to inner."""
+    at = Var(f"{table.name}_at", I64)
+    names = [i64(f"i{d}") for d in range(len(extents))]
+    body: Stmt = block(
+        assign(load(table, at), add(*(mul(i, s) for i, s in zip(names, strides, strict=True)))),
+        assign(at, add(at, 1)),
+    )
+    for i, extent in reversed(list(zip(names, extents, strict=True))):
+        body = loop(i, 0, extent, body)
+    return block(Let(at, c64(0), mutable=True), body)

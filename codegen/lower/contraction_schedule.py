@@ -1,0 +1,457 @@
+"""The analytic schedule of the panel form: register tile, packing, blocks, task grid.
+
+Formulas are written once, over loop-nest expressions. With constant sizes they fold to the
+numbers of the default config (`choose`); in a size-generic executable the same formulas are the
+text of its plan (`plan_blocking`). Times are half cycles, integers, so that both agree exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tcdsl.codegen.build import (
+    add,
+    all_of,
+    any_of,
+    assign,
+    block,
+    c64,
+    ceil_div,
+    compare,
+    div,
+    i64,
+    loop,
+    max64,
+    min64,
+    mod,
+    mul,
+    not_,
+    select,
+    sub,
+    value_of,
+    when,
+)
+from tcdsl.codegen.loopir import I64, TRUTH, Const, Elem, Expr, Let, Stmt, Table, Var
+from tcdsl.codegen.machine import Machine
+
+MAX_ROWS, MAX_VECTORS = 24, 4
+CALL = 60  # half cycles of a call of a micro-kernel
+STORE = 4  # half cycles of an accumulator on its way out
+LONG = 512  # deepest pass; longer sums are cut into passes of about PASS
+PASS = 320
+GRID = 9  # how many task counts along m and along n are compared
+SERIAL_NS = 2500  # below this a second thread does not pay
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """What the schedule depends on.
+
+    outer: number of independent contractions. a_row: stride of a's rows, None where they are not
+    linear and a is packed. a_k_unit: k is contiguous in a. packs_a, packs_b: packing is a must.
+    keeps_b: b must not be packed. whole: the sum is not cut into passes, since the output cannot
+    hold partial sums.
+    """
+
+    outer: Expr
+    m: Expr
+    n: Expr
+    k: Expr
+    a_row: Expr | None
+    a_k_unit: bool
+    packs_a: bool
+    packs_b: bool
+    keeps_b: bool
+    whole: bool
+    lanes: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The choices of the panel form: constants, or variables of a size-generic phase.
+
+    mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mt, nt: tasks
+    along m and n. pack_a, pack_b: 0 or 1.
+    """
+
+    mr: Expr
+    nv: Expr
+    pack_a: Expr
+    pack_b: Expr
+    kc: Expr
+    mc: Expr
+    nc: Expr
+    mt: Expr
+    nt: Expr
+
+    def fields(self) -> Iterator[tuple[str, Expr]]:
+        """Yield names and values, in order."""
+        for name in self.__slots__:
+            yield name, getattr(self, name)
+
+
+# ---- register tiles
+
+
+def register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
+    """Return the tiles whose accumulators, columns and one broadcast fit into registers."""
+    return tuple(
+        (mr, nv)
+        for nv in range(1, MAX_VECTORS + 1)
+        for mr in range(1, MAX_ROWS + 1)
+        if mr * nv + nv + 1 <= machine.registers
+    )
+
+
+def kernel_set(machine: Machine) -> tuple[tuple[int, int], ...]:
+    """Return the tiles of a size-generic executable: good shapes and all their remainders."""
+    rows = {1: 8, 2: 8, 3: 6, 4: 6}  # never more rows for more vectors: columns have remainders too
+    return tuple((mr, nv) for mr, nv in register_tiles(machine) if mr <= rows[nv])
+
+
+def step_cost(machine: Machine, mr: int, nv: int) -> int:
+    """Return the half cycles of one k step of a register tile.
+
+    Bound by FMA units, by loads (two per cycle; a vector of b may cross a line) or by the latency
+    of an FMA (four cycles), which tiles of few accumulators do not hide quite.
+    """
+    accumulators = mr * nv
+    fma = accumulators * 2 // machine.fma_per_cycle
+    return max(fma, 2 * nv + mr, 8) + (accumulators < 12)
+
+
+StepCost = Callable[[Expr, Expr], Expr]
+Name = Callable[[str, Expr], Expr]  # gives a value a name, where there is a text to read
+
+
+def unnamed(_: str, value: Expr) -> Expr:
+    """Return a value as it is."""
+    return value
+
+
+def step_costs(machine: Machine) -> tuple[int, ...]:
+    """Return `step_cost` as a table with MAX_ROWS + 1 entries for each number of vectors."""
+    return tuple(
+        step_cost(machine, mr, nv) if mr and nv else 0
+        for nv in range(MAX_VECTORS + 1)
+        for mr in range(MAX_ROWS + 1)
+    )
+
+
+# ---- the formulas
+
+
+def tile_cost(
+    x: Extents, machine: Machine, mr: Expr, nv: Expr, step: StepCost, name: Name = unnamed
+) -> Expr:
+    """Return the half cycles of all micro-kernels of one contraction."""
+    width = mul(nv, x.lanes)
+    whole_m = name("whole_m", sub(ceil_div(x.m, mr), 1))
+    whole_n = name("whole_n", sub(ceil_div(x.n, width), 1))
+    rows = name("rows", sub(x.m, mul(whole_m, mr)))  # of the last tiles
+    vectors = name("vectors", ceil_div(sub(x.n, mul(whole_n, width)), x.lanes))
+    steps = add(
+        mul(whole_m, add(mul(whole_n, step(mr, nv)), step(mr, vectors))),
+        mul(whole_n, step(rows, nv)),
+        step(rows, vectors),
+    )
+    calls = mul(add(whole_m, 1), add(whole_n, 1), add(mul(mr, nv, STORE), CALL))
+    total = name("total", add(mul(steps, x.k), calls))
+    # rows of a whole pages apart fall into one set of the L1: too many of them evict each other
+    crowded = all_of(_rows_alias(x), compare(">", mr, machine.l1_ways - 3))
+    return select(crowded, add(total, div(mul(total, 3), 20)), total)
+
+
+def _rows_alias(x: Extents) -> Expr:
+    """Whether rows of a read where it lies are a multiple of a page apart."""
+    if x.a_row is None or x.packs_a:
+        return _truth(False)
+    return compare("==", mod(mul(x.a_row, x.bytes), 4096), 0)
+
+
+def packing(x: Extents, machine: Machine, mr: Expr, nv: Expr) -> tuple[Expr, Expr]:
+    """Return whether to pack a and b: 0 or 1."""
+    few_panels = compare("<=", ceil_div(x.n, mul(nv, x.lanes)), 4)
+    keep_a = all_of(_truth(not x.packs_a), any_of(_truth(x.a_k_unit), few_panels))
+    small = compare("<=", mul(x.n, x.k, x.bytes), machine.l2_bytes // 2)
+    keep_b = all_of(
+        _truth(not x.packs_b),
+        any_of(_truth(x.keeps_b), compare("<=", x.m, mul(mr, 3)), small),
+    )
+    return _flag(not_(keep_a)), _flag(not_(keep_b))
+
+
+def pass_depth(x: Extents) -> Expr:
+    """Return the depth of a pass along k."""
+    if x.whole:
+        return max64(x.k, 1)
+    even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), PASS)), 8), 8)
+    return select(compare("<=", x.k, LONG), max64(x.k, 1), even)
+
+
+def least_grid(
+    x: Extents, machine: Machine, mr: Expr, nv: Expr, kc: Expr, pack_a: Expr
+) -> tuple[Expr, Expr]:
+    """Return the fewest tasks along m and n whose blocks stay in the caches."""
+    aliased = all_of(compare("==", pack_a, 0), _rows_alias(x))
+    room = select(aliased, c64(machine.l2_bytes // 4), c64(machine.l2_bytes * 3 // 4))
+    width = mul(nv, x.lanes)
+    row_bytes = mul(kc, x.bytes)
+    rows = max64(mul(div(div(room, row_bytes), mr), mr), mr)
+    columns = max64(mul(div(div(2 * machine.l2_bytes, row_bytes), width), width), width)
+    return max64(ceil_div(x.m, rows), 1), max64(ceil_div(x.n, columns), 1)
+
+
+def block_shape(
+    x: Extents, mr: Expr, nv: Expr, mt: Expr, nt: Expr, name: Name = unnamed
+) -> tuple[Expr, Expr]:
+    """Return rows and columns of a task, whole register tiles."""
+    width = mul(nv, x.lanes)
+    mc = mul(max64(ceil_div(ceil_div(x.m, mt), mr), 1), mr)
+    nc = mul(max64(ceil_div(ceil_div(x.n, nt), width), 1), width)
+    return name("block_m", mc), name("block_n", nc)
+
+
+def grid_cost(
+    x: Extents,
+    threads: Expr,
+    mr: Expr,
+    nv: Expr,
+    mt: Expr,
+    nt: Expr,
+    pack_a: Expr,
+    pack_b: Expr,
+    name: Name = unnamed,
+) -> Expr:
+    """Return the work of the busiest thread: points of its blocks and what it packs."""
+    mc, nc = block_shape(x, mr, nv, mt, nt, name)
+    tasks = name("tasks", mul(x.outer, ceil_div(x.m, mc), ceil_div(x.n, nc)))
+    packed = add(mul(pack_a, mc, 8), mul(pack_b, nc, 8))
+    return mul(ceil_div(tasks, threads), add(mul(mc, nc), packed))
+
+
+def _truth(value: bool) -> Expr:
+    return Const(value, TRUTH)
+
+
+def _flag(cond: Expr) -> Expr:
+    return select(cond, c64(1), c64(0))
+
+
+# ---- constants: the default config
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the default config of a panel holds."""
+
+    mr: int
+    nv: int
+    pack_a: bool
+    pack_b: bool
+    kc: int
+    mt: int
+    nt: int
+
+
+def choose(
+    x: Extents, machine: Machine, threads: int, tiles: tuple[tuple[int, int], ...]
+) -> Choice:
+    """Return the analytic schedule of constant extents."""
+
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return c64(step_cost(machine, _number(mr), _number(nv)))
+
+    best, shape = 0, (1, 1)
+    for mr, nv in tiles:
+        if mr > max(1, _number(x.m)) or not _number(x.m) or not _number(x.n):
+            continue
+        cost = _number(tile_cost(x, machine, c64(mr), c64(nv), step))
+        if not best or cost * 200 < best * 199:
+            best, shape = cost, (mr, nv)
+    mr_, nv_ = c64(shape[0]), c64(shape[1])
+    pack_a, pack_b = packing(x, machine, mr_, nv_)
+    kc = pass_depth(x)
+    mt, nt = map(_number, least_grid(x, machine, mr_, nv_, kc, pack_a))
+    if threads > 1 and best * _number(x.outer) > _parallel_from(machine):
+        options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
+
+        def cost_of(option: tuple[int, int]) -> int:
+            i, j = map(c64, option)
+            return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, pack_a, pack_b))
+
+        mt, nt = min(options, key=cost_of)
+    return Choice(*shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)
+
+
+def predicted(
+    x: Extents, machine: Machine, threads: int, c: Choice, *, staged: bool = False
+) -> float:
+    """Return the nanoseconds that the busiest thread takes for a choice."""
+
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return c64(step_cost(machine, _number(mr), _number(nv)))
+
+    m, n, k = map(_number, (x.m, x.n, x.k))
+    if not m or not n or not _number(x.outer):
+        return 0.0
+    mr, nv = c64(c.mr), c64(c.nv)
+    half_cycles = _number(tile_cost(x, machine, mr, nv, step))
+    passes = -(-k // max(1, c.kc))
+    tiles = -(-m // c.mr) * -(-n // (c.nv * x.lanes))
+    half_cycles += (passes - 1) * tiles * (CALL + 2 * STORE * c.mr * c.nv)
+    if staged:
+        half_cycles += 4 * m * n
+    mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
+    # a block of a beyond the second level streams through it for every panel of b
+    if mc * c.kc * x.bytes > machine.l2_bytes and n > c.nv * x.lanes:
+        half_cycles += half_cycles // 8
+    # packing moves about two elements per cycle
+    blocks_m, blocks_n = -(-m // mc), -(-n // nc)
+    if c.pack_a:
+        half_cycles += blocks_n * m * k
+    if c.pack_b:
+        half_cycles += blocks_m * n * k
+    tasks = _number(x.outer) * blocks_m * blocks_n
+    turns = -(-tasks // threads)
+    return half_cycles * _number(x.outer) * turns / tasks / (2 * machine.frequency_ghz)
+
+
+def _number(e: Expr) -> int:
+    value = value_of(e)
+    assert value is not None, f"{e} is not constant"
+    return value
+
+
+def _parallel_from(machine: Machine) -> int:
+    """Return from how many half cycles on a second thread pays."""
+    return int(2 * SERIAL_NS * machine.frequency_ghz)
+
+
+def blocking_of(x: Extents, c: Choice) -> Blocking:
+    """Return a choice as blocking of constant extents."""
+    mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
+    mc, nc = block_shape(x, mr, nv, mt, nt)
+    return Blocking(
+        mr,
+        nv,
+        c64(int(c.pack_a)),
+        c64(int(c.pack_b)),
+        c64(max(1, c.kc)),
+        mc,
+        nc,
+        ceil_div(x.m, mc),
+        ceil_div(x.n, nc),
+    )
+
+
+# ---- variables: the plan of a size-generic executable
+
+
+def cost_table(name: str, machine: Machine) -> Table:
+    """Return the table that `plan_blocking` reads."""
+    return Table(name, I64, step_costs(machine))
+
+
+def plan_blocking(
+    x: Extents,
+    machine: Machine,
+    local: Callable[[str], str],
+    threads: Expr,
+    tiles: tuple[tuple[int, int], ...],
+    table: Table,
+) -> tuple[list[Stmt], Blocking, Expr]:
+    """Return the plan's statements, the blocking they declare, and the half cycles it takes."""
+
+    def var(name: str) -> Var:
+        return i64(local(name))
+
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return Elem(table.name, (add(mul(nv, MAX_ROWS + 1), mr),), I64)
+
+    mr, nv, best = var("mr"), var("nv"), var("best")
+    r, v, cost = var("r"), var("v"), var("cost")
+    most = {nv: max(m for m, n in tiles if n == nv) for _, nv in tiles}
+    stmts: list[Stmt] = [
+        Let(mr, c64(1), mutable=True),
+        Let(nv, c64(1), mutable=True),
+        Let(best, c64(0), mutable=True),
+    ]
+    better = any_of(compare("==", best, 0), compare("<", mul(cost, 200), mul(best, 199)))
+    rows: Expr = c64(most[max(most)])
+    for vectors in sorted(most, reverse=True)[1:]:
+        rows = select(compare("<=", v, vectors), c64(most[vectors]), rows)
+    search = loop(
+        v,
+        1,
+        max(most) + 1,
+        loop(
+            r,
+            1,
+            add(min64(rows, x.m), 1),
+            *_named(var, cost, lambda name: tile_cost(x, machine, r, v, step, name)),
+            when(better, assign(best, cost), assign(mr, r), assign(nv, v)),
+        ),
+    )
+    stmts.append(when(compare(">", mul(x.m, x.n), 0), search))
+    names = ("pack_a", "pack_b", "kc", "mt", "nt", "mc", "nc")
+    named_a, named_b, kc, mt, nt, mc, nc = map(var, names)
+    packs = packing(x, machine, mr, nv)
+    pack_a, pack_b = (
+        p if value_of(p) is not None else v for p, v in zip(packs, (named_a, named_b), strict=True)
+    )
+    for flag, value in ((named_a, packs[0]), (named_b, packs[1])):
+        if value_of(value) is None:
+            stmts.append(Let(flag, value))
+    stmts.append(Let(kc, pass_depth(x)))
+    least = least_grid(x, machine, mr, nv, kc, pack_a)
+    stmts += [Let(mt, least[0], mutable=True), Let(nt, least[1], mutable=True)]
+    i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
+    grid = block(
+        Let(var("mt0"), mt),
+        Let(var("nt0"), nt),
+        Let(least_work, c64(0), mutable=True),
+        loop(
+            i,
+            var("mt0"),
+            add(var("mt0"), GRID),
+            loop(
+                j,
+                var("nt0"),
+                add(var("nt0"), GRID),
+                *_named(
+                    var,
+                    work,
+                    lambda name: grid_cost(x, threads, mr, nv, i, j, pack_a, pack_b, name),
+                ),
+                when(
+                    any_of(compare("==", least_work, 0), compare("<", work, least_work)),
+                    assign(least_work, work),
+                    assign(mt, i),
+                    assign(nt, j),
+                ),
+            ),
+        ),
+    )
+    pays = compare(">", mul(best, x.outer), _parallel_from(machine))
+    stmts.append(when(all_of(compare(">", threads, 1), pays), grid))
+    shape = block_shape(x, mr, nv, mt, nt)
+    stmts += [Let(mc, shape[0]), Let(nc, shape[1])]
+    stmts += [assign(mt, ceil_div(x.m, mc)), assign(nt, ceil_div(x.n, nc))]
+    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mc, nc, mt, nt), mul(best, x.outer)
+
+
+def _named(var: Callable[[str], Var], result: Var, formula: Callable[[Name], Expr]) -> list[Stmt]:
+    """Return the declarations of a formula's parts and of its result."""
+    stmts: list[Stmt] = []
+
+    def name(stem: str, value: Expr) -> Expr:
+        if value_of(value) is not None:
+            return value
+        stmts.append(Let(var(stem), value))
+        return var(stem)
+
+    value = formula(name)
+    return [*stmts, Let(result, value)]
