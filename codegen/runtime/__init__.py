@@ -58,8 +58,10 @@ set_num_threads(n), get_num_threads()
     at once. A change makes entries ask their executables for a new plan.
 empty_cache() -> int
     Give the memory that is kept for later outputs back to the system; return its bytes.
-memory() -> (live, cached)
-    Bytes of outputs and workspaces in use, and kept for later ones.
+set_cache_limit(n)
+    Keep at most n bytes for later outputs; at first a quarter of the machine's memory.
+memory() -> (live, cached, limit)
+    Bytes of outputs and workspaces in use, kept for later ones, and the limit.
 """
 
 from __future__ import annotations
@@ -89,6 +91,7 @@ __all__ = [
     "empty_cache",
     "get_num_threads",
     "memory",
+    "set_cache_limit",
     "set_num_threads",
 ]
 
@@ -98,6 +101,7 @@ Entry = _core.Entry
 Launcher = _core.Launcher
 empty_cache = _core.empty_cache
 memory = _core.memory
+set_cache_limit = _core.set_cache_limit
 set_num_threads = _core.set_num_threads
 get_num_threads = _core.get_num_threads
 

@@ -48,7 +48,7 @@ static int pass_of(const Descr *d) {
 
 /* Read a tuple of n integers. */
 static int read_integers(PyObject *tuple, Py_ssize_t n, Py_ssize_t *to) {
-  if (PyTuple_Size(tuple) != n) {
+  if (tuple_length(tuple) != n) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "shape and strides differ in length");
     return -1;
   }
@@ -86,7 +86,7 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
     e->n_scalars++;
     return 0;
   }
-  Py_ssize_t nd = PyTuple_Size(shape);
+  Py_ssize_t nd = tuple_length(shape);
   if (nd < 0 || nd > MAX_DIMS) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "an array has at most 64 dimensions");
     return -1;
@@ -132,9 +132,10 @@ static int same_view(const Operand *a, const Operand *b) {
 }
 
 static int read_inplace(Entry *e, PyObject *pairs) {
-  for (Py_ssize_t i = 0, n = pairs ? PyTuple_Size(pairs) : 0; i < n; i++) {
+  for (Py_ssize_t i = 0, n = pairs ? tuple_length(pairs) : 0; i < n; i++) {
+    PyObject *pair = PyTuple_GetItem(pairs, i);
     int r, p;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "ii", &r, &p)) return -1;
+    if (tuple_length(pair) < 0 || !PyArg_ParseTuple(pair, "ii", &r, &p)) return -1;
     if (r < 0 || r >= e->n_returns || p < 0 || p >= e->n_params) {
       PyErr_SetString(PyExc_ValueError, "inplace is made of (return, parameter) numbers");
       return -1;
@@ -145,15 +146,15 @@ static int read_inplace(Entry *e, PyObject *pairs) {
 }
 
 static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace) {
-  Py_ssize_t n_sizes = PyTuple_Size(sizes), n_params = PyTuple_Size(params), n_returns = PyTuple_Size(returns);
+  Py_ssize_t n_sizes = tuple_length(sizes), n_params = tuple_length(params), n_returns = tuple_length(returns);
   if (n_sizes < 0 || n_params < 0 || n_returns < 0) return -1;
   Py_ssize_t n = n_params + n_returns, room = 0, used = 0;
   if (n > MAX_OPERANDS) { PyErr_Format(PyExc_ValueError, "a kernel has at most %d parameters and returns", MAX_OPERANDS); return -1; }
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject *spec = i < n_params ? PyTuple_GetItem(params, i) : PyTuple_GetItem(returns, i - n_params);
     if (i < n_params && is_descr(spec)) continue;
-    if (PyTuple_Size(spec) != 3) { PyErr_SetString(PyExc_TypeError, "an operand is a dtype or (dtype, shape, strides)"); return -1; }
-    Py_ssize_t nd = PyTuple_Size(PyTuple_GetItem(spec, 1));
+    if (tuple_length(spec) != 3) { PyErr_SetString(PyExc_TypeError, "an operand is a dtype or (dtype, shape, strides)"); return -1; }
+    Py_ssize_t nd = tuple_length(PyTuple_GetItem(spec, 1));
     if (nd < 0) return -1;
     room += nd;
   }

@@ -5,7 +5,7 @@ static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
   PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None, *bounds = NULL;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|OO", names, &name, &params, &returns, &slow, &on_error, &result_type, &bounds)) return -1;
   if (l->slow) { PyErr_SetString(PyExc_TypeError, "a launcher is initialised once"); return -1; }
-  Py_ssize_t n_params = PyTuple_Size(params), n_returns = PyTuple_Size(returns), n_bounds = bounds ? PyTuple_Size(bounds) : 0;
+  Py_ssize_t n_params = tuple_length(params), n_returns = tuple_length(returns), n_bounds = bounds ? tuple_length(bounds) : 0;
   if (n_params < 0 || n_returns < 0 || n_bounds < 0) return -1;
   if (n_returns == 0 || n_params + n_returns > MAX_OPERANDS) {
     PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns", MAX_OPERANDS);
@@ -90,7 +90,7 @@ static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, Py
   if (Py_TYPE(e) != entry_type) { PyErr_SetString(PyExc_TypeError, "expected an Entry"); return -1; }
   *entry = (Entry *)e;
   *given = outs != Py_None;
-  Py_ssize_t n_in = PyTuple_Size(args), n_out = *given ? PyTuple_Size(outs) : l->n_returns;
+  Py_ssize_t n_in = tuple_length(args), n_out = *given ? tuple_length(outs) : l->n_returns;
   if (n_in < 0 || n_out < 0) return -1;
   if (n_in != l->n_params || n_out != l->n_returns || (*entry)->n_params != n_in || (*entry)->n_returns != n_out) {
     PyErr_SetString(PyExc_ValueError, "the numbers of operands of launcher, entry and call differ");

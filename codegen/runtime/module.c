@@ -41,14 +41,24 @@ static PyObject *m_get_num_threads(PyObject *m, PyObject *unused) {
   return PyLong_FromLongLong(pool.threads);
 }
 
+static PyObject *m_set_cache_limit(PyObject *m, PyObject *bytes) {
+  (void)m;
+  long long limit = PyLong_AsLongLong(bytes);
+  if (limit < 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a negative limit");
+  cache_limit = (size_t)limit;
+  if (cached_bytes > cache_limit) empty_cache();
+  return Py_NewRef(Py_None);
+}
+
 static PyObject *m_memory(PyObject *m, PyObject *unused) {
   (void)m, (void)unused;
-  return Py_BuildValue("nn", (Py_ssize_t)live_bytes, (Py_ssize_t)cached_bytes);
+  return Py_BuildValue("nnn", (Py_ssize_t)live_bytes, (Py_ssize_t)cached_bytes, (Py_ssize_t)cache_limit);
 }
 
 static PyMethodDef module_methods[] = {
     {"setup", m_setup, METH_VARARGS, NULL},
     {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
+    {"set_cache_limit", m_set_cache_limit, METH_O, NULL},
     {"memory", m_memory, METH_NOARGS, NULL},
     {"set_num_threads", m_set_num_threads, METH_O, NULL},
     {"get_num_threads", m_get_num_threads, METH_NOARGS, NULL},

@@ -60,39 +60,33 @@ enum {                                                /* of PyType_Slot */
 extern PyObject _Py_NoneStruct;
 extern char PyFloat_Type[], PyLong_Type[], PyBool_Type[], PyTuple_Type[], PyType_Type[]; /* only their addresses matter */
 extern const unsigned long Py_Version; /* of the interpreter that runs */
-extern PyObject *PyExc_TypeError, *PyExc_ValueError, *PyExc_OverflowError, *PyExc_MemoryError;
+extern PyObject *PyExc_TypeError, *PyExc_ValueError, *PyExc_OverflowError;
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
 PyObject *PyErr_Occurred(void);
 PyObject *PyErr_NoMemory(void);
 PyObject *PyErr_Format(PyObject *, const char *, ...);
-int PyErr_ExceptionMatches(PyObject *);
 void PyErr_SetString(PyObject *, const char *);
 void PyErr_Clear(void);
 PyObject *PyType_FromSpec(PyType_Spec *);
 PyObject *PyType_GenericAlloc(PyTypeObject *, Py_ssize_t);
-PyObject *PyType_GenericNew(PyTypeObject *, PyObject *, PyObject *);
 void *PyType_GetSlot(PyTypeObject *, int);
 unsigned long PyType_GetFlags(PyTypeObject *);
 int PyType_IsSubtype(PyTypeObject *, PyTypeObject *);
 PyObject *PyObject_Init(PyObject *, PyTypeObject *);
 void PyObject_GC_UnTrack(void *);
-PyObject *PyTuple_New(Py_ssize_t);
 Py_ssize_t PyTuple_Size(PyObject *);
 PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 PyObject *PyLong_FromLongLong(long long);
-PyObject *PyLong_FromVoidPtr(void *);
 long long PyLong_AsLongLong(PyObject *);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject *);
 void *PyLong_AsVoidPtr(PyObject *);
-PyObject *PyFloat_FromDouble(double);
 double PyFloat_AsDouble(PyObject *);
 PyObject *PyNumber_Index(PyObject *);
 PyObject *PyUnicode_FromFormat(const char *, ...);
 PyObject *PyUnicode_InternFromString(const char *);
 int PyObject_IsTrue(PyObject *);
-PyObject *PyObject_GetAttrString(PyObject *, const char *);
 PyObject *PyObject_CallFunction(PyObject *, const char *, ...);
 PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
 PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
@@ -113,6 +107,11 @@ int PyModule_AddObject(PyObject *, const char *, PyObject *);
 static inline PyObject *Py_NewRef(void *o) { Py_IncRef((PyObject *)o); return (PyObject *)o; }
 static inline int is_type(PyObject *o) { return PyType_IsSubtype(Py_TYPE(o), (PyTypeObject *)(void *)PyType_Type); }
 static inline int is_tuple_type(PyObject *o) { return is_type(o) && PyType_IsSubtype((PyTypeObject *)o, (PyTypeObject *)(void *)PyTuple_Type); }
+static inline Py_ssize_t tuple_length(PyObject *o) {
+  if (is_tuple_type((PyObject *)Py_TYPE(o))) return PyTuple_Size(o);
+  PyErr_SetString(PyExc_TypeError, "expected a tuple");
+  return -1;
+}
 #define Py_VISIT(o) do { if (o) { int v_ = visit((PyObject *)(o), arg); if (v_) return v_; } } while (0)
 #define Py_CLEAR(o) do { PyObject *t_ = (PyObject *)(o); (o) = NULL; Py_DecRef(t_); } while (0) /* Py_DecRef takes NULL */
 #endif

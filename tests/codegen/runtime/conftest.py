@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,3 +133,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def kernels(library: ctypes.CDLL) -> Kernels:
     """Return launchers over the kernels, with no misses yet."""
     return Kernels(library)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Let calls use two threads, whatever the machine has."""
+    before = runtime.get_num_threads()
+    runtime.set_num_threads(2)
+    yield
+    runtime.set_num_threads(before)

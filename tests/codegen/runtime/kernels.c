@@ -165,3 +165,5 @@ static int broken(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
   return 3;
 }
 EXECUTABLE(broken, 1, broken);
+
+__attribute__((visibility("default"))) const tc_executable tc_exe_other_abi = {99, 1, plan_broken, {broken}};

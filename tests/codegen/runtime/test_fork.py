@@ -1,0 +1,82 @@
+"""Forked children compute, whatever the parent was doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = [
+    pytest.mark.cc,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
+
+
+def _in_child(job: Callable[[], bool]) -> None:
+    """Run a job in a forked child that has ten seconds; it must return true."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        ok = False
+        try:
+            ok = job()
+        finally:
+            os._exit(0 if ok else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_child_computes_in_parallel(kernels: Any, two_threads: None) -> None:
+    k, x = kernels.add(), np.ones((1000, 1000), np.float32)
+    k(x, x)
+
+    def job() -> bool:
+        return all(bool((k(x, x) == 2).all()) for _ in range(5)) and _threads() == 2
+
+    _in_child(job)
+    _in_child(job)
+    assert (k(x, x) == 2).all()
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_fork_while_a_kernel_runs(kernels: Any, two_threads: None) -> None:
+    long, k, x = kernels.wait(4, 50_000), kernels.add(), np.ones((1000, 1000), np.float32)
+    long()
+    k(x, x)
+    thread = threading.Thread(target=long)
+    thread.start()
+    time.sleep(0.02)  # both threads of the pool are at work, and it is owned
+    _in_child(lambda: bool((k(x, x) == 2).all()) and long().tolist() == [0, 1, 2, 3])
+    thread.join()
+    assert (k(x, x) == 2).all()
+
+
+def test_fork_again_and_again_under_load(kernels: Any, two_threads: None) -> None:
+    k, x = kernels.add(), np.ones((300, 300), np.float32)
+    k(x, x)
+    stop = threading.Event()
+
+    def load() -> None:
+        while not stop.is_set():
+            assert (k(x, x) == 2).all()
+
+    threads = [threading.Thread(target=load) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(20):
+            _in_child(lambda: bool((k(x, x) == 2).all()))
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()

@@ -1,0 +1,184 @@
+"""Calls on several threads, of ours and of Python's."""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import runtime
+
+pytestmark = pytest.mark.cc
+
+
+def test_the_number_of_threads() -> None:
+    before = runtime.get_num_threads()
+    assert before >= 1
+    runtime.set_num_threads(3)
+    assert runtime.get_num_threads() == 3
+    for n in (0, -1, 257):
+        with pytest.raises(ValueError, match="1 to 256"):
+            runtime.set_num_threads(n)
+    with pytest.raises(TypeError):
+        runtime.set_num_threads("2")  # type: ignore[arg-type]
+    runtime.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_every_task_runs_once(kernels: Any, rng: np.random.Generator, threads: int) -> None:
+    before = runtime.get_num_threads()
+    runtime.set_num_threads(threads)
+    try:
+        k, m = kernels.add(), kernels.moments()
+        for rows in (1, 2, 3, 7, 63, 64, 65, 1000):
+            a, b = rng.standard_normal((2, rows, 257), dtype=np.float32)
+            np.testing.assert_array_equal(k(a, b), a + b)
+            x = rng.integers(-99, 99, rows * 64 - 1).astype(np.float64)
+            assert m(x) == (x.sum(), (x * x).sum())
+    finally:
+        runtime.set_num_threads(before)
+
+
+def test_tasks_are_shared_out(kernels: Any, two_threads: None) -> None:
+    """Eight tasks of 10 ms, with two threads: well under 80 ms, if a second core is free once."""
+    if runtime.get_num_threads() < 2 or len(_cores()) < 2:
+        pytest.skip("one core")
+    k = kernels.wait(8, 10_000)
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        np.testing.assert_array_equal(k(), np.arange(8))
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(10)) < 0.07
+
+
+def _cores() -> set[int]:
+    import os
+
+    return os.sched_getaffinity(0)
+
+
+def _together(n: int, job: Callable[[int], None]) -> None:
+    with ThreadPoolExecutor(n) as pool:
+        start = threading.Barrier(n)
+
+        def run(i: int) -> None:
+            start.wait()
+            job(i)
+
+        for future in [pool.submit(run, i) for i in range(n)]:
+            future.result()
+
+
+def test_one_launcher_from_many_threads(kernels: Any, two_threads: None) -> None:
+    k = kernels.add()
+
+    def job(i: int) -> None:
+        rng = np.random.default_rng(i)
+        for _ in range(40):
+            rows, columns = rng.integers(1, 300, 2)  # more forms than are kept, short and long
+            a, b = rng.standard_normal((2, rows, columns), dtype=np.float32)
+            out = np.empty_like(a) if rows % 2 else None
+            np.testing.assert_array_equal(k(a, b, out=out), a + b)
+
+    _together(6, job)
+
+
+def test_the_same_bits_while_the_pool_is_busy(
+    kernels: Any, two_threads: None, rng: np.random.Generator
+) -> None:
+    k, x = kernels.moments(), rng.standard_normal(50_000)
+    want = tuple(map(float, k(x)))
+    seen: list[Any] = []
+
+    def job(i: int) -> None:
+        seen.extend(tuple(map(float, k(x))) for _ in range(25))
+
+    _together(4, job)
+    assert len(seen) == 100
+    assert set(seen) == {want}
+
+
+def test_a_new_number_of_threads_while_calls_run(kernels: Any, two_threads: None) -> None:
+    k, x = kernels.moments(), np.ones(50_000)
+    want = (50_000, 50_000)
+
+    def job(i: int) -> None:
+        for n in range(60):
+            if i == 0:
+                runtime.set_num_threads(1 + n % 5)
+            assert k(x) == want
+
+    _together(3, job)
+
+
+def test_a_long_call_lets_python_run(kernels: Any) -> None:
+    k = kernels.wait(1, 100_000)
+    k()
+    ticks = 0
+    done = threading.Event()
+
+    def call() -> None:
+        k()
+        done.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while not done.is_set():
+        ticks += 1
+        time.sleep(0.001)
+    thread.join()
+    assert ticks > 10
+
+
+def test_an_entry_in_use_stays_alive(kernels: Any) -> None:
+    k = kernels.wait(1, 50_000)
+    k()
+    thread = threading.Thread(target=k)
+    thread.start()
+    time.sleep(0.01)
+    k.clear()
+    thread.join()
+
+
+def test_ctrl_c_in_a_long_call_raises_afterwards(kernels: Any, two_threads: None) -> None:
+    k = kernels.wait(2, 100_000)
+    k()
+    timer = threading.Timer(0.02, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        k()
+    timer.join()
+    np.testing.assert_array_equal(k(), [0, 1])
+
+
+def test_beside_a_busy_blas(kernels: Any, two_threads: None) -> None:
+    """Alternating with np.matmul, whose threads spin, a call takes at most 3x its serial time."""
+    a = np.ones((512, 512))
+    k, x = kernels.add(), np.ones((200, 200), np.float32)
+    out = np.empty_like(x)
+
+    def median_ns() -> float:
+        taken = []
+        for _ in range(60):
+            np.matmul(a, a)
+            start = time.perf_counter_ns()
+            k(x, x, out=out)
+            taken.append(time.perf_counter_ns() - start)
+        return statistics.median(taken)
+
+    for _ in range(3):
+        runtime.set_num_threads(1)
+        serial = median_ns()
+        runtime.set_num_threads(2)
+        if median_ns() <= 3 * serial:
+            return
+    pytest.fail(f"more than 3x the serial {serial} ns in each of 3 attempts")
