@@ -34,7 +34,7 @@ def test_the_core_uses_what_pyabi_declares_and_nothing_else() -> None:
     declared = set(re.findall(r"\b_?Py\w+(?=\(|\[\]|,|;)", listed)) - {"Py_ssize_t"}
     used = _names(objects.compile_source(build.core_source()), "--undefined-only")
     assert declared == {name for name in used if name.lstrip("_").startswith("Py")}
-    assert len(declared) > 50
+    assert "PyType_FromSpec" in declared
 
 
 @pytest.mark.cc
