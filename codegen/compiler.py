@@ -29,6 +29,7 @@ from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
+from tcdsl.codegen.simplify import simplify
 from tcdsl.codegen.spec import Spec
 from tcdsl.codegen.target import C
 from tcdsl.codegen.verify import verify
@@ -143,7 +144,7 @@ def lower(
         lowered.append(one)
     if base > _MAX_PARAMS:
         raise ScheduleError(f"{program.name}: {base} plan parameters, at most {_MAX_PARAMS}")
-    unit = _unit(program, spec, config, plan, lowered, name)
+    unit = simplify(_unit(program, spec, config, plan, lowered, name))
     verify(unit)
     return unit
 
@@ -210,8 +211,7 @@ def _plan(
     if wanted not in by_name:
         raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
     partition = by_name[wanted]
-    if spec.sizes is not None:
-        sizes = dict(spec.sizes)
+    sizes = {**sizes, **dict(spec.sizes or ())}
 
     def contexts(groups: Sequence[Group], temps: Sequence[str]) -> list[Context]:
         offsets, shared_base = _places(program, spec, temps)
@@ -249,16 +249,16 @@ def _with_params(ctx: Context, base: int) -> Context:
 def _places(program: Program, spec: Spec, temps: Sequence[str]) -> tuple[dict[str, Expr], Expr]:
     """Return the byte offset of each temporary, as phases read it, and of what comes after.
 
-    With exact sizes they are constants, else plan leaves them in its first parameters.
+    Where sizes are exact they are constants, else plan leaves them in its first parameters.
     """
-    if spec.sizes is None:
-        return {h: b.plan_param(i) for i, h in enumerate(temps)}, b.plan_param(len(temps))
     operands = Operands(program, spec, {})
     out: dict[str, Expr] = {}
     at: Expr = b.c64(0)
     for h in temps:
         out[h] = at
         at = b.add(at, _aligned_bytes(operands, h))
+    if b.value_of(at) is None:
+        return {h: b.plan_param(i) for i, h in enumerate(temps)}, b.plan_param(len(temps))
     return out, at
 
 
@@ -307,20 +307,17 @@ def _unit(
 
 def _place_temps(program: Program, spec: Spec, plan: _Plan) -> Stmt:
     """Return the plan's part that lays out shared memory."""
-    total: Expr
-    stmts: list[Stmt] = []
-    if spec.sizes is not None:
-        _, total = _places(program, spec, plan.temps)
-    else:
-        operands = Operands(program, spec, {})
-        total = b.i64(operands.local("at"))
-        stmts.append(Let(total, b.c64(0), mutable=True))
-        for i, home in enumerate(plan.temps):
-            stmts.append(b.set_param(i, total))
-            stmts.append(Assign(total, _aligned_bytes(operands, home), "+="))
-        stmts.append(b.set_param(len(plan.temps), total))
-        return b.block(operands.declare(b.block(stmts, _start(total))))
-    return _start(total)
+    _, total = _places(program, spec, plan.temps)
+    if b.value_of(total) is not None:
+        return _start(total)
+    operands = Operands(program, spec, {})
+    at = b.i64(operands.local("at"))
+    stmts: list[Stmt] = [Let(at, b.c64(0), mutable=True)]
+    for i, home in enumerate(plan.temps):
+        stmts.append(b.set_param(i, at))
+        stmts.append(Assign(at, _aligned_bytes(operands, home), "+="))
+    stmts.append(b.set_param(len(plan.temps), at))
+    return operands.declare(b.block(stmts, _start(at)))
 
 
 def _start(total: Expr) -> Stmt:

@@ -53,6 +53,8 @@ from tcdsl.codegen.loopir import (
     Vector,
 )
 from tcdsl.codegen.target import Target, short_name
+from tcdsl.codegen.walk import all_exprs
+from tcdsl.grammar.builtins import BUILTINS
 from tcdsl.grammar.dtypes import DType
 
 # Binding strength of C's operators: an operand that binds less than its place needs parentheses.
@@ -62,6 +64,9 @@ _BINARY = {
     "&": 8, "^": 7, "|": 6, "&&": 5, "||": 4,
 }  # fmt: skip
 _POSTFIX, _PREFIX, _TERNARY, _ANY = 15, 14, 3, 0
+
+# Builtins of the language that smath.h has.
+_MATHS = frozenset(BUILTINS) - {"sign", "fmin", "fmax"}
 
 # Above this float32 rounds to infinity.
 _LARGEST_F32 = float.fromhex("0x1.ffffffp127")
@@ -279,6 +284,8 @@ class _Printer:
             self.out.add(f" * {line}".rstrip())
         self.out.add(" */")
         self.out.add(self.target.prelude)
+        if _calls_maths(u):
+            self.out.add(self.target.maths)
         late = [t for t in u.tables if any(isinstance(v, str) for v in t.values)]
         for t in u.tables:
             if t not in late:
@@ -349,6 +356,15 @@ def literal(value: int | float | bool, dtype: DType) -> str:
             if abs(value) > _LARGEST_F32:
                 return literal(math.copysign(math.inf, value), dtype)
             return f"{np.float32(value)!s}f"
+
+
+def _calls_maths(u: Unit) -> bool:
+    """Whether a unit calls a builtin function that the prelude does not have."""
+    called = {e.function for f in u.functions for e in all_exprs(f.body) if isinstance(e, Call)}
+    return any(
+        name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS
+        for name in called
+    )
 
 
 def _trip_count(s: For) -> int:

@@ -97,8 +97,8 @@ class Program:
 
     name: str
     text: str  # the TC text: the header comment
-    sizes: tuple[str, ...]
-    scalars: tuple[str, ...]
+    sizes: tuple[str, ...]  # those of `CheckedDef.sizes`: extents, then scalars in bounds
+    scalars: tuple[str, ...]  # all rank-0 parameters, in order: they come by value
     inputs: tuple[str, ...]  # versions that hold the parameters, in order
     outputs: tuple[str, ...]  # last versions of the returns, in order
     buffers: tuple[Buffer, ...]
@@ -140,7 +140,7 @@ def program_of(checked: CheckedDef) -> Program:
         name=checked.name,
         text=checked.source.text.strip(),
         sizes=checked.sizes,
-        scalars=checked.scalars,
+        scalars=tuple(t.name for t in checked.params if not t.shape),
         inputs=tuple(t.name for t in checked.params),
         outputs=tuple(current[t.name] for t in checked.returns),
         buffers=tuple(builder.buffers),

@@ -16,15 +16,17 @@ from tcdsl.grammar.dtypes import DType
 class Target:
     """Spellings of one target.
 
-    types: C names of scalar dtypes. linkages: what stands before a function's result, by
-    `Function.linkage`. export: what stands before `tc_exe_NAME`. spaces: what stands before a
-    local array, by `Array.space`. unroll: the pragma for a count. simd: the pragma before
+    prelude: the include that every unit has; maths: that of units which call builtin functions
+    of the language. types: C names of scalar dtypes. linkages: what stands before a function's
+    result, by `Function.linkage`. export: what stands before `tc_exe_NAME`. spaces: what stands
+    before a local array, by `Array.space`. unroll: the pragma for a count. simd: the pragma before
     reduction clauses; empty where loops have none. axes: the names that `Bind` may use, with
     their text; empty where there is no grid.
     """
 
     name: str
     prelude: str
+    maths: str
     restrict: str
     types: Mapping[str, str]
     linkages: Mapping[str, str]
@@ -61,6 +63,7 @@ _SCALARS = {
 C = Target(
     name="c",
     prelude='#include "prelude.h"',
+    maths='#include "smath.h"',
     restrict="restrict",
     types=_SCALARS,
     linkages={

@@ -50,6 +50,8 @@ def compute_dtype(dtype: DType) -> DType:
 class Operands:
     """The memory of a program: how a nest reaches it.
 
+    A spec with exact sizes may leave out scalars that stand in bounds: these stay variables.
+
     Parameters
     ----------
     program, spec
@@ -63,7 +65,7 @@ class Operands:
         self.program = program
         self.spec = spec
         self.temps = temps
-        self._sizes = None if spec.sizes is None else dict(spec.sizes)
+        self._sizes = dict(spec.sizes or ())
         self._buffers = {x.name: x for x in program.buffers}
         self._position: dict[str, int] = {}  # of a home among the arguments
         for i, name in enumerate(program.operands):
@@ -85,7 +87,7 @@ class Operands:
 
     def size(self, size: Size) -> Expr:
         """Return the value of a size, a constant where it is known."""
-        if self._sizes is not None:
+        if self._sizes.keys() >= set(size.symbols()):
             return b.c64(size.evaluate(self._sizes))
         total: Expr = b.c64(0)
         for monomial, coefficient in size.terms:
@@ -96,7 +98,8 @@ class Operands:
     def _atom(self, atom: sz.Atom) -> Expr:
         match atom:
             case sz.Symbol(name):
-                return b.i64(safe_name(name))
+                known = self._sizes.get(name)
+                return b.i64(safe_name(name)) if known is None else b.c64(known)
             case sz.FloorDiv(n, d):
                 return b.call("tc_div_i64", self.size(n), self.size(d), type=I64)
             case sz.Modulo(n, d):
@@ -207,13 +210,16 @@ class Operands:
         """Return the declaration of every name that this class gives out."""
         out: list[Let] = []
         program = self.program
-        if self._sizes is None:
-            for i, name in enumerate(program.sizes):
+        for i, name in enumerate(program.sizes):
+            if name not in program.scalars:
                 out.append(Let(b.i64(safe_name(name)), Field(b.ARGS, f"sizes[{i}]", I64)))
         for i, name in enumerate(program.scalars):
-            if name not in program.sizes:
-                dtype = self._buffers[name].dtype
-                out.append(Let(b.var(safe_name(name), compute_dtype(dtype)), _scalar(i, dtype)))
+            dtype = self._buffers[name].dtype
+            value = _scalar(i, dtype)
+            if name in program.sizes:  # its value changes from call to call, unlike an extent
+                out.append(Let(b.i64(safe_name(name)), b.cast(value, I64)))
+            else:
+                out.append(Let(b.var(safe_name(name), compute_dtype(dtype)), value))
         base = 0
         for i, name in enumerate(program.operands):
             if not self.is_scalar(name):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.grammar.check import check
 from tcdsl.grammar.errors import BoundsError
 from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.typed import CheckedDef, Statement
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -118,7 +119,7 @@ class Problem:
 
 
 def _first_op(checked: CheckedDef, name: str) -> str:
-    return next(s.op for s in checked.body if getattr(s, "target", "") == name)
+    return next(s.op for s in checked.body if isinstance(s, Statement) and s.target == name)
 
 
 def problem(text: str, *args: Any, outs: Sequence[Array | None] = (), **generics: Any) -> Problem:
@@ -159,7 +160,9 @@ def arrays_of(p: Problem) -> tuple[Array, ...]:
 
 def spec_of(p: Problem, *, exact: bool, threads: int = 2) -> Spec:
     operands = (*arrays_of(p), *p.fresh_outputs())
-    sizes = tuple((n, p.sizes[n]) for n in p.program.sizes) if exact else None
+    program = p.program
+    extents = tuple((n, p.sizes[n]) for n in program.sizes if n not in program.scalars)
+    sizes = extents if exact else None
     return Spec(sizes, tuple(map(layout_of, operands)), threads)
 
 
@@ -169,7 +172,7 @@ class Case:
 
     problem: Problem
     exact: bool
-    config: Config = Config()
+    config: Config = field(default_factory=Config)
     threads: int = 2
 
 
@@ -261,9 +264,8 @@ def _pieces(tasks: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     if tasks <= 0:
         return []
     cuts = sorted({0, tasks, *(int(c) for c in rng.integers(0, tasks + 1, 3))})
-    pieces = list(zip(cuts[:-1], cuts[1:], strict=True))
-    rng.shuffle(pieces)
-    return [(int(a), int(b)) for a, b in pieces]
+    pieces = list(pairwise(cuts))
+    return [pieces[i] for i in rng.permutation(len(pieces))]
 
 
 _keep: list[Any] = []

@@ -1,0 +1,130 @@
+"""The general nest computes any one statement: every program, each statement on its own."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.cc import probe
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.lower import nest
+from tcdsl.grammar.errors import BoundsError
+from tests.codegen.harness import (
+    Case,
+    assert_same,
+    differential,
+    expected,
+    problem,
+    run_cases,
+)
+from tests.codegen.programs import PROGRAMS, View, problem_of
+
+
+@pytest.fixture(autouse=True)
+def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "LOWERINGS", (nest,))
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
+    entry = PROGRAMS[name]
+    cases = [
+        Case(problem_of(entry, sizes, rng), exact)
+        for sizes in entry.sizes
+        for exact in (True, False)
+    ]
+    differential(cases, terms=1200)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("view", ["transposed", "strided", "reversed", "broadcast"])
+def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
+    cases = [
+        Case(problem_of(PROGRAMS[name], sizes, rng, view), exact)
+        for name in ("row", "sum", "matmul", "largest", "reshape", "conv", "half")
+        for sizes in PROGRAMS[name].sizes
+        for exact in (True, False)
+    ]
+    differential(cases, terms=1200)
+
+
+@pytest.mark.cc
+def test_outputs_of_any_stride(rng: np.random.Generator) -> None:
+    a = rng.normal(size=(5, 7)).astype(np.float32)
+    text = "def f(float(N,M) A) -> (O) { O(n,m) = A(n,m) * 2 }"
+    outs = [
+        np.zeros((7, 5), np.float32).T,
+        np.zeros((5, 21), np.float32)[:, 2::3],
+        np.zeros((5, 7), np.float32)[::-1, ::-1],
+    ]
+    cases = [Case(problem(text, a, outs=(out,)), exact) for out in outs for exact in (True, False)]
+    differential(cases)
+    for out in outs:
+        np.testing.assert_array_equal(out, a * 2)
+
+
+@pytest.mark.cc
+def test_update_goes_on_from_the_caller_buffer(rng: np.random.Generator) -> None:
+    a = rng.normal(size=(5, 7)).astype(np.float32)
+    start = rng.normal(size=5).astype(np.float32)
+    text = "def f(float(N,M) A) -> (O) { O(n) += A(n,m)  O(n) *= A(n,m) }"
+    p = problem(text, a, outs=(start.copy(),))
+    want = expected(p)
+    assert_same(run_cases([Case(p, True)])[0], want, terms=20)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(
+    ("text", "index", "message"),
+    [
+        ("O(b) = T(I(b))", 9, r"operand 0 dim 0: 9 of 9"),
+        ("O(b) = T(I(b))", -1, r"operand 0 dim 0: -1 of 9"),
+        ("O(b) = I(b) < 0 || T(I(b)) > 0 ? 1.0 : 2.0", 9, r"operand 0 dim 0: 9 of 9"),
+    ],
+)
+def test_read_outside_is_a_fault(
+    text: str, index: int, message: str, rng: np.random.Generator
+) -> None:
+    t = rng.normal(size=9).astype(np.float32)
+    p = problem(
+        f"def f(float(V) T, int32(B) I) -> (O) {{ {text} }}", t, np.array([3, index], np.int32)
+    )
+    for exact in (True, False):
+        with pytest.raises(BoundsError, match=message):
+            run_cases([Case(p, exact)])
+
+
+@pytest.mark.cc
+def test_guarded_read_outside_is_not_evaluated(rng: np.random.Generator) -> None:
+    t = np.arange(1, 10, dtype=np.float32)
+    index = np.array([3, -1, 8, 20], np.int32)
+    texts = [
+        "O(b) = I(b) >= 0 && I(b) < V ? T(I(b)) : 0.0",
+        "O(b) = I(b) < 0 || I(b) >= V || T(I(b)) > 5.0 ? 1.0 : 2.0",
+        "O(b) = (I(b) >= 0 && I(b) < V && T(I(b)) > 5.0) ? T(I(b)) : 2.0",
+    ]
+    cases = [
+        Case(problem(f"def f(float(V) T, int32(B) I) -> (O) {{ {text} }}", t, index), exact)
+        for text in texts
+        for exact in (True, False)
+    ]
+    differential(cases)
+
+
+@pytest.mark.cc
+def test_innermost_index_is_a_choice(rng: np.random.Generator) -> None:
+    p = problem_of(PROGRAMS["transpose"], {"N": 33, "M": 65}, rng)
+    configs = [Config.of({"g0.inner": name}) for name in ("n", "m")]
+    differential([Case(p, True, c) for c in configs])
+
+
+@pytest.mark.zig
+def test_zig_compiles_the_same_text(rng: np.random.Generator) -> None:
+    cc = probe((sys.executable, "-m", "ziglang", "cc"))
+    names = ("row", "integers", "softmax", "matmul", "guard", "half")
+    cases = [Case(problem_of(PROGRAMS[n], PROGRAMS[n].sizes[-1], rng), True) for n in names]
+    differential(cases, terms=1200, cc=cc)
