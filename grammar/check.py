@@ -9,10 +9,11 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.builtins import is_reserved
 from tcdsl.grammar.declare import declare_params, declare_returns
 from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import Diagnostic, Note, raise_all
+from tcdsl.grammar.errors import Diagnostic, Note, raise_all, raise_one
 from tcdsl.grammar.expand import check_body
-from tcdsl.grammar.scope import FaultError, Frame, near
-from tcdsl.grammar.session import Session, identifiers
+from tcdsl.grammar.leftovers import report_leftovers
+from tcdsl.grammar.scope import FatalError, FaultError, Frame, near
+from tcdsl.grammar.session import Session, declared_names, identifiers
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Source
 
@@ -55,7 +56,7 @@ def check(
     raise_all(faults)
     definition = _entry(defs, name)
     source = definition.span.source if definition.span is not None else Source("")
-    session = Session(defs, set(identifiers(program)))
+    session = Session(defs, set(identifiers(program)), declared_names(definition))
     frame = Frame(definition)
     session.calls.append((definition.name, definition.name_span))
     try:
@@ -64,8 +65,11 @@ def check(
     except FaultError as fault:
         session.report(fault.diagnostic)
     raise_all(session.diagnostics)
-    body = check_body(session, frame, definition.body)
-    _leftovers(session, frame)
+    try:
+        body = check_body(session, frame, definition.body)
+    except FatalError as fault:
+        raise_one(fault.diagnostic)
+    report_leftovers(session, frame)
     raise_all(session.diagnostics)
     return _finished(session, frame, body, source)
 
@@ -99,37 +103,6 @@ def _entry(defs: Mapping[str, n.Def], name: str | None) -> n.Def:
         notes = tuple(x for x in (near(str(name), defs), Note(f"the text has {listed}")) if x)
         raise_all([Diagnostic("TC120", f"no definition is called '{name}'", notes=notes)])
     return defs[str(name)]
-
-
-def _leftovers(session: Session, frame: Frame) -> None:
-    """Report returns never written, temporaries never read, generics never used."""
-    had_errors = session.has_errors
-    for tensor in frame.tensors.values():
-        if tensor.is_poisoned:
-            continue
-        if tensor.role == "return" and not tensor.is_written:
-            written = [k for k, x in frame.tensors.items() if x.role == "temp"]
-            notes = tuple(x for x in (near(tensor.name, written),) if x)
-            message = f"the return '{tensor.name}' is never written"
-            session.report(Diagnostic("TC110", message, tensor.span, "", notes))
-        if tensor.role == "temp" and not tensor.is_read and not had_errors:
-            returns = [k for k, x in frame.tensors.items() if x.role == "return"]
-            notes = tuple(
-                x
-                for x in (
-                    near(tensor.name, returns),
-                    Note("list it among the returns if the caller wants it"),
-                )
-                if x
-            )
-            message = f"'{tensor.name}' is written, but never read and not returned"
-            session.report(Diagnostic("TC111", message, tensor.span, "", notes))
-    if had_errors:
-        return
-    for generic in frame.definition.generics:
-        if generic.name not in frame.used_generics:
-            message = f"the generic '{generic.name}' is never used"
-            session.report(Diagnostic("TC115", message, generic.span))
 
 
 def _finished(

@@ -312,7 +312,7 @@ class Typer:
         self.accesses.append(access)
         checked = self.judge(access) if self.judge is not None else (False,) * len(subs)
         assert tensor.type is not None
-        stored = computing(tensor.type) if tensor.role == "temp" else tensor.type
+        stored = tensor.stored
         read: t.Expr = t.Read(tensor.name, subs, stored, checked, span=node.span)
         if tensor.host is not None:
             self.forms.know(read, tensor.host)
@@ -336,7 +336,7 @@ class Typer:
         if len(args) != function.arity:
             raise FaultError(
                 "TC106",
-                f"'{function.name}' takes {_count(function.arity, 'argument')}, "
+                f"'{function.name}' takes {count(function.arity, 'argument')}, "
                 f"but {_given(len(args))}",
                 node.span,
             )
@@ -604,12 +604,13 @@ def declared_here(tensor: Tensor) -> Note | None:
     return Note(f"declared here as {tensor.declared}", tensor.span)
 
 
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def count(number: int, noun: str) -> str:
+    """Return "1 index", "2 dimensions"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _dimensions(rank: int | None) -> str:
-    return _count(rank or 0, "dimension")
+    return count(rank or 0, "dimension")
 
 
 def _given(count: int) -> str:

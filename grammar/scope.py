@@ -27,6 +27,10 @@ class FaultError(Exception):
         self.diagnostic = Diagnostic(code, message, span, label, kept)
 
 
+class FatalError(FaultError):
+    """A fault after which the check cannot go on."""
+
+
 class SilentError(Exception):
     """A consequence of a fault that is already reported."""
 
@@ -68,7 +72,7 @@ class Tensor:
 
     type is the type in the language; what is stored differs for temporaries of a half type.
     dims: the declared extents, of a parameter or an annotated return. host: the value of a rank-0
-    integer that is known before the kernel runs. call: where a caller made it.
+    integer that is known before the kernel runs.
     """
 
     name: str
@@ -82,6 +86,16 @@ class Tensor:
     first_op: n.AssignOp | None = None
     is_read: bool = False
     is_poisoned: bool = False
+
+    @property
+    def stored(self) -> DType:
+        """The type of its elements in memory."""
+        assert self.type is not None
+        return computing(self.type) if self.role == "temp" else self.type
+
+    def extents(self) -> tuple[Size, ...]:
+        """Return the extents as the statements so far make them."""
+        return tuple(high - low for low, high in self.bounds())
 
     @property
     def is_written(self) -> bool:
@@ -108,12 +122,11 @@ class Tensor:
 
     def finished(self) -> t.Tensor:
         """Return the tensor as the checked definition has it."""
-        assert self.type is not None
         bounds = self.bounds()
         return t.Tensor(
             self.name,
-            computing(self.type) if self.role == "temp" else self.type,
-            tuple(high - low for low, high in bounds),
+            self.stored,
+            self.extents(),
             tuple(low for low, _ in bounds),
             self.role,
             self.role == "return" and self.first_op is not None and is_update(self.first_op),
@@ -138,6 +151,7 @@ class Frame:
     where: dict[str, Span | None] = field(default_factory=dict)  # declaration of each name
     used_generics: set[str] = field(default_factory=set)
     inputs: set[str] = field(default_factory=set)  # parameters, whatever the caller passes
+    results: set[str] = field(default_factory=set)  # returns of a callee
     is_entry: bool = True
 
     def role(self, name: str) -> str | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from tcdsl.grammar import nodes as n
-from tcdsl.grammar.errors import Diagnostic
+from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.scope import Frame, Tensor
 from tcdsl.grammar.sizes import Size, is_nonnegative
 from tcdsl.grammar.source import Span
@@ -20,6 +20,7 @@ class Session:
 
     defs: Mapping[str, n.Def]
     taken: set[str]  # every identifier of the text, and the fresh names
+    visible: frozenset[str]  # names of the entry that are no indices
     diagnostics: list[Diagnostic] = field(default_factory=list)
     constraints: dict[tuple[Size, str], Constraint] = field(default_factory=dict)
     tensors: list[Tensor] = field(default_factory=list)
@@ -27,14 +28,17 @@ class Session:
     statements: int = 0
 
     def report(self, diagnostic: Diagnostic) -> None:
-        """Note an error or a warning, once."""
+        """Note an error or a warning, once; in a callee, also where it is called."""
+        for callee, span in reversed(self.calls[1:]):
+            note = Note(f"in the call of '{callee}' here", span)
+            diagnostic = replace(diagnostic, notes=(*diagnostic.notes, note))
         if diagnostic not in self.diagnostics:
             self.diagnostics.append(diagnostic)
 
     @property
-    def has_errors(self) -> bool:
-        """Whether an error was noted."""
-        return any(d.severity == "error" for d in self.diagnostics)
+    def error_count(self) -> int:
+        """Number of errors noted."""
+        return sum(d.severity == "error" for d in self.diagnostics)
 
     def demand(
         self,
@@ -68,7 +72,7 @@ class Session:
 
     def index_name(self, frame: Frame, name: str) -> str:
         """Return what the checked statement calls an index."""
-        if frame.is_entry or name not in self.taken:
+        if frame.is_entry or name not in self.visible:
             return name
         return self.fresh(name)
 
@@ -80,10 +84,30 @@ def identifiers(root: n.Node) -> Iterator[str]:
         item = todo.pop()
         if isinstance(item, tuple):
             todo += item
-        elif is_dataclass(item):
+        elif isinstance(item, n.Node):
             for f in fields(item):
-                value = getattr(item, f.name)
+                value: object = getattr(item, f.name)
                 if f.name in ("name", "callee", "var") and isinstance(value, str):
                     yield value
                 elif not f.name.endswith("span"):
                     todo.append(value)
+
+
+def declared_names(definition: n.Def) -> frozenset[str]:
+    """Return the names of a definition that are no indices: generics, sizes, tensors."""
+    heads = (*definition.params, *definition.returns)
+    names = {g.name for g in definition.generics} | {h.name for h in heads}
+    for head in heads:
+        if head.type is not None:
+            names |= {d.name for d in head.type.dims or () if isinstance(d, n.Name)}
+    todo = list(definition.body)
+    while todo:
+        match todo.pop():
+            case n.Comprehension(target):
+                names.add(target.name)
+            case n.MultiCall(targets):
+                names |= {target.name for target in targets}
+            case n.ForLoop(var, _, _, body):
+                names.add(var)
+                todo += body
+    return frozenset(names)

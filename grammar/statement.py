@@ -37,6 +37,13 @@ from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import FloorDiv, Modulo, Size, is_nonnegative, maximum
 from tcdsl.grammar.source import Span
 
+INITIALISING: dict[n.AssignOp, n.AssignOp] = {
+    "+=": "+=!",
+    "*=": "*=!",
+    "min=": "min=!",
+    "max=": "max=!",
+}
+
 
 @dataclass(slots=True)
 class Comprehension:
@@ -49,6 +56,7 @@ class Comprehension:
     scope: StatementScope
     typer: Typer
     domain: dict[str, Interval]  # solved ranges, inclusive
+    op: n.AssignOp = "="
     subs: tuple[t.Expr, ...] = ()
     forms: tuple[Size, ...] = ()
 
@@ -347,7 +355,7 @@ class Comprehension:
         return t.Statement(
             self.target.name,
             self.subs,
-            self.node.op,
+            self.op,
             expr,
             ranges,
             checked,
@@ -407,35 +415,39 @@ class Comprehension:
                 declared_here(target),
             )
         if is_update(op) and target.first_op is None:
-            self._not_initialised()
+            op = self._not_initialised(op)
         if target.first_op is None:
             target.first_op = op
+        self.op = op
         expr = coerce(value, target.type)
         if target.type.is_half and target.role == "return" and op == "=":
             expr = convert(expr, target.type)
         return expr
 
-    def _not_initialised(self) -> None:
-        name, op = self.target.name, self.node.op
-        if self.target.role == "temp":
+    def _not_initialised(self, op: n.AssignOp) -> n.AssignOp:
+        """Warn of a reduction onto what no statement has written; return the operator meant."""
+        name, place = self.node.target.name, self.node.op_span or self.node.span
+        if self.target.role == "temp" and name not in self.frame.results:
             raise FaultError(
                 "TC119",
                 f"'{op}' reads the temporary '{name}' before it is written",
-                self.node.op_span or self.node.span,
+                place,
                 "",
                 Note(f"write '{op}!' to start from the identity of the reduction"),
-                near(name, self.frame.tensors),
+                near(name, (k for k in self.frame.tensors if k != name)),
             )
         self.session.report(
             Diagnostic(
                 "TC150",
                 f"'{op}' starts from the contents of '{name}', from the identity of the "
                 "reduction if the caller gives no buffer",
-                self.node.op_span or self.node.span,
+                place,
                 f"did you mean '{op}!'?",
                 severity="warning",
             )
         )
+        # A caller in the language gives no buffer.
+        return op if self.frame.is_entry else INITIALISING[op]
 
     def _write_box(self) -> tuple[bool, ...]:
         """Grow the box of the target, or demand that the writes are inside."""
@@ -529,7 +541,8 @@ def target_of(session: Session, frame: Frame, node: n.Target) -> Tensor:
             )
         return tensor
     declare(session, frame, name, span)
-    tensor = Tensor(name if frame.is_entry else session.fresh(name), "temp", span)
+    typed_name = name if frame.is_entry else session.fresh(f"{frame.definition.name}_{name}")
+    tensor = Tensor(typed_name, "temp", span)
     frame.tensors[name] = tensor
     session.tensors.append(tensor)
     return tensor
