@@ -41,8 +41,12 @@ def vector_bits(ctx: Context, space: Space) -> int | None:
         for buffer, subs in accesses(step):
             dtype = ctx.operands.buffer(buffer).dtype
             form = space.linear.get((buffer, subs))
-            if dtype == BOOL or (dtype.is_half and form is not None and _strided(form.step(inner))):
+            if dtype == BOOL:
                 return None
+            if dtype.is_half and form is not None:
+                fits = (ONE,) if buffer == s.target else (ZERO, ONE)
+                if form.step(inner) not in fits:
+                    return None
 
         def varies(e: typed.Expr, step: Step = step) -> bool:
             return _mentions(e, step, space, inner)  # noqa: B023
@@ -71,10 +75,6 @@ def inside(ctx: Context, r: typed.Read, dims: Mapping[str, Dim]) -> bool:
         if not is_nonnegative((extent - 1 - high).substitute(by)):
             return False
     return True
-
-
-def _strided(step: Size) -> bool:
-    return step not in (ZERO, ONE)
 
 
 def _mentions(e: typed.Expr, step: Step, space: Space, inner: str) -> bool:

@@ -199,7 +199,7 @@ class RowNest:
         span: the part [low, high) of the last sweep's innermost loop to walk; None for all of it.
         """
         self.kept = dict(counters)
-        self.index = {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+        self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
         for n in range(len(self.space.sweeps)):
             self.sweep(n, span)
         for step in self.space.aligned.after:
@@ -625,7 +625,7 @@ class RowNest:
             if step.folds:
                 f = by_target[s.target]
                 acc = f.accumulators[u % len(f.accumulators)]
-                out.append(Assign(acc, self.masked(point, self.combined(f.op, acc, value), acc)))
+                out.append(Assign(acc, self.masked(point, self.combined(f.op, value, acc), acc)))
                 continue
             if combines(s) and s.base is not None:
                 dtype = self.operands.buffer(s.base).dtype

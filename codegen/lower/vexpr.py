@@ -22,7 +22,7 @@ from tcdsl.grammar.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tcdsl.grammar.errors import InternalError
 
 # Builtins with a vector form `tc_NAME_v16f32` in prelude.h or smath.h.
-FUNCTIONS = frozenset({"abs", "exp", "fabs", "fmax", "fmin", "log", "max", "min", "tanh"})
+FUNCTIONS = frozenset({"fmax", "fmin", "max", "min"})
 
 _NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
 
@@ -233,6 +233,10 @@ class Scope:
             kind = computed(a.dtype)
             return ir.Bin("!=", self._value(a), ir.Const(0, ir.Scalar(kind)), t)
         value = self._vector(a)
+        if dtype.is_half and dtype != a.dtype:
+            half = short_name(dtype)
+            rounded = ir.Call(f"tc_narrow_{half}", (value,), ir.Opaque("tc_halves"))
+            return ir.Call(f"tc_widen_{half}", (rounded,), t)
         if value.type == t:
             return value
         source = value.type
