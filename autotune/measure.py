@@ -104,6 +104,8 @@ class Measurement:
         candidates = [c for c in candidates if c.library is not None]
         self._store.set_status([c.row.id for c in candidates], "compiled")
         self._report.stage("check", len(candidates))
+        if math.isinf(self._check_s) and self._best is not None:
+            self._prepared(self._best.config)  # a good one tells how long a check takes
         candidates = [c for c in candidates if is_allowed() and self._load(c, ended)]
         self._report.stage("time", len(candidates))
         self._time(candidates, ended)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from tcdsl.autotune.best import Best
+from tcdsl.autotune.key import digest_of
 from tcdsl.autotune.space import Space
 from tcdsl.codegen.config import Config
 
@@ -19,7 +20,8 @@ def ranked(space: Space, configs: Iterable[Config]) -> list[Config]:
     """Return configs by predicted time, those that cannot run left out."""
     costs = {c: space.cost_ns(c) for c in configs}
     possible = [c for c, cost in costs.items() if math.isfinite(cost)]
-    return sorted(possible, key=lambda c: (costs[c], c.to_json()))
+    # Where the model sees no difference the order is arbitrary, but the same in every process.
+    return sorted(possible, key=lambda c: (costs[c], digest_of(c.to_json())))
 
 
 def leaders(space: Space, rng: random.Random, count: int, but: Collection[Config]) -> list[Config]:

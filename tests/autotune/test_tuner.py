@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tcdsl.autotune import best
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.store import Store
+from tcdsl.autotune.trial import TuneError
+from tcdsl.autotune.tuner import tune
+from tcdsl.codegen.config import Config
 from tests.autotune.toy import FAULTS, Toy, config
 
 pytestmark = pytest.mark.cc
@@ -46,3 +50,95 @@ def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
         assert (trials[kind].reason, rows[kind].reason) == (reason, reason), kind
         assert detail in rows[kind].detail, kind
     assert trials["right"].is_timed
+
+
+def test_a_search_finds_the_fast_one_and_later_calls_find_it(tmp_path: Path) -> None:
+    problem = Toy(kinds=("right", "wrong", "crash"), turns=(0, 300, 3000, 30000))
+    cache = tmp_path / "t.db"
+    (tuned,) = tune([problem], cache=cache, trials=30)
+    assert tuned.config == config("right", 0)
+    assert tuned.is_complete
+    assert tuned.verdict.time_ns < tuned.verdict.default_ns
+    found = best.lookup(cache, problem.key)
+    assert found is not None
+    assert found.config == tuned.config
+    with Store(cache) as store:
+        assert all(r.status in ("timed", "failed") for r in store.trials(problem.key))
+
+
+def test_a_default_that_is_fastest_stays(tmp_path: Path) -> None:
+    problem = Toy(default=config("right", 0), turns=(0, 3000, 30000))
+    (tuned,) = tune([problem], cache=tmp_path / "t.db")
+    assert tuned.config == problem.default
+
+
+def test_a_search_may_start_from_a_slow_config_without_the_default(tmp_path: Path) -> None:
+    problem = Toy(default=config("right", 300), turns=(0, 300, 100000))
+    slow = config("right", 100000)
+    (tuned,) = tune([problem], cache=tmp_path / "t.db", start=[slow], trials=6)
+    assert tuned.config == config("right", 0)
+    assert tuned.verdict.default_ns < 1e5
+
+
+def test_a_default_that_is_wrong_ends_the_run_with_an_error(tmp_path: Path) -> None:
+    problem = Toy(kinds=("right", "wrong"), default=config("wrong", 0))
+    with pytest.raises(TuneError, match="toy: the default config does not run or gives a wrong"):
+        tune([problem], cache=tmp_path / "t.db", trials=3)
+
+
+def test_a_unit_that_does_not_compile_is_split_until_the_guilty_one_stands_alone(
+    tmp_path: Path,
+) -> None:
+    problem = Toy(kinds=("right", "compile"), turns=tuple(range(8)))
+    bad = config("compile", 3)
+    with (
+        Store(tmp_path / "t.db") as store,
+        Measurement(problem, store, Budget(), Silent()) as measure,
+    ):
+        trials = measure([config("right", t) for t in range(8)] + [bad], "x")
+    assert {t.config for t in trials if not t.is_timed} == {bad}
+    assert max(problem.built) >= 4
+    assert problem.built.count(1) <= 2
+
+
+def test_configs_of_one_text_are_one_candidate(tmp_path: Path) -> None:
+    class Twins(Toy):
+        def source(self, config: Config, name: str) -> str:
+            return super().source(Config.of({"kind": "right", "turns": 0}), name)
+
+    problem = Twins()
+    with (
+        Store(tmp_path / "t.db") as store,
+        Measurement(problem, store, Budget(), Silent()) as measure,
+    ):
+        trials = measure([config("right", 0), config("right", 100)], "x")
+        later = measure([config("right", 300)], "x")
+    assert problem.built == [1]
+    assert len({t.time_ns for t in (*trials, *later)}) == 1
+    assert len(trials) == 2
+
+
+def test_a_later_run_goes_on_where_the_earlier_one_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    problem = Toy(kinds=("right", "crash", "wrong"), log=log)
+    cache = tmp_path / "t.db"
+    tune([problem], cache=cache, trials=9)
+    first = log.read_text().splitlines()
+    tune([problem], cache=cache, trials=100)
+    crashed = [line for line in log.read_text().splitlines() if line.endswith("crash")]
+    assert len(crashed) == len(set(crashed))
+    with Store(cache) as store:
+        assert len(store.ended(problem.key)) == problem.space.size
+    tune([problem], cache=cache, trials=100)
+    fresh = set(log.read_text().splitlines()) - set(first) - set(crashed)
+    assert len(fresh) <= problem.space.size
+
+
+def test_a_later_size_tries_what_was_best_at_an_earlier_one(tmp_path: Path) -> None:
+    small, large = Toy(turns=tuple(range(0, 30000, 300))), Toy(turns=tuple(range(0, 30000, 300)))
+    large.size = 2 * large.size
+    cache = tmp_path / "t.db"
+    with Store(cache) as store:
+        store.set_best(small.key, config("right", 0), 1.0, 2.0, "tuned")
+    (tuned,) = tune([large], cache=cache, trials=2)
+    assert tuned.config == config("right", 0)

@@ -1,0 +1,170 @@
+"""Ctrl-C, kill -9, and two tuners at once: nothing committed is lost, no crash is met twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tcdsl.autotune import best
+from tcdsl.autotune.store import Store
+from tests.autotune.tune_toy import problem
+
+pytestmark = pytest.mark.cc
+
+ROOT = Path(__file__).parents[2]
+REFUSED = "failedschedule"  # status and reason of what the toy's lowering refuses
+
+
+def start(folder: Path, seed: int, seconds: float, *kinds: str) -> subprocess.Popen[str]:
+    arguments = [folder / "t.db", folder / "log", seed, seconds, *kinds]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.autotune.tune_toy", *map(str, arguments)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, "it does not come true"
+        time.sleep(0.02)
+
+
+def log_of(folder: Path) -> list[str]:
+    path = folder / "log"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def rows(folder: Path) -> dict[int, tuple[str, str]]:
+    """Return status and config of the trials; nothing while there is no table yet."""
+    path = folder / "t.db"
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path, timeout=60)) as connection:
+        try:
+            found = connection.execute(
+                "SELECT id, status || reason, config FROM trials_v1"
+            ).fetchall()
+        except sqlite3.OperationalError:
+            return {}
+    return {i: (status, config) for i, status, config in found}
+
+
+def has_ended(status: str) -> bool:
+    return status.startswith(("timed", "failed"))
+
+
+def timed(folder: Path) -> int:
+    return sum(status == "timed" for status, _ in rows(folder).values())
+
+
+def workers_of(tuner: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"tcdsl.autotune.worker" in words and str(tuner).encode() in words:
+            found.append(int(entry.name))
+    return found
+
+
+def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
+    tmp_path: Path,
+) -> None:
+    run = start(tmp_path, 0, 60, "right")
+    wait_until(lambda: timed(tmp_path) > 5)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the compilers and the worker too
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    assert "stopping with the best so far" in err
+    ((_, is_complete, _),) = json.loads(out)
+    assert not is_complete
+    assert {status for status, _ in rows(tmp_path).values() if "failed" in status} <= {REFUSED}
+    before = rows(tmp_path)
+    toy = problem(tmp_path / "log", ("right",))
+    found = best.lookup(tmp_path / "t.db", toy.key)
+    assert found is not None
+
+    again = start(tmp_path, 0, 2, "right")
+    assert again.wait(60) == 0
+    after = rows(tmp_path)
+    assert len(after) > len(before)
+    assert all(after[i] == row for i, row in before.items() if has_ended(row[0]))
+
+
+def test_the_second_ctrl_c_aborts_and_what_ran_is_not_tried_again(tmp_path: Path) -> None:
+    run = start(tmp_path, 0, 60, "right", "hang")
+    wait_until(lambda: any(line.endswith("hang") for line in log_of(tmp_path)))
+    os.killpg(run.pid, signal.SIGINT)
+    time.sleep(0.2)
+    os.killpg(run.pid, signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode in (-signal.SIGINT, 130), err
+    wait_until(lambda: not workers_of(run.pid))
+    hung = [line for line in log_of(tmp_path) if line.endswith("hang")]
+    toy = problem(tmp_path / "log", ("right", "hang"))
+    with Store(tmp_path / "t.db") as store:
+        assert any(t.reason == "crash" for t in store.ended(toy.key))
+    again = start(tmp_path, 1, 3, "right", "hang")
+    assert again.wait(60) == 0
+    tried = Counter(line for line in log_of(tmp_path) if line.endswith("hang"))
+    assert all(tried[line] == 1 for line in hung)
+
+
+def kill_often(folder: Path, times: int) -> None:
+    rng = random.Random(5)
+    ended: dict[int, tuple[str, str]] = {}
+    for seed in range(times):
+        before = len(rows(folder))
+        run = start(folder, seed, 60, "right", "crash")
+        wait_until(lambda before=before: len(rows(folder)) > before)  # type: ignore[misc]
+        time.sleep(rng.random() * 0.7)
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        run.communicate()
+        wait_until(lambda run=run: not workers_of(run.pid))  # type: ignore[misc]
+        after = rows(folder)
+        for i, row in ended.items():
+            assert after[i] == row
+        ended = {i: row for i, row in after.items() if has_ended(row[0])}
+    last = start(folder, times, 2, "right", "crash")
+    _, err = last.communicate(timeout=60)
+    assert last.returncode == 0, err
+    assert timed(folder) > 0
+    crashed = Counter(line for line in log_of(folder) if line.endswith("crash"))
+    assert crashed
+    assert set(crashed.values()) == {1}
+
+
+def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(tmp_path: Path) -> None:
+    kill_often(tmp_path, 5)
+
+
+@pytest.mark.deep
+def test_kill_9_fifty_times(tmp_path: Path) -> None:
+    kill_often(tmp_path, 50)
+
+
+def test_two_tuners_of_one_problem_share_the_work(tmp_path: Path) -> None:
+    runs = [start(tmp_path, seed, 3, "right", "crash") for seed in (0, 1)]
+    for run in runs:
+        _, err = run.communicate(timeout=60)
+        assert run.returncode == 0, err
+    crashed = Counter(line for line in log_of(tmp_path) if line.endswith("crash"))
+    assert set(crashed.values()) <= {1}
+    configs = [config for _, config in rows(tmp_path).values()]
+    assert len(set(configs)) == len(configs)
