@@ -175,7 +175,7 @@ def _gather(program: Program, groups: Sequence[Group], *, rows: bool) -> list[Gr
     def together(statements: Sequence[Statement]) -> bool:
         if not _undisturbed(program, statements):
             return False
-        if len(statements) == 2 and is_epilogue(*statements):
+        if has_epilogue(statements):
             return True
         return rows and kept_indices(statements) is not None
 
@@ -210,15 +210,21 @@ def _joined(program: Program, run: Sequence[Group], later: Sequence[Group]) -> G
     return Group(members, statements, local, tuple(o for g in run for o in g.origins))
 
 
-def is_epilogue(first: Statement, second: Statement) -> bool:
-    """Whether second is pointwise on the result of the reduction first, over the same box."""
+def has_epilogue(statements: Sequence[Statement]) -> bool:
+    """Whether a reduction is followed by pointwise statements on its points, over the same box."""
+    first, *later = statements
     if not first.reductions or first.op.startswith("arg") or not first.covers:
         return False
-    if second.op != "=" or second.reductions or not second.covers or first.base is not None:
-        return False
-    names = [affine_of(e) for e in second.subs]
-    at = [[affine_of(e) for e in r.subs] for r in second.reads() if r.tensor == first.target]
-    return bool(at) and all(a == names and all(x and x.plain for x in a) for a in at)
+    made = {first.target}
+    for s in later:
+        if s.op != "=" or s.reductions or not s.covers or first.base is not None:
+            return False
+        names = [affine_of(e) for e in s.subs]
+        at = [[affine_of(e) for e in r.subs] for r in s.reads() if r.tensor in made]
+        if not at or not all(a == names and all(x and x.plain for x in a) for a in at):
+            return False
+        made.add(s.target)
+    return bool(later)
 
 
 def is_product(e: typed.Expr) -> bool:
