@@ -30,7 +30,7 @@ from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.lower.vexpr import Scope, unsupported, walk, width_of
 from tcdsl.codegen.program import Statement, affine_of, map_typed
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT32, DType
+from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.sizes import Size
 
 SUM = "sum"  # a name no tensor has inside expressions of a finish: the accumulator
@@ -137,7 +137,7 @@ class Finish:
         def fresh(stem: str) -> str:
             nonlocal count
             count += 1
-            return f"{stem}{count}"
+            return f"last_{stem}{count}" if masked else f"{stem}{count}"
 
         known: dict[typed.Expr, Expr] = {}
 
@@ -283,7 +283,7 @@ class _Builder:
             span = next(r for r in main.ranges if r.name == x.plain)
             if (mine[y.plain].low, mine[y.plain].high) != (span.low, span.high):
                 raise Unfused(f"'{s.text}' runs over other points")
-            out[y.plain] = typed.IndexValue(x.plain, INT32)
+            out[y.plain] = there
         return out
 
     def point(self, e: typed.Expr, rename: dict[str, typed.Expr]) -> typed.Expr:
