@@ -23,7 +23,7 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Unit,
 )
-from tcdsl.codegen.lower import nest
+from tcdsl.codegen.lower import nest, pointwise, rows
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.operands import Operands
@@ -37,7 +37,7 @@ from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
-LOWERINGS: tuple[ModuleType, ...] = (nest,)
+LOWERINGS: tuple[ModuleType, ...] = (pointwise, rows, nest)
 
 _MAX_PHASES, _MAX_PARAMS = 16, 96  # TC_MAX_PHASES, TC_MAX_PARAMS of tc_abi.h
 _LINE = 64  # bytes: alignment of everything in shared memory

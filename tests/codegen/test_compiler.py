@@ -1,0 +1,37 @@
+"""From a program to results: every form, every partition, exact and size-generic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.fuse import partitions
+from tests.codegen.harness import Case, differential
+from tests.codegen.programs import PROGRAMS, View, problem_of
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_partition_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
+    entry = PROGRAMS[name]
+    cases = []
+    for sizes in entry.sizes:
+        p = problem_of(entry, sizes, rng)
+        for partition in partitions(p.program):
+            config = Config.of({"partition": partition.name})
+            cases += [Case(p, exact, config) for exact in (True, False)]
+    differential(cases, terms=1200)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("view", ["transposed", "strided", "reversed", "broadcast"])
+def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
+    names = ("row", "chain", "sum", "total", "softmax", "batchnorm", "matmul", "fcrelu", "conv")
+    cases = [
+        Case(problem_of(PROGRAMS[name], sizes, rng, view), exact)
+        for name in names
+        for sizes in PROGRAMS[name].sizes
+        for exact in (True, False)
+    ]
+    differential(cases, terms=1200)
