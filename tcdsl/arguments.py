@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.codegen.spec import Layout
+from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
 from tcdsl.grammar.errors import TCTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -46,6 +47,24 @@ def as_array(value: object, name: str) -> Array:
             f"  pass {name}.astype({name}.dtype.newbyteorder('='))"
         )
     return array
+
+
+def dtype_of(array: Array, name: str) -> DType:
+    """Return the language's type of an array.
+
+    Raises
+    ------
+    TCTypeError
+        If it has none: complex numbers, objects, dates, text.
+    """
+    try:
+        return BY_NAME[array.dtype.name]
+    except KeyError:
+        known = ", ".join(d.name for d in ALL)
+        raise TCTypeError(
+            f"argument '{name}' has type {array.dtype}, which the language does not have\n"
+            f"  it has {known}"
+        ) from None
 
 
 def is_addressable(array: Array) -> bool:

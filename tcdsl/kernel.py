@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,8 +16,10 @@ from tcdsl.codegen.runtime import ArrayForm, Entry, Launcher
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import BoundsError, ShapeError, TCTypeError
 from tcdsl.session import Session
-from tcdsl.variant import Variant
+from tcdsl.sizes import check_sizes
+from tcdsl.variant import Variant, spec_for
 
+_MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 _MAX_ENTRIES = 4096  # forms of operands whose plans are kept, beyond the launcher's latest
 
 
@@ -69,6 +71,32 @@ class Kernel(Launcher):
     def __repr__(self) -> str:
         return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
 
+    def variant(self, **generics: Any) -> Variant:
+        """Return the definition bound to generics: what can be shown, emitted and tuned."""
+        return self.session.variant(self.definition, generics)
+
+    def text(
+        self, sizes: Mapping[str, int] | None = None, *, tuned: bool = False, **generics: Any
+    ) -> str:
+        """Return the C text of the kernel for operands in C order.
+
+        Parameters
+        ----------
+        sizes : mapping of str to int, optional
+            Baked in; without them the text is the one that takes any size.
+        tuned : bool, default False
+            Use the tuned config of these sizes, if there is one.
+        """
+        variant = self.variant(**generics)
+        if sizes is None:
+            model = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)
+            spec = replace(spec_for(variant, model), sizes=None)
+        else:
+            model = check_sizes(variant.checked, sizes)
+            spec = spec_for(variant, model)
+        found = self.session.tuned(variant)(spec) if tuned else None
+        return variant.text(spec, found or variant.default_config(spec, model), model)
+
     # ---- one call
 
     def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
@@ -76,7 +104,7 @@ class Kernel(Launcher):
         arrays = [as_array(v, n) for v, n in zip(values, self.params, strict=True)]
         bound = self._bind(arrays, generics)
         operands = tuple(
-            (a if a.ndim or is_addressable(a) else a.copy()) if t.shape else v
+            (a if is_addressable(a) else a.copy()) if t.shape else v
             for v, a, t in zip(values, arrays, bound.variant.checked.params, strict=True)
         )
         if given is None:

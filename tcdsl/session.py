@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tcdsl.arguments import Array
+from tcdsl.arguments import Array, dtype_of
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import Machine, detect, usable_cores
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar import nodes
+from tcdsl.grammar.bind import bind, bind_generics
 from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import render
+from tcdsl.grammar.dtypes import DType
+from tcdsl.grammar.errors import TCTypeError, render
 from tcdsl.variant import Variant
 
 Tune = Literal["off", "cached", "first-call", "online"]
@@ -83,11 +85,38 @@ class Session:
         TCError
             If generics, types, ranks or sizes do not fit the definition.
         """
-        from tcdsl.codegen.reference import sizes_of
+        dtypes = self._dtypes(definition, arrays)
+        values = bind_generics(definition, dtypes, generics)
+        variant = self.variant(definition, values)
+        checked = variant.checked
+        for param, array in zip(checked.params, arrays, strict=True):
+            if not param.shape and param.dtype.is_integer and array.dtype.kind not in "iub":
+                raise TCTypeError(
+                    f"{checked.name}: expected {param.name} of type {param.dtype}, "
+                    f"got a number of type {array.dtype}"
+                )
+        # a number is converted to its parameter's type, so only arrays have to match
+        expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
+        scalars = {
+            p.name: int(a)
+            for p, a in zip(checked.params, arrays, strict=True)
+            if p.name in checked.scalars and a.ndim == 0
+        }
+        return variant, bind(checked, [a.shape for a in arrays], expected, scalars)
 
-        variant = self.variant(definition, generics)
-        values = sizes_of(variant.checked, arrays)
-        return variant, {s: values[s] for s in variant.checked.sizes}
+    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Array]) -> list[DType]:
+        """Return the types of the arguments.
+
+        A number that stands for a type variable takes the type of an array that does, since
+        numbers are converted.
+        """
+        dtypes = [dtype_of(a, p.name) for a, p in zip(arrays, definition.params, strict=False)]
+        named = [p.type.name if p.type else "" for p in definition.params]
+        by_variable = {t: d for t, d, a in zip(named, dtypes, arrays, strict=False) if a.ndim}
+        return [
+            d if a.ndim else by_variable.get(t, d)
+            for t, d, a in zip(named, dtypes, arrays, strict=False)
+        ]
 
     def tuned(self, variant: Variant) -> Callable[[Spec], Config | None]:
         """Return how to find the tuned config of an exact specialisation."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tcdsl.arguments import contiguous
 from tcdsl.codegen import compiler, cpu
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.inplace import inplace_pairs
@@ -17,6 +18,7 @@ from tcdsl.grammar.typed import CheckedDef
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
 
+_STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
 
 
@@ -103,7 +105,7 @@ class Variant:
             if len(self._generic) < MAX_GENERIC:
                 classes = layouts
             else:
-                classes = tuple(replace(strided, rank=x.rank) for x in layouts)
+                classes = tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
             spec = self._generic[layouts] = Spec(None, classes, self.threads)
         return self.compile(spec, self.default_config(spec, sizes), sizes)
 
@@ -126,4 +128,8 @@ class Variant:
             return known
 
 
-strided = Layout(0, contiguous=False, unit=None)
+def spec_for(variant: Variant, sizes: Mapping[str, int]) -> Spec:
+    """Return the specialisation to exact sizes, all operands in C order."""
+    program = variant.program
+    layouts = tuple(contiguous(len(program.buffer(b).shape)) for b in program.operands)
+    return Spec(tuple(sizes.items()), layouts, variant.threads)

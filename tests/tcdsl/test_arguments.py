@@ -63,7 +63,7 @@ def test_foreign_byte_order_is_refused_with_the_cure() -> None:
         (np.zeros(()), Layout(0, True, None)),
     ],
 )
-def test_layout_class(array: np.ndarray, layout: Layout) -> None:  # type: ignore[type-arg]
+def test_layout_class(array: np.ndarray, layout: Layout) -> None:
     assert layout_of(array) == layout
 
 

@@ -1,0 +1,87 @@
+"""What all commands share: the group, errors and exit codes, reading a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tcdsl.definitions import Definitions
+    from tcdsl.kernel import Kernel
+
+EXIT_FAULT, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+class Group(click.Group):
+    """Prints our errors as they are, without a traceback, and exits with 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        from tcdsl.grammar.errors import TCError
+
+        try:
+            return super().invoke(ctx)
+        except TCError as error:
+            click.echo(str(error), err=True)
+            ctx.exit(EXIT_FAULT)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tcdsl")
+def main() -> None:
+    """Tensor comprehensions: write a layer as mathematics, get a fast kernel for it.
+
+    FILE is a text of definitions; `-` reads standard input. A command exits with 0 if all went
+    well, 1 for a fault in the text or the call, 2 for wrong usage, 130 if interrupted.
+    """
+
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+DEF = click.option("--def", "def_name", metavar="NAME", help="The definition, if FILE has several.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+CACHE = click.option(
+    "--cache", type=click.Path(dir_okay=False, path_type=Path), help="SQLite file of tuned configs."
+)
+
+
+def read(file: str) -> tuple[str, str]:
+    """Return a text and the name to show it under."""
+    if file == "-":
+        return sys.stdin.read(), "<stdin>"
+    try:
+        return Path(file).read_text(encoding="utf-8"), file
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{file} is not UTF-8 text: {error}") from None
+
+
+def kernels(file: str, **settings: Any) -> list[Kernel]:
+    """Return all kernels of a file."""
+    from tcdsl.definitions import define
+
+    text, name = read(file)
+    defined: Kernel | Definitions = define(text, source=name, **settings)
+    return [defined] if hasattr(defined, "definition") else list(defined)  # type: ignore[list-item, arg-type]
+
+
+def one_kernel(file: str, def_name: str | None, **settings: Any) -> Kernel:
+    """Return the kernel that a command is about."""
+    found = kernels(file, **settings)
+    names = [k.name for k in found]
+    if def_name is None and len(found) > 1:
+        raise click.UsageError(f"{file} has {', '.join(names)}: choose one with --def")
+    for kernel in found:
+        if def_name in (None, kernel.name):
+            return kernel
+    raise click.UsageError(f"{file} has no definition '{def_name}', but {', '.join(names)}")
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=2, default=str))

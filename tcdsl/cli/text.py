@@ -1,0 +1,150 @@
+"""`tcdsl check`, `show`, `emit`, `run`: from a text to its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tcdsl.cli.app import DEF, FILE, JSON, kernels, main, one_kernel, print_json
+from tcdsl.cli.sizes import parse_sizes
+
+
+@main.command()
+@FILE
+@JSON
+def check(file: str, as_json: bool) -> None:
+    """Check the definitions of FILE and print their signatures.
+
+    Faults are shown with their places and cures, warnings too; the exit code is 1 if there is a
+    fault.
+    """
+    from tcdsl.describe import describe, signature
+
+    variants = [k.variant() for k in kernels(file)]
+    if as_json:
+        print_json([describe(v, None) for v in variants])
+        return
+    for variant in variants:
+        click.echo(signature(variant.checked))
+
+
+@main.command()
+@FILE
+@DEF
+@click.option("--sizes", help="B=100,M=128: shows leaf forms, bytes and flops too.")
+@JSON
+def show(file: str, def_name: str | None, sizes: str | None, as_json: bool) -> None:
+    """Show what is inferred of a definition: shapes, ranges, and the form of each statement."""
+    from tcdsl.describe import describe
+
+    variant = one_kernel(file, def_name).variant()
+    shown = [describe(variant, s) for s in (parse_sizes(sizes) if sizes else [None])]
+    if as_json:
+        print_json(shown)
+        return
+    for one in shown:
+        _print_description(one)
+
+
+def _print_description(one: Mapping[str, Any]) -> None:
+    click.echo(one["signature"])
+    for t in one["tensors"]:
+        extents = f" = {tuple(t['extents'])}" if "extents" in t else ""
+        click.echo(f"  {t['role']:6} {t['name']}: {t['type']} ({', '.join(t['shape'])}){extents}")
+    for condition in one["conditions"]:
+        click.echo(f"  each call checks: {condition}")
+    for s in one["statements"]:
+        click.echo(f"  {s['text']}")
+        for name, interval in s["ranges"].items():
+            kind = "  summed over" if name in s["reductions"] else ""
+            click.echo(f"      {name} in {interval}{kind}")
+        if "form" in s:
+            click.echo(f"      {s['form']}")
+    if "flops" in one:
+        per_byte = one["flops"] / max(one["bytes"], 1)
+        click.echo(f"  {one['flops']:,} flops, {one['bytes']:,} bytes, {per_byte:.1f} flops/byte")
+
+
+@main.command()
+@FILE
+@DEF
+@click.option("--sizes", help="Bake these sizes in; without, the kernel takes any.")
+@click.option("--target", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--tuned", is_flag=True, help="Use the tuned config of these sizes, if there is one.")
+def emit(file: str, def_name: str | None, sizes: str | None, target: str, tuned: bool) -> None:
+    """Print the C text of a definition."""
+    del target  # one choice so far; the option keeps scripts right when there are more
+    kernel = one_kernel(file, def_name)
+    if sizes is None:
+        click.echo(kernel.text(None), nl=False)
+        return
+    for values in parse_sizes(sizes):
+        click.echo(kernel.text(values, tuned=tuned), nl=False)
+
+
+@main.command()
+@FILE
+@DEF
+@click.option("--sizes", help="Sizes of random inputs; not needed where --input gives them.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An argument.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Keep a result.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--check/--no-check", "is_checked", default=True, help="Hold against the reference.")
+@JSON
+def run(
+    file: str,
+    def_name: str | None,
+    sizes: str | None,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    seed: int,
+    is_checked: bool,
+    as_json: bool,
+) -> None:
+    """Run a definition on .npy files or on random inputs, and check the answer.
+
+    The answer is held against the reference evaluator; the exit code is 1 if it is wrong.
+    """
+    import numpy as np
+
+    from tcdsl.trial_run import run_once
+
+    kernel = one_kernel(file, def_name)
+    given = {name: np.load(path) for name, path in map(_pair, inputs)}
+    keep = dict(map(_pair, outputs))
+    reports = []
+    for values in parse_sizes(sizes) if sizes else [{}]:
+        report, results = run_once(kernel, values, given, seed, is_checked)
+        for name, path in keep.items():
+            if name not in results:
+                known = ", ".join(results)
+                raise click.UsageError(f"{kernel.name} has no return '{name}', but {known}")
+            np.save(path, results[name])
+        reports.append(report)
+        if not as_json:
+            _print_run(report)
+    if as_json:
+        print_json(reports)
+    if not all(r["right"] is not False for r in reports):
+        raise click.exceptions.Exit(1)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals or not path:
+        raise click.UsageError(f"expected NAME=FILE.npy, got '{text}'")
+    return name, path
+
+
+def _print_run(report: Mapping[str, Any]) -> None:
+    sizes = " ".join(f"{k}={v}" for k, v in report["sizes"].items())
+    click.echo(f"{report['name']} {sizes}: first call {report['first_call_ms']:.1f} ms")
+    for result in report["results"]:
+        shape = ", ".join(map(str, result["shape"]))
+        text = f"  {result['name']}: {result['type']} ({shape})"
+        if "error" in result:
+            verdict = "right" if result["right"] else "WRONG"
+            text += f"  {verdict}, off by {result['error']:.2g}, allowed {result['allowed']:.2g}"
+        click.echo(text)

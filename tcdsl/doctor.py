@@ -1,0 +1,156 @@
+"""What a machine has and lacks for compiling and running kernels, with the cure for each lack."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from tcdsl.grammar.errors import TCError
+
+State = Literal["ok", "note", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: its state, what was found, and what to do if it is not well."""
+
+    name: str
+    state: State
+    value: str
+    cure: str = ""
+
+    @property
+    def mark(self) -> str:
+        """One character for the state."""
+        return {"ok": "+", "note": "?", "broken": "!"}[self.state]
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fields."""
+        return asdict(self)
+
+
+def examine(*, measure: bool = True) -> list[Finding]:
+    """Look at everything; measure tells whether peaks are measured too (about two seconds)."""
+    found = [*_python(), *_compiler()]
+    if not any(f.state == "broken" for f in found):
+        found += [*_machine(measure), *_kernel()]
+    return [*found, *_caches(), *_threads(), *_gpu()]
+
+
+def _python() -> Iterator[Finding]:
+    versions = [f"Python {platform.python_version()}"]
+    versions += [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "lark", "scipy")]
+    yield Finding("python", "ok", ", ".join(versions))
+    if getattr(sys, "_is_gil_enabled", lambda: True)() is False:
+        yield Finding(
+            "gil", "broken", "this interpreter runs without the GIL", "use a standard build"
+        )
+
+
+def _compiler() -> Iterator[Finding]:
+    from tcdsl.codegen import cc
+
+    report = cc.report()
+    if "error" in report:
+        yield Finding(
+            "compiler",
+            "broken",
+            report["error"],
+            'install gcc or clang, or: pip install "tcdsl[zig]"',
+        )
+        return
+    yield Finding(
+        "compiler",
+        "ok",
+        f"{report['command'] if 'command' in report else report['compiler']}: {report['version']}",
+    )
+    yield Finding("flags", "ok", report["flags"])
+    headers = importlib.util.find_spec("tcdsl.codegen")
+    yield Finding("headers", "ok", f"none needed but ours ({headers.name if headers else ''})")
+
+
+def _machine(measure: bool) -> Iterator[Finding]:
+    from tcdsl.codegen.machine import detect
+
+    m = detect()
+    kb = 1024
+    yield Finding(
+        "processor",
+        "note" if m.isa == "generic" else "ok",
+        f"{m.isa}, {m.cores} cores, {m.frequency_ghz:.2f} GHz, {m.vector_bytes}-byte vectors, "
+        f"L1 {m.l1_bytes // kb} KB, L2 {m.l2_bytes // kb} KB, L3 {m.l3_bytes // kb} KB",
+        "kernels run, but without this processor's vector instructions"
+        if m.isa == "generic"
+        else "",
+    )
+    if measure:
+        from tcdsl.codegen.peak import measure_bandwidth, measure_peak
+
+        peaks = ", ".join(f"{measure_peak(t):.0f} GFLOP/s on {t}" for t in (1, m.cores))
+        yield Finding(
+            "peak", "ok", f"float32 FMA {peaks} cores (model: {m.peak_gflops():.0f} a core)"
+        )
+        yield Finding("memory", "ok", f"{measure_bandwidth(m.cores):.0f} GB/s on {m.cores} cores")
+
+
+def _kernel() -> Iterator[Finding]:
+    import numpy as np
+
+    import tcdsl
+
+    try:
+        add = tcdsl.define("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }")
+        a = np.arange(5, dtype=np.float32)
+        right = bool((add(a, a) == 2 * a).all())  # type: ignore[operator]
+    except (TCError, OSError, ImportError) as error:
+        yield Finding("kernel", "broken", str(error), "please report this with the text above")
+        return
+    yield Finding(
+        "kernel",
+        "ok" if right else "broken",
+        "compiled, called, right" if right else "wrong answer",
+    )
+
+
+def _caches() -> Iterator[Finding]:
+    from tcdsl.codegen.cachedir import cache_dir
+
+    try:
+        folder = cache_dir()
+    except TCError as error:
+        yield Finding("cache", "broken", str(error), "set TCDSL_CACHE to a folder of your own")
+        return
+    if not os.access(folder, os.W_OK):
+        yield Finding("cache", "broken", f"{folder} cannot be written", "set TCDSL_CACHE")
+        return
+    from tcdsl.codegen import objects
+
+    count, total = objects.size()
+    yield Finding("cache", "ok", f"{folder}: {count} objects, {total / 1e6:.1f} MB")
+
+
+def _threads() -> Iterator[Finding]:
+    from tcdsl.codegen.machine import usable_cores
+
+    yield Finding("threads", "ok", f"{usable_cores()} (cores this process may run on)")
+    if "OPENBLAS_THREAD_TIMEOUT" not in os.environ and "OPENBLAS_NUM_THREADS" not in os.environ:
+        yield Finding(
+            "numpy BLAS",
+            "note",
+            "its threads spin after each matmul and take the cores from whatever runs next",
+            "programs that alternate matmul and kernels: set OPENBLAS_THREAD_TIMEOUT=4 "
+            "before numpy is imported",
+        )
+
+
+def _gpu() -> Iterator[Finding]:
+    if importlib.util.find_spec("cupy") is None:
+        yield Finding("gpu", "note", "CuPy is not installed; kernels run on the CPU")
+    else:
+        yield Finding("gpu", "note", "CuPy is installed; CUDA kernels come with a later version")

@@ -1,0 +1,36 @@
+"""Sizes that a person names, instead of arrays that bring them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.grammar.bind import bind
+from tcdsl.grammar.errors import ShapeError
+from tcdsl.grammar.typed import CheckedDef
+
+
+def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes in the order of the definition, after what a call would check.
+
+    Integral scalars that bounds depend on are named like sizes.
+
+    Raises
+    ------
+    ShapeError
+        If one is missing, unknown or negative, or a condition of the definition does not hold.
+    """
+    listed = ", ".join(checked.sizes) or "none"
+    missing = [s for s in checked.sizes if s not in sizes]
+    if missing:
+        hint = ",".join(f"{s}=..." for s in checked.sizes)
+        raise ShapeError(
+            f"{checked.name} needs the sizes {listed}; {missing[0]} is missing: {hint}"
+        )
+    unknown = [s for s in sizes if s not in checked.sizes]
+    if unknown:
+        raise ShapeError(f"{checked.name} has no size '{unknown[0]}'; its sizes are {listed}")
+    negative = [s for s in sizes if sizes[s] < 0 and s not in checked.scalars]
+    if negative:
+        raise ShapeError(f"{checked.name}: {negative[0]} = {sizes[negative[0]]} is negative")
+    shapes = [tuple(s.evaluate(sizes) for s in t.shape) for t in checked.params]
+    return bind(checked, shapes, None, {s: sizes[s] for s in checked.scalars})
