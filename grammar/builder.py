@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.grammar import nodes as n
@@ -66,7 +65,8 @@ class _Builder:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.faults: list[Diagnostic] = []
-        self._negated: set[int] = set()  # ids of the `int` trees that own the minus before them
+        # From the id of an `int` tree to the `unary` tree whose minus sign belongs to it.
+        self._signed: dict[int, Tree[Token]] = {}
 
     def run(self, root: Tree[Token]) -> n.Program:
         parents_first: list[Any] = []
@@ -79,7 +79,7 @@ class _Builder:
             if item.data == "unary" and item.children[0] == "-":
                 operand = item.children[1]
                 if operand.data == "int":
-                    self._negated.add(id(operand))
+                    self._signed[id(operand)] = item
             todo += item.children
         built: list[Any] = []
         for item in reversed(parents_first):
@@ -256,8 +256,8 @@ class _Builder:
     on_disjunction = on_conjunction = on_comparison = on_sum = on_product = _binary
 
     def on_unary(self, tree: Tree[Token], op: Any, operand: n.Expr) -> n.Expr:
-        if id(tree.children[1]) in self._negated:
-            return replace(operand, span=self._at(tree))
+        if id(tree.children[1]) in self._signed:
+            return operand
         return n.Unary(str(op), operand, span=self._at(tree))  # type: ignore[arg-type]
 
     def on_float(self, tree: Tree[Token], token: Token) -> n.FloatLit:
@@ -269,8 +269,10 @@ class _Builder:
         return n.FloatLit(value, text=str(token), span=self._at(tree))
 
     def on_int(self, tree: Tree[Token], token: Token) -> n.IntLit:
-        sign = ("-",) if id(tree) in self._negated else ()
-        return n.IntLit(self._integer((*sign, token), self._at(tree)), span=self._at(tree))
+        signed = self._signed.get(id(tree))
+        at = self._at(signed or tree)
+        sign = () if signed is None else ("-",)
+        return n.IntLit(self._integer((*sign, token), at), span=at)
 
     def on_group(self, tree: Tree[Token], inner: n.Expr) -> n.Expr:
         return inner

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from tcdsl.grammar.builder import build
-from tcdsl.grammar.errors import Diagnostic, raise_all
+from tcdsl.grammar.errors import MAX_SHOWN, Diagnostic, InternalError, raise_all
 from tcdsl.grammar.nodes import Program
+from tcdsl.grammar.refusal import refusal_of
 from tcdsl.grammar.source import Source, Span
+from tcdsl.grammar.syntax import explain
+
+MAX_TEXT_BYTES = 1 << 20
+_UNREADABLE = re.compile("[\\0\ud800-\udfff]")  # the end of a C string; halves of characters
+_NEXT_DEF = re.compile(r"^[ \t]*def(?![A-Za-z0-9_])", re.MULTILINE)
 
 
 def parse(text: str, name: str = "<text>") -> Program:
@@ -40,16 +47,41 @@ def parse(text: str, name: str = "<text>") -> Program:
     from lark.exceptions import UnexpectedInput
 
     source = Source(text, name)
-    try:
-        tree = lark_parser().parse(text)
-    except UnexpectedInput as fault:
-        at = fault.pos_in_stream if fault.pos_in_stream is not None else len(text)
-        raise_all([Diagnostic("TC001", "syntax error", Span(at, at + 1, source))])
-        raise
-    program, faults = build(tree, source)
+    raise_all(_unreadable(source))
+    faults: list[Diagnostic] = []
+    start = 0
+    while len(faults) < MAX_SHOWN:
+        try:
+            # Blanks for what is already refused keep the places of the rest.
+            tree = lark_parser().parse(" " * start + text[start:])
+        except UnexpectedInput as fault:
+            refusal = refusal_of(fault, lark_parser(), source)
+            faults.append(explain(refusal))
+            following = _NEXT_DEF.search(text, max(refusal.at, start + 1))
+            if following is None:
+                break
+            start = following.end() - len("def")
+        else:
+            program, more = build(tree, source)
+            faults += more
+            if program is not None and not faults:
+                return program
+            break
     raise_all(faults)
-    assert program is not None
-    return program
+    raise InternalError("a text was refused without a reason")
+
+
+def _unreadable(source: Source) -> list[Diagnostic]:
+    """Return what is wrong with a text before it is read."""
+    size = len(source.text.encode("utf-8", "surrogatepass"))
+    if size > MAX_TEXT_BYTES:
+        message = f"the text has {size} bytes; the most is {MAX_TEXT_BYTES}"
+        return [Diagnostic("TC016", message)]
+    if character := _UNREADABLE.search(source.text):
+        message = f"unexpected character U+{ord(character.group()):04X}"
+        at = Span(character.start(), character.end(), source)
+        return [Diagnostic("TC002", message, at, "no text may hold it, comments neither")]
+    return []
 
 
 @cache
