@@ -33,6 +33,11 @@ class Bench:
             tuple(dtype_of(o.dtype) if o.role == "scalar" else _form(o) for o in inputs),
             tuple(_form(o) for o in outputs),
             keep=candidate,
+            bounds=tuple(
+                i
+                for i, o in enumerate(inputs)
+                if o.role == "scalar" and dtype_of(o.dtype).kind in "iu"
+            ),
         )
         launcher = Launcher(
             "candidate",
@@ -40,11 +45,6 @@ class Bench:
             tuple(o.name for o in outputs),
             slow=_no_slow_path,
             on_error=_on_error,
-            bounds=tuple(
-                i
-                for i, o in enumerate(inputs)
-                if o.role == "scalar" and dtype_of(o.dtype).kind in "iu"
-            ),
         )
         args, outs = self._args, self._outs
 

@@ -65,7 +65,6 @@ class Kernel(Launcher):
             self._call_slowly,
             self._raise_fault,
             self._result if len(names) > 1 else None,
-            tuple(i for i, p in enumerate(params) if p.type is not None and not p.type.dims),
         )
 
     def __repr__(self) -> str:
@@ -279,6 +278,9 @@ class Kernel(Launcher):
             returns,
             variant.inplace,
             compiled.loaded.library,
+            tuple(
+                i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
+            ),
         )
 
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:

@@ -2,7 +2,7 @@
 
 Importing this package compiles the core (once, into the cache directory) and loads it.
 
-Launcher(name, params, returns, slow, on_error, result_type=None, bounds=())
+Launcher(name, params, returns, slow, on_error, result_type=None)
     The callable of a definition. `k(a, b)`, `k(a, b, out=c)`, `k(a, b, out=(c, d))`, and the same
     with `outputs=`. A call whose operands have a form the launcher knows runs at once: it
     allocates what `out` does not give, runs the executable and returns the outputs, one array or
@@ -17,9 +17,6 @@ Launcher(name, params, returns, slow, on_error, result_type=None, bounds=())
         Raises for a subscript that was out of bounds; the numbers are those of `tc_error`.
     result_type : type, optional
         Tuple type for several returns (a `collections.namedtuple`); made without calling it.
-    bounds : tuple of int
-        Numbers of the integer rank-0 parameters whose values sizes or ranges depend on: the
-        values are part of the form.
 
     A Python subclass is called as fast, unless it defines `__call__`.
 
@@ -35,7 +32,7 @@ Launcher.run(entry, args, outs=None)
 Launcher.clear()
     Forget all forms.
 
-Entry(executable, sizes, params, returns, inplace=(), keep=None)
+Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=())
     An executable and the operands it is for.
 
     executable : int
@@ -52,6 +49,9 @@ Entry(executable, sizes, params, returns, inplace=(), keep=None)
         at the subscripts written.
     keep : object
         Kept alive with the entry: the library that holds the executable.
+    bounds : tuple of int
+        Numbers, ascending, of the integer rank-0 parameters whose values sizes or ranges depend
+        on: the entry is for the values it was installed with, and only these does plan see.
 
 set_num_threads(n), get_num_threads()
     How many threads a call may use. At first `TCDSL_THREADS`, or as many as this process may run

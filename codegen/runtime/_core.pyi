@@ -17,6 +17,7 @@ class Entry:
         returns: tuple[ArrayForm, ...],
         inplace: tuple[tuple[int, int], ...] = (),
         keep: object = None,
+        bounds: tuple[int, ...] = (),
     ) -> Entry: ...
 
 class Launcher:
@@ -31,7 +32,6 @@ class Launcher:
         slow: Callable[..., Any],
         on_error: Callable[[int, int, int, int], None],
         result_type: type[tuple[Any, ...]] | None = None,
-        bounds: tuple[int, ...] = (),
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def install(

@@ -15,15 +15,16 @@ typedef struct {
   PyObject_HEAD
   const tc_executable *exe;
   PyObject *keep;
-  int n_params, n_returns, n_scalars;
-  Operand *operand;       /* parameters, then returns */
-  unsigned char *inplace; /* [return * n_params + parameter]: may be the very same view */
-  tc_i64 *sizes, *strides; /* strides in elements, of all operands passed by address */
-  tc_i64 *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
-  Py_ssize_t *dims;        /* where the operands' dims and strides lie */
-  int planned_threads;     /* 0: no plan yet */
-  int parallel;            /* whether any phase pays for threads */
-  double cost_ns;          /* of all phases, serial */
+  int n_params, n_returns, n_bounds;
+  Operand *operand;           /* parameters, then returns */
+  unsigned char *inplace;     /* [return * n_params + parameter]: may be the very same view */
+  tc_i64 *sizes, *strides;    /* strides in elements, of all operands passed by address */
+  tc_scalar *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
+  int *bounds;                /* numbers of the parameters, ascending, whose values sizes or ranges depend on */
+  Py_ssize_t *dims;           /* where the operands' dims and strides lie */
+  int planned_threads;        /* 0: no plan yet */
+  int parallel;               /* whether any phase pays for threads */
+  double cost_ns;             /* of all phases, serial */
   size_t shared_bytes, slot_bytes, work_bytes; /* workspace: shared, then one slot a thread */
   tc_plan plan;
 } Entry;
@@ -83,7 +84,6 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
   o->item_bytes = item_bytes_of(o->type_num);
   if (by_value) {
     o->pass = pass_of(o->descr);
-    e->n_scalars++;
     return 0;
   }
   Py_ssize_t nd = tuple_length(shape);
@@ -119,6 +119,8 @@ static void entry_dealloc(Entry *e) {
   free(e->inplace);
   free(e->sizes);
   free(e->dims);
+  free(e->planned_scalars);
+  free(e->bounds);
   Py_DecRef(e->keep);
   ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(e);
   Py_DecRef((PyObject *)type);
@@ -145,7 +147,20 @@ static int read_inplace(Entry *e, PyObject *pairs) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace) {
+static int read_bounds(Entry *e, PyObject *bounds) {
+  Py_ssize_t n = bounds ? tuple_length(bounds) : 0;
+  if (n < 0 || n > e->n_params) n = -1;
+  for (Py_ssize_t b = 0, last = -1; b < n; b++) {
+    long long p = PyLong_AsLongLong(PyTuple_GetItem(bounds, b));
+    if (p <= last || p >= e->n_params || (e->operand[p].pass != AS_SIGNED && e->operand[p].pass != AS_UNSIGNED)) n = -1;
+    else e->bounds[b] = (int)(last = p);
+  }
+  e->n_bounds = n < 0 ? 0 : (int)n;
+  if (n < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "bounds are the numbers of integer parameters passed by value, ascending");
+  return n < 0 ? -1 : 0;
+}
+
+static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace, PyObject *bounds) {
   Py_ssize_t n_sizes = tuple_length(sizes), n_params = tuple_length(params), n_returns = tuple_length(returns);
   if (n_sizes < 0 || n_params < 0 || n_returns < 0) return -1;
   Py_ssize_t n = n_params + n_returns, room = 0, used = 0;
@@ -161,10 +176,11 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
   e->operand = calloc((size_t)n + 1, sizeof *e->operand);
   e->inplace = calloc((size_t)(n_params * n_returns) + 1, 1);
   e->dims = calloc(2 * (size_t)room + 1, sizeof *e->dims);
-  e->sizes = calloc((size_t)(n_sizes + room + n_params) + 1, sizeof *e->sizes);
-  if (!e->operand || !e->inplace || !e->dims || !e->sizes) { PyErr_NoMemory(); return -1; }
+  e->sizes = calloc((size_t)(n_sizes + room) + 1, sizeof *e->sizes);
+  e->planned_scalars = calloc((size_t)n_params + 1, sizeof *e->planned_scalars);
+  e->bounds = calloc((size_t)n_params + 1, sizeof *e->bounds);
+  if (!e->planned_scalars || !e->bounds || !e->operand || !e->inplace || !e->dims || !e->sizes) { PyErr_NoMemory(); return -1; }
   e->strides = e->sizes + n_sizes;
-  e->planned_scalars = e->strides + room;
   e->n_params = (int)n_params;
   e->n_returns = (int)n_returns;
   for (Py_ssize_t i = 0; i < n_sizes; i++) {
@@ -181,13 +197,13 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
         PyErr_SetString(PyExc_ValueError, "an output has stride 0");
         return -1;
       }
-  return read_inplace(e, inplace);
+  return read_inplace(e, inplace) || read_bounds(e, bounds) ? -1 : 0;
 }
 
 static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", NULL};
-  PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OO", names, &address, &sizes, &params, &returns, &inplace, &keep)) return NULL;
+  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", "bounds", NULL};
+  PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None, *bounds = NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOO", names, &address, &sizes, &params, &returns, &inplace, &keep, &bounds)) return NULL;
   const tc_executable *exe = PyLong_AsVoidPtr(address);
   if (!exe) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the address of an executable is 0");
@@ -201,15 +217,15 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!e) return NULL;
   e->exe = exe;
   e->keep = Py_NewRef(keep);
-  if (fill_entry(e, sizes, params, returns, inplace)) { Py_DecRef(&e->ob_base); return NULL; }
+  if (fill_entry(e, sizes, params, returns, inplace, bounds)) { Py_DecRef(&e->ob_base); return NULL; }
   return &e->ob_base;
 }
 
-/* Ask the executable for its plan. scalars: values of those that stand in bounds, 0 for the others. */
-static int plan_entry(Entry *e, const tc_scalar *scalars) {
+/* Ask the executable for its plan. */
+static int plan_entry(Entry *e) {
   int threads = pool_threads();
   tc_error error = {0, 0, 0, 0, 0};
-  tc_args args = {NULL, e->sizes, e->strides, scalars, NULL, NULL, &error, threads};
+  tc_args args = {NULL, e->sizes, e->strides, e->planned_scalars, NULL, NULL, &error, threads};
   e->planned_threads = 0;
   memset(&e->plan, 0, sizeof e->plan);
   int rc = e->exe->plan(&args, &e->plan);

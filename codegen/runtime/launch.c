@@ -2,14 +2,13 @@
 
 enum { TABLE = 8, KEY_WORDS = 2048, RELEASE_NS = 20000 };
 
-typedef struct { Entry *entry; tc_i64 *key; size_t words; } Row;
+typedef struct { Entry *entry; tc_i64 *key; size_t words; } Row; /* behind the words: the values of the entry's bounds */
 
 typedef struct {
   PyObject_HEAD
   vectorcallfunc call;
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
-  int n_params, n_returns, n_bounds;
-  unsigned char *in_bounds; /* per parameter: an integer scalar whose value sizes depend on */
+  int n_params, n_returns;
   int rows, recent, victim;
   Row row[TABLE];
 } Launcher;
@@ -23,7 +22,7 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
   *w++ = out != NULL;
   for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *o = i < l->n_params ? in[i] : out[i - l->n_params];
-    if (end - w < 2 + 2 * MAX_DIMS) return 0;
+    if (end - w < 1 + 2 * MAX_DIMS) return 0;
     if (is_array(o)) {
       const Array *a = (Array *)o;
       *w++ = (tc_i64)a->nd << 32 | (unsigned)a->descr->type_num;
@@ -37,10 +36,6 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       if (!source) return 0;
       *w++ = (tc_i64)1 << 62 | source;
     }
-    if (i < l->n_params && l->in_bounds[i] && integer_of(o, 8, 1, w++)) {
-      PyErr_Clear();
-      return 0;
-    }
   }
   return (size_t)(w - key);
 }
@@ -51,13 +46,27 @@ static inline int same_words(const tc_i64 *a, const tc_i64 *b, size_t n) {
   return 1;
 }
 
-static Entry *look_up(Launcher *l, const tc_i64 *key, size_t words) {
-  for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
-    if (l->row[i].words == words && same_words(l->row[i].key, key, words)) {
-      l->recent = i;
-      return l->row[i].entry;
+/* Read the values of the scalars that an entry's sizes depend on. */
+static int bounds_of(const Entry *e, PyObject *const *in, tc_i64 *to) {
+  for (int b = 0; b < e->n_bounds; b++)
+    if (integer_of(in[e->bounds[b]], 8, 1, &to[b])) {
+      PyErr_Clear();
+      return -1;
     }
-  return NULL;
+  return 0;
+}
+
+static int same_bounds(const Row *row, PyObject *const *in) {
+  tc_i64 values[MAX_OPERANDS];
+  int n = row->entry->n_bounds;
+  return !n || (!bounds_of(row->entry, in, values) && same_words(row->key + row->words, values, (size_t)n));
+}
+
+/* The number of the row for these operands, or -1. */
+static int look_up(const Launcher *l, const tc_i64 *key, size_t words, PyObject *const *in) {
+  for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
+    if (l->row[i].words == words && same_words(l->row[i].key, key, words) && same_bounds(&l->row[i], in)) return i;
+  return -1;
 }
 
 /* Whether every output may be written where it lies: apart from all inputs, but for the very views the entry allows, and from other outputs. */
@@ -93,7 +102,7 @@ static int run_phases(const tc_executable *exe, const tc_args *args, Work work) 
   for (int p = 0; p < exe->phases && !rc && !args->error->code; p++) {
     tc_i64 tasks = args->plan->tasks[p];
     double cost_ns = args->plan->cost_ns[p];
-    if (!tasks) continue;
+    if (tasks <= 0) continue;
     if (owner && pool_pays((int)args->threads, tasks, cost_ns))
       rc = pool_run(exe->phase[p], args, work.slots, work.slot_bytes, tasks, cost_ns);
     else rc = exe->phase[p](args, work.slots, 0, tasks);
@@ -135,20 +144,18 @@ static int execute(const Launcher *l, const Entry *e, char *const *data, const t
 }
 
 /* The plan serves while the number of threads and the scalars that stand in bounds are what it was made for. */
-static int ready(const Launcher *l, Entry *e, const tc_scalar *scalars) {
+static int ready(Entry *e, const tc_scalar *scalars) {
   int current = e->planned_threads == pool_threads();
-  if (l->n_bounds || !current) {
-    tc_scalar seen[MAX_OPERANDS];
-    for (int i = 0, k = 0; i < e->n_params; i++) {
-      if (e->operand[i].pass == BY_ADDRESS) continue;
-      seen[k].i = l->in_bounds[i] ? scalars[k].i : 0;
-      current &= seen[k].i == e->planned_scalars[k];
-      e->planned_scalars[k] = seen[k].i;
-      k++;
+  for (int i = 0, k = 0, b = 0; b < e->n_bounds; i++) {
+    if (e->operand[i].pass == BY_ADDRESS) continue;
+    if (i == e->bounds[b]) {
+      current &= e->planned_scalars[k].i == scalars[k].i;
+      e->planned_scalars[k].i = scalars[k].i;
+      b++;
     }
-    if (!current) return plan_entry(e, seen);
+    k++;
   }
-  return 0;
+  return current ? 0 : plan_entry(e);
 }
 
 static PyObject *result_of(const Launcher *l, PyObject **made) {
@@ -183,7 +190,7 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
     if (!may_write(e, data)) return NULL;
   }
   Py_IncRef(&e->ob_base);
-  int failed = ready(l, e, scalars);
+  int failed = ready(e, scalars);
   for (; !failed && n_made < e->n_returns; n_made++) {
     made[n_made] = out ? Py_NewRef(out[n_made]) : fresh_array(&e->operand[n + n_made], &data[n + n_made]);
     if (!made[n_made]) { failed = 1; break; }
@@ -217,9 +224,10 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
   if (n_keywords == 1) given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[n], out);
   if (n == l->n_params && given >= 0) {
     size_t words = key_of(l, args, given ? out : NULL, key);
-    Entry *e = words ? look_up(l, key, words) : NULL;
-    if (e) {
-      PyObject *result = run_entry(l, e, args, given ? out : NULL);
+    int row = words ? look_up(l, key, words, args) : -1;
+    if (row >= 0) {
+      l->recent = row;
+      PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL);
       if (result || PyErr_Occurred()) return result;
     }
   }

@@ -1,12 +1,12 @@
 /* The Launcher type: making one, its table seen from Python, its life. */
 
 static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", "bounds", NULL};
-  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None, *bounds = NULL;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|OO", names, &name, &params, &returns, &slow, &on_error, &result_type, &bounds)) return -1;
+  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", NULL};
+  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|O", names, &name, &params, &returns, &slow, &on_error, &result_type)) return -1;
   if (l->slow) { PyErr_SetString(PyExc_TypeError, "a launcher is initialised once"); return -1; }
-  Py_ssize_t n_params = tuple_length(params), n_returns = tuple_length(returns), n_bounds = bounds ? tuple_length(bounds) : 0;
-  if (n_params < 0 || n_returns < 0 || n_bounds < 0) return -1;
+  Py_ssize_t n_params = tuple_length(params), n_returns = tuple_length(returns);
+  if (n_params < 0 || n_returns < 0) return -1;
   if (n_returns == 0 || n_params + n_returns > MAX_OPERANDS) {
     PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns", MAX_OPERANDS);
     return -1;
@@ -15,19 +15,8 @@ static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
     PyErr_SetString(PyExc_TypeError, "several returns need a tuple type for results");
     return -1;
   }
-  l->in_bounds = calloc((size_t)n_params + 1, 1);
-  if (!l->in_bounds) { PyErr_NoMemory(); return -1; }
-  for (Py_ssize_t i = 0; i < n_bounds; i++) {
-    long long p = PyLong_AsLongLong(PyTuple_GetItem(bounds, i));
-    if (p < 0 || p >= n_params) {
-      if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "bounds are numbers of parameters");
-      return -1;
-    }
-    l->in_bounds[p] = 1;
-  }
   l->n_params = (int)n_params;
   l->n_returns = (int)n_returns;
-  l->n_bounds = (int)n_bounds;
   l->name = Py_NewRef(name);
   l->params = Py_NewRef(params);
   l->returns = Py_NewRef(returns);
@@ -78,7 +67,6 @@ static void launcher_dealloc(Launcher *l) {
   Py_CLEAR(l->name);
   Py_CLEAR(l->params);
   Py_CLEAR(l->returns);
-  free(l->in_bounds);
   ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(l);
   Py_DecRef((PyObject *)type);
 }
@@ -117,13 +105,16 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   if (operands_of(l, call_args, &e, in, out, &given)) return NULL;
   size_t words = key_of(l, in, given ? out : NULL, key);
   if (!words) return Py_NewRef(Py_None);
-  tc_i64 *kept = malloc(words * sizeof *kept);
+  tc_i64 *kept = malloc((words + (size_t)e->n_bounds) * sizeof *kept);
   if (!kept) return PyErr_NoMemory();
   memcpy(kept, key, words * sizeof *kept);
+  if (bounds_of(e, in, kept + words)) {
+    free(kept);
+    return Py_NewRef(Py_None);
+  }
   Row old = {NULL, NULL, 0};
-  int at = l->rows;
-  for (int i = 0; i < l->rows; i++)
-    if (l->row[i].words == words && same_words(l->row[i].key, key, words)) at = i;
+  int at = look_up(l, key, words, in);
+  if (at < 0) at = l->rows;
   if (at == TABLE) {
     at = l->victim;
     l->victim = (l->victim + 1) % TABLE;

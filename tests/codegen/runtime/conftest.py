@@ -65,7 +65,7 @@ class Kernels:
             )
             forms = returns(*args) if outs is None else tuple(form(o) for o in outs)
             entry = runtime.Entry(
-                self.address(name), sizes(*args), params, forms, inplace, self.library
+                self.address(name), sizes(*args), params, forms, inplace, self.library, bounds
             )
             k.install(entry, args, outs)
             return k.run(entry, args, outs)
@@ -80,7 +80,6 @@ class Kernels:
             slow,
             on_error,
             namedtuple(f"{name}_result", [f"r{i}" for i in range(n_returns)]),
-            bounds,
         )
         return k
 

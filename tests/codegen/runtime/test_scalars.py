@@ -103,8 +103,9 @@ def test_a_scalar_in_a_bound_is_part_of_the_form(kernels: Any) -> None:
 def test_an_entry_for_several_values_plans_for_each(kernels: Any) -> None:
     out = np.full(9, -1)
     form = (out.dtype, out.shape, None)
-    entry = runtime.Entry(kernels.address("iota"), (), (np.dtype(np.int64),), (form,))
-    k = runtime.Launcher("iota", ("n",), ("o",), print, print, None, (0,))
+    by_value = (np.dtype(np.int64),)
+    entry = runtime.Entry(kernels.address("iota"), (), by_value, (form,), bounds=(0,))
+    k = runtime.Launcher("iota", ("n",), ("o",), print, print)
     for n in (3, 5, 3, 9):
         k.install(entry, (n,), (out,))
     for n in (9, 3, 5, 5, 3):
