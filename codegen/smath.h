@@ -1,0 +1,606 @@
+/* The builtin functions of the language: tc_NAME_f32, tc_NAME_f64 for scalars and, for those at the
+ * end, tc_NAME_v16f32 (v8f64, ...) for vectors of the native width.
+ *
+ * float32: nearly all are free of branches and calls, so that the compiler vectorises loops over
+ * them. The common ones compute in float32; the others in float64, which makes them simple and right
+ * to half a unit. float64: exp, log and what follows from them are ours; libm's do the rest. libm is
+ * declared, not included, so that nothing is parsed for it. Every function is right for NaN,
+ * infinities, zeros of both signs, denormals and at the edges of overflow; error bounds stand in
+ * tests/codegen/smath_bounds.py, which holds them against exact values.
+ *
+ * Polynomials are minimax fits over the interval stated, coefficients ascending.
+ */
+#ifndef TC_SMATH_H
+#define TC_SMATH_H
+#include "prelude.h"
+
+/* c[0] + c[1] x + c[2] x^2 + ... */
+#define TC_POLY(T, x, ...)                                                                        \
+  tc_poly_##T(x, (const tc_##T[]){__VA_ARGS__}, sizeof((tc_##T[]){__VA_ARGS__}) / sizeof(tc_##T))
+TC_FN tc_f32 tc_poly_f32(tc_f32 x, const tc_f32 *c, int n) {
+  tc_f32 p = c[n - 1];
+#pragma GCC unroll 32
+  for (int i = n - 2; i >= 0; i--) p = p * x + c[i];
+  return p;
+}
+TC_FN tc_f64 tc_poly_f64(tc_f64 x, const tc_f64 *c, int n) {
+  tc_f64 p = c[n - 1];
+#pragma GCC unroll 32
+  for (int i = n - 2; i >= 0; i--) p = p * x + c[i];
+  return p;
+}
+
+/* Nearest integer, even at ties, by the rounding of an addition: |x| < 2^22 and < 2^51. */
+TC_FN tc_f32 tc_nearest_f32(tc_f32 x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+TC_FN tc_f64 tc_nearest_f64(tc_f64 x) { return (x + 0x1.8p52) - 0x1.8p52; }
+/* 2^n for an integral n, -127 < n < 128 and -1023 < n < 1024. */
+TC_FN tc_f32 tc_pow2_f32(tc_f32 n) { return tc_float_u32(tc_bits_f32(n + (0x1.8p23f + 127)) << 23); }
+TC_FN tc_f64 tc_pow2_f64(tc_f64 n) { return tc_float_u64(tc_bits_f64(n + (0x1.8p52 + 1023)) << 52); }
+TC_FN tc_f32 tc_copysign_f32(tc_f32 x, tc_f32 s) { return __builtin_copysignf(x, s); }
+TC_FN tc_f64 tc_copysign_f64(tc_f64 x, tc_f64 s) { return __builtin_copysign(x, s); }
+TC_FN tc_f32 tc_fabs_f32(tc_f32 x) { return __builtin_fabsf(x); }
+TC_FN tc_f64 tc_fabs_f64(tc_f64 x) { return __builtin_fabs(x); }
+
+/* ---- exponentials, float32 */
+
+/* factor * e^(x + low) for x in [-104, 89] and a tiny low: 2^n e^r with |r| <= ln(2) / 2. The power
+ * comes in two steps, so that neither overflows before the result does. */
+TC_FN tc_f32 tc_scaled_exp_f32(tc_f32 factor, tc_f32 x, tc_f32 low) {
+  tc_f32 n = tc_nearest_f32(x * 0x1.715476p+0f);
+  tc_f32 r = (x - n * 0.693359375f) - (n * -2.12194440e-4f - low);
+  tc_f32 p = TC_POLY(f32, r, 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f,
+                     0.00019791716f);
+  tc_f32 half = tc_nearest_f32(n * 0.5f);
+  return (factor + factor * (p * (r * r) + r)) * tc_pow2_f32(half) * tc_pow2_f32(n - half);
+}
+TC_FN tc_f32 tc_exp_f32(tc_f32 x) {
+  x = x > 89.0f ? 89.0f : x; /* NaN passes */
+  x = x < -104.5f ? -104.5f : x;
+  return tc_scaled_exp_f32(1.0f, x, 0.0f);
+}
+TC_FN tc_f32 tc_exp2_f32(tc_f32 x) {
+  x = x > 129.0f ? 129.0f : x;
+  x = x < -151.0f ? -151.0f : x;
+  tc_f32 n = tc_nearest_f32(x), r = x - n, half = tc_nearest_f32(n * 0.5f);
+  tc_f32 p = TC_POLY(f32, r, 0.6931472f, 0.2402265f, 0.055504356f, 0.009618186f, 0.0013316397f,
+                     0.00015416661f, 1.8729339e-05f);
+  return (p * r + 1.0f) * tc_pow2_f32(half) * tc_pow2_f32(n - half);
+}
+/* 2^n p + (2^n - 1) with p = e^r - 1; computed halved, so that 2^128 fits. */
+TC_FN tc_f32 tc_expm1_f32(tc_f32 x) {
+  tc_f32 c = x > 89.0f ? 89.0f : x;
+  c = c < -18.0f ? -18.0f : c;
+  tc_f32 n = tc_nearest_f32(c * 0x1.715476p+0f);
+  tc_f32 r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
+  tc_f32 p = TC_POLY(f32, r, 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f,
+                     0.00019791716f);
+  p = p * (r * r) + r;
+  tc_f32 s = tc_pow2_f32(n - 1.0f), y = (p * s + (s - 0.5f)) * 2.0f;
+  return tc_fabs_f32(x) < 0x1p-24f ? x : y; /* -0 too */
+}
+/* e / (e + 2) with e = e^(2|x|) - 1: one polynomial, one division. */
+TC_FN tc_f32 tc_tanh_f32(tc_f32 x) {
+  tc_f32 a = tc_fabs_f32(x), y = a > 10.0f ? 20.0f : a + a;
+  tc_f32 n = tc_nearest_f32(y * 0x1.715476p+0f);
+  tc_f32 r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
+  tc_f32 p = TC_POLY(f32, r, 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f,
+                     0.00019791716f);
+  tc_f32 s = tc_pow2_f32(n), e = (p * (r * r) + r) * s + (s - 1.0f);
+  return tc_copysign_f32(e / (e + 2.0f), x);
+}
+/* From e^-|x|, which does not overflow: also results near 0 are right. */
+TC_FN tc_f32 tc_sigmoid_f32(tc_f32 x) {
+  tc_f32 e = tc_exp_f32(-tc_fabs_f32(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+/* ---- logarithms, float32 */
+
+/* ln(1 + f) + k ln(2) for 1 + f in [sqrt(1/2), sqrt(2)]; low: a correction to the whole. */
+TC_FN tc_f32 tc_log_parts_f32(tc_f32 f, tc_f32 k, tc_f32 low) {
+  tc_f32 z = f * f;
+  tc_f32 p = TC_POLY(f32, f, 0.33333313f, -0.25000009f, 0.20002121f, -0.16667996f, 0.1421952f,
+                     -0.12405544f, 0.11888378f, -0.1167605f, 0.067466348f);
+  tc_f32 y = f * z * p + (k * -2.12194440e-4f + low);
+  return f + (y - 0.5f * z) + k * 0.693359375f;
+}
+/* Split u > 0, no denormal, into 2^k (1 + f). */
+TC_FN tc_f32 tc_split_f32(tc_f32 u, tc_f32 *k) {
+  int bits = (int)tc_bits_f32(u), e = (bits - 0x3f3504f3) >> 23;
+  *k = (tc_f32)e;
+  return tc_float_u32((tc_u32)bits - ((tc_u32)e << 23)) - 1.0f;
+}
+/* What a logarithm gives where u > 0 does not hold, and at infinity. */
+TC_FN tc_f32 tc_log_ends_f32(tc_f32 u, tc_f32 y) {
+  y = u == 0.0f ? -TC_INF_F32 : y;
+  y = u < 0.0f ? TC_NAN_F32 : y;
+  return ((u == TC_INF_F32) | (u != u)) ? u : y;
+}
+TC_FN tc_f32 tc_log_f32(tc_f32 x) {
+  tc_f32 k, f = tc_split_f32(x < 0x1p-126f ? x * 0x1p23f : x, &k);
+  return tc_log_ends_f32(x, tc_log_parts_f32(f, x < 0x1p-126f ? k - 23.0f : k, 0.0f));
+}
+/* ln(u) + c / u with u = 1 + x rounded and c what the rounding lost. */
+TC_FN tc_f32 tc_log1p_f32(tc_f32 x) {
+  tc_f32 u = 1.0f + x, k, f = tc_split_f32(u, &k);
+  tc_f32 c = (x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f)) / u;
+  tc_f32 y = tc_log_parts_f32(k == 0.0f ? x : f, k, k == 0.0f ? 0.0f : c);
+  return x == 0.0f ? x : tc_log_ends_f32(u, y);
+}
+TC_FN tc_f32 tc_softplus_f32(tc_f32 x) {
+  return tc_max_f32(x, 0.0f) + tc_log1p_f32(tc_exp_f32(-tc_fabs_f32(x)));
+}
+
+/* ---- the error function and the normal distribution, float32 */
+
+/* Near 0 x + x P(x x), else 1 - e^(-a Q(a)). */
+TC_FN tc_f32 tc_erf_f32(tc_f32 x) {
+  tc_f32 a = tc_fabs_f32(x), z = x * x;
+  tc_f32 near = TC_POLY(f32, z, 0.12837917f, -0.37612635f, 0.11283697f, -0.0268595f, 0.0052012863f,
+                        -0.00081455981f, 8.3823921e-05f);
+  a = a > 4.0f ? 4.0f : a;
+  tc_f32 far = TC_POLY(f32, a, 1.128641f, 0.63518149f, 0.10618761f, -0.023720184f, 0.0036229184f,
+                       -0.00031805964f, 1.0763172e-05f);
+  tc_f32 y = a < 0.92f ? x + x * near
+                       : tc_copysign_f32(1.0f - tc_scaled_exp_f32(1.0f, -a * far, 0.0f), x);
+  return x != x ? x : y;
+}
+/* e^(a a / 2) Phi(-a) (a + 5/2) for 0 <= a <= 14.6, in t = (a - 5/2) / (a + 5/2). */
+#define TC_MILLS                                                                                  \
+  0.7066566568805343, -0.43369214092822295, 0.13198728113530292, 0.009239132402681302,            \
+      -0.01639008528482859, -0.0016244640223508715, 0.0025387643565207983, 0.0007562093488782768, \
+      -0.0003274879256919484, -0.0002547853117848869, -8.709232365612934e-06,                     \
+      4.7789006480635784e-05, 1.5320670533463832e-05
+/* x Phi(x), the exact form; right of 0 x - |x| Phi(-|x|). u = 1 / (a + 5/2) sums two roundings, e,
+ * to which the result is about 1.6 - t / 2 times as sensitive; it is put back in the exponent. The
+ * square of a splits into that of a head of 12 bits, which is exact, and a rest. */
+TC_FN tc_f32 tc_gelu_f32(tc_f32 x) {
+  tc_f32 a = tc_fabs_f32(x);
+  a = a > 14.5f ? 14.5f : a; /* beyond, the tail is 0 */
+  tc_f32 s = a + 2.5f, u = 1.0f / s, e = (1.0f - s * u) - u * (a - (s - 2.5f));
+  tc_f32 t = 1.0f - 5.0f * u, factor = a * u * TC_POLY(f32, t, TC_MILLS);
+  tc_f32 head = tc_float_u32(tc_bits_f32(a) & 0xfffff000);
+  tc_f32 low = e * (1.6f - 0.5f * t) - 0.5f * ((a - head) * (a + head));
+  tc_f32 tail = tc_scaled_exp_f32(factor, -0.5f * (head * head), low);
+  tail = x == -TC_INF_F32 ? TC_NAN_F32 : tail; /* -inf * 0, as everywhere */
+  return x > 0.0f ? x - tail : -tail;
+}
+
+/* ---- float64: exp and log, right to a unit, and what float32 makes of them */
+
+TC_FN tc_f64 tc_exp_f64(tc_f64 x) {
+  x = x > 710.0 ? 710.0 : x;
+  x = x < -746.0 ? -746.0 : x;
+  tc_f64 n = tc_nearest_f64(x * 0x1.71547652b82fep+0);
+  tc_f64 r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+  tc_f64 p = TC_POLY(f64, r, 0.5, 0.16666666666666682, 0.04166666666666617, 0.008333333333317757,
+                     0.0013888888889094305, 0.0001984126989488183, 2.4801586953768126e-05,
+                     2.7557236160033096e-06, 2.755756590034985e-07, 2.5111636819904093e-08,
+                     2.0830139723715573e-09);
+  tc_f64 half = tc_nearest_f64(n * 0.5);
+  return (p * (r * r) + r + 1.0) * tc_pow2_f64(half) * tc_pow2_f64(n - half);
+}
+/* ln(1 + f) = 2 atanh(s) with s = f / (2 + f). Exponents travel as float64 bits: no instruction set
+ * but AVX-512 converts 64-bit integers. */
+TC_FN tc_f64 tc_log_f64(tc_f64 x) {
+  tc_u64 bits = tc_bits_f64(x < 0x1p-1022 ? x * 0x1p54 : x) + (0x3ff0000000000000 - 0x3fe6a09e00000000);
+  tc_f64 k = tc_float_u64(bits >> 52 | 0x4330000000000000) - (0x1p52 + 1023);
+  tc_f64 f = tc_float_u64((bits & 0x000fffffffffffff) + 0x3fe6a09e00000000) - 1.0;
+  tc_f64 s = f / (2.0 + f), z = s * s, hz = 0.5 * f * f;
+  tc_f64 p = z * TC_POLY(f64, z, 0.6666666666666735, 0.399999999994131, 0.2857142874278577,
+                         0.22222198528124718, 0.18183566867369316, 0.15313980781609238,
+                         0.147966926806009);
+  k = x < 0x1p-1022 ? k - 54.0 : k;
+  tc_f64 y = k * 0x1.62e42feep-1 + (f - (hz - (s * (hz + p) + k * 0x1.a39ef35793c76p-33)));
+  y = x == 0.0 ? -TC_INF_F64 : y;
+  y = x < 0.0 ? TC_NAN_F64 : y;
+  return ((x == TC_INF_F64) | (x != x)) ? x : y;
+}
+TC_FN tc_f64 tc_sigmoid_f64(tc_f64 x) {
+  tc_f64 e = tc_exp_f64(-tc_fabs_f64(x));
+  return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+/* Phi(-a) for a >= 0 to 30 bits. */
+TC_FN tc_f64 tc_normal_tail(tc_f64 a) {
+  a = a > 14.6 ? 14.6 : a;
+  tc_f64 u = 1.0 / (a + 2.5);
+  return tc_exp_f64(-0.5 * a * a) * u * TC_POLY(f64, 1.0 - 5.0 * u, TC_MILLS);
+}
+TC_FN tc_f32 tc_normcdf_f32(tc_f32 x) {
+  tc_f64 tail = tc_normal_tail(tc_fabs_f64(x));
+  return (tc_f32)(x > 0.0f ? 1.0 - tail : tail);
+}
+TC_FN tc_f32 tc_erfc_f32(tc_f32 x) {
+  tc_f64 tail = 2.0 * tc_normal_tail(tc_fabs_f64(x) * 0x1.6a09e667f3bcdp+0);
+  return (tc_f32)(x < 0.0f ? 2.0 - tail : tail);
+}
+TC_FN tc_f32 tc_exp10_f32(tc_f32 x) { return (tc_f32)tc_exp_f64((tc_f64)x * 0x1.26bb1bbb55516p+1); }
+TC_FN tc_f32 tc_log2_f32(tc_f32 x) { return (tc_f32)(tc_log_f64(x) * 0x1.71547652b82fep+0); }
+TC_FN tc_f32 tc_log10_f32(tc_f32 x) { return (tc_f32)(tc_log_f64(x) * 0x1.bcb7b1526e50ep-2); }
+TC_FN tc_f32 tc_sinh_f32(tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(x), e = tc_exp_f64(a), y = 0.5 * (e - 1.0 / e);
+  y = a < 0.01 ? a + a * a * a * (1.0 / 6 + a * a * (1.0 / 120)) : y;
+  return (tc_f32)tc_copysign_f64(y, x);
+}
+TC_FN tc_f32 tc_cosh_f32(tc_f32 x) {
+  tc_f64 e = tc_exp_f64(tc_fabs_f64(x));
+  return (tc_f32)(0.5 * (e + 1.0 / e));
+}
+TC_FN tc_f32 tc_asinh_f32(tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(x), y = tc_log_f64(a + __builtin_sqrt(a * a + 1.0));
+  return (tc_f32)tc_copysign_f64(a < 1e-3 ? a - a * a * a * (1.0 / 6) : y, x);
+}
+TC_FN tc_f32 tc_acosh_f32(tc_f32 x) {
+  tc_f64 a = x;
+  return a < 1.0 ? TC_NAN_F32 : (tc_f32)tc_log_f64(a + __builtin_sqrt((a - 1.0) * (a + 1.0)));
+}
+TC_FN tc_f32 tc_atanh_f32(tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(x), y = 0.5 * tc_log_f64((1.0 + a) / (1.0 - a));
+  return (tc_f32)tc_copysign_f64(a < 1e-3 ? a + a * a * a * (1.0 / 3) : y, x);
+}
+TC_FN tc_f32 tc_cbrt_f32(tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(x), y = tc_exp_f64(tc_log_f64(a) * (1.0 / 3));
+  return (tc_f32)tc_copysign_f64(a < TC_INF_F64 ? y : a, x);
+}
+TC_FN tc_f32 tc_rcbrt_f32(tc_f32 x) {
+  tc_f64 y = tc_exp_f64(tc_log_f64(tc_fabs_f64(x)) * (-1.0 / 3));
+  return x == 0.0f ? 1.0f / x : tc_copysign_f32((tc_f32)y, x);
+}
+/* |x|^y by exp(y ln|x|), then the sign and the cases in which C's pow does not follow from that. */
+TC_FN tc_f32 tc_pow_f32(tc_f32 x, tc_f32 y) {
+  tc_f64 a = tc_fabs_f64(x), p = tc_exp_f64((tc_f64)y * tc_log_f64(a));
+  tc_f64 w = y, h = 0.5 * w;
+  int big = tc_fabs_f64(w) >= 0x1p24; /* then even */
+  int whole = big | (tc_nearest_f64(w) == w);
+  int odd = (big ^ 1) & whole & (tc_nearest_f64(h) != h);
+  p = ((a == 1.0) & (y == y)) ? 1.0 : p;
+  p = ((x < 0.0f) & (a < TC_INF_F64) & (whole ^ 1)) ? TC_NAN_F64 : p;
+  p = odd ? tc_copysign_f64(p, x) : p;
+  return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : (tc_f32)p;
+}
+
+/* ---- trigonometry, float32 */
+
+/* sin(pi/2 (n + f)) for an integral n and |f| <= 1/2. */
+TC_FN tc_f32 tc_sin_quarters(tc_f64 n, tc_f64 f) {
+  tc_f64 r = f * 0x1.921fb54442d18p+0, z = r * r, k = n - 4.0 * tc_nearest_f64(n * 0.25);
+  tc_f64 s = r * (1.0 + z * TC_POLY(f64, z, -0.16666666666631272, 0.008333333325212647,
+                                    -0.00019841263789778337, 2.7555350534425236e-06,
+                                    -2.476111793544133e-08));
+  tc_f64 c = 1.0 + z * (-0.5 + z * TC_POLY(f64, z, 0.04166666662247717, -0.001388888372263408,
+                                           2.4799511766448095e-05, -2.7209547952475715e-07));
+  tc_f64 y = ((k == 1.0) | (k == -1.0)) ? c : s;
+  return (tc_f32)(((k < 0.0) | (k > 1.5)) ? -y : y);
+}
+/* x = pi/2 (n + f). 2/pi comes in three pieces of which the first two, times the 24 bits of x, are
+ * exact. For |x| >= 2^50 x is 2^26 (2^52, 2^78) times an integer, and only 2/pi times that power
+ * modulo 4 counts. */
+TC_FN tc_f64 tc_quarters_f32(tc_f32 x, tc_f64 *n) {
+  tc_f64 a = tc_fabs_f64(x);
+  int b1 = a >= 0x1p50, b2 = a >= 0x1p76, b3 = a >= 0x1p102;
+  tc_f64 scale = b3 ? 0x1p-78 : b2 ? 0x1p-52 : b1 ? 0x1p-26 : 1.0;
+  tc_f64 c1 = b3   ? 0x1.d5f47d4000000p+0
+              : b2 ? 0x1.529fc26000000p+0
+              : b1 ? 0x1.b939104000000p+0
+                   : 0x1.45f306c000000p-1;
+  tc_f64 c2 = b3   ? 0x1.a6ee06c000000p-29
+              : b2 ? 0x1.57d1f52000000p-28
+              : b1 ? 0x1.4a7f09c000000p-28
+                   : 0x1.c9c8828000000p-29;
+  tc_f64 c3 = b3   ? 0x1.b14acc9e21c82p-57
+              : b2 ? 0x1.4ddc0db629599p-56
+              : b1 ? 0x1.5f47d4d377037p-56
+                   : 0x1.29fc2757d1f53p-56;
+  tc_f64 y = (tc_f64)x * scale, p = y * c1, n1 = tc_nearest_f64(p);
+  tc_f64 q = (p - n1) + y * c2, n2 = tc_nearest_f64(q);
+  *n = n1 + n2;
+  return (q - n2) + y * c3;
+}
+TC_FN tc_f32 tc_sin_f32(tc_f32 x) {
+  tc_f64 n, f = tc_quarters_f32(x, &n);
+  return tc_sin_quarters(n, f);
+}
+TC_FN tc_f32 tc_cos_f32(tc_f32 x) {
+  tc_f64 n, f = tc_quarters_f32(x, &n);
+  return tc_sin_quarters(n + 1.0, f);
+}
+TC_FN tc_f32 tc_tan_f32(tc_f32 x) {
+  tc_f64 n, f = tc_quarters_f32(x, &n);
+  tc_f64 r = f * 0x1.921fb54442d18p+0, z = r * r, h = n * 0.5;
+  tc_f64 s = r * (1.0 + z * TC_POLY(f64, z, -0.16666666666631272, 0.008333333325212647,
+                                    -0.00019841263789778337, 2.7555350534425236e-06,
+                                    -2.476111793544133e-08));
+  tc_f64 c = 1.0 + z * (-0.5 + z * TC_POLY(f64, z, 0.04166666666660161, -0.001388888887818936,
+                                           2.4801580933720256e-05, -2.755556014031579e-07,
+                                           2.0647282209617092e-09));
+  int odd = tc_nearest_f64(h) != h;
+  return (tc_f32)((odd ? -c : s) / (odd ? s : c));
+}
+/* Half turns: 2 x = n + f exactly; floats from 2^25 on are even. Zeros have the sign of x, of cospi
+ * they are positive. */
+TC_FN tc_f32 tc_sinpi_f32(tc_f32 x) {
+  tc_f64 y = tc_fabs_f32(x) < 0x1p25f ? 2.0 * x : (tc_f64)(x - x), n = tc_nearest_f64(y);
+  tc_f32 s = tc_sin_quarters(n, y - n);
+  return s == 0.0f ? tc_copysign_f32(0.0f, x) : s;
+}
+TC_FN tc_f32 tc_cospi_f32(tc_f32 x) {
+  tc_f64 y = tc_fabs_f32(x) < 0x1p25f ? 2.0 * x : (tc_f64)(x - x), n = tc_nearest_f64(y);
+  return tc_sin_quarters(n + 1.0, y - n) + 0.0f;
+}
+/* The angle of (x, y), both >= 0: the smaller over the larger, beyond tan(pi/8) less pi/4. */
+TC_FN tc_f64 tc_angle(tc_f64 y, tc_f64 x) {
+  tc_f64 small = y < x ? y : x, large = y < x ? x : y;
+  int high = small > 0.41421356237309503 * large;
+  tc_f64 num = high ? small - large : small, den = high ? small + large : large;
+  tc_f64 t = num / (den == 0.0 ? 1.0 : den), z = t * t;
+  tc_f64 a = t + t * z * TC_POLY(f64, z, -0.33333333296226497, 0.1999999437947431,
+                                 -0.14285425496050722, 0.11104034137663359, -0.08997085969166928,
+                                 0.06992193576871522, -0.037939357349414726);
+  a = high ? a + 0x1.921fb54442d18p-1 : a;
+  return y > x ? 0x1.921fb54442d18p+0 - a : a;
+}
+TC_FN tc_f32 tc_atan_f32(tc_f32 x) {
+  return (tc_f32)tc_copysign_f64(tc_angle(tc_fabs_f64(x), 1.0), x);
+}
+TC_FN tc_f32 tc_asin_f32(tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(x);
+  return (tc_f32)tc_copysign_f64(tc_angle(a, __builtin_sqrt((1.0 - a) * (1.0 + a))), x);
+}
+TC_FN tc_f32 tc_acos_f32(tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(x), y = tc_angle(__builtin_sqrt((1.0 - a) * (1.0 + a)), a);
+  return (tc_f32)(x < 0.0f ? 0x1.921fb54442d18p+1 - y : y);
+}
+TC_FN tc_f32 tc_atan2_f32(tc_f32 y, tc_f32 x) {
+  tc_f64 a = tc_fabs_f64(y), b = tc_fabs_f64(x);
+  int both = (a == TC_INF_F64) & (b == TC_INF_F64);
+  tc_f64 angle = tc_angle(both ? 1.0 : a, both ? 1.0 : b);
+  angle = tc_copysign_f64(1.0, x) < 0.0 ? 0x1.921fb54442d18p+1 - angle : angle;
+  return ((x != x) | (y != y)) ? x + y : (tc_f32)tc_copysign_f64(angle, y);
+}
+
+/* ---- roots, norms, parts, signs: both types */
+
+#define TC_INEXACT(T, F)                                                                          \
+  TC_FN tc_##T tc_sqrt_##T(tc_##T x) { return __builtin_sqrt##F(x); }                             \
+  TC_FN tc_##T tc_rsqrt_##T(tc_##T x) { return (tc_##T)1 / __builtin_sqrt##F(x); }                \
+  TC_FN tc_##T tc_fdivide_##T(tc_##T x, tc_##T y) { return x / y; }                               \
+  TC_FN tc_##T tc_fma_##T(tc_##T x, tc_##T y, tc_##T z) { return __builtin_fma##F(x, y, z); }     \
+  TC_FN tc_##T tc_ceil_##T(tc_##T x) { return __builtin_ceil##F(x); }                             \
+  TC_FN tc_##T tc_floor_##T(tc_##T x) { return __builtin_floor##F(x); }                           \
+  TC_FN tc_##T tc_trunc_##T(tc_##T x) { return __builtin_trunc##F(x); }                           \
+  TC_FN tc_##T tc_round_##T(tc_##T x) { /* halves away from zero */                               \
+    tc_##T a = tc_fabs_##T(x), t = __builtin_trunc##F(a);                                         \
+    return tc_copysign_##T(a - t >= (tc_##T)0.5 ? t + 1 : t, x);                                  \
+  }                                                                                               \
+  TC_FN tc_##T tc_fdim_##T(tc_##T x, tc_##T y) {                                                  \
+    return ((x != x) | (y != y)) ? x + y : x > y ? x - y : 0;                                       \
+  }                                                                                               \
+  TC_FN tc_##T tc_fmod_##T(tc_##T x, tc_##T y) { return __builtin_fmod##F(x, y); }                \
+  TC_FN tc_##T tc_remainder_##T(tc_##T x, tc_##T y) { return __builtin_remainder##F(x, y); }      \
+  TC_FN tc_##T tc_nextafter_##T(tc_##T x, tc_##T y) { return __builtin_nextafter##F(x, y); }      \
+  TC_FN tc_##T tc_logb_##T(tc_##T x) { return __builtin_logb##F(x); }                             \
+  TC_FN tc_##T tc_abs_##T(tc_##T x) { return tc_fabs_##T(x); }                                    \
+  TC_FN tc_##T tc_sign_##T(tc_##T x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                       \
+  TC_FN tc_b tc_isnan_##T(tc_##T x) { return x != x; }                                            \
+  TC_FN tc_b tc_isinf_##T(tc_##T x) { return tc_fabs_##T(x) == (tc_##T)TC_INF_F64; }              \
+  TC_FN tc_b tc_isfinite_##T(tc_##T x) { return tc_fabs_##T(x) < (tc_##T)TC_INF_F64; }            \
+  TC_FN tc_##T tc_relu_##T(tc_##T x) { return x > 0 || x != x ? x : 0; }                          \
+  TC_CLAMP_OF(T)
+#define TC_CLAMP_OF(T)                                                                            \
+  TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
+    return tc_min_##T(tc_max_##T(x, low), high);                                                  \
+  }
+#define TC_RELU_OF(T) TC_FN tc_##T tc_relu_##T(tc_##T x) { return x > 0 ? x : 0; }
+TC_INEXACT(f32, f) TC_INEXACT(f64, )
+TC_CLAMP_OF(i8) TC_CLAMP_OF(i16) TC_CLAMP_OF(i32) TC_CLAMP_OF(i64)
+TC_CLAMP_OF(u8) TC_CLAMP_OF(u16) TC_CLAMP_OF(u32) TC_CLAMP_OF(u64)
+TC_RELU_OF(i8) TC_RELU_OF(i16) TC_RELU_OF(i32) TC_RELU_OF(i64)
+TC_RELU_OF(u8) TC_RELU_OF(u16) TC_RELU_OF(u32) TC_RELU_OF(u64)
+
+/* Squares of float32 fit float64 without scaling. An infinity wins over NaN. */
+TC_FN tc_f64 tc_square_sum(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
+  tc_f64 sum = (tc_f64)a * a + (tc_f64)b * b + (tc_f64)c * c + (tc_f64)d * d;
+  int infinite = tc_isinf_f32(a) | tc_isinf_f32(b) | tc_isinf_f32(c) | tc_isinf_f32(d);
+  return infinite ? TC_INF_F64 : sum;
+}
+TC_FN tc_f32 tc_hypot_f32(tc_f32 a, tc_f32 b) {
+  return (tc_f32)__builtin_sqrt(tc_square_sum(a, b, 0, 0));
+}
+TC_FN tc_f32 tc_norm3d_f32(tc_f32 a, tc_f32 b, tc_f32 c) {
+  return (tc_f32)__builtin_sqrt(tc_square_sum(a, b, c, 0));
+}
+TC_FN tc_f32 tc_norm4d_f32(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
+  return (tc_f32)__builtin_sqrt(tc_square_sum(a, b, c, d));
+}
+TC_FN tc_f32 tc_rhypot_f32(tc_f32 a, tc_f32 b) {
+  return (tc_f32)(1.0 / __builtin_sqrt(tc_square_sum(a, b, 0, 0)));
+}
+TC_FN tc_f32 tc_rnorm3d_f32(tc_f32 a, tc_f32 b, tc_f32 c) {
+  return (tc_f32)(1.0 / __builtin_sqrt(tc_square_sum(a, b, c, 0)));
+}
+TC_FN tc_f32 tc_rnorm4d_f32(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
+  return (tc_f32)(1.0 / __builtin_sqrt(tc_square_sum(a, b, c, d)));
+}
+
+/* ---- libm's, float64 */
+
+double acos(double), acosh(double), asin(double), asinh(double), atan(double), atanh(double);
+double cbrt(double), cos(double), cosh(double), erf(double), erfc(double), exp2(double);
+double expm1(double), j0(double), j1(double), lgamma_r(double, int *), log10(double);
+double log1p(double), log2(double), sin(double), sinh(double), tan(double), tanh(double);
+double tgamma(double), y0(double), y1(double), atan2(double, double), hypot(double, double);
+double pow(double, double);
+
+#define TC_LIBM(name) TC_FN tc_f64 tc_##name##_f64(tc_f64 x) { return name(x); }
+TC_LIBM(acos) TC_LIBM(acosh) TC_LIBM(asin) TC_LIBM(asinh) TC_LIBM(atan) TC_LIBM(atanh)
+TC_LIBM(cbrt) TC_LIBM(cos) TC_LIBM(cosh) TC_LIBM(erf) TC_LIBM(erfc) TC_LIBM(exp2)
+TC_LIBM(expm1) TC_LIBM(log10) TC_LIBM(log1p) TC_LIBM(log2) TC_LIBM(sin) TC_LIBM(sinh)
+TC_LIBM(tan) TC_LIBM(tanh)
+/* Too rare for float32 forms of their own. */
+#define TC_LIBM_BOTH(name)                                                                        \
+  TC_LIBM(name)                                                                                   \
+  TC_FN tc_f32 tc_##name##_f32(tc_f32 x) { return (tc_f32)name(x); }
+TC_LIBM_BOTH(j0) TC_LIBM_BOTH(j1) TC_LIBM_BOTH(tgamma) TC_LIBM_BOTH(y0) TC_LIBM_BOTH(y1)
+TC_FN tc_f64 tc_lgamma_f64(tc_f64 x) { /* lgamma itself writes a global */
+  int sign;
+  return lgamma_r(x, &sign);
+}
+TC_FN tc_f32 tc_lgamma_f32(tc_f32 x) { return (tc_f32)tc_lgamma_f64(x); }
+TC_FN tc_f64 tc_atan2_f64(tc_f64 y, tc_f64 x) { return atan2(y, x); }
+TC_FN tc_f64 tc_pow_f64(tc_f64 x, tc_f64 y) { return pow(x, y); }
+TC_FN tc_f64 tc_exp10_f64(tc_f64 x) { return pow(10.0, x); } /* exp10 is not in every libm */
+TC_FN tc_f64 tc_rcbrt_f64(tc_f64 x) { return 1.0 / cbrt(x); }
+TC_FN tc_f64 tc_softplus_f64(tc_f64 x) {
+  return tc_max_f64(x, 0.0) + log1p(tc_exp_f64(-tc_fabs_f64(x)));
+}
+TC_FN tc_f64 tc_hypot_f64(tc_f64 a, tc_f64 b) { return hypot(a, b); }
+TC_FN tc_f64 tc_norm3d_f64(tc_f64 a, tc_f64 b, tc_f64 c) { return hypot(hypot(a, b), c); }
+TC_FN tc_f64 tc_norm4d_f64(tc_f64 a, tc_f64 b, tc_f64 c, tc_f64 d) {
+  return hypot(hypot(a, b), hypot(c, d));
+}
+TC_FN tc_f64 tc_rhypot_f64(tc_f64 a, tc_f64 b) { return 1.0 / hypot(a, b); }
+TC_FN tc_f64 tc_rnorm3d_f64(tc_f64 a, tc_f64 b, tc_f64 c) { return 1.0 / tc_norm3d_f64(a, b, c); }
+TC_FN tc_f64 tc_rnorm4d_f64(tc_f64 a, tc_f64 b, tc_f64 c, tc_f64 d) {
+  return 1.0 / tc_norm4d_f64(a, b, c, d);
+}
+
+/* ---- rare ones of which libm has none: float64, rounded for float32 */
+
+#define TC_ROUNDED(name)                                                                          \
+  TC_FN tc_f32 tc_##name##_f32(tc_f32 x) { return (tc_f32)tc_##name##_f64(x); }
+
+/* Half turns: x modulo 2 and the quarter are exact. */
+static __attribute__((unused)) tc_f64 tc_sinpi_f64(tc_f64 x) {
+  tc_f64 t = x - 2.0 * __builtin_rint(0.5 * x), n = __builtin_rint(2.0 * t);
+  tc_f64 r = 0x1.921fb54442d18p+1 * (t - 0.5 * n);
+  tc_f64 y = n == 0.0 ? sin(r) : n == 1.0 ? cos(r) : n == -1.0 ? -cos(r) : -sin(r);
+  return y == 0.0 ? tc_copysign_f64(0.0, x) : y;
+}
+static __attribute__((unused)) tc_f64 tc_cospi_f64(tc_f64 x) {
+  tc_f64 t = x - 2.0 * __builtin_rint(0.5 * x), n = __builtin_rint(2.0 * t);
+  tc_f64 r = 0x1.921fb54442d18p+1 * (t - 0.5 * n);
+  tc_f64 y = n == 0.0 ? cos(r) : n == 1.0 ? -sin(r) : n == -1.0 ? sin(r) : -cos(r);
+  return y == 0.0 ? 0.0 : y;
+}
+
+/* e^(x x) erfc(x): a polynomial in t = (x - 4) / (x + 4), over x + 4; 2 e^(x x) - that of -x. */
+static __attribute__((unused)) tc_f64 tc_erfcx_f64(tc_f64 x) {
+  tc_f64 a = tc_fabs_f64(x), t = a < 0x1p60 ? (a - 4.0) / (a + 4.0) : 1.0;
+  tc_f64 p = TC_POLY(
+      f64, t, 1.095995661000491, -0.976548729080882, 0.7732087022652369, -0.5408538313132364,
+      0.33085158787802266, -0.17401093723987654, 0.0763815149091835, -0.026370053341497116,
+      0.00611205565561393, -0.00028095885277318257, -0.0004550526714402559, 0.0001768127364004479,
+      -3.6352864144616853e-06, -1.8860553687331944e-05, 4.6949536005148395e-06,
+      1.4233234089904587e-06, -8.477202827598295e-07, -7.407726447194413e-08,
+      1.2678363974294932e-07, -5.946736991122364e-10, -1.8096905734635933e-08,
+      9.056195982610775e-10, 2.282283310732059e-09, -1.4930421704916652e-10, -1.791502752209178e-10,
+      1.1644005365676359e-11);
+  p /= a + 4.0;
+  if (!(x < 0.0)) return p + (x != x ? x : 0.0);
+  tc_f64 head = tc_float_u64(tc_bits_f64(a) & 0xfffffffff8000000); /* its square is exact */
+  tc_f64 square = a > 27.0 ? 800.0 : head * head, rest = a > 27.0 ? 0.0 : (a - head) * (a + head);
+  return 2.0 * tc_exp_f64(square) * (1.0 + expm1(rest)) - p;
+}
+
+/* Phi(x) = erfc(-x / sqrt(2)) / 2; low is what rounding -x / sqrt(2) lost. */
+static __attribute__((unused)) tc_f64 tc_normcdf_f64(tc_f64 x) {
+  x = x < -38.6 ? -38.6 : x > 38.6 ? 38.6 : x;
+  tc_f64 z = x * -0x1.6a09e667f3bcdp-1;
+  tc_f64 low = __builtin_fma(x, -0x1.6a09e667f3bcdp-1, -z) - x * -0x1.bdd3413b26456p-55;
+  tc_f64 y = erfc(z);
+  return 0.5 * (z > 1.0 ? y - 2.0 * z * low * y * (1.0 + 0.5 / (z * z)) : y);
+}
+static __attribute__((unused)) tc_f64 tc_gelu_f64(tc_f64 x) { return x * tc_normcdf_f64(x); }
+
+/* Halley's steps on erf(z) = x for small x, on erfc(z) = y, divided by e^(-z z), for small y. */
+static __attribute__((unused)) tc_f64 tc_erfcinv_f64(tc_f64 y);
+static __attribute__((unused)) tc_f64 tc_erfinv_f64(tc_f64 x) {
+  tc_f64 a = tc_fabs_f64(x);
+  if (!(a < 0.5)) return a <= 1.0 ? tc_copysign_f64(tc_erfcinv_f64(1.0 - a), x) : TC_NAN_F64;
+  if (a < 1e-9) return x * 0x1.c5bf891b4ef6bp-1;
+  tc_f64 s = x * 0x1.c5bf891b4ef6bp-1, q = s * s, z = s * (1.0 + q * (1.0 / 3 + q * (7.0 / 30)));
+  for (int i = 0; i < 3; i++) {
+    tc_f64 h = (erf(z) - x) * tc_exp_f64(z * z) * 0x1.c5bf891b4ef6bp-1;
+    z -= h / (1.0 + z * h);
+  }
+  return z;
+}
+static __attribute__((unused)) tc_f64 tc_erfcinv_f64(tc_f64 y) {
+  if (!(y > 0.0 && y < 2.0)) return y == 0.0 ? TC_INF_F64 : y == 2.0 ? -TC_INF_F64 : TC_NAN_F64;
+  if (y > 0.5 && y < 1.5) return tc_erfinv_f64(1.0 - y);
+  if (y > 1.0) return -tc_erfcinv_f64(2.0 - y);
+  tc_f64 log_y = tc_log_f64(y), t = __builtin_sqrt(-2.0 * (log_y - 0x1.62e42fefa39efp-1));
+  tc_f64 z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                     (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  z *= 0x1.6a09e667f3bcdp-1;
+  for (int i = 0; i < 3; i++) {
+    tc_f64 h = (tc_exp_f64(log_y + z * z) - tc_erfcx_f64(z)) * 0x1.c5bf891b4ef6bp-1;
+    z -= h / (1.0 + z * h);
+  }
+  return z;
+}
+static __attribute__((unused)) tc_f64 tc_normcdfinv_f64(tc_f64 p) {
+  return -0x1.6a09e667f3bcdp+0 * tc_erfcinv_f64(2.0 * p);
+}
+
+/* e^-|x| I0(x) in t = |x|/4 - 1 up to 8; beyond, times sqrt(|x|), in t = 16/|x| - 1. */
+static __attribute__((unused)) tc_f64 tc_cyl_bessel_i0_f64(tc_f64 x) {
+  tc_f64 a = tc_fabs_f64(x), e = tc_exp_f64(0.5 * (a > 714.0 ? 1500.0 : a));
+  if (a <= 8.0) {
+    tc_f64 t = 0.25 * a - 1.0;
+    return e * e *
+           TC_POLY(f64, t, 0.20700192122398667, -0.11300432688620536, 0.09451562853996409,
+                   -0.08904344136077755, 0.08734341617467443, -0.08496338091541732,
+                   0.07927522592888984, -0.06954119563168235, 0.05677703171972468,
+                   -0.0429859492954222, 0.030177914344596494, -0.019682655791721182,
+                   0.011960065876823142, -0.006792394790940051, 0.003617168752907873,
+                   -0.0018119030567637056, 0.0008562116300006979, -0.00038286526498299526,
+                   0.0001625842597608375, -6.556805964401791e-05, 2.498583900595597e-05,
+                   -9.183742586936203e-06, 3.4092773809228405e-06, -1.142045323881917e-06,
+                   2.697917392412236e-07, -8.591406444264668e-08, 5.7558980244552295e-08,
+                   -1.6316042856792757e-08);
+  }
+  tc_f64 t = 16.0 / a - 1.0;
+  tc_f64 p = TC_POLY(f64, t, 0.4021765094450081, 0.0033605519836678614, 0.00013621607438984735,
+                     1.1143033790932038e-05, 1.4838476651250266e-06, 2.9735985885673923e-07,
+                     8.872034383314144e-08, 3.932584334552952e-08, 2.1566251453104354e-08,
+                     7.554691881248808e-09, -6.8493381882867694e-09, -1.340891754008974e-08,
+                     -5.0381064879032845e-09, 7.552583062123384e-09, 6.560138746917057e-09,
+                     -3.505966530879332e-09, -4.575553424534973e-09, 1.5200816953924232e-09,
+                     2.1968921378829006e-09, -5.715843864202709e-10, -6.633287112547084e-10,
+                     1.5279202694981569e-10, 9.36508689281819e-11, -2.0260604287413626e-11);
+  return a < TC_INF_F64 ? e * (p / __builtin_sqrt(a)) * e : x * x;
+}
+/* The same with I1(x) / x. */
+static __attribute__((unused)) tc_f64 tc_cyl_bessel_i1_f64(tc_f64 x) {
+  tc_f64 a = tc_fabs_f64(x), e = tc_exp_f64(0.5 * (a > 714.0 ? 1500.0 : a));
+  if (a <= 8.0) {
+    tc_f64 t = 0.25 * a - 1.0;
+    return x *
+           (e * e *
+            TC_POLY(f64, t, 0.04468770987560883, -0.061124338029666284, 0.06805759990951268,
+                    -0.06848260620582691, 0.06376740371333643, -0.055280039226991644,
+                    0.04467457262306667, -0.03367135552108536, 0.02368601693352639,
+                    -0.015571309243980052, 0.009583962344356725, -0.005534567847563678,
+                    0.003005761416447221, -0.00153887456203039, 0.0007445158727006065,
+                    -0.0003411760289073331, 0.00014841259927108295, -6.142360299099794e-05,
+                    2.42486684188831e-05, -9.136543922789093e-06, 3.2758438130588964e-06,
+                    -1.1327072698408053e-06, 3.9094375480236725e-07, -1.2424759932738304e-07,
+                    2.987385645901576e-08, -8.984420960424589e-09, 5.2131237878886215e-09,
+                    -1.41695079121077e-09));
+  }
+  tc_f64 t = 16.0 / a - 1.0;
+  tc_f64 p = TC_POLY(f64, t, 0.38939845902587233, -0.009749577193235737, -0.0002192357638317243,
+                     -1.5038547200567216e-05, -1.8349102358955385e-06, -3.483855761044295e-07,
+                     -1.000109565963654e-07, -4.312917729178349e-08, -2.339250374801858e-08,
+                     -8.427766093735185e-09, 6.8401389977069586e-09, 1.4034238782067183e-08,
+                     5.59337010179061e-09, -7.64239413436356e-09, -6.983839624895866e-09,
+                     3.4262341490077958e-09, 4.810597405089944e-09, -1.4387250533041013e-09,
+                     -2.297004161885201e-09, 5.295625441161261e-10, 6.917089294193807e-10,
+                     -1.4011625179770627e-10, -9.752397204138195e-11, 1.8515118828852956e-11);
+  return a < TC_INF_F64 ? tc_copysign_f64(e * (p / __builtin_sqrt(a)) * e, x) : x;
+}
+TC_ROUNDED(erfcx) TC_ROUNDED(erfinv) TC_ROUNDED(erfcinv) TC_ROUNDED(normcdfinv)
+TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
+#endif
