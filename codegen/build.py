@@ -269,7 +269,7 @@ def _logic(op: BinaryOp, neutral: bool, conds: Sequence[Expr]) -> Expr:
         if isinstance(c, Const):
             if bool(c.value) == neutral:
                 continue
-            return c if out is None else Bin(op, out, c, TRUTH)
+            return c  # expressions have no effects, so what stands before need not be evaluated
         out = c if out is None else Bin(op, out, c, TRUTH)
     return Const(neutral, TRUTH) if out is None else out
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
@@ -23,7 +24,7 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Unit,
 )
-from tcdsl.codegen.lower import nest, pointwise, rows
+from tcdsl.codegen.lower import contraction, nest, pointwise, rows
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.operands import Operands
@@ -37,10 +38,20 @@ from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
-LOWERINGS: tuple[ModuleType, ...] = (pointwise, rows, nest)
+LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, rows, nest)
 
 _MAX_PHASES, _MAX_PARAMS = 16, 96  # TC_MAX_PHASES, TC_MAX_PARAMS of tc_abi.h
 _LINE = 64  # bytes: alignment of everything in shared memory
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to lower a group: its knobs, its analytic values, and the model of all values."""
+
+    name: str
+    knobs: tuple[Knob, ...]
+    default: Mapping[str, Value]
+    cost_ns: Callable[[Mapping[str, Value]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,31 @@ def space(
                 for knob in form.knobs(ctx):
                     offer(f"g{i}.{knob.name}", knob.values)
     return tuple(Knob(n, tuple(v)) for n, v in names.items())
+
+
+def choices(
+    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+) -> dict[str, tuple[tuple[Form, ...], ...]]:
+    """Return the forms of each group of each partition, the default first of both: for search.
+
+    Everything but the values of knobs is worked out once, so that costs are quick to ask for.
+    """
+    found = {}
+    for choice in partitions(program):
+        plan = _plan(program, spec, Config.of({"partition": choice.name}), machine, sizes)
+        found[choice.name] = tuple(
+            tuple(
+                Form(
+                    _form_name(form),
+                    form.knobs(ctx),
+                    form.default(ctx),
+                    functools.partial(form.cost_ns, ctx),
+                )
+                for form in _forms(ctx)
+            )
+            for ctx in plan.contexts
+        )
+    return found
 
 
 def cost_ns(
