@@ -43,13 +43,15 @@ TC_FN tc_f64 tc_fabs_f64(tc_f64 x) { return __builtin_fabs(x); }
 
 /* ---- exponentials, float32 */
 
+/* e^r = 1 + r + r r P(r), |r| <= ln(2) / 2 */
+#define TC_EXP_F32 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f, 0.00019791716f
+
 /* factor * e^(x + low) for x in [-104, 89] and a tiny low: 2^n e^r with |r| <= ln(2) / 2. The power
  * comes in two steps, so that neither overflows before the result does. */
 TC_FN tc_f32 tc_scaled_exp_f32(tc_f32 factor, tc_f32 x, tc_f32 low) {
   tc_f32 n = tc_nearest_f32(x * 0x1.715476p+0f);
   tc_f32 r = (x - n * 0.693359375f) - (n * -2.12194440e-4f - low);
-  tc_f32 p = TC_POLY(f32, r, 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f,
-                     0.00019791716f);
+  tc_f32 p = TC_POLY(f32, r, TC_EXP_F32);
   tc_f32 half = tc_nearest_f32(n * 0.5f);
   return (factor + factor * (p * (r * r) + r)) * tc_pow2_f32(half) * tc_pow2_f32(n - half);
 }
@@ -72,8 +74,7 @@ TC_FN tc_f32 tc_expm1_f32(tc_f32 x) {
   c = c < -18.0f ? -18.0f : c;
   tc_f32 n = tc_nearest_f32(c * 0x1.715476p+0f);
   tc_f32 r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
-  tc_f32 p = TC_POLY(f32, r, 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f,
-                     0.00019791716f);
+  tc_f32 p = TC_POLY(f32, r, TC_EXP_F32);
   p = p * (r * r) + r;
   tc_f32 s = tc_pow2_f32(n - 1.0f), y = (p * s + (s - 0.5f)) * 2.0f;
   return tc_fabs_f32(x) < 0x1p-24f ? x : y; /* -0 too */
@@ -83,8 +84,7 @@ TC_FN tc_f32 tc_tanh_f32(tc_f32 x) {
   tc_f32 a = tc_fabs_f32(x), y = a > 10.0f ? 20.0f : a + a;
   tc_f32 n = tc_nearest_f32(y * 0x1.715476p+0f);
   tc_f32 r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
-  tc_f32 p = TC_POLY(f32, r, 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f,
-                     0.00019791716f);
+  tc_f32 p = TC_POLY(f32, r, TC_EXP_F32);
   tc_f32 s = tc_pow2_f32(n), e = (p * (r * r) + r) * s + (s - 1.0f);
   return tc_copysign_f32(e / (e + 2.0f), x);
 }
@@ -168,16 +168,17 @@ TC_FN tc_f32 tc_gelu_f32(tc_f32 x) {
 
 /* ---- float64: exp and log, right to a unit, and what float32 makes of them */
 
+/* e^r = 1 + r + r r P(r), |r| <= ln(2) / 2 */
+#define TC_EXP_F64                                                                                \
+  0.5, 0.16666666666666682, 0.04166666666666617, 0.008333333333317757, 0.0013888888889094305,     \
+      0.0001984126989488183, 2.4801586953768126e-05, 2.7557236160033096e-06,                      \
+      2.755756590034985e-07, 2.5111636819904093e-08, 2.0830139723715573e-09
 TC_FN tc_f64 tc_exp_f64(tc_f64 x) {
   x = x > 710.0 ? 710.0 : x;
   x = x < -746.0 ? -746.0 : x;
   tc_f64 n = tc_nearest_f64(x * 0x1.71547652b82fep+0);
   tc_f64 r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
-  tc_f64 p = TC_POLY(f64, r, 0.5, 0.16666666666666682, 0.04166666666666617, 0.008333333333317757,
-                     0.0013888888889094305, 0.0001984126989488183, 2.4801586953768126e-05,
-                     2.7557236160033096e-06, 2.755756590034985e-07, 2.5111636819904093e-08,
-                     2.0830139723715573e-09);
-  tc_f64 half = tc_nearest_f64(n * 0.5);
+  tc_f64 p = TC_POLY(f64, r, TC_EXP_F64), half = tc_nearest_f64(n * 0.5);
   return (p * (r * r) + r + 1.0) * tc_pow2_f64(half) * tc_pow2_f64(n - half);
 }
 /* ln(1 + f) = 2 atanh(s) with s = f / (2 + f). Exponents travel as float64 bits: no instruction set
@@ -603,4 +604,96 @@ static __attribute__((unused)) tc_f64 tc_cyl_bessel_i1_f64(tc_f64 x) {
 }
 TC_ROUNDED(erfcx) TC_ROUNDED(erfinv) TC_ROUNDED(erfcinv) TC_ROUNDED(normcdfinv)
 TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
+
+/* ---- vectors of the native width: tc_NAME_v16f32 and so on */
+
+/* The scalar function lane by lane; gcc makes vector code of it where the function has no branch. */
+#define TC_LANES1(name, S, T, N)                                                                  \
+  TC_FN tc_v##S tc_##name##_v##S(tc_v##S x) {                                                     \
+    tc_##T a[N] __attribute__((aligned(64)));                                                     \
+    tc_store_v##S(a, x);                                                                          \
+    _Pragma("omp simd") for (int i = 0; i < N; i++) a[i] = tc_##name##_##T(a[i]);                 \
+    return tc_load_v##S(a);                                                                       \
+  }
+#define TC_LANES2(name, S, T, N)                                                                  \
+  TC_FN tc_v##S tc_##name##_v##S(tc_v##S x, tc_v##S y) {                                          \
+    tc_##T a[N] __attribute__((aligned(64))), b[N] __attribute__((aligned(64)));                  \
+    tc_store_v##S(a, x);                                                                          \
+    tc_store_v##S(b, y);                                                                          \
+    _Pragma("omp simd") for (int i = 0; i < N; i++) a[i] = tc_##name##_##T(a[i], b[i]);           \
+    return tc_load_v##S(a);                                                                       \
+  }
+
+#define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
+  TC_FN tc_v##S tc_relu_v##S(tc_v##S x) {                                                         \
+    return tc_select_v##S((x > 0) | (x != x), x, (tc_v##S){0});                                   \
+  }                                                                                               \
+  TC_FN tc_v##S tc_clamp_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                             \
+    return tc_min_v##S(tc_max_v##S(x, low), high);                                                \
+  }                                                                                               \
+  TC_FN tc_v##S tc_sign_v##S(tc_v##S x) {                                                         \
+    tc_v##S one = (tc_v##S){0} + ONE;                                                             \
+    return tc_select_v##S(x > 0, one, tc_select_v##S(x < 0, -one, x));                            \
+  }
+#define TC_VECTOR_MATH(S, T, N, SI, ALL)                                                          \
+  TC_FN tc_v##S tc_fabs_v##S(tc_v##S x) { return (tc_v##S)((tc_v##SI)x & ALL); }                  \
+  TC_FN tc_v##S tc_abs_v##S(tc_v##S x) { return tc_fabs_v##S(x); }                                \
+  TC_FN tc_v##SI tc_abs_v##SI(tc_v##SI x) { return tc_select_v##SI(x < 0, -x, x); }               \
+  TC_VECTOR_SIMPLE(S, (tc_##T)1) TC_VECTOR_SIMPLE(SI, 1)                                          \
+  TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
+  TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
+  TC_LANES1(exp2, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(exp10, S, T, N)                    \
+  TC_LANES1(log, S, T, N) TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)                      \
+  TC_LANES1(log1p, S, T, N) TC_LANES1(tanh, S, T, N) TC_LANES1(sin, S, T, N)                      \
+  TC_LANES1(cos, S, T, N) TC_LANES1(erf, S, T, N) TC_LANES1(erfc, S, T, N)                        \
+  TC_LANES1(gelu, S, T, N) TC_LANES1(softplus, S, T, N) TC_LANES2(pow, S, T, N)                   \
+  TC_VECTOR_EXP(S, T, N)                                                                          \
+  TC_FN tc_v##S tc_sigmoid_v##S(tc_v##S x) {                                                      \
+    tc_v##S one = (tc_v##S){0} + (tc_##T)1, e = tc_exp_v##S(-tc_fabs_v##S(x));                    \
+    return tc_select_v##S(x < 0, e, one) / (one + e);                                             \
+  }
+
+/* AVX-512 scales by 2^n in one instruction, which over- and underflows as it should. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#ifdef __clang__
+#define TC_SMALLER(W, a, x, all) __builtin_ia32_minp##W##512(a, x, 4) /* NaN in x passes */
+#define TC_LARGER(W, a, x, all) __builtin_ia32_maxp##W##512(a, x, 4)
+#else
+#define TC_SMALLER(W, a, x, all) __builtin_ia32_minp##W##512_mask(a, x, a, all, 4)
+#define TC_LARGER(W, a, x, all) __builtin_ia32_maxp##W##512_mask(a, x, a, all, 4)
+#endif
+TC_FN tc_v16f32 tc_exp_v16f32(tc_v16f32 x) {
+  tc_v16f32 zero = {0};
+  x = TC_LARGER(s, zero - 104.5f, TC_SMALLER(s, zero + 89.0f, x, (short)-1), (short)-1);
+  tc_v16f32 n = x * 0x1.715476p+0f;
+  n = __builtin_ia32_rndscaleps_mask(n, 8, n, (short)-1, 4);
+  tc_v16f32 r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  tc_v16f32 p = zero;
+  const tc_f32 c[] = {TC_EXP_F32};
+#pragma GCC unroll 8
+  for (int i = sizeof c / sizeof *c - 1; i >= 0; i--) p = p * r + c[i];
+  p = p * (r * r) + r + 1.0f;
+  return __builtin_ia32_scalefps512_mask(p, n, p, (short)-1, 4);
+}
+TC_FN tc_v8f64 tc_exp_v8f64(tc_v8f64 x) {
+  tc_v8f64 zero = {0};
+  x = TC_LARGER(d, zero - 746.0, TC_SMALLER(d, zero + 710.0, x, (char)-1), (char)-1);
+  tc_v8f64 n = x * 0x1.71547652b82fep+0;
+  n = __builtin_ia32_rndscalepd_mask(n, 8, n, (char)-1, 4);
+  tc_v8f64 r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33, p = zero;
+  const tc_f64 c[] = {TC_EXP_F64};
+#pragma GCC unroll 16
+  for (int i = sizeof c / sizeof *c - 1; i >= 0; i--) p = p * r + c[i];
+  p = p * (r * r) + r + 1.0;
+  return __builtin_ia32_scalefpd512_mask(p, n, p, (char)-1, 4);
+}
+#define TC_VECTOR_EXP(S, T, N)
+#else
+#define TC_VECTOR_EXP(S, T, N) TC_LANES1(exp, S, T, N)
+#endif
+
+#define TC_VECTORS_MATH(NS, NL)                                                                   \
+  TC_VECTOR_MATH(NS##f32, f32, NS, NS##i32, 0x7fffffff)                                           \
+  TC_VECTOR_MATH(NL##f64, f64, NL, NL##i64, 0x7fffffffffffffffLL)
+TC_EXPAND(TC_VECTORS_MATH, TC_VL_f32, TC_VL_f64)
 #endif
