@@ -297,9 +297,10 @@ class _Builder:
 
     def _integer(self, tokens: tuple[str, ...], at: Span) -> int:
         """Return the value of `INT` or `- INT`; a fault if int64 does not hold it."""
-        digits = tokens[-1].lower()
-        # int() refuses more than 4300 digits; sixty are outside int64 and quick to convert.
-        value = int(digits[:60], 16 if digits.startswith("0x") else 10)
+        hexadecimal = tokens[-1][:2] in ("0x", "0X")
+        digits = (tokens[-1][2:] if hexadecimal else tokens[-1]).lstrip("0")
+        # int() refuses more than 4300 digits; thirty are outside int64 and quick to convert.
+        value = int(digits[:30] or "0", 16 if hexadecimal else 10)
         if tokens[0] == "-":
             value = -value
         if not -_INT64_MAX - 1 <= value <= _INT64_MAX:

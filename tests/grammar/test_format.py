@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.canonical import canonical
+from tcdsl.grammar.errors import TCSyntaxError
 from tcdsl.grammar.format import WIDTH, format_def, format_expr, format_program
 from tcdsl.grammar.parser import parse
 
@@ -125,6 +129,49 @@ def test_parsing_the_text_of_a_program_gives_the_program(program: n.Program) -> 
     assert again == program
     assert hash(again) == hash(program)
     assert format_program(again) == text
+
+
+def without_parentheses_at(text: str, start: int) -> str:
+    """Return a text without the parenthesis at start and its partner."""
+    depth = 0
+    for i in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return f"{text[:start]} {text[start + 1 : i]} {text[i + 1 :]}"
+    raise AssertionError("unbalanced")
+
+
+@settings(max_examples=150, deadline=None)
+@given(expressions)
+def test_no_parentheses_can_be_left_out(value: n.Expr) -> None:
+    text = format_expr(value)
+    for group in re.finditer(r"(?<![A-Za-z0-9_])\(", text):
+        shorter = without_parentheses_at(text, group.start())
+        try:
+            made = parse(f"def f() -> (B) {{ B = {shorter} }}").defs[0].body[0]
+        except TCSyntaxError:
+            continue
+        assert not isinstance(made, n.Comprehension) or made.value != value
+
+
+def expression_nodes(root: object) -> Iterator[n.Expr]:
+    todo = [root]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, tuple):
+            todo += item
+        elif isinstance(item, n.Node):
+            if isinstance(item, n.Expr):
+                yield item
+            todo += [getattr(item, field.name) for field in fields(item)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs)
+def test_the_place_of_an_expression_holds_the_expression(program: n.Program) -> None:
+    for node in expression_nodes(parse(format_program(program))):
+        assert node.span is not None
+        assert expression(node.span.text) == node
 
 
 @settings(max_examples=60, deadline=None)
