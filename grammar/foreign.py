@@ -76,10 +76,13 @@ def malformed_number(r: Refusal) -> Diagnostic | None:
     if r.wanted == {"ID"}:
         label = "a name begins with a letter or '_'"
         return Diagnostic("TC008", f"'{short(word)}' is not a name", span, label)
-    return Diagnostic("TC008", f"'{short(word)}' is not a number", span, _number_cure(word))
+    last = r.before()
+    sign = ":" if last is not None and last.type == "_IN" else " * "
+    cure = _number_cure(word, sign)
+    return Diagnostic("TC008", f"'{short(word)}' is not a number", span, cure)
 
 
-def _number_cure(word: str) -> str:
+def _number_cure(word: str, sign: str) -> str:
     if word.lower().startswith(("0x", "0b", "0o")):
         return "integers are written in decimal, or as 0x1F"
     if word.lower().endswith("e"):
@@ -89,7 +92,7 @@ def _number_cure(word: str) -> str:
     if suffixed := re.fullmatch(rf"(?:{_VALID_NUMBER})([fFlLuUhHdD]+)", word):
         return f"remove '{suffixed[1]}'; a cast gives a type: float64(2)"
     if product := re.fullmatch(rf"({_VALID_NUMBER})({NAME})", word):
-        return f"to multiply, write {short(product[1])} * {short(product[2])}"
+        return f"write {short(product[1])}{sign}{short(product[2])}"
     return "no letter, digit or point follows a number"
 
 

@@ -70,7 +70,7 @@ def _results_in_parentheses(r: Refusal) -> Diagnostic | None:
     """Parentheses on the left: `(m, v) = moments(I)`."""
     if r.word != "(" or "}" not in r.wanted:
         return None
-    results = r.match(rf"\(\s*({NAME}(\s*,\s*{NAME})*)\s*\)\s*=(?!=)")
+    results = r.match(rf"\(\s*({NAME}(\s*,\s*{NAME})+)\s*\)\s*=(?!=)")
     if results is None:
         return None
     span = r.span_of(r.at, r.source.text.index(")", r.at) + 1)
@@ -161,8 +161,11 @@ _ASSIGNMENT_CURES = {
 }
 
 
-def _min_max(r: Refusal) -> Diagnostic | None:
-    """Other than two arguments: `max(x)`, `max(a, b, c)`, `max()`."""
+def _arguments(r: Refusal) -> Diagnostic | None:
+    """Too few or too many arguments: `max(x)`, `max(a, b, c)`, `max()`, `float(x, y)`."""
+    cast = r.before(3)
+    if r.word == "," and cast is not None and cast.type == "SCALAR":
+        return Diagnostic("TC007", f"'{cast}' converts one value", r.span, "expected ')'")
     for count, commas in ((0, 0), (1, 0), (2, 1)):
         width = 2 + count + commas
         word = r.before(width)
@@ -208,6 +211,9 @@ _SCALAR = r"bool|u?int(8|16|32|64)|float(16|32|64)?|bfloat16|double"
 def _type_or_parameter(r: Refusal) -> Diagnostic | None:
     """Parameters without type or name: `f(3 A)`, `f(float(N))`."""
     if {"SCALAR", "ID"} <= r.wanted <= {"SCALAR", "ID", ")"}:
+        if "->" in r.stack:
+            message = f"expected a return, got {shown(r.word)}"
+            return Diagnostic("TC018", message, r.span, "a return is written B or float(N) B")
         message = f"expected a type, got {shown(r.word)}"
         return Diagnostic("TC018", message, r.span, "a parameter is written float(N) A")
     if r.wanted <= {"ID", "("} and r.word in (",", ")") and _in_parameters(r):
@@ -253,9 +259,11 @@ def _no_range(r: Refusal) -> Diagnostic:
 
 def _bracket(r: Refusal) -> Diagnostic | None:
     """One that is not closed, or closes nothing."""
-    if r.word not in ("", ")", "}", "def"):
-        return None
     opened = r.open_brackets
+    begins_line = not r.source.text[: r.at].rpartition("\n")[2].strip()
+    goes_on = begins_line and ")" in r.wanted and opened[-1:] == ["("]
+    if r.word not in ("", ")", "}", "def") and not goes_on:
+        return None
     if not opened:
         if r.word not in (")", "}") or r.word in r.wanted:
             return None
@@ -315,7 +323,7 @@ _RULES: tuple[Callable[[Refusal], Diagnostic | None], ...] = (
     foreign_word,
     _results_in_parentheses,
     _assignment,
-    _min_max,
+    _arguments,
     _bracket,
     _keyword_as_name,
     _type_or_parameter,
