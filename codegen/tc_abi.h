@@ -14,6 +14,8 @@ typedef long long tc_i64; typedef unsigned long long tc_u64;
 
 enum { TC_ABI = 1, TC_MAX_PHASES = 16, TC_MAX_PARAMS = 96 };
 
+/* bool and signed integers in i, unsigned in u, float64 in d; float32, and the half types rounded to
+ * theirs, in f. */
 typedef union { tc_i64 i; tc_u64 u; double d; float f; } tc_scalar;
 
 /* What plan gives: filled by the executable, kept by the launcher. */
@@ -25,22 +27,25 @@ typedef struct {
   tc_i64 param[TC_MAX_PARAMS];    /* whatever plan wants its phases to know: tiles, offsets in shared */
 } tc_plan;
 
-/* First fault wins (compare-and-swap on code): 1 subscript out of bounds. */
+/* First fault wins (compare-and-swap on code): 1 subscript out of bounds. A phase that faults
+ * returns 0; the launcher starts no more tasks, waits for those that run, and raises. */
 typedef struct { tc_i64 code, tensor, dim, value, extent; } tc_error;
 
 typedef struct {
-  char *const *data;        /* per operand (parameters, then returns): address of element 0,..,0 */
+  char *const *data;        /* per operand (parameters, then returns): address of element 0,..,0; null if by value */
   const tc_i64 *sizes;      /* values of the symbolic sizes, in the order of the program */
   const tc_i64 *strides;    /* in elements, operand after operand, dimension after dimension */
-  const tc_scalar *scalars; /* rank-0 parameters by value, in the order of the program */
+  const tc_scalar *scalars; /* rank-0 parameters by value, in the order of the program; plan sees 0 for those not in bounds */
   const tc_plan *plan;
   char *shared;
   tc_error *error;
   tc_i64 threads;           /* how many may run; the same for plan and phases */
 } tc_args;
 
+/* Tasks [begin, end), end > begin; several calls a phase and thread. workspace: thread_bytes of it.
+ * Not 0 means a broken promise of our own. plan finds its tc_plan zeroed; data and shared are null. */
 typedef int (*tc_phase)(const tc_args *, char *workspace, tc_i64 begin, tc_i64 end);
-typedef int (*tc_planner)(const tc_args *, tc_plan *); /* data and shared may be null */
+typedef int (*tc_planner)(const tc_args *, tc_plan *);
 
 /* One exported symbol per executable: const tc_executable tc_exe_NAME. */
 typedef struct {

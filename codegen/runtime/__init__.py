@@ -22,7 +22,7 @@ Launcher(name, params, returns, slow, on_error, result_type=None)
 
 Launcher.install(entry, args, outs=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
-    which Python or NumPy type it has; with or without `outs`) run the entry. The eight latest
+    which Python or NumPy type it has; with or without `outs`) run the entry. The 64 latest
     forms are kept. Operands the fast path never takes (no exact, aligned ndarray in native byte
     order) are not kept; that is no error. ValueError if the operands are not of the entry's form.
 Launcher.run(entry, args, outs=None)

@@ -1,8 +1,8 @@
 /* Launcher: the callable. Looks its operands up in a table of exact forms, allocates, runs; anything else is `slow`'s. */
 
-enum { TABLE = 8, KEY_WORDS = 2048, RELEASE_NS = 20000 };
+enum { TABLE = 64, KEY_WORDS = 2048, RELEASE_NS = 20000 };
 
-typedef struct { Entry *entry; tc_i64 *key; size_t words; } Row; /* behind the words: the values of the entry's bounds */
+typedef struct { tc_u64 mix; tc_i64 *key; size_t words; Entry *entry; } Row; /* in key behind the words: the values of the entry's bounds */
 
 typedef struct {
   PyObject_HEAD
@@ -40,6 +40,13 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
   return (size_t)(w - key);
 }
 
+/* A sum that differs where forms differ, nearly always; the words decide. */
+static inline tc_u64 mix_of(const tc_i64 *key, size_t words) {
+  tc_u64 mix = words;
+  for (size_t i = 0; i < words; i++) mix = mix * 0x9e3779b97f4a7c15u + (tc_u64)key[i];
+  return mix;
+}
+
 static inline int same_words(const tc_i64 *a, const tc_i64 *b, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (a[i] != b[i]) return 0;
@@ -62,10 +69,10 @@ static int same_bounds(const Row *row, PyObject *const *in) {
   return !n || (!bounds_of(row->entry, in, values) && same_words(row->key + row->words, values, (size_t)n));
 }
 
-/* The number of the row for these operands, or -1. */
-static int look_up(const Launcher *l, const tc_i64 *key, size_t words, PyObject *const *in) {
+/* The number of the row for these operands, or -1. Forms come again or in turn: the search begins at the latest. */
+static int look_up(const Launcher *l, const tc_i64 *key, size_t words, tc_u64 mix, PyObject *const *in) {
   for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
-    if (l->row[i].words == words && same_words(l->row[i].key, key, words) && same_bounds(&l->row[i], in)) return i;
+    if (l->row[i].mix == mix && l->row[i].words == words && same_words(l->row[i].key, key, words) && same_bounds(&l->row[i], in)) return i;
   return -1;
 }
 
@@ -224,7 +231,7 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
   if (n_keywords == 1) given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[n], out);
   if (n == l->n_params && given >= 0) {
     size_t words = key_of(l, args, given ? out : NULL, key);
-    int row = words ? look_up(l, key, words, args) : -1;
+    int row = words ? look_up(l, key, words, mix_of(key, words), args) : -1;
     if (row >= 0) {
       l->recent = row;
       PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL);

@@ -112,8 +112,9 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
     free(kept);
     return Py_NewRef(Py_None);
   }
-  Row old = {NULL, NULL, 0};
-  int at = look_up(l, key, words, in);
+  tc_u64 mix = mix_of(key, words);
+  Row old = {0, NULL, 0, NULL};
+  int at = look_up(l, key, words, mix, in);
   if (at < 0) at = l->rows;
   if (at == TABLE) {
     at = l->victim;
@@ -121,7 +122,7 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   }
   if (at < l->rows) old = l->row[at];
   else l->rows++;
-  l->row[at] = (Row){(Entry *)Py_NewRef(e), kept, words};
+  l->row[at] = (Row){mix, kept, words, (Entry *)Py_NewRef(e)};
   l->recent = at;
   free(old.key);
   if (old.entry) Py_DecRef(&old.entry->ob_base);
