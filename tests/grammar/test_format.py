@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -179,6 +180,18 @@ def test_the_place_of_an_expression_holds_the_expression(program: n.Program) -> 
 def test_canonical_text_is_a_definition_and_its_own_canonical_text(definition: n.Def) -> None:
     text = canonical(definition)
     assert key(text) == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(definitions, st.randoms(use_true_random=False))
+def test_any_other_names_have_the_same_canonical_text(definition: n.Def, rng: Random) -> None:
+    text = canonical(definition)
+    kept = {"f0"}  # here the name of another definition
+    old = sorted(set(re.findall(r"\b[fGNTtvi][0-9]+\b", text)) - kept)
+    new = [f"name_{i}" for i in range(len(old))]
+    rng.shuffle(new)
+    renamed = re.sub(r"\w+", lambda m: dict(zip(old, new, strict=True)).get(m[0], m[0]), text)
+    assert key(renamed) == text
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry["name"])
