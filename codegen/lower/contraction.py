@@ -105,7 +105,7 @@ def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
     """Return the nest with all extents and choices as constants."""
     x = panel.extents()
     _check(ctx, x, choice)
-    g = blocking_of(x, choice)
+    g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
     kernels = Kernels(panel, _remainders(x, choice))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = predicted(x, ctx.machine, 1, choice, staged=panel.has_stage)

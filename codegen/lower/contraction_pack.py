@@ -25,6 +25,7 @@ from tcdsl.codegen.build import (
     load,
     loop,
     min64,
+    mod,
     mul,
     offset,
     pointer,
@@ -103,34 +104,54 @@ def packer(name: str, p: Packer) -> Function:
 
 
 def _panel(p: Packer) -> Stmt:
-    """Return the packing of columns j .. j + left, in strips of lanes."""
-    x, left = i64("x"), i64("left")
+    """Return the packing of columns j .. j + left."""
     match p.unit:
         case "none":
-            return _gather(p, c64(0), i64("depth"), c64(0), left)
+            return _gather(p, c64(0), i64("depth"), c64(0), i64("left"))
+        case "x" if not p.x_table:
+            return _copy(p)
         case "x":
-            strip = _copy(p)
+            return _strips(p, _copy_pieces(p))
         case "k":
-            strip = _turn(p)
-    return loop(
-        x,
-        0,
-        left,
-        Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, x))),
-        strip,
-        step=p.lanes,
-    )
+            return _strips(p, _turn(p))
+
+
+def _strips(p: Packer, body: Stmt) -> Stmt:
+    """Return body for every strip of lanes, x its first column; the last one has a tail."""
+    x, left = i64("x"), i64("left")
+    tail = Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, x)))
+    return loop(x, 0, left, tail, body, step=p.lanes)
 
 
 def _copy(p: Packer) -> Stmt:
-    """Return the copy of a strip whose rows are vectors in memory."""
+    """Return the copy of a panel whose rows are contiguous: whole rows, for the sake of pages."""
+    k, x, left, whole = i64("k"), i64("x"), i64("left"), i64("whole")
+    row, to = pointer("row", p.source, const=True), pointer("to", p.dtype)
+    return block(
+        Let(whole, sub(left, mod(left, p.lanes))),
+        Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, whole))),
+        loop(
+            k,
+            0,
+            i64("depth"),
+            Let(row, offset(pointer("source", p.source, const=True), add(i64("j"), _k(p, k)))),
+            Let(to, offset(_packed(p), mul(k, left))),
+            loop(x, 0, whole, _move(p, offset(to, x), offset(row, x)), step=p.lanes),
+            when(
+                compare("<", whole, left),
+                _store(p, offset(to, whole), _load(p, offset(row, whole))),
+            ),
+        ),
+    )
+
+
+def _copy_pieces(p: Packer) -> Stmt:
+    """Return the copy of a strip whose columns are contiguous if its table says so."""
     k, x, left = i64("k"), i64("x"), i64("left")
     first = add(i64("j"), x)
     source = pointer("source", p.source, const=True)
     moved = _load(p, offset(source, add(_x(p, first), _k(p, k))))
     copy = loop(k, 0, i64("depth"), _store(p, offset(_packed(p), add(mul(k, left), x)), moved))
-    if not p.x_table:
-        return copy
     last = sub(min64(add(first, p.lanes), i64("count")), 1)
     whole = compare("==", sub(_x(p, last), _x(p, first)), sub(last, first))
     return If(whole, copy, _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left)))
@@ -231,10 +252,13 @@ def _tail(p: Packer, left: IntLike) -> Expr:
 
 def _load(p: Packer, at: Expr, mask: str = "tail") -> Expr:
     m = Var(mask, Mask(p.dtype, p.lanes))
-    e = intrinsic("tc_loadm", p.vector, at, m, type=p.vector)
-    if p.source == p.dtype:
-        return e
-    return Call(f"{e.function}_{short_name(p.source)}", e.args, e.type)
+    return intrinsic("tc_loadm", p.vector, at, m, type=p.vector, stored=p.source)
+
+
+def _move(p: Packer, to: Expr, at: Expr) -> Stmt:
+    """Return the copy of a whole vector."""
+    value = intrinsic("tc_load", p.vector, at, type=p.vector, stored=p.source)
+    return Eval(intrinsic("tc_store", p.vector, to, value))
 
 
 def _store(p: Packer, at: Expr, value: Expr) -> Stmt:

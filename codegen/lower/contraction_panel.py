@@ -9,7 +9,7 @@ size-generic phase the blocking comes from the plan.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
@@ -143,7 +143,7 @@ class Panel:
         bytes_of: list[tuple[str, Expr]] = [
             (v.name, b.mul(self.extent(fused), INT64.size_bytes)) for v, _, fused in self.tables()
         ]
-        bytes_of.append(("packed_a", b.mul(g.pack_a, g.mc, g.kc, size)))
+        bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size)))
         bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size)))
         if self.has_stage:
             bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
@@ -391,14 +391,28 @@ class _Pass:
 
 
 def _pass(panel: Panel, g: Blocking, kernels: Kernels, block: _Block, now: _Pass) -> Stmt:
-    """Return the packing and the register tiles of a pass."""
-    width = b.mul(g.nv, panel.lanes)
+    """Return the packing of a pass and its cache blocks: b stays, rows of a change."""
     p = panel.problem
-    return b.block(
-        _pack(panel, "b", p.b, p.n, g.pack_b, now, (block.n0, block.columns, width)),
-        _pack(panel, "a", p.a, p.m, g.pack_a, now, (block.m0, block.rows, g.mr)),
-        _tiles(panel, g, kernels, block, now),
+    width = b.mul(g.nv, panel.lanes)
+    head = _pack(panel, "b", p.b, p.n, g.pack_b, now, (block.n0, block.columns, width))
+
+    def rows_from(part: _Block) -> Stmt:
+        return b.block(
+            _pack(panel, "a", p.a, p.m, g.pack_a, now, (part.m0, part.rows, g.mr)),
+            _tiles(panel, g, kernels, part, now),
+        )
+
+    if g.mb == g.mc:
+        return b.block(head, rows_from(block))
+    at = panel.var("at_m")
+    where = _Names(panel, [])
+    part = replace(
+        block,
+        m0=where.let("m1", b.add(block.m0, at)),
+        rows=where.let("part_rows", b.min64(g.mb, b.sub(block.rows, at))),
     )
+    rest = rows_from(part)
+    return b.block(head, b.loop(at, 0, block.rows, where.stmts, rest, step=g.mb))
 
 
 def _packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:

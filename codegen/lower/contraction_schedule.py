@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from tcdsl.codegen.build import (
     add,
@@ -36,7 +37,7 @@ from tcdsl.codegen.loopir import I64, TRUTH, Const, Elem, Expr, Let, Stmt, Table
 from tcdsl.codegen.machine import Machine
 
 MAX_ROWS, MAX_VECTORS = 24, 4
-CALL = 60  # half cycles of a call of a micro-kernel
+CALL = 100  # half cycles of a call of a micro-kernel
 STORE = 4  # half cycles of an accumulator on its way out
 LONG = 512  # deepest pass; longer sums are cut into passes of about PASS
 PASS = 320
@@ -72,8 +73,9 @@ class Extents:
 class Blocking:
     """The choices of the panel form: constants, or variables of a size-generic phase.
 
-    mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mt, nt: tasks
-    along m and n. pack_a, pack_b: 0 or 1.
+    mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
+    cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
+    m and n. pack_a, pack_b: 0 or 1.
     """
 
     mr: Expr
@@ -81,6 +83,7 @@ class Blocking:
     pack_a: Expr
     pack_b: Expr
     kc: Expr
+    mb: Expr
     mc: Expr
     nc: Expr
     mt: Expr
@@ -157,7 +160,8 @@ def tile_cost(
         mul(whole_n, step(rows, nv)),
         step(rows, vectors),
     )
-    calls = mul(add(whole_m, 1), add(whole_n, 1), add(mul(mr, nv, STORE), CALL))
+    passes = name("passes", ceil_div(max64(x.k, 1), pass_depth(x)))
+    calls = mul(add(whole_m, 1), add(whole_n, 1), passes, add(mul(mr, nv, STORE), CALL))
     total = name("total", add(mul(steps, x.k), calls))
     # rows of a whole pages apart fall into one set of the L1: too many of them evict each other
     crowded = all_of(_rows_alias(x), compare(">", mr, machine.l1_ways - 3))
@@ -191,17 +195,21 @@ def pass_depth(x: Extents) -> Expr:
     return select(compare("<=", x.k, LONG), max64(x.k, 1), even)
 
 
-def least_grid(
-    x: Extents, machine: Machine, mr: Expr, nv: Expr, kc: Expr, pack_a: Expr
-) -> tuple[Expr, Expr]:
-    """Return the fewest tasks along m and n whose blocks stay in the caches."""
+def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr) -> Expr:
+    """Return the fewest tasks along n whose block of b stays near."""
+    width = mul(nv, x.lanes)
+    columns = div(div(2 * machine.l2_bytes, mul(kc, x.bytes)), width)
+    return max64(ceil_div(x.n, max64(mul(columns, width), width)), 1)
+
+
+def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, mc: Expr) -> Expr:
+    """Return the rows of a cache block: the rows of a task in even parts that fit."""
+    # rows whole pages apart use few sets of the cache
     aliased = all_of(compare("==", pack_a, 0), _rows_alias(x))
     room = select(aliased, c64(machine.l2_bytes // 4), c64(machine.l2_bytes * 3 // 4))
-    width = mul(nv, x.lanes)
-    row_bytes = mul(kc, x.bytes)
-    rows = max64(mul(div(div(room, row_bytes), mr), mr), mr)
-    columns = max64(mul(div(div(2 * machine.l2_bytes, row_bytes), width), width), width)
-    return max64(ceil_div(x.m, rows), 1), max64(ceil_div(x.n, columns), 1)
+    tiles = max64(div(div(room, mul(kc, x.bytes)), mr), 1)
+    all_tiles = ceil_div(mc, mr)
+    return mul(ceil_div(all_tiles, ceil_div(all_tiles, tiles)), mr)
 
 
 def block_shape(
@@ -274,7 +282,7 @@ def choose(
     mr_, nv_ = c64(shape[0]), c64(shape[1])
     pack_a, pack_b = packing(x, machine, mr_, nv_)
     kc = pass_depth(x)
-    mt, nt = map(_number, least_grid(x, machine, mr_, nv_, kc, pack_a))
+    mt, nt = 1, _number(least_columns(x, machine, nv_, kc))
     if threads > 1 and best * _number(x.outer) > _parallel_from(machine):
         options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
 
@@ -299,23 +307,20 @@ def predicted(
         return 0.0
     mr, nv = c64(c.mr), c64(c.nv)
     half_cycles = _number(tile_cost(x, machine, mr, nv, step))
-    passes = -(-k // max(1, c.kc))
-    tiles = -(-m // c.mr) * -(-n // (c.nv * x.lanes))
-    half_cycles += (passes - 1) * tiles * (CALL + 2 * STORE * c.mr * c.nv)
+    passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
+    tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
+    half_cycles += passes * tiles * (CALL + STORE * c.mr * c.nv)
     if staged:
         half_cycles += 4 * m * n
     mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
-    # a block of a beyond the second level streams through it for every panel of b
-    if mc * c.kc * x.bytes > machine.l2_bytes and n > c.nv * x.lanes:
-        half_cycles += half_cycles // 8
     # packing moves about two elements per cycle
-    blocks_m, blocks_n = -(-m // mc), -(-n // nc)
+    blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
     if c.pack_a:
         half_cycles += blocks_n * m * k
     if c.pack_b:
         half_cycles += blocks_m * n * k
     tasks = _number(x.outer) * blocks_m * blocks_n
-    turns = -(-tasks // threads)
+    turns = ceil(tasks / threads)
     return half_cycles * _number(x.outer) * turns / tasks / (2 * machine.frequency_ghz)
 
 
@@ -330,16 +335,18 @@ def _parallel_from(machine: Machine) -> int:
     return int(2 * SERIAL_NS * machine.frequency_ghz)
 
 
-def blocking_of(x: Extents, c: Choice) -> Blocking:
+def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
     """Return a choice as blocking of constant extents."""
     mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
     mc, nc = block_shape(x, mr, nv, mt, nt)
+    pack_a, pack_b, kc = c64(int(c.pack_a)), c64(int(c.pack_b)), c64(max(1, c.kc))
     return Blocking(
         mr,
         nv,
-        c64(int(c.pack_a)),
-        c64(int(c.pack_b)),
-        c64(max(1, c.kc)),
+        pack_a,
+        pack_b,
+        kc,
+        cache_rows(x, machine, mr, kc, pack_a, mc),
         mc,
         nc,
         ceil_div(x.m, mc),
@@ -396,8 +403,8 @@ def plan_blocking(
         ),
     )
     stmts.append(when(compare(">", mul(x.m, x.n), 0), search))
-    names = ("pack_a", "pack_b", "kc", "mt", "nt", "mc", "nc")
-    named_a, named_b, kc, mt, nt, mc, nc = map(var, names)
+    names = ("pack_a", "pack_b", "kc", "mt", "nt", "mb", "mc", "nc")
+    named_a, named_b, kc, mt, nt, mb, mc, nc = map(var, names)
     packs = packing(x, machine, mr, nv)
     pack_a, pack_b = (
         p if value_of(p) is not None else v for p, v in zip(packs, (named_a, named_b), strict=True)
@@ -406,17 +413,16 @@ def plan_blocking(
         if value_of(value) is None:
             stmts.append(Let(flag, value))
     stmts.append(Let(kc, pass_depth(x)))
-    least = least_grid(x, machine, mr, nv, kc, pack_a)
-    stmts += [Let(mt, least[0], mutable=True), Let(nt, least[1], mutable=True)]
+    stmts.append(Let(mt, c64(1), mutable=True))
+    stmts.append(Let(nt, least_columns(x, machine, nv, kc), mutable=True))
     i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
     grid = block(
-        Let(var("mt0"), mt),
         Let(var("nt0"), nt),
         Let(least_work, c64(0), mutable=True),
         loop(
             i,
-            var("mt0"),
-            add(var("mt0"), GRID),
+            1,
+            GRID + 1,
             loop(
                 j,
                 var("nt0"),
@@ -439,8 +445,9 @@ def plan_blocking(
     stmts.append(when(all_of(compare(">", threads, 1), pays), grid))
     shape = block_shape(x, mr, nv, mt, nt)
     stmts += [Let(mc, shape[0]), Let(nc, shape[1])]
+    stmts.append(Let(mb, cache_rows(x, machine, mr, kc, pack_a, mc)))
     stmts += [assign(mt, ceil_div(x.m, mc)), assign(nt, ceil_div(x.n, nc))]
-    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mc, nc, mt, nt), mul(best, x.outer)
+    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt), mul(best, x.outer)
 
 
 def _named(var: Callable[[str], Var], result: Var, formula: Callable[[Name], Expr]) -> list[Stmt]:
