@@ -185,22 +185,23 @@ def run_cases(
 ) -> list[tuple[Array, ...]]:
     """Compile all cases in one unit and return the outputs of each."""
     machine = machine or detect()
-    units = [
-        compiler.lower(
-            c.problem.program,
-            spec_of(c.problem, exact=c.exact, threads=c.threads),
-            c.config,
-            machine,
-            c.problem.sizes,
-            f"k{i}",
-        )
-        for i, c in enumerate(cases)
-    ]
-    text = "\n".join(map(compiler.emit_c, units))
-    path = compile_source(Source("cases", text), cc)
+    made: dict[tuple[str, Spec, Config], str] = {}
+    texts: list[str] = []
+    names: list[str] = []
+    for c in cases:
+        program = c.problem.program
+        spec = spec_of(c.problem, exact=c.exact, threads=c.threads)
+        key = (program.text, spec, c.config)
+        if key not in made:  # a size-generic executable serves many sizes
+            made[key] = f"k{len(made)}"
+            unit = compiler.lower(program, spec, c.config, machine, c.problem.sizes, made[key])
+            texts.append(compiler.emit_c(unit))
+        names.append(made[key])
+    path = compile_source(Source("cases", "\n".join(texts)), cc)
     rng = np.random.default_rng(seed)
     return [
-        call(load(path, f"k{i}").address, c.problem, c.threads, rng) for i, c in enumerate(cases)
+        call(load(path, name).address, c.problem, c.threads, rng)
+        for name, c in zip(names, cases, strict=True)
     ]
 
 

@@ -31,7 +31,7 @@ def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
     cases = [
         Case(problem_of(PROGRAMS[name], sizes, rng, view), exact)
         for name in names
-        for sizes in PROGRAMS[name].sizes
+        for sizes in (PROGRAMS[name].sizes[0], PROGRAMS[name].sizes[-1])
         for exact in (True, False)
     ]
     differential(cases, terms=1200)
