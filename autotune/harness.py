@@ -17,7 +17,7 @@ import numpy as np
 from tcdsl.autotune.case import Array, Case, Expected, dtype_of
 from tcdsl.autotune.guard import GuardedArray, GuardedBytes, Place
 
-_ABI, _MAX_PHASES, _MAX_PARAMS = 1, 16, 96  # of tc_abi.h
+_ABI, _MAX_PHASES, _MAX_PARAMS = 1, 64, 192  # of tc_abi.h
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
 _SIDES: tuple[tuple[Place, int], ...] = (("after", 0xFF), ("before", 0x7B))  # with their poison

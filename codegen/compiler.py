@@ -24,7 +24,7 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Unit,
 )
-from tcdsl.codegen.lower import contraction, nest, pointwise, rows
+from tcdsl.codegen.lower import contraction, nest, pointwise, reduction, rows
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.operands import Operands
@@ -38,9 +38,9 @@ from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
-LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, rows, nest)
+LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, reduction, rows, nest)
 
-_MAX_PHASES, _MAX_PARAMS = 16, 96  # TC_MAX_PHASES, TC_MAX_PARAMS of tc_abi.h
+_MAX_PHASES, _MAX_PARAMS = 64, 192  # TC_MAX_PHASES, TC_MAX_PARAMS of tc_abi.h
 _LINE = 64  # bytes: alignment of everything in shared memory
 
 

@@ -31,7 +31,7 @@ from tcdsl.grammar.typed import CheckedDef, Statement
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_PHASES, _PARAMS = 16, 96
+_PHASES, _PARAMS = 64, 192
 
 
 class _Plan(ctypes.Structure):
