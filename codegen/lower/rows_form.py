@@ -24,18 +24,23 @@ _BYTES_PER_NS = 25.0  # of one core, from beyond L2
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 
 
-def vector_bits(ctx: Context, space: Space) -> int | None:
-    """Return the lane width in which the whole group runs, or None where vectors do not fit."""
+def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | None:
+    """Return the lane width in which the whole group runs, or None where vectors do not fit.
+
+    column: the loop whose values lie in the lanes; the innermost one of each sweep if None.
+    """
     if ctx.machine.isa not in ("avx512", "avx2"):
         return None
     steps = [(n, s) for n, w in enumerate(space.aligned.sweeps) for s in w.steps]
+    if column is not None:  # what follows a fold runs in the same lanes
+        steps += [(0, s) for s in space.aligned.after]
     bits = vexpr.width_of(tuple(s.statement.value for _, s in steps))
     if bits is None:
         return None
     dims = {d.name: d for d in space.aligned.dims}
     for n, step in steps:
         s = step.statement
-        inner = space.sweeps[n][-1].name
+        inner = column or space.sweeps[n][-1].name
         if step.folds and s.op.startswith("*"):
             return None
         for buffer, subs in accesses(step):
@@ -44,8 +49,8 @@ def vector_bits(ctx: Context, space: Space) -> int | None:
             if dtype == BOOL:
                 return None
             if dtype.is_half and form is not None:
-                fits = (ONE,) if buffer == s.target else (ZERO, ONE)
-                if form.step(inner) not in fits:
+                stored = buffer == s.target and (column is not None or not step.folds)
+                if form.step(inner) not in ((ONE,) if stored else (ZERO, ONE)):
                     return None
 
         def varies(e: typed.Expr, step: Step = step) -> bool:

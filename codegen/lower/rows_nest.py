@@ -70,7 +70,7 @@ class _Fold:
 
 
 @dataclass
-class _Point:
+class Point:
     """lanes points of a sweep: counters, the tail's mask, values computed there."""
 
     counters: Mapping[str, Expr]
@@ -101,7 +101,8 @@ class RowNest:
         self.values: dict[str, Expr] = {}  # scalars of this row by buffer
         self.hoisted: dict[typed.Expr, Expr] = {}
         self.pointers: dict[tuple[str, Linear], Var] = {}
-        self.held: dict[int, tuple[_Point, vexpr.Scope]] = {}
+        self.held: dict[int, tuple[Point, vexpr.Scope]] = {}
+        self.whole = True  # rows are walked from end to end
         self.taken = set(ctx.operands.taken)
         self.lows = {d.name: size_expr(ctx.operands, d.low) for d in space.aligned.dims}
 
@@ -196,15 +197,20 @@ class RowNest:
     def build(self, counters: Mapping[str, Expr], span: tuple[Expr, Expr] | None) -> list[Stmt]:
         """Return the statements of the row at these counters.
 
-        span: the part [low, high) of the last sweep's innermost loop to walk; None for all of it.
+        span: the part [low, high) of each sweep's outermost loop to walk; None for all of it.
         """
-        self.kept = dict(counters)
-        self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+        self.enter(counters)
+        self.whole = span is None
         for n in range(len(self.space.sweeps)):
             self.sweep(n, span)
         for step in self.space.aligned.after:
             self.scalar_step(step)
         return self.row
+
+    def enter(self, counters: Mapping[str, Expr]) -> None:
+        """Fix the counters of the loops over rows."""
+        self.kept = dict(counters)
+        self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
 
     def scalar_step(self, step: Step) -> None:
         """Compute a statement that has one value a row."""
@@ -277,7 +283,7 @@ class RowNest:
 
     def held_count(self, n: int) -> int | None:
         """Return the vectors of a row if all its sweeps keep it in registers, else None."""
-        if self.form.lanes == 1 or any(len(w) > 1 for w in self.space.sweeps):
+        if not self.whole or self.form.lanes == 1 or any(len(w) > 1 for w in self.space.sweeps):
             return None
         lengths = {w[0].extent for w in self.space.sweeps}
         length = lengths.pop().constant if len(lengths) == 1 else None
@@ -296,7 +302,10 @@ class RowNest:
         inner, outers = loops[-1], loops[:-1]
         outer = {x.name: self.counter(x) for x in outers}
         hoist: list[Stmt] = [] if outers else self.row
-        low, high = span if span is not None else (b.c64(0), self.size(inner.extent))
+        low: Expr = b.c64(0)
+        high = self.size(inner.extent)
+        if span is not None and not outers:
+            low, high = span
         blocked = [f for f in folds if f.total]
         length = inner.extent.constant
         if blocked and (length is None or length > BLOCK):
@@ -316,7 +325,8 @@ class RowNest:
         if outers:
             nest = [*hoist, *nest]
         for x in reversed(outers):
-            nest = [b.loop(outer[x.name], 0, self.size(x.extent), nest)]
+            part = span if span is not None and x is outers[0] else (b.c64(0), self.size(x.extent))
+            nest = [b.loop(outer[x.name], *part, nest)]
         return nest
 
     def innermost(
@@ -332,7 +342,7 @@ class RowNest:
         """Return the loop over [low, high) of the innermost counter."""
         var = self.counter(inner)
         if self.form.lanes == 1:
-            point = _Point({**outer, inner.name: var})
+            point = Point({**outer, inner.name: var})
             body = self.scalar_point(steps, folds, point, inner, hoist)
             clauses = [(f.op, f.accumulators[0].name) for f in folds]
             clauses += [("|", f.unordered.name) for f in folds if f.unordered]
@@ -351,16 +361,16 @@ class RowNest:
         if known is None or known >= turn:
             stmts: list[Stmt] = []
             for u in range(unroll):
-                point = _Point({**outer, inner.name: b.add(var, u * lanes)})
+                point = Point({**outer, inner.name: b.add(var, u * lanes)})
                 stmts += self.vector_point(steps, folds, point, inner, hoist, u)
             out.append(b.loop(var, low, main, stmts, step=turn))
         if known is None or known % turn:
             rest = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
             left = b.sub(high, var)
-            point = _Point({**outer, inner.name: var}, rest, left)
+            point = Point({**outer, inner.name: var}, rest, left)
             stmts = [Let(rest, self.tail(left))]
             if known is not None and known % lanes == 0:
-                point, stmts = _Point(point.counters), []
+                point, stmts = Point(point.counters), []
             stmts += self.vector_point(steps, folds, point, inner, hoist, 0)
             out.append(b.loop(var, main, high, stmts, step=lanes))
         return out
@@ -375,7 +385,7 @@ class RowNest:
         for u in range(vectors):
             left = length - u * self.form.lanes
             if u not in self.held:
-                point = _Point({inner.name: b.c64(u * self.form.lanes)})
+                point = Point({inner.name: b.c64(u * self.form.lanes)})
                 if left < self.form.lanes:
                     point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.form.lanes))
                     point.count = b.c64(left)
@@ -469,7 +479,7 @@ class RowNest:
         t = Mask(self.mask_dtype, self.form.lanes)
         return Call(f"tc_tail_v{t.lanes}{short_name(t.dtype)}", (left,), t)
 
-    def varies(self, e: typed.Expr, inner: Loop, point: _Point) -> bool:
+    def varies(self, e: typed.Expr, inner: Loop, point: Point) -> bool:
         """Whether e differs between neighbours along the innermost loop."""
         for x in vexpr.walk(e):
             match x:
@@ -485,7 +495,7 @@ class RowNest:
                     pass
         return False
 
-    def hoist(self, e: typed.Expr, point: _Point, inner: Loop, out: list[Stmt]) -> Expr:
+    def hoist(self, e: typed.Expr, point: Point, inner: Loop, out: list[Stmt]) -> Expr:
         """Return an invariant of the innermost loop, computed once before it."""
         if isinstance(e, typed.Lit):
             return b.const(e.value, compute_dtype(e.dtype))
@@ -503,7 +513,7 @@ class RowNest:
         self,
         steps: tuple[Step, ...],
         folds: list[_Fold],
-        point: _Point,
+        point: Point,
         inner: Loop,
         hoist: list[Stmt],
     ) -> list[Stmt]:
@@ -536,7 +546,7 @@ class RowNest:
     def invariants(
         self,
         e: typed.Expr,
-        point: _Point,
+        point: Point,
         inner: Loop,
         hoist: list[Stmt],
         known: dict[typed.Expr, Expr],
@@ -571,7 +581,7 @@ class RowNest:
             out.append(Assign(f.unordered, nan, "|="))
         return out
 
-    def scope(self, point: _Point, inner: Loop, hoist: list[Stmt], out: list[Stmt]) -> vexpr.Scope:
+    def scope(self, point: Point, inner: Loop, hoist: list[Stmt], out: list[Stmt]) -> vexpr.Scope:
         """Return how expressions are evaluated at a point, in vectors."""
 
         def read(x: typed.Read) -> Expr:
@@ -598,7 +608,7 @@ class RowNest:
         self,
         steps: tuple[Step, ...],
         folds: list[_Fold],
-        point: _Point,
+        point: Point,
         inner: Loop,
         hoist: list[Stmt],
         u: int,
@@ -612,7 +622,7 @@ class RowNest:
         self,
         steps: tuple[Step, ...],
         folds: list[_Fold],
-        point: _Point,
+        point: Point,
         scope: vexpr.Scope,
         out: list[Stmt],
         u: int,
@@ -636,7 +646,7 @@ class RowNest:
             if self.in_memory(s.target):
                 out.append(self.vector_store((s.target, s.subs), point, value))
 
-    def masked(self, point: _Point, value: Expr, other: Expr) -> Expr:
+    def masked(self, point: Point, value: Expr, other: Expr) -> Expr:
         """Return value in the lanes that count."""
         if point.mask is None:
             return value
@@ -644,7 +654,7 @@ class RowNest:
         assert isinstance(t, Vector)
         return vexpr.vector_call("keep", t, point.mask, value, other)
 
-    def load(self, access: Access, point: _Point, inner: Loop) -> Expr:
+    def load(self, access: Access, point: Point, inner: Loop) -> Expr:
         """Return lanes elements of memory."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
@@ -660,7 +670,7 @@ class RowNest:
             return Call(f"tc_loadm_{name}", (at, point.mask), t)
         return Call(f"tc_load_{name}", (at,), t)
 
-    def vector_store(self, access: Access, point: _Point, value: Expr) -> Stmt:
+    def vector_store(self, access: Access, point: Point, value: Expr) -> Stmt:
         """Return the store of lanes elements."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
@@ -677,7 +687,7 @@ class RowNest:
             return b.do(f"tc_storem_{name}", at, point.mask, value)
         return b.do(f"tc_store_{name}", at, value)
 
-    def inner_of(self, point: _Point) -> str:
+    def inner_of(self, point: Point) -> str:
         """Return the name of the loop whose values lie in the lanes: the last counter."""
         return next(reversed(list(point.counters)))
 

@@ -26,13 +26,23 @@ Access = tuple[str, tuple[typed.Expr, ...]]  # a buffer and subscripts
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Loops and addresses. arena: elements that each local kept for a later sweep takes."""
+    """Loops and addresses.
+
+    arena: elements that each local kept for a later sweep takes. sizes: representative values of
+    all symbols, run-time strides among them.
+    """
 
     aligned: Aligned
     kept: tuple[Loop, ...]
     sweeps: tuple[tuple[Loop, ...], ...]
     linear: Mapping[Access, Linear]
     arena: Mapping[str, Size]
+    sizes: Mapping[str, int]
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The buffers that the group writes."""
+        return frozenset(s.statement.target for s in self.aligned.steps)
 
     def row_length(self) -> Size:
         """Return the points of the longest sweep, in symbols."""
@@ -261,4 +271,4 @@ def _finish(
     left = {x.name for x in (*kept, *(x for w in sweeps for x in w))}
     gone = [d.name for d in aligned.dims if d.name not in left]
     forms = {a: form.without(gone) for a, form in linears.items()}
-    return Space(aligned, kept, sweeps, forms, arena)
+    return Space(aligned, kept, sweeps, forms, arena, _with_strides(ctx))

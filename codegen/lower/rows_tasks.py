@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tcdsl.codegen import build as b
@@ -46,7 +47,7 @@ def lower_rows(
     return Lowered(
         form=f"{title}, {kind}",
         functions=(function,),
-        phases=(Phase(name, count, _cost(total, length, point_ns)),),
+        phases=(Phase(name, count, cost(total, length, point_ns)),),
         plan=tuple(plan),
         thread_bytes=arena,
         shared_bytes=b.c64(0),
@@ -55,7 +56,7 @@ def lower_rows(
     )
 
 
-def _cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
+def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
     """Return rows * (length * point_ns + row_ns) as float64."""
     real = Scalar(FLOAT64)
     n, m = b.value_of(rows), b.value_of(length)
@@ -113,7 +114,7 @@ def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
     whole = tasks.width is None or tasks.width == b.max64(length, 1)
     if whole:
         first, last = b.mul(b.BEGIN, tasks.rows), b.min64(b.mul(b.END, tasks.rows), rows)
-        return b.block(_rows(space, nest, first, last, None))
+        return b.block(row_loop(nest, first, last, lambda at, _: nest.build(at, None)))
     width = tasks.width
     assert width is not None
     if not space.kept:
@@ -131,45 +132,40 @@ def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
         Let(high, b.min64(b.add(low, width), length)),
         Let(first, b.mul(b.div(task, chunks), tasks.rows)),
         Let(last, b.min64(b.add(first, tasks.rows), rows)),
-        _rows(space, nest, first, last, (low, high)),
+        row_loop(nest, first, last, lambda at, _: nest.build(at, (low, high))),
     )
     return b.block(
         Let(chunks, b.ceil_div(b.max64(length, 1), width)), b.loop(task, b.BEGIN, b.END, body)
     )
 
 
-def _rows(
-    space: Space, nest: RowNest, first: Expr, last: Expr, span: tuple[Expr, Expr] | None
-) -> list[Stmt]:
+RowBody = Callable[[Mapping[str, Expr], Expr], list[Stmt]]  # of counters and the row's number
+
+
+def row_loop(nest: RowNest, first: Expr, last: Expr, build: RowBody) -> list[Stmt]:
     """Return the loop over rows [first, last), whose counters run like an odometer."""
-    match space.kept:
+    kept = nest.space.kept
+    match kept:
         case ():
-            return [b.when(b.compare("<", first, last), nest.build({}, span))]
+            return [b.when(b.compare("<", first, last), build({}, b.c64(0)))]
         case (only,):
             row = nest.counter(only)
-            return [b.loop(row, first, last, nest.build({only.name: row}, span))]
-    counters = {x.name: nest.counter(x) for x in space.kept}
-    start = b.i64(nest.fresh("first")) if b.value_of(first) is None else first
-    lets: list[Stmt] = []
-    if start is not first and not isinstance(start, type(None)):
-        lets.append(Let(start, first))  # type: ignore[arg-type]
+            return [b.loop(row, first, last, build({only.name: row}, row))]
+    counters = {x.name: nest.counter(x) for x in kept}
+    start = b.i64(nest.fresh("first"))
+    lets: list[Stmt] = [Let(start, first)]
     below: Expr = b.c64(1)
-    for x in reversed(space.kept):
-        extent = nest.size(x.extent)
+    for x in reversed(kept):
         at = b.div(start, below)
-        value = at if x is space.kept[0] else b.mod(at, extent)
+        value = at if x is kept[0] else b.mod(at, nest.size(x.extent))
         lets.append(Let(counters[x.name], value, mutable=True))
-        below = b.mul(below, extent)
+        below = b.mul(below, nest.size(x.extent))
     advance: list[Stmt] = []
-    for x in space.kept:  # from the slowest: each is reset and carried inside the next
+    for x in kept:  # from the slowest: it advances inside the carry of the next
         c = counters[x.name]
-        step: list[Stmt] = [Assign(c, b.c64(1), "+=")]
-        if x is space.kept[0]:
-            advance = step
-        else:
-            carry = b.when(b.compare("==", c, nest.size(x.extent)), Assign(c, b.c64(0)), advance)
-            advance = [*step, carry]
+        carry = b.when(b.compare("==", c, nest.size(x.extent)), Assign(c, b.c64(0)), advance)
+        advance = [Assign(c, b.c64(1), "+=")] + ([] if x is kept[0] else [carry])
     row = b.i64(nest.fresh("row"))
-    body = nest.build(dict(counters), span)
+    body = build(dict(counters), row)
     # without rows the odometer would divide by an empty extent
     return [b.when(b.compare("<", first, last), lets, b.loop(row, start, last, body, advance))]

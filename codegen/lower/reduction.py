@@ -1,0 +1,120 @@
+"""Reductions: one pass that folds values, and pointwise statements on what it gives.
+
+Two ways to walk: along the rows that are folded, or along columns, where neighbours in memory
+belong to different results and whole vectors are folded at once. Where results are few and folds
+long, the pass is split into parts by sizes alone, so that a sum is the same at any number of
+threads: every part leaves partial results, a second phase combines them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.lower import rows_form
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.lowered import Lowered
+from tcdsl.codegen.lower.reduction_columns import lower_columns
+from tcdsl.codegen.lower.reduction_split import Split, lower_split
+from tcdsl.codegen.lower.rows_nest import Form
+from tcdsl.codegen.lower.rows_space import Space, points, size_expr, space_of
+from tcdsl.codegen.lower.rows_tasks import lower_rows
+from tcdsl.grammar.errors import ScheduleError
+
+PART_POINTS = 1 << 16  # of a split fold
+MOST_PARTS = 64
+_ENOUGH_RESULTS = 8  # independent pieces, from which on nothing is split
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one pass of folds and what follows from them."""
+    try:
+        return _is_reduction(space_of(ctx))
+    except ScheduleError:
+        return False
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the direction, whether the fold is split, and the knobs of rows."""
+    space = space_of(ctx)
+    walks: tuple[Value, ...] = ("rows", "columns") if _has_columns(ctx, space) else ("rows",)
+    return (Knob("walk", walks), Knob("split", (False, True)), *rows_form.knobs(ctx, space))
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return columns where they are nearer in memory than rows; split long folds of few results."""
+    space = space_of(ctx)
+    walk = "columns" if _has_columns(ctx, space) and _columns_are_near(ctx, space) else "rows"
+    pieces = ctx.extent(points(space.kept))
+    if walk == "columns":
+        pieces = ctx.extent(points(space.kept[:-1]))
+        pieces *= max(1, ctx.extent(space.kept[-1].extent) // 1024)
+    work = ctx.extent(points(space.kept)) * ctx.extent(space.row_length())
+    split = pieces < _ENOUGH_RESULTS and work > 2 * PART_POINTS
+    return {**rows_form.default(ctx, space), "walk": walk, "split": split}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted serial time."""
+    space = space_of(ctx)
+    form = rows_form.form_of(ctx, space, values)
+    each = rows_form.point_ns(ctx, space, form)
+    near = _has_columns(ctx, space) and _columns_are_near(ctx, space)
+    against = 1.0 if (values.get("walk") == "columns") == near else 4.0
+    rows = ctx.extent(points(space.kept))
+    idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
+    return rows * (ctx.extent(space.row_length()) * each * against + 15.0) * idle
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, two where the fold is split."""
+    space = space_of(ctx)
+    form = rows_form.form_of(ctx, space, values)
+    each = rows_form.point_ns(ctx, space, form)
+    task_us = int(values.get("task_us", 8))
+    flops = rows_form.flops(ctx, space.aligned)
+    split = _split(ctx, space) if values.get("split") else None
+    if values.get("walk") == "columns":
+        return lower_columns(ctx, space, _column_form(ctx, space) or form, each, split, flops)
+    if split is not None:
+        return lower_split(ctx, space, form, each, split, flops)
+    return lower_rows(ctx, space, form, each, task_us, "row reduction", flops)
+
+
+def _is_reduction(space: Space) -> bool:
+    sweeps = space.aligned.sweeps
+    return len(sweeps) == 1 and not sweeps[0].before and all(s.folds for s in sweeps[0].steps)
+
+
+def _has_columns(ctx: Context, space: Space) -> bool:
+    """Whether results are neighbours along a loop over which vectors can lie."""
+    return bool(space.kept) and _column_form(ctx, space) is not None
+
+
+def _column_form(ctx: Context, space: Space) -> Form | None:
+    bits = rows_form.vector_bits(ctx, space, column=space.kept[-1].name)
+    return None if bits is None else Form(ctx.machine.lanes(bits // 8), bits, 1)
+
+
+def _columns_are_near(ctx: Context, space: Space) -> bool:
+    """Whether the innermost loop over results takes smaller steps than that of the fold."""
+    sizes = space.sizes
+    column, row = space.kept[-1].name, space.sweeps[0][-1].name
+    if ctx.extent(space.kept[-1].extent) < 4:
+        return False
+    touched = [form for (buffer, _), form in space.linear.items() if buffer not in space.written]
+    near = sum(abs(x.step(column).evaluate(sizes)) for x in touched)
+    far = sum(abs(x.step(row).evaluate(sizes)) for x in touched)
+    return near < far
+
+
+def _split(ctx: Context, space: Space) -> Split:
+    """Return the parts of a fold: their number depends on sizes only."""
+    outermost = space.sweeps[0][0]
+    length = size_expr(ctx.operands, space.row_length())
+    rows = size_expr(ctx.operands, points(space.kept))
+    work = b.mul(b.max64(rows, 1), length)
+    wanted = b.max64(1, b.min64(MOST_PARTS, b.div(work, PART_POINTS)))
+    extent = size_expr(ctx.operands, outermost.extent)
+    return Split(extent, wanted)
