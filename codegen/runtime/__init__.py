@@ -18,7 +18,7 @@ Launcher(name, params, returns, slow, on_error, result_type=None)
     result_type : type, optional
         Tuple type for several returns (a `collections.namedtuple`); made without calling it.
 
-    A Python subclass is called as fast, unless it defines `__call__`.
+    A Python subclass is called as fast, unless it defines `__call__`. `calls` counts the runs.
 
 Launcher.install(entry, args, outs=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
@@ -59,7 +59,7 @@ set_num_threads(n), get_num_threads()
 empty_cache() -> int
     Give the memory that is kept for later outputs back to the system; return its bytes.
 set_cache_limit(n)
-    Keep at most n bytes for later outputs; at first a quarter of the machine's memory.
+    Keep at most n bytes for later outputs; at first a quarter of the memory there is.
 memory() -> (live, cached, limit)
     Bytes of outputs and workspaces in use, kept for later ones, and the limit.
 """
@@ -68,6 +68,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -116,6 +117,17 @@ def _setup() -> None:
     types = tuple(dict.fromkeys([*plain, bfloat16.type]))
     _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
     set_num_threads(int(os.environ.get("TCDSL_THREADS") or usable_cores()))
+    set_cache_limit(_memory_bytes() // 4)
+
+
+def _memory_bytes() -> int:
+    """Return the memory of the machine, or of the container where that is less."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        return machine
+    return machine if limit == "max" else min(machine, int(limit))
 
 
 _setup()

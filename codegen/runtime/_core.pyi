@@ -24,6 +24,7 @@ class Launcher:
     name: str
     params: tuple[str, ...]
     returns: tuple[str, ...]
+    calls: int
     def __init__(
         self,
         name: str,

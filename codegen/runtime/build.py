@@ -15,11 +15,12 @@ from tcdsl.grammar.errors import CompileError
 
 HERE = Path(__file__).resolve().parent
 NAME = "tcdsl.codegen.runtime._core"
+FLAGS = ("-pthread", *(["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []))
 
 
 def core_source() -> Source:
     """Return the C text of the core; it includes its other files."""
-    return Source("core", (HERE / "module.c").read_text(), "-O2", ("-pthread",), HERE)
+    return Source("core", (HERE / "module.c").read_text(), "-O2", FLAGS, HERE)
 
 
 def load() -> ModuleType:
@@ -30,9 +31,9 @@ def load() -> ModuleType:
     CompileError
         If there is no compiler, or Python is a build that the core does not serve.
     """
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise CompileError(
-            "tcdsl does not run on a free-threaded build of Python\n"
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "getobjects"):
+        raise CompileError(  # their objects have another header than pyabi.h says
+            "tcdsl does not run on a free-threaded or reference-tracing build of Python\n"
             "  note: use the ordinary build of the same version"
         )
     path = str(compile_source(core_source()))

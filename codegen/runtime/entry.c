@@ -1,4 +1,5 @@
-/* Entry: an executable together with the sizes, strides and plan it runs with, for operands of one exact form. */
+/* Entry: an executable together with the sizes, strides and plan it runs with, for operands of one exact
+ * form. */
 
 enum { MAX_OPERANDS = 512 };
 /* How a parameter is passed: by address, or, of rank 0, by value as this kind. */
@@ -7,12 +8,12 @@ enum { BY_ADDRESS, AS_BOOL, AS_SIGNED, AS_UNSIGNED, AS_BFLOAT16, AS_HALF, AS_FLO
 typedef struct {
   int pass, nd, type_num, item_bytes, c_order;
   Py_ssize_t *dims, *strides; /* strides in bytes */
-  Py_ssize_t low, high;       /* bytes from element 0,..,0 to the first and past the last byte; equal: empty */
+  Py_ssize_t low, high; /* bytes from element 0,..,0 to the first and past the last byte; equal: empty */
   Descr *descr;
 } Operand;
 
 typedef struct {
-  PyObject_HEAD
+  PyObject ob_base;
   const tc_executable *exe;
   PyObject *keep;
   int n_params, n_returns, n_bounds;
@@ -20,11 +21,11 @@ typedef struct {
   unsigned char *inplace;     /* [return * n_params + parameter]: may be the very same view */
   tc_i64 *sizes, *strides;    /* strides in elements, of all operands passed by address */
   tc_scalar *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
-  int *bounds;                /* numbers of the parameters, ascending, whose values sizes or ranges depend on */
-  Py_ssize_t *dims;           /* where the operands' dims and strides lie */
-  int planned_threads;        /* 0: no plan yet */
-  int parallel;               /* whether any phase pays for threads */
-  double cost_ns;             /* of all phases, serial */
+  int *bounds;         /* numbers of the parameters, ascending, whose values sizes or ranges depend on */
+  Py_ssize_t *dims;    /* where the operands' dims and strides lie */
+  int planned_threads; /* 0: no plan yet */
+  int parallel;        /* whether any phase pays for threads */
+  double cost_ns;      /* of all phases, serial */
   size_t shared_bytes, slot_bytes, work_bytes; /* workspace: shared, then one slot a thread */
   tc_plan plan;
 } Entry;
@@ -40,10 +41,14 @@ static int item_bytes_of(int type_num) {
 static int pass_of(const Descr *d) {
   if (d->type_num == numpy.bfloat16) return AS_BFLOAT16;
   switch (d->kind) {
-    case 'b': return AS_BOOL;
-    case 'i': return AS_SIGNED;
-    case 'u': return AS_UNSIGNED;
-    default: return d->type_num == NUM_HALF ? AS_HALF : d->type_num == NUM_FLOAT ? AS_FLOAT : AS_DOUBLE;
+    case 'b':
+      return AS_BOOL;
+    case 'i':
+      return AS_SIGNED;
+    case 'u':
+      return AS_UNSIGNED;
+    default:
+      return d->type_num == NUM_HALF ? AS_HALF : d->type_num == NUM_FLOAT ? AS_FLOAT : AS_DOUBLE;
   }
 }
 
@@ -64,10 +69,15 @@ static void extent_of(Operand *o) {
   o->low = 0;
   o->high = o->item_bytes;
   for (int d = 0; d < o->nd; d++) {
-    if (o->dims[d] == 0) { o->low = o->high = 0; return; }
+    if (o->dims[d] == 0) {
+      o->low = o->high = 0;
+      return;
+    }
     Py_ssize_t span = (o->dims[d] - 1) * o->strides[d];
-    if (span < 0) o->low += span;
-    else o->high += span;
+    if (span < 0)
+      o->low += span;
+    else
+      o->high += span;
   }
 }
 
@@ -100,7 +110,10 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
   o->c_order = strides == Py_None;
   if (!o->c_order && read_integers(strides, nd, o->strides)) return -1;
   for (Py_ssize_t d = nd - 1; d >= 0; d--) {
-    if (o->dims[d] < 0) { PyErr_SetString(PyExc_ValueError, "a negative extent"); return -1; }
+    if (o->dims[d] < 0) {
+      PyErr_SetString(PyExc_ValueError, "a negative extent");
+      return -1;
+    }
     if (o->c_order) {
       o->strides[d] = (Py_ssize_t)step;
       step *= o->dims[d] ? o->dims[d] : 1;
@@ -152,23 +165,36 @@ static int read_bounds(Entry *e, PyObject *bounds) {
   if (n < 0 || n > e->n_params) n = -1;
   for (Py_ssize_t b = 0, last = -1; b < n; b++) {
     long long p = PyLong_AsLongLong(PyTuple_GetItem(bounds, b));
-    if (p <= last || p >= e->n_params || (e->operand[p].pass != AS_SIGNED && e->operand[p].pass != AS_UNSIGNED)) n = -1;
-    else e->bounds[b] = (int)(last = p);
+    if (p <= last || p >= e->n_params ||
+        (e->operand[p].pass != AS_SIGNED && e->operand[p].pass != AS_UNSIGNED))
+      n = -1;
+    else
+      e->bounds[b] = (int)(last = p);
   }
   e->n_bounds = n < 0 ? 0 : (int)n;
-  if (n < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "bounds are the numbers of integer parameters passed by value, ascending");
+  if (n < 0 && !PyErr_Occurred())
+    PyErr_SetString(PyExc_ValueError,
+                    "bounds are the numbers of integer parameters passed by value, ascending");
   return n < 0 ? -1 : 0;
 }
 
-static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace, PyObject *bounds) {
-  Py_ssize_t n_sizes = tuple_length(sizes), n_params = tuple_length(params), n_returns = tuple_length(returns);
+static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace,
+                      PyObject *bounds) {
+  Py_ssize_t n_sizes = tuple_length(sizes), n_params = tuple_length(params),
+             n_returns = tuple_length(returns);
   if (n_sizes < 0 || n_params < 0 || n_returns < 0) return -1;
   Py_ssize_t n = n_params + n_returns, room = 0, used = 0;
-  if (n > MAX_OPERANDS) { PyErr_Format(PyExc_ValueError, "a kernel has at most %d parameters and returns", MAX_OPERANDS); return -1; }
+  if (n > MAX_OPERANDS) {
+    PyErr_Format(PyExc_ValueError, "a kernel has at most %d parameters and returns", MAX_OPERANDS);
+    return -1;
+  }
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject *spec = i < n_params ? PyTuple_GetItem(params, i) : PyTuple_GetItem(returns, i - n_params);
     if (i < n_params && is_descr(spec)) continue;
-    if (tuple_length(spec) != 3) { PyErr_SetString(PyExc_TypeError, "an operand is a dtype or (dtype, shape, strides)"); return -1; }
+    if (tuple_length(spec) != 3) {
+      PyErr_SetString(PyExc_TypeError, "an operand is a dtype or (dtype, shape, strides)");
+      return -1;
+    }
     Py_ssize_t nd = tuple_length(PyTuple_GetItem(spec, 1));
     if (nd < 0) return -1;
     room += nd;
@@ -179,7 +205,10 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
   e->sizes = calloc((size_t)(n_sizes + room) + 1, sizeof *e->sizes);
   e->planned_scalars = calloc((size_t)n_params + 1, sizeof *e->planned_scalars);
   e->bounds = calloc((size_t)n_params + 1, sizeof *e->bounds);
-  if (!e->planned_scalars || !e->bounds || !e->operand || !e->inplace || !e->dims || !e->sizes) { PyErr_NoMemory(); return -1; }
+  if (!e->planned_scalars || !e->bounds || !e->operand || !e->inplace || !e->dims || !e->sizes) {
+    PyErr_NoMemory();
+    return -1;
+  }
   e->strides = e->sizes + n_sizes;
   e->n_params = (int)n_params;
   e->n_returns = (int)n_returns;
@@ -203,7 +232,9 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
 static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", "bounds", NULL};
   PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None, *bounds = NULL;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOO", names, &address, &sizes, &params, &returns, &inplace, &keep, &bounds)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOO", names, &address, &sizes, &params, &returns,
+                                   &inplace, &keep, &bounds))
+    return NULL;
   const tc_executable *exe = PyLong_AsVoidPtr(address);
   if (!exe) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the address of an executable is 0");
@@ -217,7 +248,10 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!e) return NULL;
   e->exe = exe;
   e->keep = Py_NewRef(keep);
-  if (fill_entry(e, sizes, params, returns, inplace, bounds)) { Py_DecRef(&e->ob_base); return NULL; }
+  if (fill_entry(e, sizes, params, returns, inplace, bounds)) {
+    Py_DecRef(&e->ob_base);
+    return NULL;
+  }
   return &e->ob_base;
 }
 
@@ -231,17 +265,22 @@ static int plan_entry(Entry *e) {
   int rc = e->exe->plan(&args, &e->plan);
   tc_i64 thread_bytes = e->plan.thread_bytes, shared_bytes = e->plan.shared_bytes;
   if (rc || thread_bytes < 0 || shared_bytes < 0) {
-    PyErr_Format(internal_error, "the plan of an executable returned %d, and %lld and %lld bytes", rc, thread_bytes, shared_bytes);
+    PyErr_Format(internal_error, "the plan of an executable returned %d, and %lld and %lld bytes", rc,
+                 thread_bytes, shared_bytes);
     return -1;
   }
-  if (thread_bytes >> 44 || shared_bytes >> 44) { PyErr_NoMemory(); return -1; }
+  if (thread_bytes >> 44 || shared_bytes >> 44) {
+    PyErr_NoMemory();
+    return -1;
+  }
   e->parallel = 0;
   e->cost_ns = 0;
   for (int p = 0; p < e->exe->phases; p++) {
     e->cost_ns += e->plan.cost_ns[p];
     e->parallel |= pool_pays(threads, e->plan.tasks[p], e->plan.cost_ns[p]);
   }
-  e->shared_bytes = ((size_t)shared_bytes + 127) & ~(size_t)127; /* two lines each: neighbours are fetched in pairs */
+  e->shared_bytes =
+      ((size_t)shared_bytes + 127) & ~(size_t)127; /* two lines each: neighbours are fetched in pairs */
   e->slot_bytes = ((size_t)thread_bytes + 127) & ~(size_t)127;
   e->work_bytes = e->shared_bytes + e->slot_bytes * (size_t)(e->parallel ? threads : 1);
   e->planned_threads = threads;
@@ -252,13 +291,15 @@ static int plan_entry(Entry *e) {
 static int fits(const Operand *o, PyObject *x) {
   if (Py_TYPE(x) != numpy.array_type) return 0;
   const Array *a = (Array *)x;
-  if (!(a->flags & ARRAY_ALIGNED) || !is_plain(a->descr) || a->nd != o->nd || a->descr->kind != o->descr->kind ||
-      item_bytes_of(a->descr->type_num) != o->item_bytes)
+  if (!(a->flags & ARRAY_ALIGNED) || !is_plain(a->descr) || a->nd != o->nd ||
+      a->descr->kind != o->descr->kind || item_bytes_of(a->descr->type_num) != o->item_bytes)
     return 0;
   for (int d = 0; d < a->nd; d++)
-    if (a->dims[d] != o->dims[d] || (a->dims[d] > 1 && o->low != o->high && a->strides[d] != o->strides[d])) return 0;
+    if (a->dims[d] != o->dims[d] || (a->dims[d] > 1 && o->low != o->high && a->strides[d] != o->strides[d]))
+      return 0;
   return 1;
 }
 
 static PyType_Slot entry_slots[] = {{Py_tp_new, entry_new}, {Py_tp_dealloc, entry_dealloc}, {0, NULL}};
-static PyType_Spec entry_spec = {"tcdsl.codegen.runtime._core.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT, entry_slots};
+static PyType_Spec entry_spec = {"tcdsl.codegen.runtime._core.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT,
+                                 entry_slots};

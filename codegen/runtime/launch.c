@@ -1,13 +1,20 @@
-/* Launcher: the callable. Looks its operands up in a table of exact forms, allocates, runs; anything else is `slow`'s. */
+/* Launcher: the callable. Looks its operands up in a table of exact forms, allocates, runs; anything else is
+ * `slow`'s. */
 
 enum { TABLE = 64, KEY_WORDS = 2048, RELEASE_NS = 20000 };
 
-typedef struct { tc_u64 mix; tc_i64 *key; size_t words; Entry *entry; } Row; /* in key behind the words: the values of the entry's bounds */
+typedef struct {
+  tc_u64 mix;
+  tc_i64 *key;
+  size_t words;
+  Entry *entry;
+} Row; /* in key behind the words: the values of the entry's bounds */
 
 typedef struct {
-  PyObject_HEAD
+  PyObject ob_base;
   vectorcallfunc call;
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
+  Py_ssize_t calls; /* runs so far, those of run() too */
   int n_params, n_returns;
   int rows, recent, victim;
   Row row[TABLE];
@@ -69,23 +76,28 @@ static int same_bounds(const Row *row, PyObject *const *in) {
   return !n || (!bounds_of(row->entry, in, values) && same_words(row->key + row->words, values, (size_t)n));
 }
 
-/* The number of the row for these operands, or -1. Forms come again or in turn: the search begins at the latest. */
+/* The number of the row for these operands, or -1. Forms come again or in turn: the search begins at the
+ * latest. */
 static int look_up(const Launcher *l, const tc_i64 *key, size_t words, tc_u64 mix, PyObject *const *in) {
   for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
-    if (l->row[i].mix == mix && l->row[i].words == words && same_words(l->row[i].key, key, words) && same_bounds(&l->row[i], in)) return i;
+    if (l->row[i].mix == mix && l->row[i].words == words && same_words(l->row[i].key, key, words) &&
+        same_bounds(&l->row[i], in))
+      return i;
   return -1;
 }
 
-/* Whether every output may be written where it lies: apart from all inputs, but for the very views the entry allows, and from other outputs. */
+/* Whether every output may be written where it lies: apart from all inputs, but for the very views the entry
+ * allows, and from other outputs. */
 static int may_write(const Entry *e, char *const *data) {
   for (int r = e->n_params; r < e->n_params + e->n_returns; r++) {
     const Operand *o = &e->operand[r];
     for (int i = 0; i < r; i++) {
       const Operand *x = &e->operand[i];
-      if (x->pass != BY_ADDRESS || data[i] + x->high <= data[r] + o->low || data[r] + o->high <= data[i] + x->low ||
-          x->low == x->high || o->low == o->high)
+      if (x->pass != BY_ADDRESS || data[i] + x->high <= data[r] + o->low ||
+          data[r] + o->high <= data[i] + x->low || x->low == x->high || o->low == o->high)
         continue;
-      if (i >= e->n_params || data[i] != data[r] || !e->inplace[(r - e->n_params) * e->n_params + i]) return 0;
+      if (i >= e->n_params || data[i] != data[r] || !e->inplace[(r - e->n_params) * e->n_params + i])
+        return 0;
     }
   }
   return 1;
@@ -95,14 +107,25 @@ static PyObject *fresh_array(const Operand *o, char **data) {
   Storage *s = storage_new((size_t)(o->high - o->low));
   if (!s) return NULL;
   *data = storage_data(s) - o->low;
-  PyObject *a = numpy.new_from_descr(numpy.array_type, (Descr *)Py_NewRef(o->descr), o->nd, o->dims, o->c_order ? NULL : o->strides, *data,
-                                     ARRAY_WRITEABLE | ARRAY_ALIGNED | (o->c_order ? ARRAY_C_CONTIGUOUS : 0), NULL);
-  if (!a) { Py_DecRef(&s->ob_base); return NULL; }
-  if (numpy.set_base((Array *)a, &s->ob_base)) { Py_DecRef(a); return NULL; }
+  PyObject *a = numpy.new_from_descr(
+      numpy.array_type, (Descr *)Py_NewRef(o->descr), o->nd, o->dims, o->c_order ? NULL : o->strides, *data,
+      ARRAY_WRITEABLE | ARRAY_ALIGNED | (o->c_order ? ARRAY_C_CONTIGUOUS : 0), NULL);
+  if (!a) {
+    Py_DecRef(&s->ob_base);
+    return NULL;
+  }
+  if (numpy.set_base((Array *)a, &s->ob_base)) {
+    Py_DecRef(a);
+    return NULL;
+  }
   return a;
 }
 
-typedef struct { char *slots; size_t slot_bytes; int parallel; } Work; /* by value: a new plan may come while the call runs */
+typedef struct {
+  char *slots;
+  size_t slot_bytes;
+  int parallel;
+} Work; /* by value: a new plan may come while the call runs */
 
 static int run_phases(const tc_executable *exe, const tc_args *args, Work work) {
   int rc = 0, owner = work.parallel && pool_take();
@@ -112,7 +135,8 @@ static int run_phases(const tc_executable *exe, const tc_args *args, Work work) 
     if (tasks <= 0) continue;
     if (owner && pool_pays((int)args->threads, tasks, cost_ns))
       rc = pool_run(exe->phase[p], args, work.slots, work.slot_bytes, tasks, cost_ns);
-    else rc = exe->phase[p](args, work.slots, 0, tasks);
+    else
+      rc = exe->phase[p](args, work.slots, 0, tasks);
   }
   if (owner) pool_give();
   return rc;
@@ -138,19 +162,22 @@ static int execute(const Launcher *l, const Entry *e, char *const *data, const t
   int rc = e->cost_ns > RELEASE_NS ? run_released(e->exe, &args, work) : run_phases(e->exe, &args, work);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
-    PyObject *r = PyObject_CallFunction(l->on_error, "LLLL", error.tensor, error.dim, error.value, error.extent);
+    PyObject *r =
+        PyObject_CallFunction(l->on_error, "LLLL", error.tensor, error.dim, error.value, error.extent);
     if (r) PyErr_SetString(internal_error, "on_error returned");
     Py_DecRef(r);
     return -1;
   }
   if (rc || error.code) {
-    PyErr_Format(internal_error, "kernel %S failed: a phase returned %d, error code %d", l->name, rc, (int)error.code);
+    PyErr_Format(internal_error, "kernel %S failed: a phase returned %d, error code %d", l->name, rc,
+                 (int)error.code);
     return -1;
   }
   return 0;
 }
 
-/* The plan serves while the number of threads and the scalars that stand in bounds are what it was made for. */
+/* The plan serves while the number of threads and the scalars that stand in bounds are what it was made for.
+ */
 static int ready(Entry *e, const tc_scalar *scalars) {
   int current = e->planned_threads == pool_threads();
   for (int i = 0, k = 0, b = 0; b < e->n_bounds; i++) {
@@ -169,43 +196,57 @@ static PyObject *result_of(const Launcher *l, PyObject **made) {
   if (l->n_returns == 1) return made[0];
   PyObject *tuple = PyType_GenericAlloc((PyTypeObject *)l->result_type, l->n_returns);
   for (int r = 0; r < l->n_returns; r++)
-    if (tuple) PyTuple_SetItem(tuple, r, made[r]);
-    else Py_DecRef(made[r]);
+    if (tuple)
+      PyTuple_SetItem(tuple, r, made[r]);
+    else
+      Py_DecRef(made[r]);
   return tuple;
 }
 
-/* Run an entry on operands of its form. NULL without an error: these operands are not for the fast path
-   (an output overlaps or is read-only, a number does not fit), and nothing has run. */
-static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out) {
-  char *data[MAX_OPERANDS];
-  tc_scalar scalars[MAX_OPERANDS];
-  PyObject *made[MAX_OPERANDS];
-  int n = e->n_params, n_made = 0;
+/* Find where the operands lie. 1: they are not for the fast path (an output is read-only or overlaps, a
+ * number does not fit). */
+static int locate(const Entry *e, PyObject *const *in, PyObject *const *out, char **data,
+                  tc_scalar *scalars) {
+  int n = e->n_params;
   for (int i = 0, k = 0; i < n; i++) {
     const Operand *o = &e->operand[i];
     data[i] = o->pass == BY_ADDRESS ? ((Array *)in[i])->data : NULL;
     if (o->pass != BY_ADDRESS && convert_scalar(o->pass, o->item_bytes, in[i], &scalars[k++])) {
       PyErr_Clear();
-      return NULL;
+      return 1;
     }
   }
-  if (out) {
-    for (int r = 0; r < e->n_returns; r++) {
-      if (!(((Array *)out[r])->flags & ARRAY_WRITEABLE)) return NULL;
-      data[n + r] = ((Array *)out[r])->data;
-    }
-    if (!may_write(e, data)) return NULL;
+  if (!out) return 0;
+  for (int r = 0; r < e->n_returns; r++) {
+    if (!(((Array *)out[r])->flags & ARRAY_WRITEABLE)) return 1;
+    data[n + r] = ((Array *)out[r])->data;
   }
-  Py_IncRef(&e->ob_base);
-  int failed = ready(e, scalars);
-  for (; !failed && n_made < e->n_returns; n_made++) {
-    made[n_made] = out ? Py_NewRef(out[n_made]) : fresh_array(&e->operand[n + n_made], &data[n + n_made]);
-    if (!made[n_made]) { failed = 1; break; }
+  return !may_write(e, data);
+}
+
+/* Run an entry on operands of its form. NULL without an error: nothing has run, the slow path knows what to
+ * do. */
+static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out) {
+  char *data[MAX_OPERANDS];
+  tc_scalar scalars[MAX_OPERANDS];
+  PyObject *made[MAX_OPERANDS];
+  int n = 0;
+  Py_IncRef(&e->ob_base); /* whatever runs from here on may clear the table */
+  int failed = locate(e, in, out, data, scalars) || ready(e, scalars);
+  while (!failed && n < e->n_returns) {
+    made[n] = out ? Py_NewRef(out[n]) : fresh_array(&e->operand[e->n_params + n], &data[e->n_params + n]);
+    if (made[n])
+      n++;
+    else
+      failed = 1;
   }
   if (!failed) failed = execute(l, e, data, scalars);
   Py_DecRef(&e->ob_base);
-  if (!failed) return result_of(l, made);
-  while (n_made) Py_DecRef(made[--n_made]);
+  if (!failed) {
+    l->calls++;
+    return result_of(l, made);
+  }
+  while (n) Py_DecRef(made[--n]);
   return NULL;
 }
 
@@ -238,6 +279,9 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
       if (result || PyErr_Occurred()) return result;
     }
   }
-  if (!l->slow) { PyErr_SetString(PyExc_TypeError, "this launcher was not initialised"); return NULL; }
+  if (!l->slow) {
+    PyErr_SetString(PyExc_TypeError, "this launcher was not initialised");
+    return NULL;
+  }
   return PyObject_Vectorcall(l->slow, args, nargsf, keywords);
 }

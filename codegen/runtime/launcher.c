@@ -3,12 +3,18 @@
 static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", NULL};
   PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|O", names, &name, &params, &returns, &slow, &on_error, &result_type)) return -1;
-  if (l->slow) { PyErr_SetString(PyExc_TypeError, "a launcher is initialised once"); return -1; }
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|O", names, &name, &params, &returns, &slow, &on_error,
+                                   &result_type))
+    return -1;
+  if (l->slow) {
+    PyErr_SetString(PyExc_TypeError, "a launcher is initialised once");
+    return -1;
+  }
   Py_ssize_t n_params = tuple_length(params), n_returns = tuple_length(returns);
   if (n_params < 0 || n_returns < 0) return -1;
   if (n_returns == 0 || n_params + n_returns > MAX_OPERANDS) {
-    PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns", MAX_OPERANDS);
+    PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns",
+                 MAX_OPERANDS);
     return -1;
   }
   if (n_returns > 1 && !is_tuple_type(result_type)) {
@@ -72,15 +78,20 @@ static void launcher_dealloc(Launcher *l) {
 }
 
 /* Operands given from Python: in[] and out[] borrowed, *given set. Checks them against the entry. */
-static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out, int *given) {
+static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out,
+                       int *given) {
   PyObject *e, *args, *outs = Py_None;
   if (!PyArg_ParseTuple(call_args, "OO|O", &e, &args, &outs)) return -1;
-  if (Py_TYPE(e) != entry_type) { PyErr_SetString(PyExc_TypeError, "expected an Entry"); return -1; }
+  if (Py_TYPE(e) != entry_type) {
+    PyErr_SetString(PyExc_TypeError, "expected an Entry");
+    return -1;
+  }
   *entry = (Entry *)e;
   *given = outs != Py_None;
   Py_ssize_t n_in = tuple_length(args), n_out = *given ? tuple_length(outs) : l->n_returns;
   if (n_in < 0 || n_out < 0) return -1;
-  if (n_in != l->n_params || n_out != l->n_returns || (*entry)->n_params != n_in || (*entry)->n_returns != n_out) {
+  if (n_in != l->n_params || n_out != l->n_returns || (*entry)->n_params != n_in ||
+      (*entry)->n_returns != n_out) {
     PyErr_SetString(PyExc_ValueError, "the numbers of operands of launcher, entry and call differ");
     return -1;
   }
@@ -88,11 +99,14 @@ static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, Py
     PyObject *x = i < n_in ? PyTuple_GetItem(args, i) : PyTuple_GetItem(outs, i - n_in);
     const Operand *o = &(*entry)->operand[i];
     if (o->pass == BY_ADDRESS && !fits(o, x)) {
-      PyErr_Format(PyExc_ValueError, "operand %d is not a plain, aligned array of the entry's dtype, shape and strides", i);
+      PyErr_Format(PyExc_ValueError,
+                   "operand %d is not a plain, aligned array of the entry's dtype, shape and strides", i);
       return -1;
     }
-    if (i < n_in) in[i] = x;
-    else out[i - n_in] = x;
+    if (i < n_in)
+      in[i] = x;
+    else
+      out[i - n_in] = x;
   }
   return 0;
 }
@@ -120,8 +134,10 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
     at = l->victim;
     l->victim = (l->victim + 1) % TABLE;
   }
-  if (at < l->rows) old = l->row[at];
-  else l->rows++;
+  if (at < l->rows)
+    old = l->row[at];
+  else
+    l->rows++;
   l->row[at] = (Row){mix, kept, words, (Entry *)Py_NewRef(e)};
   l->recent = at;
   free(old.key);
@@ -136,7 +152,9 @@ static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
   if (operands_of(l, call_args, &e, in, out, &given)) return NULL;
   PyObject *result = run_entry(l, e, in, given ? out : NULL);
   if (!result && !PyErr_Occurred())
-    PyErr_SetString(PyExc_ValueError, "an output is read-only or overlaps another operand, or a number does not fit its parameter");
+    PyErr_SetString(
+        PyExc_ValueError,
+        "an output is read-only or overlaps another operand, or a number does not fit its parameter");
   return result;
 }
 
@@ -146,21 +164,25 @@ static PyObject *launcher_clear_table(Launcher *l, PyObject *unused) {
   return Py_NewRef(Py_None);
 }
 
-/* From Python 3.12 on a Python subclass is called as fast as its base. 3.11 does all for it but set this flag;
-   where the type keeps it is checked against the official answer. */
+/* From Python 3.12 on a Python subclass is called as fast as its base. 3.11 does all for it but set this
+   flag; where the type keeps it is checked against the official answer. */
 static PyObject *launcher_init_subclass(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   (void)args, (void)kwargs;
   unsigned long *flags = (unsigned long *)((void **)type + 21);
-  if (Py_Version >> 16 == 0x030b && *flags == PyType_GetFlags(type) && PyType_GetSlot(type, Py_tp_call) == (void *)PyVectorcall_Call)
+  if (Py_Version >> 16 == 0x030b && *flags == PyType_GetFlags(type) &&
+      PyType_GetSlot(type, Py_tp_call) == (void *)PyVectorcall_Call)
     *flags |= Py_TPFLAGS_HAVE_VECTORCALL;
   return Py_NewRef(Py_None);
 }
 
-static PyObject *launcher_repr(Launcher *l) { return PyUnicode_FromFormat("<Launcher %S>", l->name ? l->name : Py_None); }
+static PyObject *launcher_repr(Launcher *l) {
+  return PyUnicode_FromFormat("<Launcher %S>", l->name ? l->name : Py_None);
+}
 
 static PyMemberDef launcher_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY, NULL},
     {"name", T_OBJECT, offsetof(Launcher, name), READONLY, NULL},
+    {"calls", T_PYSSIZET, offsetof(Launcher, calls), READONLY, NULL},
     {"params", T_OBJECT, offsetof(Launcher, params), READONLY, NULL},
     {"returns", T_OBJECT, offsetof(Launcher, returns), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
@@ -168,11 +190,15 @@ static PyMethodDef launcher_methods[] = {
     {"install", (PyCFunction)(void *)launcher_install, METH_VARARGS, NULL},
     {"run", (PyCFunction)(void *)launcher_run, METH_VARARGS, NULL},
     {"clear", (PyCFunction)(void *)launcher_clear_table, METH_NOARGS, NULL},
-    {"__init_subclass__", (PyCFunction)(void *)launcher_init_subclass, METH_CLASS | METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__init_subclass__", (PyCFunction)(void *)launcher_init_subclass,
+     METH_CLASS | METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL}};
-static PyType_Slot launcher_slots[] = {
-    {Py_tp_new, launcher_new},         {Py_tp_init, launcher_init},       {Py_tp_dealloc, launcher_dealloc},
-    {Py_tp_traverse, launcher_traverse}, {Py_tp_clear, launcher_clear},     {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_members, launcher_members}, {Py_tp_methods, launcher_methods}, {Py_tp_repr, launcher_repr}, {0, NULL}};
-static PyType_Spec launcher_spec = {"tcdsl.codegen.runtime._core.Launcher", sizeof(Launcher), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, launcher_slots};
+static PyType_Slot launcher_slots[] = {{Py_tp_new, launcher_new},         {Py_tp_init, launcher_init},
+                                       {Py_tp_dealloc, launcher_dealloc}, {Py_tp_traverse, launcher_traverse},
+                                       {Py_tp_clear, launcher_clear},     {Py_tp_call, PyVectorcall_Call},
+                                       {Py_tp_members, launcher_members}, {Py_tp_methods, launcher_methods},
+                                       {Py_tp_repr, launcher_repr},       {0, NULL}};
+static PyType_Spec launcher_spec = {
+    "tcdsl.codegen.runtime._core.Launcher", sizeof(Launcher), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    launcher_slots};

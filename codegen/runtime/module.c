@@ -15,7 +15,8 @@
 static PyObject *m_setup(PyObject *m, PyObject *args) {
   PyObject *capsule, *types, *error;
   int bfloat16;
-  if (!PyArg_ParseTuple(args, "OiOO", &capsule, &bfloat16, &types, &error) || numpy_setup(capsule, bfloat16)) return NULL;
+  if (!PyArg_ParseTuple(args, "OiOO", &capsule, &bfloat16, &types, &error) || numpy_setup(capsule, bfloat16))
+    return NULL;
   scalar_types = Py_NewRef(types);
   internal_error = Py_NewRef(error);
   (void)m;
@@ -31,7 +32,8 @@ static PyObject *m_set_num_threads(PyObject *m, PyObject *number) {
   (void)m;
   long long n = PyLong_AsLongLong(number);
   if (n == -1 && PyErr_Occurred()) return NULL;
-  if (n < 1 || n > MAX_THREADS) return PyErr_Format(PyExc_ValueError, "the number of threads is 1 to %d, got %lld", MAX_THREADS, n);
+  if (n < 1 || n > MAX_THREADS)
+    return PyErr_Format(PyExc_ValueError, "the number of threads is 1 to %d, got %lld", MAX_THREADS, n);
   pool.threads = (int)n;
   return Py_NewRef(Py_None);
 }
@@ -55,15 +57,15 @@ static PyObject *m_memory(PyObject *m, PyObject *unused) {
   return Py_BuildValue("nnn", (Py_ssize_t)live_bytes, (Py_ssize_t)cached_bytes, (Py_ssize_t)cache_limit);
 }
 
-static PyMethodDef module_methods[] = {
-    {"setup", m_setup, METH_VARARGS, NULL},
-    {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
-    {"set_cache_limit", m_set_cache_limit, METH_O, NULL},
-    {"memory", m_memory, METH_NOARGS, NULL},
-    {"set_num_threads", m_set_num_threads, METH_O, NULL},
-    {"get_num_threads", m_get_num_threads, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL}};
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", NULL, -1, module_methods, NULL, NULL, NULL, NULL};
+static PyMethodDef module_methods[] = {{"setup", m_setup, METH_VARARGS, NULL},
+                                       {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
+                                       {"set_cache_limit", m_set_cache_limit, METH_O, NULL},
+                                       {"memory", m_memory, METH_NOARGS, NULL},
+                                       {"set_num_threads", m_set_num_threads, METH_O, NULL},
+                                       {"get_num_threads", m_get_num_threads, METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+static PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_core", NULL, -1, module_methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__core(void) {
   PyObject *m = PyModule_Create2(&module, 1013);
@@ -73,6 +75,8 @@ PyMODINIT_FUNC PyInit__core(void) {
   word_out = PyUnicode_InternFromString("out");
   word_outputs = PyUnicode_InternFromString("outputs");
   if (!entry_type || !launcher_type || !word_out || !word_outputs) return NULL;
-  if (PyModule_AddObject(m, "Entry", (PyObject *)entry_type) || PyModule_AddObject(m, "Launcher", (PyObject *)launcher_type)) return NULL;
+  if (PyModule_AddObject(m, "Entry", (PyObject *)entry_type) ||
+      PyModule_AddObject(m, "Launcher", (PyObject *)launcher_type))
+    return NULL;
   return m;
 }

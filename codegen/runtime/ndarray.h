@@ -4,7 +4,7 @@
 #include "pyabi.h"
 
 typedef struct {
-  PyObject_HEAD
+  PyObject ob_base;
   char *data;
   int nd;
   Py_ssize_t *dims, *strides; /* strides in bytes */
@@ -14,7 +14,7 @@ typedef struct {
 } Array;
 
 typedef struct Descr { /* as far as both versions agree */
-  PyObject_HEAD
+  PyObject ob_base;
   PyTypeObject *typeobj;
   char kind, type, byteorder, former_flags;
   int type_num;
@@ -23,25 +23,28 @@ typedef struct Descr { /* as far as both versions agree */
 enum { ARRAY_C_CONTIGUOUS = 1, ARRAY_ALIGNED = 0x100, ARRAY_WRITEABLE = 0x400 };
 enum { NUM_BOOL = 0, NUM_FLOAT = 11, NUM_DOUBLE = 12, NUM_HALF = 23, MAX_DIMS = 64 };
 
-typedef PyObject *(*NewFromDescr)(PyTypeObject *, Descr *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
+typedef PyObject *(*NewFromDescr)(PyTypeObject *, Descr *, int, const Py_ssize_t *, const Py_ssize_t *,
+                                  void *, int, PyObject *);
 typedef int (*SetBaseObject)(Array *, PyObject *);
 
 static struct {
   PyTypeObject *array_type, *descr_type;
-  NewFromDescr new_from_descr;      /* steals the descr */
-  SetBaseObject set_base;           /* steals the base */
-  int bfloat16;                     /* the number ml_dtypes' type was given in this process */
+  NewFromDescr new_from_descr; /* steals the descr */
+  SetBaseObject set_base;      /* steals the base */
+  int bfloat16;                /* the number ml_dtypes' type was given in this process */
 } numpy;
 
 /* Whether these are plain numbers of the language in native byte order. */
 static inline int is_plain(const Descr *d) {
   unsigned n = (unsigned)d->type_num;
-  return (n <= NUM_DOUBLE || n == NUM_HALF || d->type_num == numpy.bfloat16) && (d->byteorder == '=' || d->byteorder == '|');
+  return (n <= NUM_DOUBLE || n == NUM_HALF || d->type_num == numpy.bfloat16) &&
+         (d->byteorder == '=' || d->byteorder == '|');
 }
 
 /* Whether the fast path may read this object as an array. */
 static inline int is_array(PyObject *o) {
-  return Py_TYPE(o) == numpy.array_type && (((Array *)o)->flags & ARRAY_ALIGNED) && is_plain(((Array *)o)->descr);
+  return Py_TYPE(o) == numpy.array_type && (((Array *)o)->flags & ARRAY_ALIGNED) &&
+         is_plain(((Array *)o)->descr);
 }
 
 /* Whether this is a dtype: the classes of NumPy's own types are subclasses of numpy.dtype. */

@@ -15,15 +15,19 @@
 
 enum { MAX_THREADS = 256, CHUNKS_PER_LANE = 8 };
 enum {
-  PARALLEL_NS = 3000, /* a phase of that serial time pays for threads that are awake: fork and join take about 0.7 us */
-  SPIN_NS = 20000,    /* how long a worker stays awake for the next phase */
-  WAKE_NS = 40000     /* waking one costs the caller some 10 us, and it comes 25 us late: a phase this long pays for it */
+  PARALLEL_NS =
+      3000, /* a phase of that serial time pays for threads that are awake: fork and join take about 0.7 us */
+  SPIN_NS = 20000, /* how long a worker stays awake for the next phase */
+  WAKE_NS = 40000  /* waking one costs the caller some 10 us, and it comes 25 us late: a phase this long pays
+                      for it */
 };
 
-typedef struct { _Alignas(64) _Atomic tc_u64 word; } Lane;
+typedef struct {
+  _Alignas(64) _Atomic tc_u64 word;
+} Lane;
 
 static struct {
-  Lane lane[MAX_THREADS]; /* 0 is the caller's */
+  Lane lane[MAX_THREADS];           /* 0 is the caller's */
   _Alignas(64) _Atomic tc_u32 done; /* chunks that are finished */
   _Atomic int failed;
   /* The phase: written by the owner while no chunk is claimed, read after a claim. */
@@ -32,22 +36,25 @@ static struct {
   char *slots;
   size_t slot_bytes;
   tc_i64 tasks;
-  tc_u32 chunks;
-  tc_u32 generation;
+  tc_u32 chunks, generation;
+  unsigned float_mode;
   _Atomic int lanes;
   _Alignas(64) _Atomic int owned, sleepers;
   pthread_mutex_t lock;
   pthread_cond_t wake;
-  int started;     /* workers; the owner's, like last_ns: when the last phase ended */
+  int started; /* workers; the owner's, like last_ns: when the last phase ended */
   tc_i64 last_ns;
   int threads; /* how many a call may use; the GIL guards it */
 } pool;
 
 #ifdef __linux__
-static cpu_set_t allowed_cpus; /* at load: a library that pins the main thread later does not pin the workers */
+static cpu_set_t
+    allowed_cpus; /* at load: a library that pins the main thread later does not pin the workers */
 #endif
 
-static tc_u64 word_of(tc_u32 generation, tc_u32 next, tc_u32 end) { return (tc_u64)generation << 32 | next << 16 | end; }
+static tc_u64 word_of(tc_u32 generation, tc_u32 next, tc_u32 end) {
+  return (tc_u64)generation << 32 | next << 16 | end;
+}
 static tc_u32 generation_of(tc_u64 word) { return (tc_u32)(word >> 32); }
 
 static inline void pause_cpu(void) {
@@ -55,6 +62,23 @@ static inline void pause_cpu(void) {
   __asm__ volatile("pause");
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
+#endif
+}
+
+/* Rounding and flushing of denormals are settings of a thread: workers take the caller's, so that nobody's
+ * bits differ. */
+static unsigned float_mode(void) {
+#if defined(__x86_64__)
+  return __builtin_ia32_stmxcsr() & ~0x3fu; /* without the flags of what has happened */
+#else
+  return 0;
+#endif
+}
+static void set_float_mode(unsigned mode) {
+#if defined(__x86_64__)
+  if (mode != float_mode()) __builtin_ia32_ldmxcsr(mode);
+#else
+  (void)mode;
 #endif
 }
 
@@ -70,7 +94,8 @@ static int claim(Lane *lane, tc_u32 generation) {
   for (;;) {
     tc_u32 next = (tc_u32)word >> 16, end = (tc_u32)word & 0xffff;
     if (generation_of(word) != generation || next == end) return -1;
-    if (atomic_compare_exchange_weak_explicit(&lane->word, &word, word_of(generation, next + 1, end), memory_order_acquire, memory_order_relaxed))
+    if (atomic_compare_exchange_weak_explicit(&lane->word, &word, word_of(generation, next + 1, end),
+                                              memory_order_acquire, memory_order_relaxed))
       return (int)next;
   }
 }
@@ -86,15 +111,21 @@ static void run_chunk(tc_u32 chunk, int me) {
 /* Claim and run until nothing of this generation is left. */
 static void work(int me, tc_u32 generation) {
   tc_u32 finished = 0;
-  int lanes = atomic_load_explicit(&pool.lanes, memory_order_relaxed); /* a stale count only looks elsewhere */
+  int lanes =
+      atomic_load_explicit(&pool.lanes, memory_order_relaxed); /* a stale count only looks elsewhere */
   for (int k = 0; k < lanes; k++) {
     Lane *lane = &pool.lane[(me + k) % lanes];
-    for (int chunk; (chunk = claim(lane, generation)) >= 0; finished++) run_chunk((tc_u32)chunk, me);
+    for (int chunk; (chunk = claim(lane, generation)) >= 0; finished++) {
+      if (!finished) set_float_mode(pool.float_mode);
+      run_chunk((tc_u32)chunk, me);
+    }
   }
   if (finished) atomic_fetch_add_explicit(&pool.done, finished, memory_order_release);
 }
 
-static tc_u32 generation_in(int me) { return generation_of(atomic_load_explicit(&pool.lane[me].word, memory_order_acquire)); }
+static tc_u32 generation_in(int me) {
+  return generation_of(atomic_load_explicit(&pool.lane[me].word, memory_order_acquire));
+}
 
 /* Wait for a generation other than the last: awake for a while, then asleep. */
 static tc_u32 next_generation(int me, tc_u32 last) {
@@ -140,14 +171,16 @@ static void start_workers(int wanted) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A sleeper is woken for a long phase, or where phases follow each other so closely that it will stay awake. */
+/* A sleeper is woken for a long phase, or where phases follow each other so closely that it will stay awake.
+ */
 static void publish(int lanes, double cost_ns) {
   tc_u32 generation = ++pool.generation ? pool.generation : ++pool.generation; /* 0 is that of a new worker */
   atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
   atomic_store_explicit(&pool.failed, 0, memory_order_relaxed);
   atomic_store_explicit(&pool.lanes, lanes, memory_order_relaxed);
   for (int i = 0; i < lanes; i++) {
-    tc_u32 next = pool.chunks * (tc_u32)i / (tc_u32)lanes, end = pool.chunks * (tc_u32)(i + 1) / (tc_u32)lanes;
+    tc_u32 next = pool.chunks * (tc_u32)i / (tc_u32)lanes,
+           end = pool.chunks * (tc_u32)(i + 1) / (tc_u32)lanes;
     atomic_store_explicit(&pool.lane[i].word, word_of(generation, next, end), memory_order_release);
   }
   atomic_thread_fence(memory_order_seq_cst);
@@ -159,7 +192,8 @@ static void publish(int lanes, double cost_ns) {
 }
 
 /* Run the tasks of a phase with the owner's threads; returns what a failing chunk returned, else 0. */
-static int pool_run(tc_phase phase, const tc_args *args, char *slots, size_t slot_bytes, tc_i64 tasks, double cost_ns) {
+static int pool_run(tc_phase phase, const tc_args *args, char *slots, size_t slot_bytes, tc_i64 tasks,
+                    double cost_ns) {
   int lanes = (int)args->threads;
   if (pool.started < lanes - 1) start_workers(lanes - 1);
   tc_i64 chunks = (tc_i64)lanes * CHUNKS_PER_LANE;
@@ -168,12 +202,15 @@ static int pool_run(tc_phase phase, const tc_args *args, char *slots, size_t slo
   pool.slots = slots;
   pool.slot_bytes = slot_bytes;
   pool.tasks = tasks;
+  pool.float_mode = float_mode();
   pool.chunks = (tc_u32)(tasks < chunks ? tasks : chunks);
   publish(lanes, cost_ns);
   work(0, pool.generation);
   for (int spins = 0; atomic_load_explicit(&pool.done, memory_order_acquire) != pool.chunks; spins++)
-    if (spins < 1000) pause_cpu();
-    else sched_yield(); /* the thread that runs the rest may need this core */
+    if (spins < 1000)
+      pause_cpu();
+    else
+      sched_yield(); /* the thread that runs the rest may need this core */
   pool.last_ns = now_ns();
   return atomic_load_explicit(&pool.failed, memory_order_relaxed);
 }
@@ -182,7 +219,9 @@ static int pool_take(void) { return !atomic_exchange_explicit(&pool.owned, 1, me
 static void pool_give(void) { atomic_store_explicit(&pool.owned, 0, memory_order_release); }
 
 static int pool_threads(void) { return pool.threads; }
-static int pool_pays(int threads, tc_i64 tasks, double cost_ns) { return threads > 1 && tasks > 1 && cost_ns > PARALLEL_NS; }
+static int pool_pays(int threads, tc_i64 tasks, double cost_ns) {
+  return threads > 1 && tasks > 1 && cost_ns > PARALLEL_NS;
+}
 
 static void pool_forget_workers(void) { /* in the child of fork, where only the forking thread lives on */
   pool.started = 0;
@@ -197,7 +236,8 @@ static int pool_setup(void) {
   pthread_mutex_init(&pool.lock, NULL);
   pthread_cond_init(&pool.wake, NULL);
 #ifdef __linux__
-  if (sched_getaffinity(0, sizeof allowed_cpus, &allowed_cpus)) memset(&allowed_cpus, 0xff, sizeof allowed_cpus);
+  if (sched_getaffinity(0, sizeof allowed_cpus, &allowed_cpus))
+    memset(&allowed_cpus, 0xff, sizeof allowed_cpus);
 #endif
   return pthread_atfork(NULL, NULL, pool_forget_workers);
 }

@@ -12,7 +12,6 @@ typedef ptrdiff_t Py_ssize_t;
 typedef struct _typeobject PyTypeObject;
 typedef struct _ts PyThreadState;
 typedef struct { Py_ssize_t ob_refcnt; PyTypeObject *ob_type; } PyObject;
-#define PyObject_HEAD PyObject ob_base;
 #define Py_TYPE(o) (((PyObject *)(o))->ob_type)
 
 typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
@@ -106,7 +105,9 @@ int PyModule_AddObject(PyObject *, const char *, PyObject *);
 #define PyMODINIT_FUNC __attribute__((visibility("default"))) PyObject *
 static inline PyObject *Py_NewRef(void *o) { Py_IncRef((PyObject *)o); return (PyObject *)o; }
 static inline int is_type(PyObject *o) { return PyType_IsSubtype(Py_TYPE(o), (PyTypeObject *)(void *)PyType_Type); }
-static inline int is_tuple_type(PyObject *o) { return is_type(o) && PyType_IsSubtype((PyTypeObject *)o, (PyTypeObject *)(void *)PyTuple_Type); }
+static inline int is_tuple_type(PyObject *o) {
+  return is_type(o) && PyType_IsSubtype((PyTypeObject *)o, (PyTypeObject *)(void *)PyTuple_Type);
+}
 static inline Py_ssize_t tuple_length(PyObject *o) {
   if (is_tuple_type((PyObject *)Py_TYPE(o))) return PyTuple_Size(o);
   PyErr_SetString(PyExc_TypeError, "expected a tuple");

@@ -1,6 +1,11 @@
 /* Rank-0 parameters: Python numbers, NumPy scalars and 0-d arrays, converted to the type a kernel takes. */
 
-enum { FROM_FLOAT = 1, FROM_INT, FROM_BOOL, FROM_NUMPY }; /* sources, part of the launch key; NumPy's types count on from FROM_NUMPY */
+enum {
+  FROM_FLOAT = 1,
+  FROM_INT,
+  FROM_BOOL,
+  FROM_NUMPY
+}; /* sources, part of the launch key; NumPy's types count on from FROM_NUMPY */
 
 static PyObject *scalar_types; /* tuple: the scalar types of NumPy and ml_dtypes that a kernel takes */
 
@@ -34,9 +39,13 @@ static int integer_of(PyObject *o, int bytes, int is_signed, tc_i64 *to) {
   return fits ? 0 : -1;
 }
 
-/* Round to nearest even with so many bits behind the leading one: adding and taking away a number whose last place is the one wanted. */
+/* Round to nearest even with so many bits behind the leading one: adding and taking away a number whose last
+ * place is the one wanted. */
 static double round_to(double v, int fraction_bits, int lowest_exponent) {
-  union { double d; tc_u64 u; } x = {v}, shift;
+  union {
+    double d;
+    tc_u64 u;
+  } x = {v}, shift;
   int exponent = (int)(x.u >> 52 & 2047) - 1023;
   if (exponent == 1024) return v; /* inf, NaN */
   if (exponent < lowest_exponent) exponent = lowest_exponent;
@@ -50,7 +59,9 @@ static float as_half(double v) {
   return r >= 65536 ? __builtin_inff() : r <= -65536 ? -__builtin_inff() : (float)r;
 }
 
-static float as_bfloat16(double v) { return (float)round_to((float)v, 7, -126); /* the cast overflows to inf by itself */ }
+static float as_bfloat16(double v) {
+  return (float)round_to((float)v, 7, -126); /* the cast overflows to inf by itself */
+}
 
 static int convert_scalar(int pass, int bytes, PyObject *o, tc_scalar *to) {
   if (pass == AS_BOOL) return (int)(to->i = PyObject_IsTrue(o)) < 0 ? -1 : 0;
@@ -58,10 +69,17 @@ static int convert_scalar(int pass, int bytes, PyObject *o, tc_scalar *to) {
   double v = PyFloat_AsDouble(o);
   if (v == -1 && PyErr_Occurred()) return -1;
   switch (pass) {
-    case AS_DOUBLE: to->d = v; break;
-    case AS_FLOAT: to->f = (float)v; break;
-    case AS_HALF: to->f = as_half(v); break;
-    default: to->f = as_bfloat16(v);
+    case AS_DOUBLE:
+      to->d = v;
+      break;
+    case AS_FLOAT:
+      to->f = (float)v;
+      break;
+    case AS_HALF:
+      to->f = as_half(v);
+      break;
+    default:
+      to->f = as_bfloat16(v);
   }
   return 0;
 }

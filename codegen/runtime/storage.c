@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { HEADER = 64, HUGE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, SIZE_CLASSES = 4 * 48 };
 
 typedef struct Storage {
-  PyObject_HEAD
-  size_t bytes;      /* of data, rounded up to the class */
-  size_t mapped;     /* bytes of the mapping, or 0: from malloc */
+  PyObject ob_base;
+  size_t bytes;  /* of data, rounded up to the class */
+  size_t mapped; /* bytes of the mapping, or 0: from malloc */
   int size_class;
   struct Storage *next;
 } Storage;
@@ -28,14 +27,18 @@ static inline char *storage_data(Storage *s) { return (char *)s + HEADER; }
 
 /* 64, 80, 96, 112, 128, 160, ...: at most a quarter is wasted. */
 static int class_of(size_t bytes, size_t *rounded) {
-  if (bytes <= 64) { *rounded = 64; return 0; }
+  if (bytes <= 64) {
+    *rounded = 64;
+    return 0;
+  }
   int log = 63 - __builtin_clzll((unsigned long long)bytes - 1);
   size_t step = (size_t)1 << (log - 2), up = (bytes + step - 1) & ~(step - 1);
   *rounded = up;
   return (log - 6) * 4 + (int)((up - ((size_t)1 << log)) / step);
 }
 
-/* Large blocks are mappings of their own: aligned so that huge pages can serve them, and given back to the system when freed. */
+/* Large blocks are mappings of their own: aligned so that huge pages can serve them, and given back to the
+ * system when freed. */
 static Storage *map_huge(size_t total) {
   total = (total + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
   char *start = mmap(NULL, total + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -62,8 +65,10 @@ static Storage *block_new(size_t rounded) {
 }
 
 static void block_free(Storage *s) {
-  if (s->mapped) munmap(s, s->mapped);
-  else free(s);
+  if (s->mapped)
+    munmap(s, s->mapped);
+  else
+    free(s);
 }
 
 static size_t empty_cache(void) {
@@ -80,7 +85,10 @@ static size_t empty_cache(void) {
 
 /* A new reference to a block of at least so many bytes, contents undefined; NULL with MemoryError. */
 static Storage *storage_new(size_t bytes) {
-  if (bytes > (size_t)1 << 52) { PyErr_NoMemory(); return NULL; }
+  if (bytes > (size_t)1 << 52) {
+    PyErr_NoMemory();
+    return NULL;
+  }
   size_t rounded;
   int c = class_of(bytes, &rounded);
   Storage *s = free_list[c];
@@ -90,7 +98,10 @@ static Storage *storage_new(size_t bytes) {
   } else {
     s = block_new(rounded);
     if (!s && empty_cache()) s = block_new(rounded);
-    if (!s) { PyErr_NoMemory(); return NULL; }
+    if (!s) {
+      PyErr_NoMemory();
+      return NULL;
+    }
     s->bytes = rounded;
     s->size_class = c;
   }
@@ -101,8 +112,10 @@ static Storage *storage_new(size_t bytes) {
 
 static void storage_dealloc(Storage *s) {
   live_bytes -= s->bytes;
-  if (cached_bytes + s->bytes > cache_limit) empty_cache(); /* blocks of sizes no longer in use would keep out those that are */
-  if (s->bytes > cache_limit) block_free(s);
+  if (cached_bytes + s->bytes > cache_limit)
+    empty_cache(); /* blocks of sizes no longer in use would keep out those that are */
+  if (s->bytes > cache_limit)
+    block_free(s);
   else {
     s->next = free_list[s->size_class];
     free_list[s->size_class] = s;
@@ -116,8 +129,6 @@ static PyType_Spec storage_spec = {"tcdsl.codegen.runtime._core.Storage", sizeof
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, storage_slots};
 
 static int storage_setup(void) {
-  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  cache_limit = pages > 0 && page > 0 ? (size_t)pages / 4 * (size_t)page : (size_t)1 << 30;
   storage_type = (PyTypeObject *)PyType_FromSpec(&storage_spec);
   return storage_type ? 0 : -1;
 }

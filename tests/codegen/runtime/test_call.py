@@ -18,6 +18,7 @@ def test_a_form_is_compiled_once(kernels: Any, rng: np.random.Generator) -> None
         a, b = rng.standard_normal((2, 3, 5), dtype=np.float32)
         np.testing.assert_array_equal(k(a, b), a + b)
     assert kernels.misses == ["add"]
+    assert k.calls == 3
 
 
 def test_sixty_four_forms_are_kept(kernels: Any, rng: np.random.Generator) -> None:

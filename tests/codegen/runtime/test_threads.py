@@ -107,6 +107,22 @@ def test_the_same_bits_while_the_pool_is_busy(
     assert set(seen) == {want}
 
 
+def test_workers_take_the_float_mode_of_the_caller(kernels: Any, two_threads: None) -> None:
+    k = kernels.add()
+    x, zero = np.full((400, 400), 1e-40, np.float32), np.zeros((400, 400), np.float32)
+    k(x, zero)
+    try:
+        for _ in range(20):
+            if not kernels.library.flush_denormals(1):
+                pytest.skip("no way to set the mode here")
+            flushed = k(x, zero)
+            kernels.library.flush_denormals(0)
+            assert not flushed.any()
+            np.testing.assert_array_equal(k(x, zero), x)
+    finally:
+        kernels.library.flush_denormals(0)
+
+
 def test_a_new_number_of_threads_while_calls_run(kernels: Any, two_threads: None) -> None:
     k, x = kernels.moments(), np.ones(50_000)
     want = (50_000, 50_000)
