@@ -10,7 +10,7 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -30,6 +30,7 @@ from tcdsl.grammar.errors import CompileError, ScheduleError
 _ROUNDS = 5
 _FINAL_ROUNDS = 20
 _FINALISTS = 4
+_MOST_SAMPLES = 400  # of the best so far, which is timed in every round
 _MARGIN = 0.01  # by which a config has to be faster than the default
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
@@ -46,6 +47,7 @@ class Candidate:
     text: str
     library: Path | None = None
     generation: int = -1  # of the worker process that has it loaded
+    samples: list[float] = field(default_factory=list)
 
     @property
     def config(self) -> Config:
@@ -71,9 +73,7 @@ class Measurement:
         self._kept: dict[Config, Candidate] = {}  # those that have passed: they can be loaded again
         rows = store.trials(problem.key)
         self._by_text = {r.text: r.trial for r in rows if r.text and r.status in FINAL}
-        timed = [r.trial for r in rows if r.status == "timed"]
-        self._best = min(timed, key=lambda t: t.time_ns, default=None)
-        self._default_ns: float | None = None
+        self._times = {r.config: r.time_ns for r in rows if r.status == "timed"}
         self._check_s = math.inf  # the shortest so far
         self._stack = ExitStack()
         self._process: WorkerProcess | None = None
@@ -105,7 +105,7 @@ class Measurement:
         self._store.set_status([c.row.id for c in candidates], "compiled")
         self._report.stage("check", len(candidates))
         if math.isinf(self._check_s) and self._best is not None:
-            self._prepared(self._best.config)  # a good one tells how long a check takes
+            self._prepared(self._best)  # a good one tells how long a check takes
         candidates = [c for c in candidates if is_allowed() and self._load(c, ended)]
         self._report.stage("time", len(candidates))
         self._time(candidates, ended)
@@ -225,11 +225,13 @@ class Measurement:
     def _time(self, candidates: Sequence[Candidate], ended: list[Trial]) -> None:
         """Time candidates beside the best so far, and commit.
 
-        The machine's speed drifts: all times are scaled by what the best one's did since.
+        The machine's speed drifts: times are scaled to that of the best one, which is timed in
+        every round and so becomes the best known of all. Were it not timed again, a lucky time
+        would stand for ever.
         """
         while candidates:
             best = self._best
-            anchor = self._prepared(best.config) if best is not None else None
+            anchor = self._prepared(best) if best is not None else None
             batch = [c for c in candidates if self._load(c, ended)]
             if anchor is not None and not self._load(anchor, ended):
                 anchor = None
@@ -245,16 +247,22 @@ class Measurement:
                 candidates = [c for c in batch if c.config not in gone]
         else:
             return
-        times = [quantile_ns(s) for s in samples]
-        scale = 1.0 if anchor is None or best is None else best.time_ns / times[-1]
-        self._store.set_timed(
-            {c.row.id: (t * scale, s) for c, t, s in zip(batch, times, samples, strict=False)}
-        )
-        trials = [Trial(c.config, t * scale) for c, t in zip(batch, times, strict=False)]
-        for candidate, trial in zip(batch, trials, strict=True):
+        scale = 1.0
+        if anchor is not None:
+            anchor.samples = [*anchor.samples, *samples[-1]][-_MOST_SAMPLES:]
+            scale = quantile_ns(anchor.samples) / quantile_ns(samples[-1])
+        for candidate, new in zip(batch, samples, strict=False):
+            candidate.samples = [t * scale for t in new]
             self._kept[candidate.config] = candidate
+        trials = [Trial(c.config, quantile_ns(c.samples)) for c in everyone]
+        self._store.set_timed(
+            {c.row.id: (t.time_ns, c.samples) for c, t in zip(everyone, trials, strict=True)}
+        )
+        for candidate, trial in zip(batch, trials, strict=False):
             self._note(trial, ended, candidate.text)
-        self._note_best(trials)
+        if anchor is not None:
+            ended.append(trials[-1])
+        self._note_times(trials)
 
     # The worker, and what is known.
 
@@ -304,8 +312,7 @@ class Measurement:
 
     def _forget(self, config: Config) -> None:
         self._kept.pop(config, None)
-        if self._best is not None and self._best.config == config:
-            self._best = None
+        self._times.pop(config, None)
 
     def _fail(
         self, row: Row, reason: Reason, detail: str, ended: list[Trial], text: str = ""
@@ -327,19 +334,19 @@ class Measurement:
         ended.append(trial)
         self._report.ended(trial)
 
-    def _note_best(self, trials: Sequence[Trial]) -> None:
+    def _note_times(self, trials: Sequence[Trial]) -> None:
         """Commit a new best at once: whatever happens next, it is kept."""
-        for trial in trials:
-            if trial.config == self._problem.space.default and trial.is_timed:
-                self._default_ns = trial.time_ns
-        fastest = min(trials, key=lambda t: t.time_ns, default=None)
-        if fastest is None or not fastest.is_timed:
-            return
-        if self._best is None or fastest.time_ns < self._best.time_ns:
-            self._best = fastest
-            self._store.set_best(
-                self._problem.key, fastest.config, fastest.time_ns, self._default_ns, "search"
-            )
+        before = self._best
+        self._times.update((t.config, t.time_ns) for t in trials)
+        best = self._best
+        if best is not None and best != before:
+            default_ns = self._times.get(self._problem.space.default)
+            self._store.set_best(self._problem.key, best, self._times[best], default_ns, "search")
+
+    @property
+    def _best(self) -> Config | None:
+        """The fastest config so far, of this run or an earlier one."""
+        return min(self._times, key=lambda c: self._times[c], default=None)
 
     def _is_allowed(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""

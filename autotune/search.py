@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tcdsl.autotune import model
 from tcdsl.autotune.space import Space
@@ -86,7 +86,8 @@ def search(
     ----------
     space : Space
     measure : callable
-        Gives a trial for each config it was able to try, in any order.
+        Gives a trial for each config it was able to try, in any order, and new trials of older
+        ones that it has timed again.
     budget : Budget
     rng : random.Random
         All choices come from it: the same seed and the same times give the same path.
@@ -98,21 +99,18 @@ def search(
         Whether the analytic model proposes and orders candidates; without it, chance does.
     """
     seen = {t.config: t for t in known}
-    timed = sorted((t for t in known if t.is_timed), key=_order)
+    timed = _fastest_first(seen)
 
     def attempt(configs: Sequence[Config], origin: str) -> None:
-        left = budget.trials_left
-        new = [c for c in dict.fromkeys(configs) if c not in seen][:left]
+        new = [c for c in dict.fromkeys(configs) if c not in seen][: budget.trials_left]
         seen.update((c, Trial(c)) for c in new)
         for i in range(0, len(new), BATCH):
             if budget.is_spent:
-                return
+                break
             batch = new[i : i + BATCH]
             budget.used += len(batch)
-            trials = measure(batch, origin)
-            seen.update((t.config, t) for t in trials)
-            timed.extend(t for t in trials if t.is_timed)
-        timed.sort(key=_order)
+            seen.update((t.config, t) for t in measure(batch, origin))
+        timed[:] = _fastest_first(seen)
 
     attempt(list(start) or [space.default], "start")
     if use_model and not budget.is_spent:
@@ -167,5 +165,7 @@ def _shuffled(configs: Sequence[Config], rng: random.Random) -> list[Config]:
     return rng.sample(list(configs), len(configs))
 
 
-def _order(trial: Trial) -> tuple[float, str]:
-    return trial.time_ns, trial.config.to_json()
+def _fastest_first(seen: Mapping[Config, Trial]) -> list[Trial]:
+    return sorted(
+        (t for t in seen.values() if t.is_timed), key=lambda t: (t.time_ns, t.config.to_json())
+    )

@@ -148,12 +148,11 @@ class Store:
 
     def set_timed(self, results: Mapping[int, tuple[float, Sequence[float]]]) -> None:
         """Commit times per call of trials, by row: the one that counts, and what it came from."""
-        self._update(
-            [
-                (i, {"status": "timed", "time_ns": t, "times_ns": json.dumps(list(samples))})
-                for i, (t, samples) in results.items()
-            ]
-        )
+        changes = []
+        for row, (time_ns, samples) in results.items():
+            times = json.dumps([round(t, 1) for t in samples])
+            changes.append((row, {"status": "timed", "time_ns": time_ns, "times_ns": times}))
+        self._update(changes)
 
     def set_best(
         self, key: ProblemKey, config: Config, time_ns: float, default_ns: float | None, origin: str

@@ -1,0 +1,270 @@
+"""A checked definition at exact sizes as a tuning problem for the CPU."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tcdsl
+from tcdsl.autotune import tolerance
+from tcdsl.autotune.case import Case, Expected, Operand, Role, positions_to_check
+from tcdsl.autotune.harness import difference
+from tcdsl.autotune.inputs import random_array, random_inputs
+from tcdsl.autotune.key import ProblemKey, digest_of
+from tcdsl.autotune.problem import Work
+from tcdsl.autotune.space import Branch, Space
+from tcdsl.autotune.structure import structure
+from tcdsl.codegen import compiler
+from tcdsl.codegen.cachedir import read_json, update_json
+from tcdsl.codegen.cc import Source, find_compiler
+from tcdsl.codegen.config import Config, Knob
+from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.objects import compile_many
+from tcdsl.codegen.peak import measure_bandwidth, measure_peak
+from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.reference import evaluate
+from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.work import bytes_of, flops_of
+from tcdsl.grammar.dtypes import FLOAT64
+from tcdsl.grammar.errors import CompileError, ScheduleError
+from tcdsl.grammar.typed import CheckedDef
+
+_MOST_BRANCHES = 64
+_STEP_POINTS = 30_000_000  # points up to which the reference is also run in the kernel's precision
+
+Strides = Sequence[tuple[int, ...] | None]
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """One kernel at one set of sizes, dtypes and layouts (a `tcdsl.autotune.problem.Problem`).
+
+    Parameters
+    ----------
+    checked : CheckedDef
+    spec : Spec
+        With exact sizes.
+    machine : Machine
+    strides : sequence, optional
+        Per operand, parameters then returns, in elements; None, one or all, is C order. They have
+        to be of the layout classes of spec.
+    given : mapping, optional
+        Arguments that trials use as they are: rank-0 parameters such as an epsilon.
+    seed : int
+        Of the random arguments.
+    """
+
+    checked: CheckedDef
+    spec: Spec
+    machine: Machine
+    strides: Strides | None = None
+    given: Mapping[str, Any] | None = None
+    seed: int = 0
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The SSA form."""
+        return program_of(self.checked)
+
+    @functools.cached_property
+    def sizes(self) -> dict[str, int]:
+        """The exact sizes."""
+        assert self.spec.sizes is not None
+        return dict(self.spec.sizes)
+
+    @functools.cached_property
+    def key(self) -> ProblemKey:
+        """What the result is stored under."""
+        return key_of(self.checked, self.spec, self.machine)
+
+    @property
+    def name(self) -> str:
+        """Name for people, with the sizes."""
+        return " ".join([self.checked.name, *(f"{n}={v}" for n, v in self.sizes.items())])
+
+    @property
+    def text(self) -> str:
+        """TC text."""
+        return self.program.text
+
+    @functools.cached_property
+    def space(self) -> Space:
+        """The configs to choose from."""
+        return space_of(self.program, self.spec, self.machine)
+
+    @functools.cached_property
+    def work(self) -> Work:
+        """Work of a call, with the measured peaks of this machine."""
+        gflops, gbps = machine_peaks(self.spec.threads)
+        if any(b.dtype == FLOAT64 for b in self.program.buffers):
+            gflops /= 2
+        flops, moved = (f(self.program, self.sizes) for f in (flops_of, bytes_of))
+        return Work(max(flops, 1), max(moved, 1), gflops, gbps)
+
+    def source(self, config: Config, name: str) -> str:
+        """Return C text that exports `tc_exe_NAME`."""
+        unit = compiler.lower(self.program, self.spec, config, self.machine, self.sizes, name)
+        return compiler.emit_c(unit)
+
+    def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
+        """Compile units in parallel."""
+        return compile_many([Source(self.checked.name, text) for text in units])
+
+    def case(self) -> Case:
+        """Return inputs and what has to come out."""
+        args = random_inputs(self.checked, self.sizes, self.seed, self.given)
+        rng = np.random.default_rng(self.seed + 1)
+        initial = [
+            random_array(t.dtype, tuple(s.evaluate(self.sizes) for s in t.shape), rng)
+            if t.is_updated
+            else None
+            for t in self.checked.returns
+        ]
+        wanted = evaluate(self.checked, args, out=initial, float64=True)
+        errors = tolerance.relative_errors(self.program, self.sizes)
+        expected = []
+        for values, error in zip(wanted, errors, strict=True):
+            positions = positions_to_check(values.shape, rng)
+            chosen = values.ravel() if positions is None else values.ravel()[positions]
+            expected.append(Expected(chosen, positions, tolerance.absolute(error, chosen), error))
+        if tolerance.has_steps(self.program) and self._points() <= _STEP_POINTS:
+            rounded = evaluate(self.checked, args, out=initial)
+            expected = [without_jumps(e, r) for e, r in zip(expected, rounded, strict=True)]
+        return Case(
+            self._operands(),
+            (*args, *initial),
+            tuple(expected),
+            tuple(self.sizes.values()),
+            self.spec.threads,
+        )
+
+    def _points(self) -> int:
+        return sum(
+            math.prod(max(0, r.extent.evaluate(self.sizes)) for r in s.ranges)
+            for s in self.program.statements
+        )
+
+    def _operands(self) -> tuple[Operand, ...]:
+        tensors = (*self.checked.params, *self.checked.returns)
+        strides = self.strides or [None] * len(tensors)
+        roles: list[Role] = ["in" if t.shape else "scalar" for t in self.checked.params]
+        roles += ["update" if t.is_updated else "out" for t in self.checked.returns]
+        return tuple(
+            Operand(t.name, t.dtype.name, tuple(x.evaluate(self.sizes) for x in t.shape), s, role)
+            for t, s, role in zip(tensors, strides, roles, strict=True)
+        )
+
+
+def key_of(checked: CheckedDef, spec: Spec, machine: Machine) -> ProblemKey:
+    """Return the key of a definition at exact sizes and layouts on this machine."""
+    assert spec.sizes is not None
+    cc = find_compiler()
+    return ProblemKey(
+        text=digest_of(structure(checked)),
+        dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
+        layout=repr(spec.layouts),
+        sizes=tuple(value for _, value in spec.sizes),
+        target=f"cpu {machine.isa} {cc.isa_key}",
+        threads=spec.threads,
+        compiler=f"{cc.kind} {cc.version}",
+        generator=generator_version(),
+    )
+
+
+@functools.cache
+def generator_version() -> str:
+    """Return the version of tcdsl with a digest of the files that decide emitted code."""
+    root = Path(compiler.__file__).parent
+    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".h") and p.is_file())
+    content = hashlib.sha256(b"\0".join(p.read_bytes() for p in files))
+    return f"{tcdsl.__version__}-{content.hexdigest()[:12]}"
+
+
+def machine_peaks(threads: int) -> tuple[float, float]:
+    """Return float32 GFLOP/s and GB/s that some threads reach here.
+
+    Measured at each run, shortly; the largest ever counts, since other programs only ever take.
+    """
+    name = f"{find_compiler().isa_key} {threads}"
+    known = read_json("peaks.json").get(name, [0.0, 0.0])
+    gflops = max(float(known[0]), measure_peak(threads, 0.1))
+    gbps = max(float(known[1]), measure_bandwidth(threads, seconds=0.2))
+    update_json("peaks.json", {name: [gflops, gbps]})
+    return gflops, gbps
+
+
+def space_of(program: Program, spec: Spec, machine: Machine) -> Space:
+    """Return the search space: a branch for each partition and choice of its groups' forms."""
+    assert spec.sizes is not None
+    sizes = dict(spec.sizes)
+    choices = compiler.choices(program, spec, machine, sizes)
+    branches = []
+    for partition, groups in choices.items():
+        for forms in _combinations(groups):
+            fixed: dict[str, Any] = {"partition": partition}
+            fixed |= {f"g{i}.form": form.name for i, form in enumerate(forms)}
+            knobs = [
+                Knob(f"g{i}.{knob.name}", knob.values)
+                for i, form in enumerate(forms)
+                for knob in form.knobs
+            ]
+            branches.append(Branch(tuple(sorted(fixed.items())), tuple(knobs)))
+
+    @functools.cache
+    def group_cost(partition: str, index: int, values: tuple[tuple[str, Any], ...]) -> float:
+        chosen = dict(values)
+        forms = {form.name: form for form in choices[partition][index]}
+        try:
+            return forms[chosen.pop("form")].cost_ns(chosen)
+        except ScheduleError:
+            return math.inf
+
+    def cost_ns(config: Config) -> float:
+        partition = str(config.get("partition"))
+        return sum(
+            group_cost(partition, i, tuple(config.group(i).items()))
+            for i in range(len(choices[partition]))
+        )
+
+    default = compiler.default_config(program, spec, machine, sizes)
+    return Space(tuple(branches), default, cost_ns, lambda c: math.isfinite(cost_ns(c)))
+
+
+def without_jumps(expected: Expected, rounded: Any) -> Expected:
+    """Leave out positions where the reference itself strays when it rounds as the kernel does.
+
+    There a comparison or a conversion falls the other way: either answer is right.
+    """
+    everywhere = np.arange(rounded.size) if expected.positions is None else expected.positions
+    stays = [
+        difference(rounded.ravel()[i : i + 1], replace(_at(expected, k), positions=None)) is None
+        for k, i in enumerate(everywhere)
+    ]
+    keep = np.array(stays, dtype=bool)
+    if keep.all():
+        return expected
+    return replace(expected, values=expected.values[keep], positions=everywhere[keep])
+
+
+def _at(expected: Expected, k: int) -> Expected:
+    return replace(expected, values=expected.values[k : k + 1])
+
+
+def _combinations(
+    groups: Sequence[Sequence[compiler.Form]],
+) -> list[tuple[compiler.Form, ...]]:
+    """Return the combinations of forms; where they are too many, one group at a time changes."""
+    if math.prod(map(len, groups)) <= _MOST_BRANCHES:
+        return list(itertools.product(*groups))
+    first = tuple(forms[0] for forms in groups)
+    return [first] + [
+        (*first[:i], form, *first[i + 1 :]) for i, forms in enumerate(groups) for form in forms[1:]
+    ]
