@@ -108,7 +108,7 @@ def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
     g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
     kernels = Kernels(panel, _remainders(x, choice))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
-    ns = predicted(x, ctx.machine, 1, choice, staged=panel.has_stage)
+    ns = predicted(_numbers(ctx, panel), ctx.machine, 1, choice, staged=panel.has_stage)
     return _lowered(
         ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"
     )

@@ -30,7 +30,7 @@ from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.lower.vexpr import Scope, unsupported, walk, width_of
 from tcdsl.codegen.program import Statement, affine_of, map_typed
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import DType
+from tcdsl.grammar.dtypes import BOOL, DType
 from tcdsl.grammar.sizes import Size
 
 SUM = "sum"  # a name no tensor has inside expressions of a finish: the accumulator
@@ -248,7 +248,8 @@ class _Builder:
                 store = self.access(f"s{len(self.steps)}", s.target, self.problem.statement.subs)
                 if not store.along:
                     raise Unfused(f"'{s.target}' is not stored along the vectors")
-        why = unsupported(value, lambda e: True)
+        # every read of a step lies inside its tensor, guarded or not
+        why = unsupported(value, lambda e: not isinstance(e, typed.Read))
         if why is not None:
             raise Unfused(f"{why} in '{s.text}'")
         if width_of((value,)) != compute_dtype(self.problem.dtype).bits:
@@ -343,6 +344,8 @@ class _Builder:
         if row is None or along not in (ZERO, ONE):
             raise Unfused(f"'{name}' does not lie along the vectors")
         stored = self.ctx.operands.memory_dtype(name)
+        if stored == BOOL:
+            raise Unfused(f"'{name}' has bool elements")
         return Access(param, x, row != ZERO, along == ONE, stored)
 
 

@@ -1,0 +1,299 @@
+"""Contractions against the reference: shapes, layouts, epilogues, every knob; no spills."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.cc import INCLUDES, Compiler, find_compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine import detect
+from tests.codegen.harness import Case, Problem, differential, problem, run_cases, spec_of
+
+pytestmark = pytest.mark.cc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NN = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+NT = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+TN = "def mm(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
+TT = "def mm(float(K,M) A, float(N,K) B) -> (C) { C(m,n) +=! A(k,m) * B(n,k) }"
+SIZES = (0, 1, 2, 3, 17, 33, 130, 77)
+
+
+def rand(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
+    rng = np.random.default_rng((seed, *shape))
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def forms(p: Problem, exact: bool, config: Config | None = None) -> list[str]:
+    spec = spec_of(p, exact=exact)
+    described = compiler.describe(p.program, spec, config or Config(), detect(), p.sizes)
+    return [form for _, form in described]
+
+
+def check(cases: Sequence[Problem], terms: int, *, exact: Sequence[bool] = (True, False)) -> None:
+    """Hold problems against the reference, and see that they run as contractions."""
+    listed = [Case(p, e) for p in cases for e in exact]
+    for c in listed:
+        assert all("contraction" in f for f in forms(c.problem, c.exact)), forms(c.problem, c.exact)
+    differential(listed, terms)
+
+
+def matmul(text: str, m: int, n: int, k: int, dtype: str = "float32") -> Problem:
+    if dtype == "float64":
+        text = text.replace("float(", "double(")
+    a = (k, m) if text in (TN, TT) or "A(k,m)" in text else (m, k)
+    b = (n, k) if "B(n,k)" in text else (k, n)
+    return problem(text, rand(*a, dtype=dtype), rand(*b, dtype=dtype, seed=1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"])
+def test_any_sizes(text: str, dtype: str) -> None:
+    rng = np.random.default_rng(len(text) + len(dtype))
+    shapes = [tuple(int(rng.choice(SIZES)) for _ in range(3)) for _ in range(8)]
+    check([matmul(text, *s, dtype=dtype) for s in (*shapes, (130, 77, 600))], terms=600)
+
+
+VIEWS = {
+    "transposed": lambda x: np.ascontiguousarray(x.T).T,
+    "every other column": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "every third row": lambda x: np.repeat(x, 3, axis=0)[::3],
+    "reversed rows": lambda x: np.ascontiguousarray(x[::-1])[::-1],
+    "reversed columns": lambda x: np.ascontiguousarray(x[:, ::-1])[:, ::-1],
+    "repeated row": lambda x: np.broadcast_to(x[:1], x.shape),
+    "repeated column": lambda x: np.broadcast_to(x[:, :1], x.shape),
+}
+
+
+def test_any_strides() -> None:
+    cases = []
+    for i, view in enumerate(VIEWS.values()):
+        a, b = rand(19, 37, seed=i), rand(37, 53, seed=i + 1)
+        cases += [problem(NN, view(a), b), problem(NN, a, view(b))]
+    check(cases, terms=37, exact=[True])
+    check(cases[:3], terms=37, exact=[False])
+
+
+def test_output_of_any_strides() -> None:
+    a, b = rand(19, 37), rand(37, 53)
+    outs = [
+        np.zeros((53, 19), np.float32).T,
+        np.zeros((38, 106), np.float32)[::2, ::2],
+        np.zeros((19, 53), np.float32)[::-1, ::-1],
+    ]
+    check([problem(NN, a, b, outs=[o]) for o in outs], terms=37)
+
+
+def tensors(text: str, *shapes: tuple[int, ...]) -> Problem:
+    return problem(text, *(rand(*s, seed=i) for i, s in enumerate(shapes)))
+
+
+MANY = {
+    "batch": tensors(
+        "def run(float(B,M,K) X, float(B,K,N) Y) -> (Z) { Z(b,m,n) +=! X(b,m,k) * Y(b,k,n) }",
+        (5, 26, 72),
+        (5, 72, 26),
+    ),
+    "two batches, one of them inside": tensors(
+        "def run(float(B,M,H,K) X, float(B,N,H,K) Y) -> (Z) "
+        "{ Z(b,h,m,n) +=! X(b,m,h,k) * Y(b,n,h,k) }",
+        (2, 9, 3, 24),
+        (2, 21, 3, 24),
+    ),
+    "four indices each": tensors(
+        "def run(float(A,E,B,F) X, float(D,F,C,E) Y) -> (Z) "
+        "{ Z(a,b,c,d) +=! X(a,e,b,f) * Y(d,f,c,e) }",
+        (3, 7, 5, 19),
+        (6, 19, 4, 7),
+    ),
+    "output in another order": tensors(
+        "def run(float(A,D,B) X, float(C,D) W) -> (Z) { Z(c,b,a) +=! X(a,d,b) * W(c,d) }",
+        (20, 13, 35),
+        (6, 13),
+    ),
+    "convolution": tensors(
+        "def run(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) "
+        "{ O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw) }",
+        (2, 3, 12, 40),
+        (5, 3, 3, 5),
+    ),
+    "strided convolution": tensors(
+        "def run(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) "
+        "{ O(n,f,h,w) +=! I(n,c,2*h+kh,2*w+kw) * P(f,c,kh,kw) }",
+        (2, 3, 13, 41),
+        (18, 3, 3, 3),
+    ),
+    "grouped convolution": tensors(
+        "def run(float(N,G,C,H,W) I, float(G,F,C,KH,KW) P) -> (O) "
+        "{ O(n,g,f,h,w) +=! I(n,g,c,h+kh,w+kw) * P(g,f,c,kh,kw) }",
+        (1, 2, 3, 7, 24),
+        (2, 4, 3, 3, 3),
+    ),
+    "matrix times vector": tensors(
+        "def run(float(M,K) A, float(K) x) -> (y) { y(m) +=! A(m,k) * x(k) }", (45, 67), (67,)
+    ),
+    "vector times matrix": tensors(
+        "def run(float(M,K) A, float(M) x) -> (y) { y(k) +=! A(m,k) * x(m) }", (45, 67), (45,)
+    ),
+    "a factor with a sum of its own": tensors(
+        "def run(float(M,K,L) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k,l) * B(k,n) }",
+        (9, 7, 5),
+        (7, 33),
+    ),
+    "an output index in no factor": tensors(
+        "def run(float(M,K) A, float(K,N) B, float(Q) s) -> (C) "
+        "{ C(q,m,n) +=! A(m,k) * B(k,n) where q in 0:s.0 }",
+        (9, 7),
+        (7, 33),
+        (3,),
+    ),
+    "windows from one": tensors(
+        "def run(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) where k in 1:K-1 }",
+        (9, 17),
+        (17, 33),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_indices_of_any_role(name: str) -> None:
+    check([MANY[name]], terms=200)
+
+
+EPILOGUES = {
+    "bias and relu": (
+        "def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { O(b,n) +=! I(b,m) * W(n,m) "
+        "O(b,n) = O(b,n) + c(n)  O(b,n) = fmax(O(b,n), 0) }"
+    ),
+    "bias of rows": (
+        "def run(float(B,M) I, float(N,M) W, float(B) c) -> (O) "
+        "{ T(b,n) +=! I(b,m) * W(n,m)  O(b,n) = tanh(T(b,n) - c(b)) }"
+    ),
+    "residual": (
+        "def run(float(B,M) I, float(N,M) W, float(B,N) R) -> (O) "
+        "{ O(b,n) +=! I(b,m) * W(n,m)  O(b,n) = O(b,n) * R(b,n) + 0.5 }"
+    ),
+    "choice": (
+        "def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { T(b,n) +=! I(b,m) * W(n,m) "
+        "O(b,n) = T(b,n) > c(n) ? T(b,n) : -c(n) }"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_epilogues_in_the_register_tile(name: str) -> None:
+    text = EPILOGUES[name]
+    third = {"bias of rows": (21,), "residual": (21, 70)}.get(name, (70,))
+    p = tensors(text, (21, 600), (70, 600), third)
+    assert all("+ epilogue" in f for f in forms(p, True)), forms(p, True)
+    check([p], terms=600)
+
+
+def test_sums_are_kept_where_somebody_reads_them() -> None:
+    text = (
+        "def run(float(B,M) I, float(N,M) W) -> (S, O) "
+        "{ S(b,n) +=! I(b,m) * W(n,m)  O(b,n) = S(b,n) * S(b,n) }"
+    )
+    check([tensors(text, (21, 600), (70, 600))], terms=600)
+
+
+def test_scale_and_update() -> None:
+    scaled = (
+        "def run(float(B,M) I, float(M,N) W, float(N) s, float a) -> (O) "
+        "{ O(b,n) +=! a * I(b,m) * -W(m,n) * s(n) }"
+    )
+    p = problem(scaled, rand(9, 40), rand(40, 33), rand(33), np.float32(2.5))
+    check([p], terms=40)
+    update = "def run(float(M,K) A, float(K,N) B) -> (C) { C(m,n) += A(m,k) * B(k,n) }"
+    out = rand(9, 33, seed=5)
+    p = problem(update, rand(9, 600), rand(600, 33), outs=[out])
+    spec = spec_of(p, exact=True)
+    want = out + p.args[0].astype(float) @ p.args[1]
+    assert "contraction" in forms(p, True)[0]
+    ((got,),) = run_cases([Case(p, exact=True)])
+    np.testing.assert_allclose(got, want, atol=600 * 1e-6)
+    assert spec.sizes is not None
+
+
+def test_nan_goes_through_relu() -> None:
+    a, b = rand(9, 20), rand(20, 33)
+    a[3, 5] = np.nan
+    text = (
+        "def run(float(M,K) A, float(K,N) B) -> (C) "
+        "{ C(m,n) +=! A(m,k) * B(k,n)  C(m,n) = relu(C(m,n)) }"
+    )
+    ((got,),) = run_cases([Case(problem(text, a, b), exact=True)])
+    assert np.isnan(got[3]).all()
+    assert not np.isnan(np.delete(got, 3, axis=0)).any()
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_halves_are_summed_in_float32(half: str) -> None:
+    from tcdsl.codegen.reference_math import numpy_dtype
+    from tcdsl.grammar.dtypes import BY_NAME
+
+    dtype = numpy_dtype(BY_NAME[half])
+    a, b = rand(19, 200).astype(dtype), rand(33, 200).astype(dtype)
+    same = NT.replace("float(", f"{half}(")
+    wide = same.replace("-> (C)", "-> (float(M,N) C)").replace("A(m,k)", "float(A(m,k))")
+    wide = wide.replace("B(n,k)", "float(B(n,k))")
+    check([problem(same, a, b), problem(wide, a, b)], terms=20)
+
+
+def test_every_knob_value_computes_the_same() -> None:
+    p = matmul(NT, 40, 70, 150)
+    machine, spec = detect(), spec_of(p, exact=True)
+    start = compiler.default_config(p.program, spec, machine, p.sizes)
+    knobs = compiler.space(p.program, spec, machine, p.sizes)
+    cases = [Case(p, exact=True)]
+    for knob in knobs:
+        if knob.name in ("partition", "g0.form"):
+            continue
+        for value in knob.values[:: max(1, len(knob.values) // 8)]:
+            config = Config.of({**dict(start.items), knob.name: value})
+            cases.append(Case(p, exact=True, config=config))
+    assert len(cases) > 20
+    differential(cases, terms=150)
+
+
+def test_the_plan_chooses_what_the_default_config_says() -> None:
+    """A size-generic executable and the default config stand on the same formulas."""
+    from tcdsl.codegen.lower.contraction_schedule import register_tiles
+
+    p = matmul(NN, 300, 200, 700)
+    config = dict(
+        compiler.default_config(p.program, spec_of(p, exact=True), detect(), p.sizes).items
+    )
+    assert config["g0.form"] == "contraction"
+    mr, nv = map(int, str(config["g0.tile"]).split("x"))
+    assert (mr, nv) in register_tiles(detect())
+
+
+def test_no_accumulator_leaves_its_register() -> None:
+    """The k loop of every register tile refers to no vector on the stack."""
+    cc = find_compiler()
+    if cc.kind != "gcc" or "avx512" not in detect().isa:
+        pytest.skip("reads the assembly of gcc for AVX-512")
+    for text in (NN, EPILOGUES["bias and relu"]):
+        p = matmul(text, 64, 64, 64) if text == NN else tensors(text, (64, 64), (64, 64), (64,))
+        unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "k")
+        assembly = assembly_of(compiler.emit_c(unit), cc)
+        kernels = re.findall(r"^(\w*_tile_\d+x\d+):\n(.*?)\.size", assembly, re.S | re.M)
+        assert len(kernels) > 20
+        spilled = [
+            name for name, body in kernels if re.search(r"\(%r[sb]p.*zmm|zmm.*\(%r[sb]p", body)
+        ]
+        assert not spilled
+
+
+def assembly_of(text: str, cc: Compiler) -> str:
+    command = [*cc.command, *cc.flags, f"-I{INCLUDES}", "-O3", "-S", "-x", "c", "-", "-o", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
