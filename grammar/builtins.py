@@ -45,6 +45,7 @@ BUILTINS: dict[str, Function] = {
         Function("gelu", 1, "float", reserved=False),
         Function("isnan", 1, "bool", reserved=False),
         Function("isinf", 1, "bool", reserved=False),
+        Function("isfinite", 1, "bool", reserved=False),
     )
 }
 
