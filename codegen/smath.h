@@ -163,7 +163,7 @@ TC_FN tc_f32 tc_gelu_f32(tc_f32 x) {
   tc_f32 low = e * (1.6f - 0.5f * t) - 0.5f * ((a - head) * (a + head));
   tc_f32 tail = tc_scaled_exp_f32(factor, -0.5f * (head * head), low);
   tail = x == -TC_INF_F32 ? TC_NAN_F32 : tail; /* -inf * 0, as everywhere */
-  return x > 0.0f ? x - tail : -tail;
+  return x < 0.0f ? -tail : x - tail;
 }
 
 /* ---- float64: exp and log, right to a unit, and what float32 makes of them */
@@ -387,7 +387,10 @@ TC_FN tc_f32 tc_atan2_f32(tc_f32 y, tc_f32 x) {
   TC_FN tc_b tc_isinf_##T(tc_##T x) { return tc_fabs_##T(x) == (tc_##T)TC_INF_F64; }              \
   TC_FN tc_b tc_isfinite_##T(tc_##T x) { return tc_fabs_##T(x) < (tc_##T)TC_INF_F64; }            \
   TC_FN tc_##T tc_relu_##T(tc_##T x) { return x > 0 || x != x ? x : 0; }                          \
-  TC_CLAMP_OF(T)
+  TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
+    x = ((x < low) | (low != low)) ? low : x;                                                     \
+    return ((x > high) | (high != high)) ? high : x;                                              \
+  }
 #define TC_CLAMP_OF(T)                                                                            \
   TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
     return tc_min_##T(tc_max_##T(x, low), high);                                                  \
@@ -553,7 +556,7 @@ static __attribute__((unused)) tc_f64 tc_cyl_bessel_i0_f64(tc_f64 x) {
     return e * e *
            TC_POLY(f64, t, 0.20700192122398667, -0.11300432688620536, 0.09451562853996409,
                    -0.08904344136077755, 0.08734341617467443, -0.08496338091541732,
-                   0.07927522592888984, -0.06954119563168235, 0.05677703171972468,
+                   0.07927522592888984, -0.06954119563168235, 0.05677703172971468,
                    -0.0429859492954222, 0.030177914344596494, -0.019682655791721182,
                    0.011960065876823142, -0.006792394790940051, 0.003617168752907873,
                    -0.0018119030567637056, 0.0008562116300006979, -0.00038286526498299526,
