@@ -1,0 +1,428 @@
+"""prelude.h, bit for bit against Python's integers, NumPy's casts and plain loops."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tcdsl.codegen.cc import INCLUDES
+from tests.codegen.native import BUILDS, C_OF, Array, library, loop, run
+
+INTEGERS = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
+FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
+
+
+def c(dtype: np.dtype[Any]) -> str:
+    return C_OF[dtype.name]
+
+
+def scalar_text() -> str:
+    parts = ['#include "prelude.h"\n']
+    for t in [c(d) for d in INTEGERS]:
+        parts += [loop(f"{f}_{t}", f"tc_{f}_{t}", t, t, t) for f in ("div", "mod", "min", "max")]
+        parts += [loop(f"{f}_{t}", f"tc_{f}_{t}", t, t) for f in ("abs", "sign")]
+        parts.append(loop(f"{t}_b", f"tc_{t}_b", "b", t))
+    for t in [c(d) for d in FLOATS]:
+        parts += [
+            loop(f"{f}_{t}", f"tc_{f}_{t}", t, t, t) for f in ("mod", "min", "max", "fmin", "fmax")
+        ]
+        parts += [loop(f"{t}_{i}", f"tc_{t}_{i}", i, t) for i in (*[c(d) for d in INTEGERS], "b")]
+    for h in ("f16", "bf16"):
+        parts += [
+            loop(f"{h}_f32", f"tc_{h}_f32", "f32", h),
+            loop(f"f32_{h}", f"tc_f32_{h}", h, "f32"),
+        ]
+    return "".join(parts)
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def lib(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    return library("prelude_scalars", scalar_text(), request.param)
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def vectors(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    return library("prelude_vectors", VECTOR_TEXT, request.param)
+
+
+# ---- integers
+
+
+def wrap(value: int, dtype: np.dtype[Any]) -> int:
+    bits = 8 * dtype.itemsize
+    value %= 1 << bits
+    return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
+
+
+def integer_samples(dtype: np.dtype[Any]) -> list[int]:
+    info, rng = np.iinfo(dtype), np.random.default_rng(4)
+    edges = {0, 1, 2, 3, 7, info.min, info.min + 1, info.max, info.max - 1, info.max // 2}
+    edges |= {-1, -2, -3, -7} if dtype.kind == "i" else set()
+    drawn = rng.integers(info.min, info.max, 40, dtype=dtype, endpoint=True)
+    return sorted(edges | {int(v) for v in drawn})
+
+
+def model(name: str, a: int, b: int) -> int:
+    """The language's rule on unbounded integers; the caller wraps."""
+    match name:
+        case "div":
+            return a // b if b else 0
+        case "mod":
+            return a % b if b else 0
+        case "min":
+            return min(a, b)
+        case _:
+            return max(a, b)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", ["div", "mod", "min", "max"])
+def test_integer_operators_follow_the_language(
+    lib: ctypes.CDLL, name: str, dtype: np.dtype[Any]
+) -> None:
+    pairs = list(itertools.product(integer_samples(dtype), repeat=2))
+    a, b = (np.array(v, dtype) for v in zip(*pairs, strict=True))
+    want = np.array([wrap(model(name, x, y), dtype) for x, y in pairs], dtype)
+    np.testing.assert_array_equal(run(lib, f"{name}_{c(dtype)}", dtype, a, b), want)
+
+
+@pytest.mark.parametrize("name", ["div", "mod"])
+def test_all_pairs_of_int8_divide_as_python_does(lib: ctypes.CDLL, name: str) -> None:
+    dtype = np.dtype(np.int8)
+    pairs = list(itertools.product(range(-128, 128), repeat=2))
+    a, b = (np.array(v, dtype) for v in zip(*pairs, strict=True))
+    want = np.array([wrap(model(name, x, y), dtype) for x, y in pairs], dtype)
+    np.testing.assert_array_equal(run(lib, f"{name}_i8", dtype, a, b), want)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_abs_and_sign_of_integers(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    values = integer_samples(dtype)
+    a = np.array(values, dtype)
+    absolute = np.array([wrap(abs(v), dtype) for v in values], dtype)
+    np.testing.assert_array_equal(run(lib, f"abs_{c(dtype)}", dtype, a), absolute)
+    np.testing.assert_array_equal(run(lib, f"sign_{c(dtype)}", dtype, a), np.sign(a))
+    np.testing.assert_array_equal(run(lib, f"{c(dtype)}_b", np.uint8, a), a != 0)
+
+
+# ---- floats to integers
+
+
+def float_samples(dtype: np.dtype[Any]) -> Array:
+    rng = np.random.default_rng(5)
+    powers = np.array([2.0**k for k in (0, 7, 8, 15, 16, 31, 32, 62, 63, 64, 70)], dtype)
+    zero = dtype.type(0)
+    edges = np.concatenate([powers, np.nextafter(powers, zero), np.nextafter(powers, powers * 2)])
+    special = np.array([0.0, 0.5, 0.999, 1.5, 255.5, np.inf, np.nan, 1e30], dtype)
+    any_bits = rng.integers(0, 2 ** (8 * dtype.itemsize), 500, dtype=np.uint64)
+    bits = any_bits.astype(f"u{dtype.itemsize}").view(dtype)
+    x = np.concatenate([edges, special, bits, rng.uniform(-300, 300, 200).astype(dtype)])
+    return np.concatenate([x, -x])
+
+
+def saturated(x: float, dtype: np.dtype[Any]) -> int:
+    info = np.iinfo(dtype)
+    if math.isnan(x):
+        return 0
+    if math.isinf(x):
+        return int(info.max if x > 0 else info.min)
+    return int(min(max(int(x), info.min), info.max))
+
+
+@pytest.mark.parametrize("to", INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_casts_truncate_saturate_and_drop_nan(
+    lib: ctypes.CDLL, dtype: np.dtype[Any], to: np.dtype[Any]
+) -> None:
+    x = float_samples(dtype)
+    want = np.array([saturated(float(v), to) for v in x], to)
+    np.testing.assert_array_equal(run(lib, f"{c(dtype)}_{c(to)}", to, x), want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_bool_of_a_float_is_not_zero(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    x = float_samples(dtype)
+    np.testing.assert_array_equal(run(lib, f"{c(dtype)}_b", np.uint8, x), x != 0)
+
+
+# ---- floats
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_extremes_hand_nan_on_or_drop_it(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    values = np.array([0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e-40], dtype)
+    a, b = (v.ravel() for v in np.meshgrid(values, values))
+    for name, numpy in (
+        ("min", np.minimum), ("max", np.maximum), ("fmin", np.fmin), ("fmax", np.fmax),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(run(lib, f"{name}_{c(dtype)}", dtype, a, b), numpy(a, b))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_float_modulo_has_the_sign_of_the_divisor(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    values = np.array([0.0, -0.0, 1, -1, 2.5, -2.5, 7, 1e-40, np.inf, -np.inf, np.nan, 1e30], dtype)
+    a, b = (v.ravel() for v in np.meshgrid(values, values))
+    got = run(lib, f"mod_{c(dtype)}", dtype, a, b)
+    with np.errstate(all="ignore"):
+        want = np.mod(a, b)
+    np.testing.assert_array_equal(got, want)
+    sure = ~np.isnan(want) & (b != 0)
+    np.testing.assert_array_equal(np.signbit(got[sure]), np.signbit(b[sure]))
+
+
+# ---- half types
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_every_half_widens_exactly(lib: ctypes.CDLL, name: str) -> None:
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    want = bits.view(np.float16 if name == "f16" else ml_dtypes.bfloat16).astype(np.float32)
+    got = run(lib, f"{name}_f32", np.float32, bits)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def half_samples() -> Array:
+    rng = np.random.default_rng(6)
+    bits = rng.integers(0, 1 << 32, 1 << 15, dtype=np.uint32)
+    halves = np.arange(1 << 16, dtype=np.uint16)
+    exact = halves.view(np.float16).astype(np.float32)
+    with np.errstate(all="ignore"):
+        between = (exact + np.nextafter(exact, np.float32(np.inf))) / 2
+        ties = exact * np.float32(1 + 2.0**-11)  # half way to the next float16
+    brain = (halves.astype(np.uint32) << 16) | 0x8000
+    return np.concatenate([bits.view(np.float32), exact, between, ties, brain.view(np.float32)])
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_narrowing_rounds_to_nearest_even_and_keeps_nan(lib: ctypes.CDLL, name: str) -> None:
+    x = half_samples()
+    dtype = np.float16 if name == "f16" else ml_dtypes.bfloat16
+    with np.errstate(all="ignore"):
+        want = x.astype(dtype)
+    got = run(lib, f"f32_{name}", np.uint16, x).view(dtype)
+    nan = np.isnan(x)
+    assert np.isnan(got[nan].astype(np.float32)).all()
+    np.testing.assert_array_equal(got[~nan].view(np.uint16), want[~nan].view(np.uint16))
+
+
+# ---- vectors: one function of each kind against a loop, for all tails
+
+VECTOR_TEXT = r"""
+#include "prelude.h"
+TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
+
+#define EACH(S, T, N)                                                                             \
+  TC_EXPORT void tail_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                               \
+    tc_storem_v##S(out, tc_tail_v##S(n), tc_loadm_v##S(a, tc_tail_v##S(n)) + (tc_##T)1);          \
+  }                                                                                               \
+  TC_EXPORT void fill_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                               \
+    tc_store_v##S(out, tc_loadf_v##S(a, tc_tail_v##S(n), tc_splat_v##S((tc_##T)-7)));             \
+  }                                                                                               \
+  TC_EXPORT void range_##T(tc_##T *out, const tc_##T *a, tc_i64 low, tc_i64 high) {               \
+    tc_m##S m = tc_range_v##S(low, high);                                                         \
+    tc_store_v##S(out, tc_keep_v##S(m, tc_load_v##S(a), tc_splat_v##S((tc_##T)-7)));              \
+  }                                                                                               \
+  TC_EXPORT void folds_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
+    tc_v##S v = tc_load_v##S(a);                                                                  \
+    (void)n;                                                                                      \
+    out[0] = tc_sum_v##S(v);                                                                      \
+    out[1] = tc_hmin_v##S(v);                                                                     \
+    out[2] = tc_hmax_v##S(v);                                                                     \
+  }                                                                                               \
+  TC_EXPORT void stream_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                             \
+    for (tc_i64 i = 0; i < n; i += N) tc_stream_v##S(out + i, tc_load_v##S(a + i));               \
+    tc_stream_end();                                                                              \
+  }
+#define TRANSPOSE(S, T, N)                                                                        \
+  TC_EXPORT void transpose_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                          \
+    tc_v##S r[N];                                                                                 \
+    (void)n;                                                                                      \
+    for (int i = 0; i < N; i++) r[i] = tc_load_v##S(a + N * i);                                   \
+    tc_transpose_v##S(r);                                                                         \
+    for (int i = 0; i < N; i++) tc_store_v##S(out + N * i, r[i]);                                 \
+  }
+#define HALVES(S, H)                                                                              \
+  TC_EXPORT void half_##H(tc_##H *out, const tc_##H *a, tc_i64 n) {                               \
+    tc_m##S m = tc_tail_v##S(n);                                                                  \
+    tc_storem_v##S##_##H(out, m, tc_loadm_v##S##_##H(a, m) * 2.0f);                               \
+  }                                                                                               \
+  TC_EXPORT void whole_##H(tc_##H *out, const tc_##H *a, tc_i64 n) {                              \
+    for (tc_i64 i = 0; i < n; i += TC_VL_f32)                                                     \
+      tc_store_v##S##_##H(out + i, tc_load_v##S##_##H(a + i));                                    \
+  }                                                                                               \
+  TC_EXPORT void narrow_##H(tc_##H *out, const tc_f32 *a, tc_i64 n) {                             \
+    for (tc_i64 i = 0; i < n; i += TC_VL_f32) tc_store_v##S##_##H(out + i, tc_load_v##S(a + i));  \
+  }
+#define ALL(NS, NL)                                                                               \
+  EACH(NS##f32, f32, NS) EACH(NS##i32, i32, NS) EACH(NL##f64, f64, NL) EACH(NL##i64, i64, NL)     \
+  TRANSPOSE(NS##f32, f32, NS) TRANSPOSE(NL##f64, f64, NL)                                         \
+  HALVES(NS##f32, f16) HALVES(NS##f32, bf16)                                                      \
+  TC_EXPORT void through_f64(tc_f32 *out, const tc_f32 *a, tc_i64 n) {                            \
+    tc_v##NS##f32 v = tc_load_v##NS##f32(a);                                                      \
+    (void)n;                                                                                      \
+    tc_store_v##NS##f32(out, tc_join_v##NS##f32(tc_low_v##NL##f64(v), tc_high_v##NL##f64(v) * 2)); \
+  }                                                                                               \
+  TC_EXPORT void iota(tc_f32 *out, const tc_f32 *a, tc_i64 n) {                                   \
+    (void)a;                                                                                      \
+    tc_store_v##NS##f32(out, tc_v##NS##i32_v##NS##f32(tc_iota_v##NS##i32((tc_i32)n)));            \
+  }
+TC_EXPAND(ALL, TC_VL_f32, TC_VL_f64)
+
+TC_EXPORT int fault(const tc_args *args, tc_i64 value) { return tc_fault(args, 2, 1, value, 9); }
+"""
+VECTOR_TYPES = [np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64)]
+
+
+def call(lib: ctypes.CDLL, name: str, out: Array, a: Array, *numbers: int) -> None:
+    arguments = [ctypes.c_void_p(x.ctypes.data) for x in (out, a)]
+    getattr(lib, name)(*arguments, *(ctypes.c_int64(n) for n in numbers))
+
+
+def lanes_of(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> int:
+    lib.lanes.restype = ctypes.c_int64
+    return int(lib.lanes()) * 4 // dtype.itemsize
+
+
+def at_page_end(values: Array) -> Array:
+    """Return a copy that ends where memory ends: one element more would not be readable."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    page = 4096
+    address = libc.mmap(None, 2 * page, 3, 0x22, -1, 0)
+    assert libc.mprotect(address + page, page, 0) == 0
+    memory = (ctypes.c_uint8 * values.nbytes).from_address(address + page - values.nbytes)
+    copy = np.ctypeslib.as_array(memory).view(values.dtype)
+    copy[:] = values
+    return copy
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_masked_access_touches_the_first_lanes_only(
+    vectors: ctypes.CDLL, dtype: np.dtype[Any]
+) -> None:
+    lanes = lanes_of(vectors, dtype)
+    for n in range(-1, lanes + 2):
+        count = min(max(n, 0), lanes)
+        a = at_page_end(np.arange(1, count + 1).astype(dtype))
+        out = np.full(lanes, -1, dtype)
+        call(vectors, f"tail_{c(dtype)}", out, a, n)
+        np.testing.assert_array_equal(out, [*range(2, count + 2), *[-1] * (lanes - count)])
+        call(vectors, f"fill_{c(dtype)}", out, a, n)
+        np.testing.assert_array_equal(out, [*range(1, count + 1), *[-7] * (lanes - count)])
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_a_range_chooses_the_lanes_between(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes = lanes_of(vectors, dtype)
+    a, out = np.arange(lanes).astype(dtype), np.empty(lanes, dtype)
+    for low, high in itertools.product(range(-1, lanes + 2), repeat=2):
+        call(vectors, f"range_{c(dtype)}", out, a, low, high)
+        want = [i if low <= i < high else -7 for i in range(lanes)]
+        np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_lanes_fold_to_sum_and_extremes(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes, rng = lanes_of(vectors, dtype), np.random.default_rng(7)
+    out = np.empty(3, dtype)
+    for _ in range(8):
+        a = rng.integers(-1000, 1000, lanes).astype(dtype)
+        call(vectors, f"folds_{c(dtype)}", out, a, lanes)
+        np.testing.assert_array_equal(out, [a.sum(), a.min(), a.max()])
+    if dtype.kind == "f":
+        for lane in range(lanes):
+            a = np.ones(lanes, dtype)
+            a[lane] = np.nan
+            call(vectors, f"folds_{c(dtype)}", out, a, lanes)
+            assert np.isnan(out).all()
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_streaming_stores_arrive(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    memory = np.zeros(64 + 16, dtype)
+    start = -memory.ctypes.data % 64 // dtype.itemsize
+    out, a = memory[start : start + 64], np.arange(64).astype(dtype)
+    call(vectors, f"stream_{c(dtype)}", out, a, 64)
+    np.testing.assert_array_equal(out, a)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_square_of_vectors_is_transposed(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes = lanes_of(vectors, dtype)
+    a = np.arange(lanes * lanes).reshape(lanes, lanes).astype(dtype)
+    out = np.empty_like(a)
+    call(vectors, f"transpose_{c(dtype)}", out, a, lanes)
+    np.testing.assert_array_equal(out, a.T)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_vectors_of_halves_convert_as_scalars_do(vectors: ctypes.CDLL, name: str) -> None:
+    dtype = np.dtype(np.float16) if name == "f16" else np.dtype(ml_dtypes.bfloat16)
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    out = np.empty_like(bits)
+    call(vectors, f"whole_{name}", out, bits, 1 << 16)
+    nan = np.isnan(bits.view(dtype).astype(np.float32))
+    np.testing.assert_array_equal(out[~nan], bits[~nan])
+    assert np.isnan(out[nan].view(dtype).astype(np.float32)).all()
+    x = half_samples()
+    narrow = np.empty(len(x), np.uint16)
+    call(vectors, f"narrow_{name}", narrow, x, len(x))
+    with np.errstate(all="ignore"):
+        want = x.astype(dtype).view(np.uint16)
+    np.testing.assert_array_equal(narrow[~np.isnan(x)], want[~np.isnan(x)])
+    assert np.isnan(narrow[np.isnan(x)].view(dtype).astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_masked_halves_touch_the_first_lanes_only(vectors: ctypes.CDLL, name: str) -> None:
+    dtype = np.dtype(np.float16) if name == "f16" else np.dtype(ml_dtypes.bfloat16)
+    lanes = lanes_of(vectors, np.dtype(np.float32))
+    for n in range(lanes + 1):
+        a = at_page_end(np.arange(1, n + 1).astype(dtype).view(np.uint16))
+        out = np.zeros(lanes, np.uint16)
+        call(vectors, f"half_{name}", out, a, n)
+        want = [2.0 * i for i in range(1, n + 1)] + [0.0] * (lanes - n)
+        np.testing.assert_array_equal(out.view(dtype).astype(np.float32), want)
+
+
+def test_a_vector_splits_into_wide_halves_and_back(vectors: ctypes.CDLL) -> None:
+    lanes = lanes_of(vectors, np.dtype(np.float32))
+    a = np.random.default_rng(8).standard_normal(lanes).astype(np.float32)
+    out = np.empty_like(a)
+    call(vectors, "through_f64", out, a, lanes)
+    np.testing.assert_array_equal(out, [*a[: lanes // 2], *(2 * a[lanes // 2 :])])
+    call(vectors, "iota", out, a, 5)
+    np.testing.assert_array_equal(out, np.arange(5, 5 + lanes))
+
+
+class _Args(ctypes.Structure):
+    """tc_args of tc_abi.h, as far as faults need it."""
+
+    _fields_ = (
+        *((n, ctypes.c_void_p) for n in ("data", "sizes", "strides", "scalars", "plan", "shared")),
+        ("error", ctypes.POINTER(ctypes.c_int64)),
+        ("threads", ctypes.c_int64),
+    )
+
+
+def test_the_first_fault_is_kept(vectors: ctypes.CDLL) -> None:
+    slot = (ctypes.c_int64 * 5)()
+    args = _Args(error=slot)
+    for value in (12, 77):
+        assert vectors.fault(ctypes.byref(args), ctypes.c_int64(value)) == 1
+    assert list(slot) == [1, 2, 1, 12, 9]
+
+
+def test_headers_include_nothing_from_outside() -> None:
+    for name in ("prelude.h", "smath.h", "tc_abi.h"):
+        text = (INCLUDES / name).read_text()
+        assert "#include <" not in text
