@@ -6,18 +6,25 @@ import threading
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from tcdsl.arguments import Array, as_array, contiguous, is_addressable, layout_of, like
+from tcdsl.codegen.config import Config
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry, Launcher
+from tcdsl.codegen.spec import Spec
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import BoundsError, ShapeError, TCTypeError
-from tcdsl.session import Session
+from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
-from tcdsl.variant import Variant, spec_for
+from tcdsl.variant import Compiled, Variant, spec_for
+
+if TYPE_CHECKING:
+    from tcdsl.tuning import Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 _MAX_ENTRIES = 4096  # forms of operands whose plans are kept, beyond the launcher's latest
@@ -54,6 +61,8 @@ class Kernel(Launcher):
         self.session = session
         self.definition = definition
         self._entries: dict[Any, Entry] = {}
+        self._online: dict[Spec, Online] = {}
+        self._tuned_here: set[Spec] = set()
         self._lock = threading.RLock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
@@ -95,6 +104,110 @@ class Kernel(Launcher):
             spec = spec_for(variant, model)
         found = self.session.tuned(variant)(spec) if tuned else None
         return variant.text(spec, found or variant.default_config(spec, model), model)
+
+    # ---- tuning
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file of tuned configs that calls look into."""
+        return self.session.database
+
+    def with_tune(self, tune: Tune) -> Kernel:
+        """Return this kernel with another setting of `tune`, and executables of its own."""
+        session = Session(self.session.program, replace(self.session.settings, tune=tune))
+        return Kernel(session, self.definition)
+
+    def tuned_config(self, *args: Any, **generics: Any) -> Config | None:
+        """Return the config tuned for a call with these arguments, or None."""
+        from tcdsl.tuning import operands_of_arrays
+
+        arrays = [as_array(v, n) for v, n in zip(args, self.params, strict=True)]
+        bound = self._bind(arrays, generics)
+        problem = operands_of_arrays(bound.variant.checked, bound.sizes, args).problem(
+            bound.variant
+        )
+        return self.session.tuned(bound.variant)(problem.spec)
+
+    def autotune(
+        self,
+        *args: Any,
+        sizes: Sequence[Mapping[str, int]] | None = None,
+        cache: str | PathLike[str] | None = None,
+        seconds: float | None = None,
+        trials: int | None = None,
+        seed: int = 0,
+        target: str = "cpu",
+        quiet: bool = False,
+        **named: Any,
+    ) -> Any:
+        """Search the fastest config, keep it, and use it in later calls and processes.
+
+        ``k.autotune(a, b)`` tunes for these arrays, their strides too; ``k.autotune((100, 128),
+        (128, 10))`` for these shapes, ``k.autotune(B=range(1, 65), M=128)`` for every combination
+        of these sizes, all in C order.
+
+        Parameters
+        ----------
+        *args : arrays and numbers, or shapes
+            One per parameter.
+        sizes : sequence of mappings, optional
+            Several sets of sizes, in place of sizes by keyword.
+        cache : path, optional
+            SQLite file; by default the one that calls look into.
+        seconds : float, optional
+            Budget for all sizes together. Without seconds and trials a search ends when it no
+            longer gains.
+        trials : int, optional
+            Budget of new trials for each size.
+        seed : int
+            The same seed takes the same path.
+        target : "cpu"
+        quiet : bool
+            Show no progress.
+        **named
+            Sizes (an int, a range or a list each) and generics.
+
+        Returns
+        -------
+        Config, or dict of Config
+            For several sets of sizes a dict, by ``(("B", 1), ("M", 128))``. Shorter where the
+            user stopped the search with Ctrl-C: what was found so far is kept.
+
+        Raises
+        ------
+        TCError
+            If the sizes do not fit, or the default itself does not run right.
+        """
+        from tcdsl import tuning
+        from tcdsl.autotune.report import reporter
+        from tcdsl.autotune.tuner import tune
+
+        if target != "cpu":
+            raise TCTypeError(f"target is '{target}'; expected 'cpu'")
+        known = {g.name for g in self.definition.generics}
+        generics = {k: named.pop(k) for k in [*named] if k in known}
+        variant, wanted = tuning.requested(self, args, sizes, named, generics)
+        share = None if seconds is None else seconds / len(wanted)
+        database = self.database if cache is None else Path(cache)
+        results = tune(
+            [w.problem(variant) for w in wanted],
+            cache=database,
+            seconds=share,
+            trials=trials,
+            seed=seed,
+            report=reporter(quiet),
+        )
+        self._forget_choices(variant)
+        configs = {tuple(w.sizes.items()): r.config for w, r in zip(wanted, results, strict=False)}
+        is_single = sizes is None and len(wanted) == 1
+        return next(iter(configs.values()), None) if is_single else configs
+
+    def _forget_choices(self, variant: Variant) -> None:
+        """Let the next calls find what was tuned."""
+        with self._lock:
+            variant.forget_choices()
+            self._entries.clear()
+            self.clear()
 
     # ---- one call
 
@@ -229,59 +342,76 @@ class Kernel(Launcher):
                 out[...] = target
 
     def _run(self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None) -> Any:
-        entry = self._entry(bound, operands, outs)
-        self.install(entry, tuple(operands), outs)
-        return self.run(entry, tuple(operands), outs)
+        args = tuple(operands)
+        spec = _spec(bound, args, outs)
+        candidate = None
+        if self.session.settings.tune in ("first-call", "online"):
+            candidate = self._tune_at_call(bound, spec, args, outs)
+        if candidate is not None:
+            compiled = bound.variant.compile(spec, candidate, bound.sizes)
+            return self.run(_make_entry(bound, compiled, args, outs), args, outs)
+        entry = self._entry(bound, spec, args, outs)
+        if spec not in self._online:
+            self.install(entry, args, outs)
+        return self.run(entry, args, outs)
 
     def _entry(
-        self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None
+        self, bound: _Bound, spec: Spec, args: tuple[Any, ...], outs: tuple[Array, ...] | None
     ) -> Entry:
         """Return the executable with sizes, strides and plan for operands of one form."""
-        checked = bound.variant.checked
-        arrays = [o for o, t in zip(operands, checked.params, strict=True) if t.shape]
-        forms = [(a.shape, a.strides) for a in (*arrays, *(outs or ()))]
-        key = (bound.variant, tuple(bound.sizes.items()), tuple(forms), outs is None)
+        arrays = [o for o in (*args, *(outs or ())) if isinstance(o, np.ndarray)]
+        key = (bound.variant, spec, tuple((a.shape, a.strides) for a in arrays), outs is None)
+        session = self.session
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
                 if len(self._entries) >= _MAX_ENTRIES:
                     self._entries.clear()
-                entry = self._entries[key] = self._make_entry(bound, operands, outs)
+                compiled = bound.variant.executable(
+                    bound.sizes,
+                    spec.layouts,
+                    session.tuned(bound.variant),
+                    session.advised(bound.variant),
+                )
+                entry = self._entries[key] = _make_entry(bound, compiled, args, outs)
             return entry
 
-    def _make_entry(
-        self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None
-    ) -> Entry:
-        variant, checked = bound.variant, bound.variant.checked
-        layouts = [
-            layout_of(o) if t.shape else contiguous(0)
-            for o, t in zip(operands, checked.params, strict=True)
-        ]
-        if outs is None:
-            layouts += [contiguous(len(shape)) for shape in bound.shapes]
-        else:
-            layouts += [layout_of(o) for o in outs]
-        compiled = variant.executable(bound.sizes, tuple(layouts), self.session.tuned(variant))
-        params = tuple(
-            _form(o) if t.shape else numpy_dtype(t.dtype)
-            for o, t in zip(operands, checked.params, strict=True)
-        )
-        if outs is None:
-            dense = zip(bound.dtypes, bound.shapes, strict=True)
-            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in dense)
-        else:
-            returns = tuple(map(_form, outs))
-        return Entry(
-            compiled.loaded.address,
-            tuple(bound.sizes[s] for s in checked.sizes),
-            params,
-            returns,
-            variant.inplace,
-            compiled.loaded.library,
-            tuple(
-                i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
-            ),
-        )
+    def _tune_at_call(
+        self, bound: _Bound, spec: Spec, args: tuple[Any, ...], outs: tuple[Array, ...] | None
+    ) -> Config | None:
+        """Tune as `tune="first-call"` and `"online"` say; return a candidate for this very call."""
+        from tcdsl import tuning
+        from tcdsl.autotune.report import reporter
+        from tcdsl.autotune.tuner import tune
+
+        settings = self.session.settings
+        problem = tuning.problem_of_call(bound.variant, spec, args, outs)
+        budget = (settings.seconds, settings.trials, settings.seed)
+        if settings.tune == "first-call":
+            if spec not in self._tuned_here:
+                self._tuned_here.add(spec)
+                if tuning.tuned_config(bound.variant, spec, self.database) is None:
+                    seconds, trials, seed = budget
+                    tune(
+                        [problem],
+                        cache=self.database,
+                        seconds=seconds,
+                        trials=trials,
+                        seed=seed,
+                        report=reporter(),
+                    )
+            return None
+        if spec in self._tuned_here:
+            return None
+        online = self._online.get(spec)
+        if online is None:
+            online = self._online[spec] = tuning.Online(problem, self.database, *budget)
+        if online.is_over:  # from now on the best serves, as in "cached"
+            self._tuned_here.add(spec)
+            del self._online[spec]
+            self._forget_choices(bound.variant)
+            return None
+        return online.take()
 
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
         names = (*self.params, *self.returns)
@@ -290,6 +420,43 @@ class Kernel(Launcher):
             f"{self.name}: subscript {dim} of '{name}' is {value}, outside [0, {extent})\n"
             "  the outputs of this call are undefined"
         )
+
+
+def _spec(bound: _Bound, args: tuple[Any, ...], outs: tuple[Array, ...] | None) -> Spec:
+    """Return the exact specialisation for these operands."""
+    tensors = bound.variant.checked.params
+    layouts = [
+        layout_of(o) if t.shape else contiguous(0) for o, t in zip(args, tensors, strict=True)
+    ]
+    if outs is None:
+        layouts += [contiguous(len(shape)) for shape in bound.shapes]
+    else:
+        layouts += [layout_of(o) for o in outs]
+    return Spec(tuple(bound.sizes.items()), tuple(layouts), bound.variant.threads)
+
+
+def _make_entry(
+    bound: _Bound, compiled: Compiled, args: tuple[Any, ...], outs: tuple[Array, ...] | None
+) -> Entry:
+    """Return an executable bound to sizes and strides."""
+    checked = bound.variant.checked
+    params = tuple(
+        _form(o) if t.shape else numpy_dtype(t.dtype)
+        for o, t in zip(args, checked.params, strict=True)
+    )
+    if outs is None:
+        dense = zip(bound.dtypes, bound.shapes, strict=True)
+        returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in dense)
+    else:
+        returns = tuple(map(_form, outs))
+    return Entry(
+        compiled.loaded.address,
+        tuple(bound.sizes[s] for s in checked.sizes),
+        params,
+        returns,
+        bound.variant.inplace,
+        compiled.loaded.library,
+    )
 
 
 def _form(array: Array) -> ArrayForm:

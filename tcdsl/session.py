@@ -118,6 +118,25 @@ class Session:
             for t, d, a in zip(named, dtypes, arrays, strict=False)
         ]
 
+    @property
+    def database(self) -> Path:
+        """The SQLite file of tuned configs that calls look into."""
+        from tcdsl.tuning import default_database
+
+        return self.settings.cache or default_database()
+
     def tuned(self, variant: Variant) -> Callable[[Spec], Config | None]:
-        """Return how to find the tuned config of an exact specialisation."""
-        return lambda spec: None
+        """Return how to find the config of an exact specialisation; see `Variant.executable`."""
+        if self.settings.tune == "off" or not self.database.exists():
+            return lambda spec: None
+        from tcdsl.tuning import tuned_config
+
+        return lambda spec: tuned_config(variant, spec, self.database)
+
+    def advised(self, variant: Variant) -> Callable[[Spec], Config | None]:
+        """Return how to find another size's config that suits an exact specialisation."""
+        if self.settings.tune == "off" or not self.database.exists():
+            return lambda spec: None
+        from tcdsl.tuning import neighbour_config
+
+        return lambda spec: neighbour_config(variant, spec, self.database)

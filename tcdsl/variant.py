@@ -62,6 +62,7 @@ class Variant:
         sizes: Mapping[str, int],
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
+        advised: Callable[[Spec], Config | None],
     ) -> Compiled:
         """Return the executable for these sizes and layouts, compiled if it has to be.
 
@@ -73,11 +74,14 @@ class Variant:
             Of parameters and returns.
         tuned : callable
             Gives the tuned config of an exact specialisation, or None.
+        advised : callable
+            Gives the config of another size where the model puts it above the default, or None;
+            asked for the first sizes only, since others are served without compiling.
         """
         key = (tuple(sizes.items()), layouts)
         with self._lock:
             if key not in self._serving:
-                self._serving[key] = self._choose(sizes, layouts, tuned)
+                self._serving[key] = self._choose(sizes, layouts, tuned, advised)
             return self._serving[key]
 
     def forget_choices(self) -> None:
@@ -90,6 +94,7 @@ class Variant:
         sizes: Mapping[str, int],
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
+        advised: Callable[[Spec], Config | None],
     ) -> Compiled:
         key = (tuple(sizes.items()), layouts)
         exact = Spec(key[0], layouts, self.threads)
@@ -99,7 +104,8 @@ class Variant:
         if self._exact is None or not self.program.sizes:
             self._exact = key
         if self._exact == key:
-            return self.compile(exact, self.default_config(exact, sizes), sizes)
+            config = advised(exact) or self.default_config(exact, sizes)
+            return self.compile(exact, config, sizes)
         spec = self._generic.get(layouts)
         if spec is None:
             if len(self._generic) < MAX_GENERIC:

@@ -1,0 +1,29 @@
+"""`tcdsl demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tcdsl.cli.app import CACHE, main
+
+
+@main.command("demo")
+@click.option("--seconds", default=15.0, show_default=True, help="Budget of the tuning.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="tcdsl-demo.png",
+    show_default=True,
+    help="Where the tuning history is drawn.",
+)
+@CACHE
+def demo_command(seconds: float, plot: Path, cache: Path | None) -> None:
+    """Check, tune and time one layer; then train a classifier of handwritten digits.
+
+    Takes about a minute.
+    """
+    from tcdsl.demo import demo
+
+    demo(click.echo, plot, seconds, cache)

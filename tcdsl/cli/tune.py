@@ -1,0 +1,90 @@
+"""`tcdsl autotune` and `tcdsl bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tcdsl.cli.app import CACHE, DEF, FILE, JSON, main, one_kernel, print_json
+from tcdsl.cli.sizes import parse_sizes
+
+SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2|4 or B=1..64.")
+
+
+@main.command()
+@FILE
+@DEF
+@SIZES
+@click.option("--seconds", type=float, help="Budget for all sizes together.")
+@click.option("--trials", type=int, help="Budget of new trials for each size.")
+@click.option("--seed", default=0, show_default=True, help="The same seed takes the same path.")
+@CACHE
+@click.option("--target", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress.")
+@JSON
+def autotune(
+    file: str,
+    def_name: str | None,
+    sizes: str,
+    seconds: float | None,
+    trials: int | None,
+    seed: int,
+    cache: Path | None,
+    target: str,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Search the fastest config of a definition at some sizes and keep it.
+
+    Without --seconds and --trials a search ends when it no longer gains. Ctrl-C keeps the best so
+    far; running the command again goes on from there.
+    """
+    kernel = one_kernel(file, def_name)
+    found = kernel.autotune(
+        sizes=parse_sizes(sizes),
+        seconds=seconds,
+        trials=trials,
+        seed=seed,
+        cache=cache,
+        target=target,
+        quiet=quiet,
+    )
+    if as_json:
+        print_json([{"sizes": dict(s), "config": dict(c.items)} for s, c in found.items()])
+        return
+    for values, config in found.items():
+        click.echo(" ".join(f"{k}={v}" for k, v in values))
+        for name, value in config.items:
+            click.echo(f"  {name} = {value}")
+
+
+@main.command()
+@FILE
+@DEF
+@SIZES
+@click.option("--seconds", default=2.0, show_default=True, help="Of timing, for each size.")
+@CACHE
+@JSON
+def bench(
+    file: str, def_name: str | None, sizes: str, seconds: float, cache: Path | None, as_json: bool
+) -> None:
+    """Time a definition side by side: untuned, tuned if it was, and the reference in NumPy.
+
+    Shows times per call, the rate and its share of this machine's measured peak.
+    """
+    from tcdsl.bench import bench_kernel
+
+    kernel = one_kernel(file, def_name, cache=cache)
+    reports = [bench_kernel(kernel, values, seconds) for values in parse_sizes(sizes)]
+    if as_json:
+        print_json(reports)
+        return
+    for report in reports:
+        values = " ".join(f"{k}={v}" for k, v in report["sizes"].items())
+        click.echo(f"{report['name']} {values}")
+        for row in report["rows"]:
+            click.echo(
+                f"  {row['label']:10} {row['time_us']:10.2f} us {row['rate']:9.2f} {report['unit']}"
+                f" {row['share']:5.0%} of peak"
+            )

@@ -1,0 +1,90 @@
+"""One call of a kernel on given or random inputs, held against the reference: `tcdsl run`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tcdsl.arguments import Array
+from tcdsl.autotune import tolerance
+from tcdsl.autotune.inputs import random_inputs
+from tcdsl.codegen.reference import evaluate
+from tcdsl.kernel import Kernel
+from tcdsl.sizes import check_sizes
+
+
+def run_once(
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    given: Mapping[str, Array],
+    seed: int,
+    is_checked: bool,
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Call a kernel once.
+
+    Parameters
+    ----------
+    sizes : mapping of str to int
+        Sizes of the random inputs; those that given arrays bring may be left out.
+    given : mapping of str to ndarray
+        Arguments by name; the others are random.
+    seed : int
+        Of the random arguments.
+    is_checked : bool
+        Whether the answer is held against the reference evaluator.
+
+    Returns
+    -------
+    report : dict
+        Name, sizes, time of the first call (compiling included), and per result its type, shape
+        and, if checked, its largest error with what is allowed for its number of roundings.
+    results : dict of str to ndarray
+    """
+    variant = kernel.variant()
+    checked = variant.checked
+    brought = dict(sizes)
+    for param in checked.params:
+        if param.name in given:
+            extents = np.shape(given[param.name])
+            for size, extent in zip(param.shape, extents, strict=False):
+                brought.update(dict.fromkeys(size.symbols()[:1], extent))
+    values = check_sizes(checked, brought)
+    args = [
+        given.get(p.name, drawn)
+        for p, drawn in zip(
+            checked.params, random_inputs(checked, values, seed, given), strict=True
+        )
+    ]
+    start = time.perf_counter()
+    returned = kernel(*args)
+    seconds = time.perf_counter() - start
+    outputs = [returned] if len(checked.returns) == 1 else list(returned)
+    results: list[dict[str, Any]] = [
+        {"name": t.name, "type": str(o.dtype), "shape": list(o.shape)}
+        for t, o in zip(checked.returns, outputs, strict=True)
+    ]
+    right: bool | None = None
+    if is_checked:
+        wanted = evaluate(checked, args, float64=True)
+        errors = tolerance.relative_errors(variant.program, values)
+        right = True
+        for result, got, want, relative in zip(results, outputs, wanted, errors, strict=True):
+            allowed = tolerance.absolute(relative, want) + relative * np.abs(want)
+            off = np.abs(got.astype(np.float64) - want)
+            same = (got == want) | (np.isnan(got) & np.isnan(want)) | (off <= allowed)
+            finite = off[np.isfinite(off)]
+            result["error"] = float(finite.max()) if finite.size else 0.0
+            result["allowed"] = float(np.max(allowed, initial=0))
+            result["right"] = bool(same.all())
+            right = right and bool(result["right"])
+    report = {
+        "name": kernel.name,
+        "sizes": values,
+        "first_call_ms": seconds * 1e3,
+        "right": right,
+        "results": results,
+    }
+    return report, dict(zip(kernel.returns, outputs, strict=True))
