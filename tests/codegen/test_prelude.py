@@ -14,8 +14,8 @@ import pytest
 from tcdsl.codegen.cc import INCLUDES
 from tests.codegen.native import BUILDS, C_OF, Array, library, loop, run
 
-INTEGERS = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
-FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
+INTEGERS: list[np.dtype[Any]] = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
+FLOATS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
 
 
 def c(dtype: np.dtype[Any]) -> str:
