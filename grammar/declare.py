@@ -11,7 +11,7 @@ from tcdsl.grammar.expressions import Context, Typer, not_yet_dots
 from tcdsl.grammar.scope import FaultError, Frame, SilentError, StatementScope, Tensor, near
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.statement import declare
+from tcdsl.grammar.target import declare
 
 
 def type_variables(definition: n.Def) -> frozenset[str]:

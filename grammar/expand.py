@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
@@ -16,7 +16,8 @@ from tcdsl.grammar.scope import FatalError, FaultError, Frame, SilentError, Tens
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Span
-from tcdsl.grammar.statement import check_comprehension, declare, target_of
+from tcdsl.grammar.statement import check_comprehension
+from tcdsl.grammar.target import declare, target_of
 
 MAX_CALLS = 50  # calls within calls
 MAX_STATEMENTS = 5_000  # of a definition whose calls are inlined
@@ -25,12 +26,15 @@ MAX_STATEMENTS = 5_000  # of a definition whose calls are inlined
 def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[t.Stmt, ...]:
     """Return the checked statements, calls inlined; what is wrong goes to the session."""
     done: list[t.Stmt] = []
+    body = tuple(body)
+    frame.later = {name for node in body for name in _targets(node)} - set(frame.tensors)
 
     def is_call(name: str) -> bool:
         return name in session.defs and frame.role(name) is None
 
     for node in body:
         session.statements += 1
+        frame.later -= set(_targets(node))
         if session.statements > MAX_STATEMENTS:
             raise FatalError(
                 "TC130",
@@ -58,6 +62,17 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
         except SilentError:
             continue
     return tuple(done)
+
+
+def _targets(node: n.Stmt) -> Iterator[str]:
+    match node:
+        case n.Comprehension(target):
+            yield target.name
+        case n.MultiCall(targets):
+            yield from (target.name for target in targets)
+        case n.ForLoop(_, _, _, body):
+            for inner in body:
+                yield from _targets(inner)
 
 
 def _single(session: Session, frame: Frame, node: n.Comprehension, apply: n.Apply) -> list[t.Stmt]:

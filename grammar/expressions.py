@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NoReturn
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
@@ -34,6 +34,8 @@ from tcdsl.grammar.source import Span
 
 MAX_DEPTH = 300  # of nested expressions after names of `where` are replaced
 MAX_NODES = 200_000  # of one statement after names of `where` are replaced
+MAX_INDICES = 64  # of one statement
+MAX_FACTS = 32  # of the conditions around one access
 INT32_MAX = 2**31 - 1
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -174,15 +176,46 @@ class Typer:
             raise FaultError("TC101", f"'{name}' is a definition, not an index", node.span)
         if not at.new_indices:
             raise FaultError(
-                "TC204",
+                "TC114",
                 f"'{name}' is not known here",
                 node.span,
                 "expected a size, an integer or an integral scalar parameter",
                 near(name, frame.names()),
+                Note(
+                    f"a size that no parameter has is a generic: def "
+                    f"{frame.definition.name}<{name}>(...)"
+                ),
             )
+        self._written_later(name, node.span)
+        if len(self.scope.indices) >= MAX_INDICES:
+            raise FaultError("TC130", f"more than {MAX_INDICES} indices", node.span)
         index = Index(self.rename(name), self.new_kind, node.span)
         self.scope.indices[name] = index
         return self._index(index, node, at)
+
+    def _written_later(self, name: str, span: Span | None) -> None:
+        """Refuse the name of a tensor that only a later statement writes."""
+        if name not in self.frame.later:
+            return
+        if self.new_kind == "output":
+            raise FaultError(
+                "TC101",
+                f"'{name}' is a temporary of a later statement, so it cannot be an index",
+                span,
+                "",
+                Note("choose another name"),
+            )
+        self._not_written(name, span)
+
+    def _not_written(self, name: str, span: Span | None) -> NoReturn:
+        raise FaultError(
+            "TC112",
+            f"'{name}' is read before it is written",
+            span,
+            "",
+            near(name, (k for k, v in self.frame.tensors.items() if v.is_written)),
+            Note("statements run in the order written"),
+        )
 
     def _let(self, name: str, node: n.Name, at: Context) -> Value:
         let = self.scope.lets[name]
@@ -285,6 +318,7 @@ class Typer:
             raise FaultError(NOT_YET[name], f"'{name}' is not available yet", node.span)
         if name in BUILTINS:
             return self._builtin(BUILTINS[name], node, at)
+        self._written_later(name, node.name_span or node.span)
         raise FaultError(
             "TC102",
             f"nothing is called '{name}'",
@@ -322,14 +356,7 @@ class Typer:
         if tensor.is_poisoned:
             raise SilentError
         if not tensor.is_written:
-            raise FaultError(
-                "TC112",
-                f"'{name}' is read before it is written",
-                span,
-                "",
-                Note("statements run in the order written"),
-                near(name, (k for k, v in self.frame.tensors.items() if v.is_written)),
-            )
+            self._not_written(name, span)
 
     def _builtin(self, function: Function, node: n.Apply, at: Context) -> Value:
         args = plain_args(node)
@@ -407,7 +434,7 @@ class Typer:
             if binary.op in ("&&", "||"):
                 _want_bool(value, binary.lhs, f"the left of '{binary.op}'")
                 facts = self.forms.facts(value.expr, binary.op == "&&")
-                right_at = replace(at, guarded=True, facts=at.facts + facts)
+                right_at = _guarded(at, facts)
             right = self.value(binary.rhs, right_at)
             value = self._operate(binary, value, right, at)
         return value
@@ -435,13 +462,16 @@ class Typer:
         _want_bool(cond, node.cond, "the condition of '?:'")
         arms = []
         for arm, truth in ((node.then, True), (node.other, False)):
-            facts = at.facts + self.forms.facts(cond.expr, truth)
-            arms.append(self.value(arm, replace(at, guarded=True, facts=facts)))
+            arms.append(self.value(arm, _guarded(at, self.forms.facts(cond.expr, truth))))
         then, other = arms
         type_ = meeting(then, other, at.hint)
         a, b = coerce(then, type_), coerce(other, type_)
         expr = t.Select(cond.expr, a, b, computing(type_), span=node.span)
         return Value(expr, type_, _both_literal(then, other))
+
+
+def _guarded(at: Context, facts: tuple[Size, ...]) -> Context:
+    return replace(at, guarded=True, facts=(at.facts + facts)[-MAX_FACTS:])
 
 
 # ---- types
@@ -450,7 +480,7 @@ class Typer:
 def integral(value: Value, node: n.Expr, what: str) -> t.Expr:
     """Return an integer value as int64; a fault if its type is not integral."""
     if value.literal or not value.type.is_integer:
-        kind = "float32" if value.literal else str(value.type)
+        kind = "a float" if value.literal else str(value.type)
         raise FaultError(
             "TC301",
             f"{what} is not an integer",
@@ -559,7 +589,7 @@ def _fold(op: str, a: float, b: float) -> float | None:
 
 def _want_bool(value: Value, node: n.Expr, what: str) -> None:
     if value.type != BOOL or value.literal:
-        kind = "float32" if value.literal else str(value.type)
+        kind = "a float" if value.literal else str(value.type)
         raise FaultError(
             "TC302",
             f"{what} is not a bool",

@@ -6,9 +6,13 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.dtypes import BOOL, INT32, INT64, DType
 from tcdsl.grammar.ranges import ANY, Interval, interval
 from tcdsl.grammar.sizes import Size, is_nonnegative, maximum, minimum
+from tcdsl.grammar.source import Span
 
 MAX_TERMS = 48  # larger polynomials are treated as unknown
 MAX_DEPTH = 48
+MAX_CONDITIONS = 32
+MAX_FACTOR = 2**31
+MAX_OFFSET = 2**62
 
 
 class Forms:
@@ -20,6 +24,7 @@ class Forms:
 
     def __init__(self) -> None:
         self.unknowns: dict[str, Interval] = {}
+        self.narrow: list[tuple[Size, Span | None]] = []  # int32 sums that must not wrap
         self._names: dict[t.Expr, str] = {}
         self._known: dict[t.Expr, Size] = {}
 
@@ -75,13 +80,15 @@ class Forms:
         """Return sizes that are >= 0 where a condition has a truth value."""
         found: list[Size] = []
         todo = [(cond, truth)]
-        while todo and len(found) < 16:
+        for _ in range(MAX_CONDITIONS):  # the last ones of a long chain
+            if not todo:
+                break
             expr, is_true = todo.pop()
             match expr:
                 case t.Unary("!", operand):
                     todo.append((operand, not is_true))
                 case t.Binary("&&" | "||" as op, lhs, rhs) if (op == "&&") == is_true:
-                    todo += [(rhs, is_true), (lhs, is_true)]
+                    todo += [(lhs, is_true), (rhs, is_true)]
                 case t.Binary(op, lhs, rhs) if lhs.dtype.is_integer and expr.dtype == BOOL:
                     if op in ("<", "<=", ">", ">=", "==", "!="):
                         found += _comparison(op, self.of(lhs), self.of(rhs), is_true)
@@ -97,8 +104,12 @@ class Forms:
     def _fitting(self, form: Size, expr: t.Expr) -> Size:
         """Return the form, or an unknown if data may make the arithmetic wrap."""
         dtype = expr.dtype
+        if any(abs(c) > (MAX_FACTOR if m else MAX_OFFSET) for m, c in form.terms):
+            return self._unknown(expr, dtype)  # int64 might wrap
         unknown = {s for s in form.symbols() if s.startswith("?")}
         if not unknown:  # indices and sizes: a call checks that they fit
+            if dtype == INT32:
+                self.narrow.append((form, expr.span))
             return form if dtype in (INT32, INT64) else self._unknown(expr, dtype)
         if dtype == INT64:
             narrow = all(_is_narrow(self.unknowns[s]) for s in unknown)

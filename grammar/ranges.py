@@ -143,15 +143,16 @@ def is_exact(size: Size, domain: Domain) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """low <= form < high, what one subscript of one access asks for."""
+    """low <= form < high, what one subscript of one access asks for; None: no such limit."""
 
     form: Size
-    low: Size
-    high: Size
-    guarded: bool = False
+    low: Size | None
+    high: Size | None
 
     def __str__(self) -> str:
-        return f"{self.low} <= {self.form} < {self.high}"
+        low = "" if self.low is None else f"{self.low} <= "
+        high = "" if self.high is None else f" < {self.high}"
+        return f"{low}{self.form}{high}"
 
 
 def linear(bound: Bound) -> Bound:
@@ -160,8 +161,10 @@ def linear(bound: Bound) -> Bound:
         offset = bound.form.offset
         match (bound.form - offset).terms:
             case (((FloorDiv(n, d),), 1),) if (d.constant or 0) > 0:
-                low, high = (bound.low - offset) * d, (bound.high - offset) * d
-                bound = Bound(n, low, high, bound.guarded)
+                low, high = (
+                    None if e is None else (e - offset) * d for e in (bound.low, bound.high)
+                )
+                bound = Bound(n, low, high)
             case _:
                 return bound
 
@@ -200,10 +203,9 @@ def solve(
             highs: list[Size] = []
             for condition in conditions:
                 limits = _limits(condition, name, free, known)
-                if limits is not None:
-                    lows.append(limits[0])
-                    highs.append(limits[1])
-            if lows:
+                lows += () if limits.low is None else (limits.low,)
+                highs += () if limits.high is None else (limits.high,)
+            if lows and highs:
                 now[name] = Interval(maximum(*lows), minimum(*highs))
         if not now:
             break
@@ -213,32 +215,27 @@ def solve(
     return found
 
 
-def _limits(
-    bound: Bound, name: str, free: Sequence[str], known: Domain
-) -> tuple[Size, Size] | None:
-    """Return the least and the greatest value a condition leaves to an index alone free in it."""
+def _limits(bound: Bound, name: str, free: Sequence[str], known: Domain) -> Interval:
+    """Return the values that a condition leaves to an index alone free in it."""
     names = bound.form.symbols()
     if name not in names or any(f in names for f in free if f != name):
-        return None
-    coefficient = 0
-    rest: list[tuple[tuple[object, ...], int]] = []
-    for monomial, c in bound.form.terms:
-        match monomial:
-            case (Symbol(symbol),) if symbol == name:
-                coefficient = c
-            case _:
-                rest.append((monomial, c))
-    other = bound.form - Size.symbol(name, signed=True) * coefficient
+        return ANY
+    symbol = Size.symbol(name, signed=True)
+    coefficient = next((c for m, c in bound.form.terms if m == symbol.terms[0][0]), 0)
+    other = bound.form - symbol * coefficient
     if coefficient == 0 or name in other.symbols():
-        return None
+        return ANY
+    # coefficient * name + other lies in [low, high - 1] for every value of other.
     at = interval(other, known)
-    if at.low is None or at.high is None:
-        return None
-    # coefficient * name + other lies in [low, high - 1] for every value of other
-    least, most = bound.low - at.low, bound.high - 1 - at.high
+    least = None if bound.low is None or at.low is None else bound.low - at.low
+    most = None if bound.high is None or at.high is None else bound.high - 1 - at.high
     if coefficient < 0:
-        coefficient, least, most = -coefficient, -most, -least
-    return (least + (coefficient - 1)) // coefficient, most // coefficient
+        coefficient = -coefficient
+        least, most = (None if e is None else -e for e in (most, least))
+    return Interval(
+        None if least is None else (least + (coefficient - 1)) // coefficient,
+        None if most is None else most // coefficient,
+    )
 
 
 class Prover:

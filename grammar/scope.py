@@ -152,6 +152,7 @@ class Frame:
     used_generics: set[str] = field(default_factory=set)
     inputs: set[str] = field(default_factory=set)  # parameters, whatever the caller passes
     results: set[str] = field(default_factory=set)  # returns of a callee
+    later: set[str] = field(default_factory=set)  # targets that no statement has written yet
     is_entry: bool = True
 
     def role(self, name: str) -> str | None:

@@ -13,6 +13,8 @@ from tcdsl.grammar.sizes import Size, is_nonnegative
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.typed import Constraint
 
+MAX_KNOWN = 12  # constraints from which others are tried to be proved
+
 
 @dataclass(slots=True)
 class Session:
@@ -49,7 +51,8 @@ class Session:
     ) -> bool:
         """Make calls check size >= 0 (or == 0); False if it is wrong for all sizes."""
         if relation == ">=0":
-            if is_nonnegative(size):
+            known = tuple(c.size for c in self.constraints.values() if c.relation == ">=0")
+            if is_nonnegative(size) or is_nonnegative(size, known[:MAX_KNOWN]):
                 return True
             if is_nonnegative(-size - 1):
                 return False

@@ -259,8 +259,15 @@ def _exact(size: Size, divisor: int) -> Size:
 
 
 def _extreme(kind: type[Min] | type[Max], sizes: Iterable[Size]) -> Size:
-    args = list(dict.fromkeys(a for s in sizes for a in _flat(kind, s)))
     sign = 1 if kind is Min else -1
+    offsets: dict[Size, int] = {}  # of arguments that differ by a constant, the best
+    for s in sizes:
+        for a in _flat(kind, s):
+            rest, offset = a - a.offset, a.offset
+            known = offsets.get(rest)
+            if known is None or offset * sign < known * sign:
+                offsets[rest] = offset
+    args = [rest + offset for rest, offset in offsets.items()]
     kept: list[Size] = []
     for i, a in enumerate(args):
         rivals = (*kept, *args[i + 1 :])
@@ -459,9 +466,11 @@ class _Proof:
         """Prove rest + c * atom >= 0 from bounds of the atom."""
         match atom:
             case Min(args) | Max(args):
-                every = (c > 0) == isinstance(atom, Min)
-                quantifier = all if every else any
-                return quantifier(self.holds(rest + a * c, depth, uses) for a in args)
+                cases = [rest + a * c for a in args]
+                if (c > 0) == isinstance(atom, Min):
+                    return all(self.holds(case, depth, uses) for case in cases)
+                cases.sort(key=lambda case: len(case.terms))  # what cancels is likely to hold
+                return any(self.holds(case, depth, uses) for case in cases)
             case FloorDiv(n, d):
                 least = n - d + 1 if c > 0 else n  # d * floor(n / d) lies in [n - d + 1, n]
                 # An integer is >= 0 where d times it is > -d.

@@ -106,7 +106,7 @@ def test_scalars_in_bounds_are_sizes_of_the_call() -> None:
 def test_a_size_used_as_a_value_has_to_fit_int32() -> None:
     text = "def mean(float(N) A) -> (m) { m +=! A(i) / N }"
     assert message(text, [(2**31,)]).startswith(
-        "mean(A): 'N' does not fit int32 where it is used as a value: write int64(N)"
+        "mean(A): 'N' does not fit int32, as which it is used: write int64(N)"
     )
     bind(checked(text.replace("/ N", "/ int64(N)")), [(2**31,)])
 

@@ -1,0 +1,84 @@
+"""Reads of a comprehension: proved inside, checked by each call, or checked at run time."""
+
+from __future__ import annotations
+
+from tcdsl.grammar.comprehension import Comprehension
+from tcdsl.grammar.errors import Note
+from tcdsl.grammar.expressions import (
+    Access,
+    declared_here,
+)
+from tcdsl.grammar.ranges import Prover, interval, is_exact
+from tcdsl.grammar.scope import (
+    FaultError,
+)
+from tcdsl.grammar.sizes import Size, is_nonnegative
+
+
+def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
+    """Return which subscripts need a check at run time; demand what calls can check."""
+    prover = work.prover()
+    guarded, facts = access.context.guarded, access.context.facts
+    checked = []
+    for d, (form, (low, high)) in enumerate(zip(access.forms, access.tensor.bounds(), strict=True)):
+        sides = [form - low, high - 1 - form]
+        open_sides = [s for s in sides if not prover.holds(s, facts)]
+        if open_sides and not guarded and _is_exact(work, form):
+            _demand_inside(work, access, d, open_sides, prover)
+            open_sides = []
+        checked.append(bool(open_sides))
+    if access.tensor is work.target:
+        _own_read(work, access, prover)
+    return tuple(checked)
+
+
+def _is_exact(work: Comprehension, form: Size) -> bool:
+    """Whether some point of the statement takes the bounds of a subscript."""
+    from_data = any(s.startswith("?") for s in form.symbols())
+    return not from_data and is_exact(form, work.domain)
+
+
+def _demand_inside(
+    work: Comprehension, access: Access, d: int, sides: list[Size], prover: Prover
+) -> None:
+    node = access.node.args[d] if access.node.args else access.node
+    text = node.span.text if node.span is not None else str(access.forms[d])
+    low, high = access.tensor.bounds()[d]
+    for side in sides:
+        worst = interval(side, prover.domain).low
+        if worst is None:  # an unknown without bounds: is_exact has refused it
+            raise AssertionError(side)
+        at = interval(access.forms[d], prover.domain)
+        message = (
+            f"'{text}' runs from {at.low} to {at.high}, but dimension {d} of "
+            f"'{access.node.name}' holds {low} to {high - 1}"
+        )
+        if not work.demand(worst, message, node.span):
+            raise FaultError("TC207", message, node.span, "", declared_here(access.tensor))
+
+
+def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
+    """Refuse a read of the target at elements that the statement writes."""
+    has_reduction = any(x.kind == "reduction" for x in work.scope.indices.values())
+    if access.forms == work.forms and not has_reduction:
+        return
+    for mine, its in zip(work.forms, access.forms, strict=True):
+        a, b = interval(mine, prover.domain), interval(its, prover.domain)
+        for x, y in ((a, b), (b, a)):
+            if x.low is None or y.high is None:
+                continue
+            if is_nonnegative(x.low - y.high - 1, prover.given):
+                return
+    name = work.name
+    if access.forms == work.forms:
+        what = "in a reduction, which may not read its own target"
+    else:
+        what = "at elements it may write"
+    raise FaultError(
+        "TC126",
+        f"the statement reads '{name}' {what}",
+        access.node.span,
+        "",
+        Note("it writes here", work.node.target.span),
+        Note("write the result under a second name"),
+    )
