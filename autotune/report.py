@@ -307,5 +307,6 @@ def plot_history(
     axes.set_title(title)
     axes.set_xlabel("trial")
     axes.set_ylabel("time per call, us")
-    axes.legend()
+    if times_ns or default_ns is not None:
+        axes.legend()
     figure.savefig(path, dpi=120)

@@ -28,7 +28,8 @@ def relative_errors(program: Program, sizes: Mapping[str, int]) -> tuple[float, 
     """
     terms: dict[str, float] = {}
     for stmt in program.statements:
-        own = math.prod(max(1, r.extent.evaluate(sizes)) for r in stmt.reductions)
+        extents = [r.extent.evaluate(sizes) for r in stmt.reductions]
+        own = float(math.prod(extents)) if extents else 0.0
         read = [terms.get(r.tensor, 0.0) for r in stmt.reads()]
         base = terms.get(stmt.base, 0.0) if stmt.base is not None else 0.0
         terms[stmt.target] = own + max([*read, base], default=0.0)

@@ -1,0 +1,42 @@
+"""Definitions for the tests of the tuner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.autotune.kernel import KernelProblem
+from tcdsl.codegen.machine import detect
+from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.grammar.check import check
+from tcdsl.grammar.parser import parse
+from tcdsl.grammar.typed import CheckedDef
+
+FCRELU = """
+def fcrelu(float(B,M) I, float(N,M) W1, float(N) B1) -> (O1) {
+  O1(b, n) +=! I(b, m) * W1(n, m)
+  O1(b, n) = O1(b, n) + B1(n)
+  O1(b, n) = fmax(O1(b, n), 0)
+}"""
+SOFTMAX = """
+def softmax(float(N,D) X) -> (Y, mx, s) {
+  mx(n) max=! X(n, d)
+  Y(n, d) = exp(X(n, d) - mx(n))
+  s(n) +=! Y(n, d)
+  Y(n, d) = Y(n, d) / s(n)
+}"""
+GATHER = "def gather(float(V,D) T, int32(N) I) -> (O) { O(n, d) = T(I(n), d) }"
+
+
+def checked(text: str) -> CheckedDef:
+    return check(parse(text))
+
+
+def problem(text: str, sizes: Mapping[str, int], threads: int = 1) -> KernelProblem:
+    """Return a definition with operands in C order as a problem."""
+    definition = checked(text)
+    layouts = tuple(
+        Layout(len(t.shape), True, len(t.shape) - 1 if t.shape else None)
+        for t in (*definition.params, *definition.returns)
+    )
+    exact = tuple((name, sizes[name]) for name in definition.sizes)
+    return KernelProblem(definition, Spec(exact, layouts, threads), detect())
