@@ -1,0 +1,155 @@
+"""Each command: what it prints, its exit code, its JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tcdsl.cli import main
+
+pytestmark = pytest.mark.cc
+
+FCRELU = """
+def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
+  O(b_, n) +=! I(b_, m) * W(n, m)
+  O(b_, n) = fmax(O(b_, n) + b(n), 0)
+}
+"""
+TWO = FCRELU + "def half(float(N) A) -> (B) { B(i) = A(i) / 2 }"
+SIZES = "B=5,M=7,N=3"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "fc.tc").write_text(FCRELU)
+    (tmp_path / "two.tc").write_text(TWO)
+    (tmp_path / "bad.tc").write_text("def f(float(N) A) -> (B) { B(i) = A(i, j) }")
+    return tmp_path
+
+
+def tcdsl(*args: object, code: int = 0, text: str | None = None) -> Result:
+    result = CliRunner().invoke(main, [str(a) for a in args], input=text)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def data(*args: object) -> Any:
+    return json.loads(tcdsl(*args, "--json").stdout)
+
+
+def test_check_prints_signatures(files: Path) -> None:
+    assert tcdsl("check", files / "two.tc").stdout.splitlines() == [
+        "fcrelu(I: float32(B, M), W: float32(N, M), b: float32(N)) -> O: float32(B, N)",
+        "half(A: float32(N)) -> B: float32(N)",
+    ]
+    assert [d["name"] for d in data("check", files / "two.tc")] == ["fcrelu", "half"]
+
+
+def test_check_reads_standard_input() -> None:
+    assert "fcrelu(" in tcdsl("check", "-", text=FCRELU).stdout
+
+
+def test_a_fault_is_shown_with_its_place_and_the_exit_code_is_1(files: Path) -> None:
+    result = tcdsl("check", files / "bad.tc", code=1)
+    assert f"{files / 'bad.tc'}:1:" in result.stderr
+    assert "error[TC" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_show_tells_ranges_forms_and_work(files: Path) -> None:
+    shown = tcdsl("show", files / "fc.tc", "--sizes", SIZES).stdout
+    assert "m in 0:M  summed over" in shown
+    assert "210 flops" in shown or "flops" in shown
+    (one,) = data("show", files / "fc.tc", "--sizes", SIZES)
+    assert one["statements"][0]["form"].startswith("g0: ")
+    assert one["bytes"] == 4 * (5 * 7 + 3 * 7 + 3 + 5 * 3)
+    assert one["flops"] == 5 * 3 * 7 * 2 + 5 * 3 * 2
+
+
+def test_show_without_sizes_needs_none(files: Path) -> None:
+    assert "flops" not in tcdsl("show", files / "fc.tc").stdout
+
+
+def test_a_file_with_several_definitions_asks_which(files: Path) -> None:
+    result = tcdsl("show", files / "two.tc", code=2)
+    assert "choose one with --def" in result.stderr
+    assert tcdsl("show", files / "two.tc", "--def", "half").stdout.startswith("half(")
+    assert (
+        "no definition 'third'" in tcdsl("show", files / "two.tc", "--def", "third", code=2).stderr
+    )
+
+
+def test_emit_prints_c_with_sizes_baked_in_or_for_any(files: Path) -> None:
+    exact = tcdsl("emit", files / "fc.tc", "--sizes", SIZES).stdout
+    assert "sizes: B=5 M=7 N=3" in exact
+    generic = tcdsl("emit", files / "fc.tc").stdout
+    assert "sizes: any" in generic
+    assert exact.count("tc_exe_fcrelu") == generic.count("tc_exe_fcrelu") == 1
+
+
+def test_run_checks_the_answer_and_keeps_results(files: Path) -> None:
+    np.save(files / "b.npy", np.full(3, 100, np.float32))
+    result = tcdsl(
+        "run", files / "fc.tc", "--sizes", SIZES,
+        "--input", f"b={files / 'b.npy'}", "--output", f"O={files / 'O.npy'}",
+    )  # fmt: skip
+    assert "right" in result.stdout
+    assert np.load(files / "O.npy").min() > 50
+    (report,) = data("run", files / "fc.tc", "--sizes", SIZES)
+    assert report["right"] is True
+
+
+def test_missing_sizes_are_named(files: Path) -> None:
+    assert "M is missing" in tcdsl("run", files / "fc.tc", "--sizes", "B=1,N=2", code=1).stderr
+
+
+def test_autotune_bench_and_cache_work_together(files: Path) -> None:
+    cache = ("--cache", files / "tuned.db")
+    tuned = data("autotune", files / "fc.tc", "--sizes", SIZES, "--trials", 2, *cache, "--quiet")
+    assert tuned[0]["sizes"] == {"B": 5, "M": 7, "N": 3}
+    (bench,) = data("bench", files / "fc.tc", "--sizes", SIZES, "--seconds", 0.05, *cache)
+    assert [r["label"] for r in bench["rows"]] == ["untuned", "tuned", "reference"]
+    (problem,) = data("cache", "list", *cache)
+    assert problem["name"] == "fcrelu B=5 M=7 N=3"
+    assert "fcrelu B=5 M=7 N=3" in tcdsl("cache", "list", *cache).stdout
+    shown = data("cache", "show", "fcrelu", *cache)
+    assert len(shown["trials"]) >= 2
+    assert "partition = " in tcdsl("cache", "best", "fcrelu", *cache).stdout
+    tcdsl("cache", "export", files / "copy.db", *cache)
+    other = ("--cache", files / "other.db")
+    assert tcdsl("cache", "merge", files / "copy.db", *other).stdout == "1 configs came in\n"
+    assert data("cache", "best", "fcrelu", *other)["config"] == problem["config"]
+    tcdsl("cache", "prune", "--days", 0, *cache)
+    assert not data("cache", "show", "fcrelu", *cache)["trials"]
+    assert "configs" in tcdsl("cache", "path", *cache).stdout
+
+
+def test_cache_show_draws_the_history(files: Path) -> None:
+    pytest.importorskip("matplotlib")
+    cache = ("--cache", files / "tuned.db")
+    tcdsl("autotune", files / "fc.tc", "--sizes", SIZES, "--trials", 1, *cache, "--quiet")
+    tcdsl("cache", "show", "fcrelu", *cache, "--plot", files / "history.png")
+    assert (files / "history.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unknown_problem_is_an_error(files: Path) -> None:
+    assert "no problem 'x'" in tcdsl("cache", "best", "x", "--cache", files / "t.db", code=1).stderr
+
+
+def test_doctor_finds_this_machine_fit() -> None:
+    found = {f["name"]: f for f in data("doctor", "--quick")}
+    assert found["kernel"]["state"] == "ok"
+    assert found["compiler"]["state"] == "ok"
+    assert "+ kernel" in tcdsl("doctor", "--quick").stdout
+
+
+def test_doctor_names_the_cure_where_there_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCDSL_CC", "/nonexistent/cc")
+    result = tcdsl("doctor", "--quick", code=1)
+    assert "! compiler" in result.stdout
+    assert "tcdsl[zig]" in result.stdout

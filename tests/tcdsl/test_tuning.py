@@ -1,0 +1,159 @@
+"""Tuning of kernels as a user asks for it: found again, by calls and by other processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.codegen.config import Config
+from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.kernel import Kernel
+
+pytestmark = pytest.mark.cc
+
+ROOT = Path(__file__).parents[2]
+TEXT = "def axpy(float(M,N) A, float(N) b, float a) -> (C) { C(m, n) = a * A(m, n) + b(n) }"
+
+
+def kernel(cache: Path, **options: Any) -> Kernel:
+    made = tc.define(TEXT, cache=cache, **options)
+    assert isinstance(made, Kernel)
+    return made
+
+
+def operands(m: int = 30, n: int = 50) -> tuple[Any, Any, float]:
+    rng = np.random.default_rng(m)
+    a = rng.standard_normal((m, n), dtype=np.float32)
+    return a, rng.standard_normal(n, dtype=np.float32), 1.5
+
+
+def serving(k: Kernel) -> list[Config]:
+    return [x.config for x in k.variant().executables]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Config]:
+    """Return a cache in which one size was tuned, and its config."""
+    cache = tmp_path_factory.mktemp("tuned") / "configs.db"
+    config = kernel(cache).autotune(*operands(), trials=4, quiet=True)
+    assert isinstance(config, Config)
+    return cache, config
+
+
+def test_a_tuned_config_is_used_by_the_same_kernel_and_by_a_new_one(
+    tuned: tuple[Path, Config],
+) -> None:
+    cache, config = tuned
+    k = kernel(cache)
+    a, b, s = operands()
+    np.testing.assert_allclose(k(a, b, s), s * a + b, rtol=1e-5, atol=1e-6)
+    assert serving(k) == [config]
+    assert k.tuned_config(a, b, s) == config
+
+
+def test_it_is_found_by_another_process(tuned: tuple[Path, Config]) -> None:
+    cache, config = tuned
+    code = (
+        "import sys, numpy as np, tcdsl as tc\n"
+        f"k = tc.define({TEXT!r}, cache=sys.argv[1])\n"
+        "print(k.tuned_config(np.zeros((30, 50), 'f4'), np.zeros(50, 'f4'), 1.0).to_json())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(cache)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Config.from_json(done.stdout) == config
+
+
+def test_names_do_not_matter(tuned: tuple[Path, Config]) -> None:
+    cache, config = tuned
+    other = tc.define(
+        "def f(float(H,W) X, float(W) y, float z) -> (Q) { Q(i, j) = z * X(i, j) + y(j) }",
+        cache=cache,
+    )
+    assert isinstance(other, Kernel)
+    assert other.tuned_config(*operands()) == config
+
+
+def test_another_size_stride_or_setting_does_not_find_it(tuned: tuple[Path, Config]) -> None:
+    cache, _ = tuned
+    a, b, s = operands()
+    assert kernel(cache).tuned_config(*operands(31)) is None
+    assert kernel(cache).tuned_config(np.asfortranarray(a), b, s) is None
+    assert kernel(cache, tune="off").tuned_config(a, b, s) is None
+    assert kernel(cache, threads=1).tuned_config(a, b, s) is None
+
+
+def test_sizes_that_were_called_use_what_is_tuned_later(tmp_path: Path) -> None:
+    k = kernel(tmp_path / "configs.db")
+    a, b, s = operands(8, 9)
+    before = k(a, b, s)
+    config = k.autotune(a, b, s, trials=2, quiet=True)
+    np.testing.assert_allclose(k(a, b, s), before, rtol=1e-5, atol=1e-6)
+    assert config in serving(k)
+
+
+def test_several_sizes_give_a_config_each(tmp_path: Path) -> None:
+    k = kernel(tmp_path / "configs.db")
+    found = k.autotune(M=range(3, 5), N=[7], trials=1, quiet=True)
+    assert [*found] == [(("M", 3), ("N", 7)), (("M", 4), ("N", 7))]
+    assert all(isinstance(c, Config) for c in found.values())
+
+
+def test_shapes_mean_sizes(tmp_path: Path) -> None:
+    k = kernel(tmp_path / "configs.db")
+    config = k.autotune((5, 6), (6,), (), trials=1, quiet=True)
+    assert k.tuned_config(*operands(5, 6)) == config
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda k: k.autotune(), TCTypeError, r"as in autotune\(M=100\)"),
+        (lambda k: k.autotune(*operands(), M=3), TCTypeError, "give one of them"),
+        (lambda k: k.autotune(M=3), ShapeError, "N is missing"),
+        (lambda k: k.autotune(M=3, N=4, Q=5), ShapeError, "no size 'Q'"),
+        (lambda k: k.autotune(M=3, N="4"), TCTypeError, "expected a size or sizes for 'N'"),
+        (lambda k: k.autotune(M=3, N=[]), ShapeError, "'N' names no size"),
+        (lambda k: k.autotune(M=3, N=4, target="tpu"), TCTypeError, "expected 'cpu'"),
+    ],
+)
+def test_a_wrong_request_says_what_is_meant(
+    tmp_path: Path, call: Any, error: type, text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        call(kernel(tmp_path / "configs.db"))
+
+
+def test_first_call_tunes_once_for_each_size(tmp_path: Path) -> None:
+    k = kernel(tmp_path / "configs.db", tune="first-call", trials=2, seconds=20)
+    a, b, s = operands(6, 7)
+    np.testing.assert_allclose(k(a, b, s), s * a + b, rtol=1e-5, atol=1e-6)
+    config = k.tuned_config(a, b, s)
+    assert config is not None
+    assert serving(k) == [config]
+    k(a, b, s)
+    assert k.tuned_config(a, b, s) == config
+
+
+def test_online_answers_right_while_it_searches_and_ends_with_the_best(tmp_path: Path) -> None:
+    k = kernel(tmp_path / "configs.db", tune="online", trials=3, seconds=60)
+    a, b, s = operands(16, 17)
+    expected = s * a + b
+    for _ in range(3):
+        np.testing.assert_allclose(k(a, b, s), expected, rtol=1e-5, atol=1e-6)
+    for search in [*k._online.values()]:
+        search.wait(100)
+    for _ in range(12):
+        np.testing.assert_allclose(k(a, b, s), expected, rtol=1e-5, atol=1e-6)
+    assert not k._online
+    assert k.tuned_config(a, b, s) in serving(k)
