@@ -10,7 +10,8 @@ from types import ModuleType
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Config, Knob, Value
 from tcdsl.codegen.emit import emit
-from tcdsl.codegen.fuse import Group, Partition, partitions
+from tcdsl.codegen.fuse import partitions
+from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.loopir import (
     I64,
     Assign,
@@ -241,7 +242,7 @@ def _plan(
     sizes: Mapping[str, int],
     name: str = "k",
 ) -> _Plan:
-    """Return the groups of a config, split where no lowering takes one as a whole."""
+    """Return the groups of a config, cut where no lowering takes one as a whole."""
     by_name = {p.name: p for p in partitions(program)}
     wanted = str(config.get("partition", next(iter(by_name))))
     if wanted not in by_name:
@@ -258,13 +259,18 @@ def _plan(
         ]
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
-    groups: list[Group] = []
-    for ctx in contexts(partition.groups, every):
-        groups += (ctx.group,) if _forms(ctx) else ctx.group.split()
-    for ctx in contexts(groups, every):
-        if not _forms(ctx):
-            text = ctx.group.statements[0].text
-            raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")
+
+    def fitting(group: Group) -> list[Group]:
+        """Cut a group into the longest parts that some lowering takes."""
+        count = len(group.statements)
+        for stop in range(count, 0, -1):
+            head = group.part(0, stop)
+            if _forms(contexts([head], every)[0]):
+                return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
+        text = group.statements[0].text
+        raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")
+
+    groups = [part for g in partition.groups for part in fitting(g)]
     stored = {
         program.buffer(s.target).home
         for g in groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tcdsl.codegen.fuse import Group
+from tcdsl.codegen.group import Group
 from tcdsl.codegen.loopir import Expr
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.machine import Machine

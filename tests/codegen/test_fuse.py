@@ -1,0 +1,163 @@
+"""Partitions: what is fused, what must not be, and that any legal one gives the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate
+from tcdsl.codegen.group import Group, Partition
+from tcdsl.codegen.inline import inline
+from tcdsl.codegen.lower import nest, pointwise, rows
+from tcdsl.codegen.program import Program, program_of
+from tcdsl.grammar.check import check
+from tcdsl.grammar.parser import parse
+from tests.codegen.harness import Case, assert_same, expected, run_cases
+from tests.codegen.programs import PROGRAMS, problem_of
+from tests.codegen.random_programs import random_program
+
+
+def program(body: str, params: str = "float(N,M) A", returns: str = "O") -> Program:
+    return program_of(check(parse(f"def f({params}) -> ({returns}) {{ {body} }}")))
+
+
+def fused(p: Program) -> list[tuple[int, ...]]:
+    return [g.members for g in partitions(p)[0].groups]
+
+
+def test_pointwise_chain_becomes_one_statement() -> None:
+    p = program_of(PROGRAMS["chain"].checked())
+    (group,) = partitions(p)[0].groups
+    assert group.members == (0, 1, 2)
+    assert [s.target for s in group.statements] == ["O"]
+
+
+def test_softmax_is_one_row_group_with_local_temporaries() -> None:
+    p = program_of(PROGRAMS["softmax"].checked())
+    (group,) = partitions(p)[0].groups
+    assert group.members == (0, 1, 2, 3)
+    assert set(group.local) == {"mx", "O", "s"}
+
+
+def test_epilogue_joins_its_contraction() -> None:
+    p = program_of(PROGRAMS["fcrelu"].checked())
+    (group,) = partitions(p)[0].groups
+    assert [s.target for s in group.statements] == ["O", "O.2"]
+    assert group.origins == ((0,), (1, 2))
+    assert group.local == ("O",)
+
+
+def test_layers_of_contractions_stay_apart() -> None:
+    assert fused(program_of(PROGRAMS["mlp"].checked())) == [(0, 1), (2, 3)]
+
+
+def test_results_from_one_input_share_a_pass() -> None:
+    p = program("O(n) +=! A(n,m)  P(n) +=! A(n,m) * A(n,m)", returns="O, P")
+    assert fused(p) == [(0, 1)]
+    assert partitions(p)[0].groups[0].local == ()
+
+
+def test_sums_along_different_dimensions_stay_apart() -> None:
+    assert fused(program_of(PROGRAMS["largest"].checked())) == [(0,), (1,)]
+
+
+def test_intermediate_that_is_an_output_is_stored() -> None:
+    p = program_of(PROGRAMS["two_outputs"].checked())
+    (group,) = partitions(p)[0].groups
+    assert group.local == ()
+
+
+def test_dead_temporary_has_no_memory() -> None:
+    p = program_of(PROGRAMS["chain"].checked())
+    assert {s.target for g in partitions(p)[0].groups for s in g.statements} == {"O"}
+
+
+@pytest.mark.parametrize(
+    ("body", "params", "why"),
+    [
+        ("t(i) = exp(A(i)) / (A(i) + 2)  O(i) +=! t(i + k) * B(k)", "float(N) A, float(K) B",
+         "an element would be computed K times"),
+        ("O(n,m) = A(n,m) * 2  t(n,m) = O(n,m) + O(M-1-n,m)  O(n,m) = t(n,m)",
+         "float(M,M) A", "the reader overwrites what the producer reads elsewhere"),
+    ],
+)  # fmt: skip
+def test_producer_is_not_inlined(body: str, params: str, why: str) -> None:
+    p = program(body, params)
+    assert len(inline(p, separate(p))) > 1, why
+
+
+def test_inlining_respects_a_write_in_between(rng: np.random.Generator) -> None:
+    p = program_of(PROGRAMS["overwrite"].checked())
+    left = inline(p, separate(p))
+    assert [s.target for g in left for s in g.statements] == ["O"]  # t and its version apart
+    again = program("t(n,m) = A(n,m)  u(n,m) = t(n,m) * 3  t(n,m) +=! A(n,k) where m in 0:M"
+                    "  O(n,m) = u(n,m) + t(n,m)")  # fmt: skip
+    assert len(inline(again, separate(again))) == 2
+
+
+def test_row_group_reads_only_its_own_row() -> None:
+    p = program("s(n) +=! A(n,m)  O(n,m) = A(n,m) - s(N-1-n)")
+    assert fused(p) == [(0,), (1,)]
+
+
+def test_partitions_are_different() -> None:
+    for entry in PROGRAMS.values():
+        found = [q.groups for q in partitions(program_of(entry.checked()))]
+        assert len(set(found)) == len(found)
+
+
+def test_part_of_a_group_keeps_what_the_rest_reads() -> None:
+    p = program_of(PROGRAMS["softmax"].checked())
+    (group,) = partitions(p)[0].groups
+    head, tail = group.part(0, 3), group.part(3, 4)
+    assert head.local == ("mx",)
+    assert tail.local == ()
+    assert (head.members, tail.members) == ((0, 1, 2), (3,))
+
+
+# ---- random legal partitions equal the reference
+
+
+def random_partition(p: Program, rng: np.random.Generator) -> Partition:
+    """Return a legal partition: some producers inlined, some neighbours joined."""
+    allow: Callable[[Group], bool] = lambda _: bool(rng.random() < 0.7)  # noqa: E731
+    rest = inline(p, separate(p), allow)
+    out: list[Group] = []
+    while rest:
+        legal = [n for n in range(1, len(rest) + 1) if n == 1 or can_join(p, rest[:n])]
+        count = int(rng.choice(legal))
+        out.append(join(p, rest[:count], rest[count:]))
+        rest = rest[count:]
+    return Partition("random", tuple(out))
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("seed", range(6))
+def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, rows, nest))
+    chosen: dict[Program, tuple[Partition, ...]] = {}
+    monkeypatch.setattr(compiler, "partitions", lambda p: chosen[p])
+    cases = []
+    for _ in range(8):
+        entry = random_program(rng)
+        for sizes in entry.sizes:
+            problem = problem_of(entry, sizes, rng)
+            chosen.setdefault(problem.program, (random_partition(problem.program, rng),))
+            cases += [Case(problem, exact) for exact in (True, False)]
+    wanted = [expected(c.problem) for c in cases]
+    for case, got, want in zip(cases, run_cases(cases, seed=seed), wanted, strict=True):
+        text = case.problem.program.text
+        groups = [g.members for g in chosen[case.problem.program][0].groups]
+        try:
+            assert_same(got, want, terms=400)
+        except AssertionError as e:
+            raise AssertionError(f"{text}\n{groups} exact={case.exact}\n{e}") from e
+
+
+def test_gather_without_rows_keeps_epilogues() -> None:
+    p = program_of(PROGRAMS["fcrelu"].checked())
+    assert [g.members for g in gather(p, inline(p, separate(p)), rows=False)] == [(0, 1, 2)]
