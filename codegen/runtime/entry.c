@@ -1,5 +1,4 @@
-/* Entry: an executable together with the sizes, strides and plan it runs with, for operands of one exact
- * form. */
+/* Entry: an executable with the sizes, strides and plan it runs with, for operands of one exact form. */
 
 enum { MAX_OPERANDS = 512 };
 /* How a parameter is passed: by address, or, of rank 0, by value as this kind. */
@@ -65,20 +64,20 @@ static int read_integers(PyObject *tuple, Py_ssize_t n, Py_ssize_t *to) {
   return 0;
 }
 
-static void extent_of(Operand *o) {
-  o->low = 0;
-  o->high = o->item_bytes;
+/* Find the bytes an operand spans; -1 if they cannot be counted. */
+static int measure(Operand *o) {
+  Py_ssize_t low = 0, high = o->item_bytes, span;
   for (int d = 0; d < o->nd; d++) {
     if (o->dims[d] == 0) {
       o->low = o->high = 0;
-      return;
+      return 0;
     }
-    Py_ssize_t span = (o->dims[d] - 1) * o->strides[d];
-    if (span < 0)
-      o->low += span;
-    else
-      o->high += span;
+    if (__builtin_mul_overflow(o->dims[d] - 1, o->strides[d], &span)) return -1;
+    if (__builtin_add_overflow(span < 0 ? low : high, span, span < 0 ? &low : &high)) return -1;
   }
+  o->low = low;
+  o->high = high;
+  return __builtin_sub_overflow(high, low, &span) ? -1 : 0;
 }
 
 /* spec: a dtype (a rank-0 parameter by value), or (dtype, shape, strides in elements or None: C order). */
@@ -106,6 +105,7 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
   o->strides = o->dims + nd;
   if (read_integers(shape, nd, o->dims)) return -1;
   tc_i64 *elements = e->strides + *used, step = 1;
+  int too_large = 0;
   *used += nd;
   o->c_order = strides == Py_None;
   if (!o->c_order && read_integers(strides, nd, o->strides)) return -1;
@@ -116,12 +116,15 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
     }
     if (o->c_order) {
       o->strides[d] = (Py_ssize_t)step;
-      step *= o->dims[d] ? o->dims[d] : 1;
+      too_large |= __builtin_mul_overflow(step, o->dims[d] ? o->dims[d] : 1, &step);
     }
     elements[d] = o->strides[d];
-    o->strides[d] *= o->item_bytes;
+    too_large |= __builtin_mul_overflow(o->strides[d], o->item_bytes, &o->strides[d]);
   }
-  extent_of(o);
+  if (too_large || measure(o)) {
+    PyErr_SetString(PyExc_ValueError, "an array is too large to be addressed");
+    return -1;
+  }
   return 0;
 }
 

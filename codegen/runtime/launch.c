@@ -1,5 +1,4 @@
-/* Launcher: the callable. Looks its operands up in a table of exact forms, allocates, runs; anything else is
- * `slow`'s. */
+/* Launcher, the callable: looks its operands up in a table of exact forms, allocates, runs; all else is slow's. */
 
 enum { TABLE = 64, KEY_WORDS = 2048, RELEASE_NS = 20000 };
 
@@ -76,8 +75,7 @@ static int same_bounds(const Row *row, PyObject *const *in) {
   return !n || (!bounds_of(row->entry, in, values) && same_words(row->key + row->words, values, (size_t)n));
 }
 
-/* The number of the row for these operands, or -1. Forms come again or in turn: the search begins at the
- * latest. */
+/* The row of these operands, or -1. Forms come again, or in turn: the search begins at the latest. */
 static int look_up(const Launcher *l, const tc_i64 *key, size_t words, tc_u64 mix, PyObject *const *in) {
   for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
     if (l->row[i].mix == mix && l->row[i].words == words && same_words(l->row[i].key, key, words) &&
@@ -176,8 +174,7 @@ static int execute(const Launcher *l, const Entry *e, char *const *data, const t
   return 0;
 }
 
-/* The plan serves while the number of threads and the scalars that stand in bounds are what it was made for.
- */
+/* Plan again where the number of threads or a scalar that stands in bounds has changed. */
 static int ready(Entry *e, const tc_scalar *scalars) {
   int current = e->planned_threads == pool_threads();
   for (int i = 0, k = 0, b = 0; b < e->n_bounds; i++) {
@@ -203,8 +200,7 @@ static PyObject *result_of(const Launcher *l, PyObject **made) {
   return tuple;
 }
 
-/* Find where the operands lie. 1: they are not for the fast path (an output is read-only or overlaps, a
- * number does not fit). */
+/* Find where the operands lie; not 0: an output is read-only or overlaps, or a number does not fit. */
 static int locate(const Entry *e, PyObject *const *in, PyObject *const *out, char **data,
                   tc_scalar *scalars) {
   int n = e->n_params;
@@ -224,8 +220,7 @@ static int locate(const Entry *e, PyObject *const *in, PyObject *const *out, cha
   return !may_write(e, data);
 }
 
-/* Run an entry on operands of its form. NULL without an error: nothing has run, the slow path knows what to
- * do. */
+/* Run an entry on operands of its form. NULL without an error: nothing has run, slow knows what to do. */
 static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out) {
   char *data[MAX_OPERANDS];
   tc_scalar scalars[MAX_OPERANDS];

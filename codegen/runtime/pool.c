@@ -15,11 +15,9 @@
 
 enum { MAX_THREADS = 256, CHUNKS_PER_LANE = 8 };
 enum {
-  PARALLEL_NS =
-      3000, /* a phase of that serial time pays for threads that are awake: fork and join take about 0.7 us */
-  SPIN_NS = 20000, /* how long a worker stays awake for the next phase */
-  WAKE_NS = 40000  /* waking one costs the caller some 10 us, and it comes 25 us late: a phase this long pays
-                      for it */
+  PARALLEL_NS = 3000, /* a phase this long pays for threads that are awake: fork and join take about 0.7 us */
+  SPIN_NS = 20000,    /* how long a worker stays awake for the next phase */
+  WAKE_NS = 40000     /* a phase this long pays for waking: 10 us of the caller's, and 25 us until it helps */
 };
 
 typedef struct {
@@ -48,8 +46,8 @@ static struct {
 } pool;
 
 #ifdef __linux__
-static cpu_set_t
-    allowed_cpus; /* at load: a library that pins the main thread later does not pin the workers */
+/* Those at load: a library that pins the main thread later does not pin the workers. */
+static cpu_set_t allowed_cpus;
 #endif
 
 static tc_u64 word_of(tc_u32 generation, tc_u32 next, tc_u32 end) {
@@ -65,8 +63,7 @@ static inline void pause_cpu(void) {
 #endif
 }
 
-/* Rounding and flushing of denormals are settings of a thread: workers take the caller's, so that nobody's
- * bits differ. */
+/* Rounding and flushing of denormals are settings of a thread: workers take the caller's, for equal bits. */
 static unsigned float_mode(void) {
 #if defined(__x86_64__)
   return __builtin_ia32_stmxcsr() & ~0x3fu; /* without the flags of what has happened */
@@ -111,8 +108,7 @@ static void run_chunk(tc_u32 chunk, int me) {
 /* Claim and run until nothing of this generation is left. */
 static void work(int me, tc_u32 generation) {
   tc_u32 finished = 0;
-  int lanes =
-      atomic_load_explicit(&pool.lanes, memory_order_relaxed); /* a stale count only looks elsewhere */
+  int lanes = atomic_load_explicit(&pool.lanes, memory_order_relaxed); /* if stale: nothing to claim there */
   for (int k = 0; k < lanes; k++) {
     Lane *lane = &pool.lane[(me + k) % lanes];
     for (int chunk; (chunk = claim(lane, generation)) >= 0; finished++) {
@@ -171,8 +167,7 @@ static void start_workers(int wanted) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A sleeper is woken for a long phase, or where phases follow each other so closely that it will stay awake.
- */
+/* A sleeper is woken for a long phase, or where phases follow so closely that it will stay awake. */
 static void publish(int lanes, double cost_ns) {
   tc_u32 generation = ++pool.generation ? pool.generation : ++pool.generation; /* 0 is that of a new worker */
   atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
@@ -206,11 +201,13 @@ static int pool_run(tc_phase phase, const tc_args *args, char *slots, size_t slo
   pool.chunks = (tc_u32)(tasks < chunks ? tasks : chunks);
   publish(lanes, cost_ns);
   work(0, pool.generation);
-  for (int spins = 0; atomic_load_explicit(&pool.done, memory_order_acquire) != pool.chunks; spins++)
-    if (spins < 1000)
+  for (int spins = 0; atomic_load_explicit(&pool.done, memory_order_acquire) != pool.chunks;)
+    if (spins < 1000) {
       pause_cpu();
-    else
+      spins++;
+    } else {
       sched_yield(); /* the thread that runs the rest may need this core */
+    }
   pool.last_ns = now_ns();
   return atomic_load_explicit(&pool.failed, memory_order_relaxed);
 }

@@ -60,6 +60,20 @@ def test_strides_are_served_without_a_copy(
     assert kernels.misses == ["add"]
 
 
+def test_strides_beyond_32_bits(kernels: Any) -> None:
+    try:
+        far = np.zeros((5, 1 << 29), np.float32)  # 10 GB, of which five pages are touched
+    except MemoryError:
+        pytest.skip("not enough memory")
+    view = far[:, -1:]
+    view[:, 0] = range(5)
+    k = kernels.add()
+    for _ in range(2):
+        np.testing.assert_array_equal(k(view, view)[:, 0], [0, 2, 4, 6, 8])
+    k(view, view, out=view)
+    np.testing.assert_array_equal(view[:, 0], [0, 2, 4, 6, 8])
+
+
 def test_fresh_output_is_an_ordinary_array(kernels: Any) -> None:
     a = np.ones((3, 4), np.float32)
     c = kernels.add()(a, a)
