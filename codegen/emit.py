@@ -66,7 +66,7 @@ _BINARY = {
 _POSTFIX, _PREFIX, _TERNARY, _ANY = 15, 14, 3, 0
 
 # Builtins of the language that smath.h has.
-_MATHS = frozenset(BUILTINS) - {"sign", "fmin", "fmax"}
+_MATHS = frozenset(BUILTINS) - {"fmin", "fmax"}
 
 # Above this float32 rounds to infinity.
 _LARGEST_F32 = float.fromhex("0x1.ffffffp127")
