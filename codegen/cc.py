@@ -122,13 +122,12 @@ def probe(command: tuple[str, ...]) -> Compiler:
 
 
 def _identity(command: tuple[str, ...]) -> str:
-    """Hash what decides a compiler's answer: the program, its arguments, the processor, us."""
-    status = os.stat(command[0])
-    wheel = importlib.util.find_spec("ziglang") if "ziglang" in command else None
-    parts = [
-        *command, str(status.st_mtime_ns), str(status.st_size), _processor(), _FLAGS,
-        str(os.stat(wheel.origin).st_mtime_ns) if wheel and wheel.origin else "",
-    ]  # fmt: skip
+    """Hash what decides a compiler's answer: its programs (of `ccache gcc` both), processor, us."""
+    programs = [path for word in command if (path := shutil.which(word))]
+    if "ziglang" in command and (wheel := importlib.util.find_spec("ziglang")) and wheel.origin:
+        programs.append(wheel.origin)
+    stats = [os.stat(path) for path in programs]
+    parts = [*command, *(f"{s.st_mtime_ns} {s.st_size}" for s in stats), _processor(), _FLAGS]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
