@@ -75,7 +75,7 @@ import ml_dtypes
 import numpy as np
 
 from tcdsl.codegen.machine import usable_cores
-from tcdsl.grammar.errors import InternalError
+from tcdsl.grammar.errors import DeviceError, InternalError
 
 if TYPE_CHECKING:
     from tcdsl.codegen.runtime import _core
@@ -85,6 +85,7 @@ else:
     _core = load()
 
 __all__ = [
+    "MAX_THREADS",
     "ArrayForm",
     "Entry",
     "Launcher",
@@ -98,6 +99,7 @@ __all__ = [
 
 Shape = tuple[int, ...]
 ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]  # dtype, shape, strides in elements
+MAX_THREADS = _core.MAX_THREADS
 Entry = _core.Entry
 Launcher = _core.Launcher
 empty_cache = _core.empty_cache
@@ -116,8 +118,18 @@ def _setup() -> None:
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
     types = tuple(dict.fromkeys([*plain, bfloat16.type]))
     _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
-    set_num_threads(int(os.environ.get("TCDSL_THREADS") or usable_cores()))
+    set_num_threads(_first_threads())
     set_cache_limit(_memory_bytes() // 4)
+
+
+def _first_threads() -> int:
+    """Return the number of threads to begin with."""
+    wanted = os.environ.get("TCDSL_THREADS", "")
+    if not wanted:
+        return min(usable_cores(), MAX_THREADS)
+    if not wanted.isdecimal() or not 1 <= int(wanted) <= MAX_THREADS:
+        raise DeviceError(f"TCDSL_THREADS is '{wanted}', expected a number from 1 to {MAX_THREADS}")
+    return int(wanted)
 
 
 def _memory_bytes() -> int:

@@ -8,6 +8,8 @@ import numpy as np
 Shape = tuple[int, ...]
 ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]
 
+MAX_THREADS: int
+
 class Entry:
     def __new__(
         cls,

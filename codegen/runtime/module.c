@@ -76,7 +76,8 @@ PyMODINIT_FUNC PyInit__core(void) {
   word_outputs = PyUnicode_InternFromString("outputs");
   if (!entry_type || !launcher_type || !word_out || !word_outputs) return NULL;
   if (PyModule_AddObject(m, "Entry", (PyObject *)entry_type) ||
-      PyModule_AddObject(m, "Launcher", (PyObject *)launcher_type))
+      PyModule_AddObject(m, "Launcher", (PyObject *)launcher_type) ||
+      PyModule_AddObject(m, "MAX_THREADS", PyLong_FromLongLong(MAX_THREADS)))
     return NULL;
   return m;
 }

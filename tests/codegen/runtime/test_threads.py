@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import runtime
+from tcdsl.grammar.errors import DeviceError
 
 pytestmark = pytest.mark.cc
 
@@ -29,6 +30,17 @@ def test_the_number_of_threads() -> None:
     with pytest.raises(TypeError):
         runtime.set_num_threads("2")  # type: ignore[arg-type]
     runtime.set_num_threads(before)
+
+
+def test_the_first_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCDSL_THREADS", raising=False)
+    assert 1 <= runtime._first_threads() <= len(_cores())
+    monkeypatch.setenv("TCDSL_THREADS", "7")
+    assert runtime._first_threads() == 7
+    for text in ("0", "many", "-1", "257"):
+        monkeypatch.setenv("TCDSL_THREADS", text)
+        with pytest.raises(DeviceError, match=f"TCDSL_THREADS is '{text}', expected a number"):
+            runtime._first_threads()
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
