@@ -45,6 +45,7 @@ class Bench:
             tuple(o.name for o in outputs),
             slow=_no_slow_path,
             on_error=_on_error,
+            result_type=tuple if len(outputs) > 1 else None,
         )
         args, outs = self._args, self._outs
 

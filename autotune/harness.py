@@ -189,31 +189,32 @@ class Checker:
 
 def difference(got: Array, expected: Expected) -> str | None:
     """Say where an output differs most from what is expected, or return None."""
-    if expected.positions is None:
-        values, wanted = got.ravel(), expected.values.ravel()
-    else:
-        values, wanted = got.flat[expected.positions], expected.values
-    if values.dtype.kind in "biu":
-        if values.dtype.kind == "b":  # a byte other than 0 and 1 is no bool
-            values = np.ascontiguousarray(values).view(np.uint8)
-        bad = values != wanted
-        worst = int(bad.argmax()) if bad.size else 0
-    else:
-        exact = values.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            slack = np.abs(exact - wanted) - (expected.atol + expected.rtol * np.abs(wanted))
-            same = (exact == wanted) | (np.isnan(exact) & np.isnan(wanted))
-        slack = np.where(same, -1.0, np.where(np.isnan(slack), np.inf, slack))
-        bad = slack > 0
-        worst = int(slack.argmax()) if slack.size else 0
+    values, excess = compare(got, expected)
+    bad = excess > 0
     if not bad.any():
         return None
+    worst = int(excess.argmax())
     flat = worst if expected.positions is None else int(expected.positions[worst])
     where = ", ".join(str(int(i)) for i in np.unravel_index(flat, got.shape))
     return (
-        f"expected {wanted[worst]!s} at ({where}), got {values[worst]!s}; "
+        f"expected {expected.values.flat[worst]!s} at ({where}), got {values[worst]!s}; "
         f"{int(bad.sum())} of {bad.size} compared elements differ"
     )
+
+
+def compare(got: Array, expected: Expected) -> tuple[Array, Array]:
+    """Return the values at the expected positions, and by how much each exceeds its tolerance."""
+    values = got.ravel() if expected.positions is None else got.flat[expected.positions]
+    wanted = expected.values.ravel()
+    if values.dtype.kind in "biu":
+        # A byte other than 0 and 1 is no bool, so bools are compared as bytes.
+        raw = np.ascontiguousarray(values).view(np.uint8) if values.dtype.kind == "b" else values
+        return raw, (raw != wanted).astype(np.float64)
+    exact = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        excess = np.abs(exact - wanted) - (expected.atol + expected.rtol * np.abs(wanted))
+        same = (exact == wanted) | (np.isnan(exact) & np.isnan(wanted))
+    return values, np.where(same, -1.0, np.where(np.isnan(excess), np.inf, excess))
 
 
 def _pieces(tasks: int, one_by_one: bool) -> list[tuple[int, int]]:

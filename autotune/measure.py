@@ -132,9 +132,11 @@ class Measurement:
             texts = {c.text: c for c in reversed(prepared) if c is not None}
             batch = [c for c in prepared if c is not None and texts[c.text] is c]
             if not batch or batch[0].config != default:
+                row = self._store.find(self._problem.key, default)
+                why = f"{row.reason}: {row.detail}" if row is not None else "it was not tried"
                 raise TuneError(
-                    f"{self._problem.name}: the default config does not run or gives a wrong"
-                    " answer\n  note: this is a defect of the compiler, please report it"
+                    f"{self._problem.name}: the default config does not serve: {why}\n"
+                    "  note: this is a defect of the compiler, please report it"
                 )
             try:
                 samples = self._samples(batch, self._final_rounds(trials, len(batch)))

@@ -118,8 +118,11 @@ class WorkerProcess:
 
     def _obituary(self, limit_s: float, row: int | None) -> WorkerDiedError:
         assert self._process is not None
-        self._process.kill()  # if the channel alone is broken
-        code = self._process.wait()
+        try:
+            code = self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:  # the channel alone is broken
+            self._process.kill()
+            code = self._process.wait()
         self._words.seek(0)
         words = self._words.read().decode(errors="replace").strip()[-_TAIL:]
         self.end()
