@@ -12,7 +12,7 @@ from tcdsl.codegen.reference import evaluate
 from tcdsl.kernel import Kernel
 from tcdsl.sizes import check_sizes
 from tcdsl.timing import interleaved
-from tcdsl.tuning import operands_of_arrays
+from tcdsl.tuning import problem_of_sizes
 
 _REFERENCE_POINTS = 1e8  # above this the reference takes too long to be timed beside the rest
 
@@ -43,7 +43,7 @@ def bench_kernel(kernel: Kernel, sizes: Mapping[str, int], seconds: float) -> di
     if kernel.tuned_config(*args) is not None:
         kernel(*args, out=again)
         calls["tuned"] = lambda: kernel(*args, out=again)
-    work = operands_of_arrays(checked, values, args).problem(kernel.variant()).work
+    work = problem_of_sizes(kernel.variant(), values).work
     if work.flops < _REFERENCE_POINTS:
         calls["reference"] = lambda: evaluate(checked, args)
     times = interleaved(calls, seconds)

@@ -21,7 +21,7 @@ from tcdsl.definitions import Definitions, define
 from tcdsl.grammar.errors import TCError
 from tcdsl.kernel import Kernel
 from tcdsl.timing import interleaved
-from tcdsl.tuning import draw_history, operands_of_sizes
+from tcdsl.tuning import draw_history, problem_of_sizes
 
 Say = Callable[[str], None]
 
@@ -82,8 +82,7 @@ def one_layer(text: str, say: Say, plot: Path, seconds: float, cache: Path | Non
     tuned = _kernel(text, "fcrelu", cache=cache)
     config = tuned.autotune(x, w, bias, seconds=seconds)
     say(f"config: {config}")
-    variant = tuned.variant()
-    draw_history(variant, operands_of_sizes(variant.checked, SIZES), tuned.database, plot)
+    draw_history(problem_of_sizes(tuned.variant(), SIZES), tuned.database, plot)
 
     again = _kernel(text, "fcrelu", cache=cache)  # a new kernel, as another process has it
     hit = again.tuned_config(x, w, bias)

@@ -5,39 +5,27 @@ from __future__ import annotations
 import threading
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
-from tcdsl.arguments import Array, as_array, contiguous, is_addressable, layout_of, like
+from tcdsl.arguments import Array, as_array, like
+from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.reference_math import identity, numpy_dtype
-from tcdsl.codegen.runtime import ArrayForm, Entry, Launcher
+from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.codegen.spec import Spec
-from tcdsl.grammar import nodes, typed
-from tcdsl.grammar.errors import BoundsError, ShapeError, TCTypeError
+from tcdsl.grammar import nodes
+from tcdsl.grammar.errors import BoundsError, TCTypeError
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
-from tcdsl.variant import Compiled, Variant, spec_for
+from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.tuning import Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 _MAX_ENTRIES = 4096  # forms of operands whose plans are kept, beyond the launcher's latest
-
-
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """A definition with what the arguments of one call decide."""
-
-    variant: Variant
-    sizes: Mapping[str, int]
-    shapes: tuple[tuple[int, ...], ...]  # of the returns
-    dtypes: tuple[np.dtype[Any], ...]
 
 
 class Kernel(Launcher):
@@ -119,14 +107,8 @@ class Kernel(Launcher):
 
     def tuned_config(self, *args: Any, **generics: Any) -> Config | None:
         """Return the config tuned for a call with these arguments, or None."""
-        from tcdsl.tuning import operands_of_arrays
-
-        arrays = [as_array(v, n) for v, n in zip(args, self.params, strict=True)]
-        bound = self._bind(arrays, generics)
-        problem = operands_of_arrays(bound.variant.checked, bound.sizes, args).problem(
-            bound.variant
-        )
-        return self.session.tuned(bound.variant)(problem.spec)
+        call = self.call(*args, **generics)
+        return self.session.tuned(call.variant)(call.spec)
 
     def autotune(
         self,
@@ -190,7 +172,7 @@ class Kernel(Launcher):
         share = None if seconds is None else seconds / len(wanted)
         database = self.database if cache is None else Path(cache)
         results = tune(
-            [w.problem(variant) for w in wanted],
+            wanted,
             cache=database,
             seconds=share,
             trials=trials,
@@ -209,207 +191,82 @@ class Kernel(Launcher):
             self._entries.clear()
             self.clear()
 
-    # ---- one call
+    # ---- calls
+
+    def call(self, *args: Any, **generics: Any) -> Call:
+        """Return what a call with these arguments means, without making it."""
+        return self._call(tell_apart(self.definition, args, generics))[0]
 
     def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
-        values, given, generics = self._sorted(args, kwargs)
-        arrays = [as_array(v, n) for v, n in zip(values, self.params, strict=True)]
-        bound = self._bind(arrays, generics)
-        operands = tuple(
-            (a if is_addressable(a) else a.copy()) if t.shape else v
-            for v, a, t in zip(values, arrays, bound.variant.checked.params, strict=True)
-        )
-        if given is None:
-            result = self._run(bound, operands, _initial(bound))
-            example = next((v for v, a in zip(values, arrays, strict=True) if a.ndim), 0)
+        given = tell_apart(self.definition, args, kwargs)
+        call, arrays = self._call(given)
+        if given.outputs is None:
+            result = self._run(replace(call, outs=call.initial()))
+            example = next((v for v, a in zip(given.values, arrays, strict=True) if a.ndim), 0)
             convert = like(example)
             if len(self.returns) == 1:
                 return convert(result)
-            return result._make(map(convert, result))
-        self._run_into(bound, operands, self._outputs(bound, given))
-        return given[0] if len(self.returns) == 1 else self._result._make(given)
-
-    def _sorted(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Any], tuple[Any, ...] | None, dict[str, Any]]:
-        """Tell parameters, outputs and generics apart.
-
-        Raises
-        ------
-        TCTypeError
-            If an argument is missing, too many, given twice or unknown.
-        """
-        kwargs = dict(kwargs)
-        outs = [kwargs.pop(word) for word in ("out", "outputs") if kwargs.get(word) is not None]
-        generics = {
-            g.name: kwargs.pop(g.name) for g in self.definition.generics if g.name in kwargs
-        }
-        signature = f"{self.name}({', '.join(self.params)})"
-        if len(outs) > 1:
-            raise TCTypeError(f"{signature}: 'out' and 'outputs' mean the same, give one")
-        if len(args) > len(self.params):
-            raise TCTypeError(
-                f"{signature} takes {len(self.params)} arguments, got {len(args)}\n"
-                "  outputs are given as out=..."
-            )
-        values = dict(zip(self.params, args, strict=False))
-        for name, value in kwargs.items():
-            if name in values:
-                raise TCTypeError(f"{signature}: '{name}' is given twice")
-            if name not in self.params:
-                raise TCTypeError(f"{signature} has no parameter '{name}'")
-            values[name] = value
-        missing = [p for p in self.params if p not in values]
-        if missing:
-            listed = ", ".join(f"'{m}'" for m in missing)
-            raise TCTypeError(f"{signature} misses {listed}: {len(values)} arguments were given")
-        given: tuple[Any, ...] | None = None
-        if outs:
-            given = (outs[0],) if len(self.returns) == 1 else tuple(outs[0])
-            if len(self.returns) == 1 and isinstance(outs[0], tuple | list):
-                given = tuple(outs[0])
-            if len(given) != len(self.returns):
-                raise TCTypeError(
-                    f"{signature} has {len(self.returns)} returns, got {len(given)} outputs"
-                )
-        return [values[p] for p in self.params], given, generics
-
-    def _bind(self, arrays: Sequence[Array], generics: Mapping[str, Any]) -> _Bound:
-        variant, sizes = self.session.bind(self.definition, arrays, generics)
-        returns = variant.checked.returns
-        return _Bound(
-            variant,
-            sizes,
-            tuple(tuple(s.evaluate(sizes) for s in t.shape) for t in returns),
-            tuple(numpy_dtype(t.dtype) for t in returns),
-        )
-
-    def _outputs(self, bound: _Bound, given: Sequence[Any]) -> tuple[Array, ...]:
-        """Return the caller's buffers as arrays that may be written.
-
-        Raises
-        ------
-        TCTypeError, ShapeError
-            If one is not an array of the right type and shape, or cannot be written.
-        """
-        outs = []
-        returns = bound.variant.checked.returns
-        for value, tensor, shape, dtype in zip(
-            given, returns, bound.shapes, bound.dtypes, strict=True
-        ):
-            array = as_array(value, tensor.name)
-            if not array.flags.writeable and not isinstance(value, np.ndarray):
-                array = np.asarray(value)  # what dlpack gave read-only may be writable as a buffer
-            if array.dtype != dtype:
-                raise TCTypeError(
-                    f"{self.name}: expected out '{tensor.name}' of type {tensor.dtype}, "
-                    f"got {array.dtype}"
-                )
-            if array.shape != shape:
-                symbols = ", ".join(map(str, tensor.shape))
-                raise ShapeError(
-                    f"{self.name}: expected out '{tensor.name}' of shape ({symbols}) = {shape}, "
-                    f"got {array.shape}"
-                )
-            if not array.flags.writeable:
-                raise ShapeError(f"{self.name}: out '{tensor.name}' is read-only")
-            if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-                raise ShapeError(
-                    f"{self.name}: out '{tensor.name}' has stride 0: "
-                    "several elements are one place in memory"
-                )
-            outs.append(array)
-        for i, a in enumerate(outs):
-            for b in outs[i + 1 :]:
-                if np.may_share_memory(a, b):
-                    raise ShapeError(f"{self.name}: two outputs overlap in memory")
-        return tuple(outs)
-
-    def _run_into(self, bound: _Bound, operands: Sequence[Any], outs: Sequence[Array]) -> None:
-        """Run into the caller's buffers; one that overlaps an input gets its values last."""
-        targets = []
-        for r, out in enumerate(outs):
-            free = is_addressable(out) and not any(
-                isinstance(x, np.ndarray)
-                and np.may_share_memory(out, x)
-                and not ((r, p) in bound.variant.inplace and _is_same_view(out, x))
-                for p, x in enumerate(operands)
-            )
-            targets.append(out if free else out.copy(order="C"))
-        self._run(bound, operands, tuple(targets))
+            return self._result._make(map(convert, result))
+        outs = call.check_outputs(given.outputs)
+        targets = call.targets(outs)
+        self._run(replace(call, outs=targets))
         for out, target in zip(outs, targets, strict=True):
             if target is not out:
                 out[...] = target
+        return given.outputs[0] if len(outs) == 1 else self._result._make(given.outputs)
 
-    def _run(self, bound: _Bound, operands: Sequence[Any], outs: tuple[Array, ...] | None) -> Any:
-        args = tuple(operands)
-        spec = _spec(bound, args, outs)
+    def _call(self, given: Arguments) -> tuple[Call, list[Array]]:
+        """Return a call with these arguments, and the arguments as arrays."""
+        arrays = [as_array(v, n) for v, n in zip(given.values, self.params, strict=True)]
+        variant, sizes = self.session.bind(self.definition, arrays, given.generics)
+        return Call.of(variant, sizes, given.values, arrays), arrays
+
+    def _run(self, call: Call) -> Any:
         candidate = None
         if self.session.settings.tune in ("first-call", "online"):
-            candidate = self._tune_at_call(bound, spec, args, outs)
+            candidate = self._tune_at_call(call)
         if candidate is not None:
-            compiled = bound.variant.compile(spec, candidate, bound.sizes)
-            return self.run(_make_entry(bound, compiled, args, outs), args, outs)
-        entry = self._entry(bound, spec, args, outs)
-        if spec not in self._online:
-            self.install(entry, args, outs)
-        return self.run(entry, args, outs)
+            compiled = call.variant.compile(call.spec, candidate, call.sizes)
+            return self.run(call.entry(compiled), call.operands, call.outs)
+        entry = self._entry(call)
+        if call.spec not in self._online:
+            self.install(entry, call.operands, call.outs)
+        return self.run(entry, call.operands, call.outs)
 
-    def _entry(
-        self, bound: _Bound, spec: Spec, args: tuple[Any, ...], outs: tuple[Array, ...] | None
-    ) -> Entry:
-        """Return the executable with sizes, strides and plan for operands of one form."""
-        arrays = [o for o in (*args, *(outs or ())) if isinstance(o, np.ndarray)]
-        key = (bound.variant, spec, tuple((a.shape, a.strides) for a in arrays), outs is None)
-        session = self.session
+    def _entry(self, call: Call) -> Entry:
+        """Return the entry of a call's form, with the executable that serves it."""
         with self._lock:
-            entry = self._entries.get(key)
+            entry = self._entries.get(call.key)
             if entry is None:
                 if len(self._entries) >= _MAX_ENTRIES:
                     self._entries.clear()
-                compiled = bound.variant.executable(
-                    bound.sizes,
-                    spec.layouts,
-                    session.tuned(bound.variant),
-                    session.advised(bound.variant),
+                compiled = call.variant.executable(
+                    call.sizes,
+                    call.spec.layouts,
+                    self.session.tuned(call.variant),
+                    self.session.advised(call.variant),
                 )
-                entry = self._entries[key] = _make_entry(bound, compiled, args, outs)
+                entry = self._entries[call.key] = call.entry(compiled)
             return entry
 
-    def _tune_at_call(
-        self, bound: _Bound, spec: Spec, args: tuple[Any, ...], outs: tuple[Array, ...] | None
-    ) -> Config | None:
+    def _tune_at_call(self, call: Call) -> Config | None:
         """Tune as `tune="first-call"` and `"online"` say; return a candidate for this very call."""
         from tcdsl import tuning
-        from tcdsl.autotune.report import reporter
-        from tcdsl.autotune.tuner import tune
 
-        settings = self.session.settings
-        problem = tuning.problem_of_call(bound.variant, spec, args, outs)
-        budget = (settings.seconds, settings.trials, settings.seed)
-        if settings.tune == "first-call":
-            if spec not in self._tuned_here:
-                self._tuned_here.add(spec)
-                if tuning.tuned_config(bound.variant, spec, self.database) is None:
-                    seconds, trials, seed = budget
-                    tune(
-                        [problem],
-                        cache=self.database,
-                        seconds=seconds,
-                        trials=trials,
-                        seed=seed,
-                        report=reporter(),
-                    )
-            return None
+        spec = call.spec
         if spec in self._tuned_here:
+            return None
+        if self.session.settings.tune == "first-call":
+            self._tuned_here.add(spec)
+            tuning.tune_first_call(call, self.session)
             return None
         online = self._online.get(spec)
         if online is None:
-            online = self._online[spec] = tuning.Online(problem, self.database, *budget)
+            online = self._online[spec] = tuning.Online(call, self.session)
         if online.is_over:  # from now on the best serves, as in "cached"
             self._tuned_here.add(spec)
             del self._online[spec]
-            self._forget_choices(bound.variant)
+            self._forget_choices(call.variant)
             return None
         return online.take()
 
@@ -420,74 +277,3 @@ class Kernel(Launcher):
             f"{self.name}: subscript {dim} of '{name}' is {value}, outside [0, {extent})\n"
             "  the outputs of this call are undefined"
         )
-
-
-def _spec(bound: _Bound, args: tuple[Any, ...], outs: tuple[Array, ...] | None) -> Spec:
-    """Return the exact specialisation for these operands."""
-    tensors = bound.variant.checked.params
-    layouts = [
-        layout_of(o) if t.shape else contiguous(0) for o, t in zip(args, tensors, strict=True)
-    ]
-    if outs is None:
-        layouts += [contiguous(len(shape)) for shape in bound.shapes]
-    else:
-        layouts += [layout_of(o) for o in outs]
-    return Spec(tuple(bound.sizes.items()), tuple(layouts), bound.variant.threads)
-
-
-def _make_entry(
-    bound: _Bound, compiled: Compiled, args: tuple[Any, ...], outs: tuple[Array, ...] | None
-) -> Entry:
-    """Return an executable bound to sizes and strides."""
-    checked = bound.variant.checked
-    params = tuple(
-        _form(o) if t.shape else numpy_dtype(t.dtype)
-        for o, t in zip(args, checked.params, strict=True)
-    )
-    if outs is None:
-        dense = zip(bound.dtypes, bound.shapes, strict=True)
-        returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in dense)
-    else:
-        returns = tuple(map(_form, outs))
-    return Entry(
-        compiled.loaded.address,
-        tuple(bound.sizes[s] for s in checked.sizes),
-        params,
-        returns,
-        bound.variant.inplace,
-        compiled.loaded.library,
-    )
-
-
-def _form(array: Array) -> ArrayForm:
-    strides = tuple(s // array.itemsize for s in array.strides)
-    return array.dtype, array.shape, strides
-
-
-def _is_same_view(a: Array, b: Array) -> bool:
-    return (
-        a.ctypes.data == b.ctypes.data
-        and a.shape == b.shape
-        and a.strides == b.strides
-        and a.dtype == b.dtype
-    )
-
-
-def _initial(bound: _Bound) -> tuple[Array, ...] | None:
-    """Return fresh outputs with their initial values where the definition starts by updating one.
-
-    `op=` without `!` on a return combines with the caller's buffer; where none is given, with the
-    identity of op.
-    """
-    returns = bound.variant.checked.returns
-    if not any(t.is_updated for t in returns):
-        return None
-    outs = []
-    for tensor, shape, dtype in zip(returns, bound.shapes, bound.dtypes, strict=True):
-        first = next(
-            s
-            for s in bound.variant.checked.body
-            if isinstance(s, typed.Statement) and s.target == tensor.name
-        )
-        outs.append(np.full(shape, identity(first.op.rstrip("!"), dtype), dtype))
-    return tuple(outs)

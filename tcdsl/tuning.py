@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.arguments import Array, as_array, contiguous, is_addressable, layout_of
 from tcdsl.autotune import best
 from tcdsl.autotune.kernel import KernelProblem, key_of, space_of
 from tcdsl.autotune.model import choose
-from tcdsl.autotune.report import Silent
+from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.trial import Trial
+from tcdsl.call import Call
 from tcdsl.codegen.cachedir import cache_dir
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.bind import bind
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.grammar.typed import CheckedDef
+from tcdsl.session import Session
 from tcdsl.sizes import check_sizes
-from tcdsl.variant import Variant
+from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
 
 SizeChoice = int | Iterable[int]
-Strides = tuple[tuple[int, ...] | None, ...]
 
 
 def default_database() -> Path:
@@ -62,72 +61,28 @@ def neighbour_config(variant: Variant, spec: Spec, database: Path) -> Config | N
 # ---- what a request means
 
 
-@dataclass(frozen=True, slots=True)
-class Operands:
-    """Sizes, and how the operands lie in memory."""
-
-    sizes: Mapping[str, int]
-    layouts: tuple[Layout, ...]
-    strides: Strides
-    given: Mapping[str, Any] = field(default_factory=dict)  # numbers, used as they are
-
-    def problem(self, variant: Variant) -> KernelProblem:
-        """Return the tuning problem."""
-        spec = Spec(tuple(self.sizes.items()), self.layouts, variant.threads)
-        return KernelProblem(variant.checked, spec, variant.machine, self.strides, dict(self.given))
-
-
-def operands_of_arrays(
-    checked: CheckedDef, sizes: Mapping[str, int], args: Sequence[Any]
-) -> Operands:
-    """Return the operands of a call with these arguments and fresh outputs."""
-    layouts: list[Layout] = []
-    strides: list[tuple[int, ...] | None] = []
-    given = {}
-    for tensor, value in zip(checked.params, args, strict=True):
-        array = as_array(value, tensor.name)
-        if not tensor.shape:
-            layouts.append(contiguous(0))
-            strides.append(None)
-            given[tensor.name] = array[()]
-            continue
-        if not is_addressable(array):
-            array = array.copy()
-        layouts.append(layout_of(array))
-        dense = layouts[-1].contiguous
-        strides.append(None if dense else tuple(s // array.itemsize for s in array.strides))
-    for tensor in checked.returns:
-        layouts.append(contiguous(len(tensor.shape)))
-        strides.append(None)
-    return Operands(sizes, tuple(layouts), tuple(strides), given)
-
-
-def problem_of_call(
-    variant: Variant, spec: Spec, args: Sequence[Any], outs: Sequence[Array] | None
-) -> KernelProblem:
+def problem_of_call(call: Call) -> KernelProblem:
     """Return the tuning problem of one call: its very layouts, strides and numbers."""
-    strides: list[tuple[int, ...] | None] = []
-    tensors = (*variant.checked.params, *variant.checked.returns)
-    missing: Sequence[Any] = [None] * len(variant.checked.returns)
-    arrays = (*args, *(outs or missing))
-    for tensor, array, layout in zip(tensors, arrays, spec.layouts, strict=True):
-        if layout.contiguous or not tensor.shape or array is None:
-            strides.append(None)
-        else:
-            strides.append(tuple(s // array.itemsize for s in array.strides))
+    checked, spec = call.variant.checked, call.spec
+    arrays = [*call.operands, *(call.outs or [None] * len(checked.returns))]
+    strides = tuple(
+        None
+        if layout.contiguous or not isinstance(array, np.ndarray)
+        else tuple(s // array.itemsize for s in array.strides)
+        for array, layout in zip(arrays, spec.layouts, strict=True)
+    )
     given = {
-        t.name: as_array(a, t.name)[()]
-        for t, a in zip(variant.checked.params, args, strict=True)
+        t.name: np.asarray(o)[()]
+        for t, o in zip(checked.params, call.operands, strict=True)
         if not t.shape
     }
-    return KernelProblem(variant.checked, spec, variant.machine, tuple(strides), given)
+    return KernelProblem(checked, spec, call.variant.machine, strides, given)
 
 
-def operands_of_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> Operands:
-    """Return operands of these sizes, all in C order."""
-    tensors = (*checked.params, *checked.returns)
-    layouts = tuple(contiguous(len(t.shape)) for t in tensors)
-    return Operands(check_sizes(checked, sizes), layouts, (None,) * len(tensors))
+def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> KernelProblem:
+    """Return the tuning problem of these sizes, all operands in C order."""
+    values = check_sizes(variant.checked, sizes)
+    return KernelProblem(variant.checked, spec_for(variant, values), variant.machine)
 
 
 def requested(
@@ -136,7 +91,7 @@ def requested(
     sets: Sequence[Mapping[str, int]] | None,
     sizes: Mapping[str, SizeChoice],
     generics: Mapping[str, Any],
-) -> tuple[Variant, list[Operands]]:
+) -> tuple[Variant, list[KernelProblem]]:
     """Return what `Kernel.autotune` was asked for; its docstring has the forms.
 
     Raises
@@ -147,24 +102,19 @@ def requested(
     asked = f"{kernel.name}.autotune takes arrays, shapes or sizes"
     if sum([bool(args), sets is not None, bool(sizes)]) > 1:
         raise TCTypeError(f"{asked}: give one of them")
-    if any(isinstance(a, tuple | list) for a in args):
-        variant = kernel.variant(**generics)
-        shapes = [tuple(a) if isinstance(a, tuple | list) else () for a in args]
-        return variant, [operands_of_sizes(variant.checked, bind(variant.checked, shapes))]
-    if args:
-        variant, values = kernel.session.bind(
-            kernel.definition,
-            [as_array(v, n) for v, n in zip(args, kernel.params, strict=True)],
-            generics,
-        )
-        return variant, [operands_of_arrays(variant.checked, values, args)]
+    if args and not any(isinstance(a, tuple | list) for a in args):
+        call = kernel.call(*args, **generics)
+        return call.variant, [problem_of_call(call)]
     variant = kernel.variant(**generics)
-    checked = variant.checked
+    if args:
+        shapes = [tuple(a) if isinstance(a, tuple | list) else () for a in args]
+        return variant, [problem_of_sizes(variant, bind(variant.checked, shapes))]
     if sets is None:
-        if not sizes and checked.sizes:
-            raise TCTypeError(f"{asked}, as in autotune({checked.sizes[0]}=100)")
-        sets = list(combinations(checked, sizes))
-    return variant, [operands_of_sizes(checked, values) for values in sets]
+        needed = variant.checked.sizes
+        if not sizes and needed:
+            raise TCTypeError(f"{asked}, as in autotune({needed[0]}=100)")
+        sets = list(combinations(variant.checked, sizes))
+    return variant, [problem_of_sizes(variant, values) for values in sets]
 
 
 def combinations(checked: CheckedDef, sizes: Mapping[str, SizeChoice]) -> Iterator[dict[str, int]]:
@@ -194,30 +144,48 @@ def _sizes_in(name: str, value: object) -> Iterable[int]:
 # ---- drawings
 
 
-def draw_history(variant: Variant, operands: Operands, database: Path, path: Path) -> None:
+def draw_history(problem: KernelProblem, database: Path, path: Path) -> None:
     """Draw the trials of a problem, oldest first, as a PNG."""
     from tcdsl.autotune.cache import find, trials
     from tcdsl.autotune.report import plot_history
 
-    problem = find(database, operands.problem(variant).key.digest)
-    times = [inf if t.time_ns is None else t.time_ns for t in trials(database, problem)]
-    plot_history(problem.name, times, problem.default_ns, path)
+    found = find(database, problem.key.digest)
+    times = [inf if t.time_ns is None else t.time_ns for t in trials(database, found)]
+    plot_history(found.name, times, found.default_ns, path)
 
 
-# ---- tuning beside the calls
+# ---- tuning at calls
+
+
+def tune_first_call(call: Call, session: Session) -> None:
+    """Tune for a call, with progress, unless its config is known."""
+    if tuned_config(call.variant, call.spec, session.database) is None:
+        _tune(problem_of_call(call), session, reporter())
+
+
+def _tune(problem: KernelProblem, session: Session, report: Report) -> None:
+    from tcdsl.autotune.tuner import tune
+
+    settings = session.settings
+    tune(
+        [problem],
+        cache=session.database,
+        seconds=settings.seconds,
+        trials=settings.trials,
+        seed=settings.seed,
+        report=report,
+    )
 
 
 class Online:
     """A search in a thread of its own; each call may take one checked candidate from it."""
 
-    def __init__(
-        self, problem: KernelProblem, database: Path, seconds: float, trials: int | None, seed: int
-    ) -> None:
+    def __init__(self, call: Call, session: Session) -> None:
         self._lock = threading.Lock()
         self._checked: list[Config] = []
         self.is_over = False
         self._thread = threading.Thread(
-            target=self._search, args=(problem, database, seconds, trials, seed), daemon=True
+            target=self._search, args=(problem_of_call(call), session), daemon=True
         )
         self._thread.start()
 
@@ -230,20 +198,9 @@ class Online:
         """Wait for the end of the search."""
         self._thread.join(timeout)
 
-    def _search(
-        self, problem: KernelProblem, database: Path, seconds: float, trials: int | None, seed: int
-    ) -> None:
-        from tcdsl.autotune.tuner import tune
-
+    def _search(self, problem: KernelProblem, session: Session) -> None:
         try:
-            tune(
-                [problem],
-                cache=database,
-                seconds=seconds,
-                trials=trials,
-                seed=seed,
-                report=_Listener(self._offer),
-            )
+            _tune(problem, session, _Listener(self._offer))
         finally:
             self.is_over = True
 
@@ -255,7 +212,7 @@ class Online:
 class _Listener(Silent):
     """Passes on the configs of trials that came out right."""
 
-    def __init__(self, offer: Any) -> None:
+    def __init__(self, offer: Callable[[Config], None]) -> None:
         self._offer = offer
 
     def ended(self, trial: Trial) -> None:

@@ -1,0 +1,246 @@
+"""One call of a definition: its arguments told apart, checked, and bound to an executable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tcdsl.arguments import Array, as_array, contiguous, is_addressable, layout_of
+from tcdsl.codegen.reference_math import identity, numpy_dtype
+from tcdsl.codegen.runtime import ArrayForm, Entry
+from tcdsl.codegen.spec import Spec
+from tcdsl.grammar import nodes, typed
+from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.variant import Compiled, Variant
+
+Outputs = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a caller wrote: a value per parameter, outputs or None, generics by name."""
+
+    values: tuple[Any, ...]
+    outputs: tuple[Any, ...] | None
+    generics: Mapping[str, Any]
+
+
+def tell_apart(
+    definition: nodes.Def, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Arguments:
+    """Return parameters, outputs and generics of a call.
+
+    Raises
+    ------
+    TCTypeError
+        If an argument is missing, too many, given twice or unknown.
+    """
+    params = [p.name for p in definition.params]
+    signature = f"{definition.name}({', '.join(params)})"
+    if len(args) > len(params):
+        raise TCTypeError(
+            f"{signature} takes {len(params)} arguments, got {len(args)}\n"
+            "  outputs are given as out=..."
+        )
+    known = {g.name for g in definition.generics}
+    values = dict(zip(params, args, strict=False))
+    generics, outputs = {}, None
+    for name, value in keywords.items():
+        if name in ("out", "outputs"):
+            if value is None:
+                continue
+            if outputs is not None:
+                raise TCTypeError(f"{signature}: 'out' and 'outputs' mean the same, give one")
+            outputs = _one_per_return(signature, definition, value)
+        elif name in known:
+            generics[name] = value
+        elif name in values:
+            raise TCTypeError(f"{signature}: '{name}' is given twice")
+        elif name in params:
+            values[name] = value
+        else:
+            raise TCTypeError(f"{signature} has no parameter '{name}'")
+    missing = ", ".join(f"'{p}'" for p in params if p not in values)
+    if missing:
+        raise TCTypeError(f"{signature} misses {missing}: {len(values)} arguments were given")
+    return Arguments(tuple(values[p] for p in params), outputs, generics)
+
+
+def _one_per_return(signature: str, definition: nodes.Def, value: Any) -> tuple[Any, ...]:
+    count = len(definition.returns)
+    outputs = tuple(value) if count > 1 or isinstance(value, tuple | list) else (value,)
+    if len(outputs) != count:
+        raise TCTypeError(f"{signature} has {count} returns, got {len(outputs)} outputs")
+    return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A definition with all that one call decides.
+
+    operands : per parameter, an array whose elements lie at multiples of their size, or a number.
+    outs : the caller's buffers; None where fresh ones are wanted.
+    """
+
+    variant: Variant
+    sizes: Mapping[str, int]
+    operands: tuple[Any, ...]
+    outs: Outputs | None = None
+
+    @staticmethod
+    def of(
+        variant: Variant, sizes: Mapping[str, int], values: Sequence[Any], arrays: Sequence[Array]
+    ) -> Call:
+        """Return a call with these arguments, as they came and as arrays."""
+        operands = tuple(
+            (a if is_addressable(a) else a.copy()) if t.shape else v
+            for v, a, t in zip(values, arrays, variant.checked.params, strict=True)
+        )
+        return Call(variant, sizes, operands)
+
+    @property
+    def forms(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
+        """Types and shapes of the returns."""
+        return tuple(
+            (numpy_dtype(t.dtype), tuple(s.evaluate(self.sizes) for s in t.shape))
+            for t in self.variant.checked.returns
+        )
+
+    @property
+    def spec(self) -> Spec:
+        """The exact specialisation for these operands."""
+        params = self.variant.checked.params
+        layouts = [
+            layout_of(o) if t.shape else contiguous(0)
+            for o, t in zip(self.operands, params, strict=True)
+        ]
+        if self.outs is None:
+            layouts += [contiguous(len(shape)) for _, shape in self.forms]
+        else:
+            layouts += [layout_of(o) for o in self.outs]
+        return Spec(tuple(self.sizes.items()), tuple(layouts), self.variant.threads)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this call's entry from others of the same definition."""
+        arrays = [o for o in (*self.operands, *(self.outs or ())) if isinstance(o, np.ndarray)]
+        places = tuple((a.shape, a.strides) for a in arrays)
+        return (self.variant, self.spec, places, self.outs is None)
+
+    def entry(self, compiled: Compiled) -> Entry:
+        """Return an executable bound to these sizes and strides."""
+        checked = self.variant.checked
+        params = tuple(
+            _form(o) if t.shape else numpy_dtype(t.dtype)
+            for o, t in zip(self.operands, checked.params, strict=True)
+        )
+        if self.outs is None:
+            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in self.forms)
+        else:
+            returns = tuple(map(_form, self.outs))
+        return Entry(
+            compiled.loaded.address,
+            tuple(self.sizes[s] for s in checked.sizes),
+            params,
+            returns,
+            self.variant.inplace,
+            compiled.loaded.library,
+        )
+
+    def initial(self) -> Outputs | None:
+        """Return fresh outputs with their initial values, where the definition updates one first.
+
+        `op=` without `!` on a return combines with the caller's buffer; where none is given, with
+        the identity of op.
+        """
+        checked = self.variant.checked
+        if not any(t.is_updated for t in checked.returns):
+            return None
+        outs = []
+        for tensor, (dtype, shape) in zip(checked.returns, self.forms, strict=True):
+            first = next(
+                s
+                for s in checked.body
+                if isinstance(s, typed.Statement) and s.target == tensor.name
+            )
+            outs.append(np.full(shape, identity(first.op.rstrip("!"), dtype), dtype))
+        return tuple(outs)
+
+    def check_outputs(self, given: Sequence[Any]) -> Outputs:
+        """Return the caller's buffers as arrays that may be written.
+
+        Raises
+        ------
+        TCTypeError, ShapeError
+            If one is not an array of the right type and shape, or cannot be written.
+        """
+        checked = self.variant.checked
+        outs = tuple(
+            _checked_output(checked.name, value, tensor, dtype, shape)
+            for value, tensor, (dtype, shape) in zip(
+                given, checked.returns, self.forms, strict=True
+            )
+        )
+        if any(np.may_share_memory(a, b) for a, b in combinations(outs, 2)):
+            raise ShapeError(f"{checked.name}: two outputs overlap in memory")
+        return outs
+
+    def targets(self, outs: Outputs) -> Outputs:
+        """Return where to write: the buffers, or a copy of one that overlaps an input.
+
+        An output may be the very view of an input that is read only where it is written.
+        """
+        return tuple(
+            out if is_addressable(out) and not self._overlaps(r, out) else out.copy(order="C")
+            for r, out in enumerate(outs)
+        )
+
+    def _overlaps(self, r: int, out: Array) -> bool:
+        return any(
+            isinstance(x, np.ndarray)
+            and np.may_share_memory(out, x)
+            and not ((r, p) in self.variant.inplace and _is_same_view(out, x))
+            for p, x in enumerate(self.operands)
+        )
+
+
+def _checked_output(
+    name: str, value: Any, tensor: typed.Tensor, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> Array:
+    array = as_array(value, tensor.name)
+    if not array.flags.writeable and not isinstance(value, np.ndarray):
+        array = np.asarray(value)  # what dlpack gave read-only may be writable as a buffer
+    what = f"{name}: out '{tensor.name}'"
+    if array.dtype != dtype:
+        raise TCTypeError(
+            f"{name}: expected out '{tensor.name}' of type {tensor.dtype}, got {array.dtype}"
+        )
+    if array.shape != shape:
+        symbols = ", ".join(map(str, tensor.shape))
+        raise ShapeError(
+            f"{name}: expected out '{tensor.name}' of shape ({symbols}) = {shape}, "
+            f"got {array.shape}"
+        )
+    if not array.flags.writeable:
+        raise ShapeError(f"{what} is read-only")
+    if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        raise ShapeError(f"{what} has stride 0: several elements are one place in memory")
+    return array
+
+
+def _form(array: Array) -> ArrayForm:
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return array.dtype, array.shape, strides
+
+
+def _is_same_view(a: Array, b: Array) -> bool:
+    return (
+        a.ctypes.data == b.ctypes.data
+        and a.shape == b.shape
+        and a.strides == b.strides
+        and a.dtype == b.dtype
+    )
