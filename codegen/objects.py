@@ -15,7 +15,9 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -54,29 +56,53 @@ def compile_many(
     compiler = compiler or find_compiler()
     jobs = jobs or usable_cores()
     keys = [key_of(s, compiler) for s in sources]
-    done: dict[str, Path | CompileError] = {}
     waiting = dict(zip(keys, sources, strict=True))  # equal sources are one
+    done: dict[str, Path | CompileError] = {k: p for k in waiting if (p := lookup(k))}
+    for key in done:
+        del waiting[key]
     running: dict[str, _Making] = {}
     try:
         while waiting or running:
-            for key, source in list(waiting.items()):
-                if found := lookup(key):
-                    done[key] = found
-                elif len(running) >= jobs or not (making := _Making.begin(compiler, source, key)):
-                    continue
-                else:
-                    running[key] = making
-                del waiting[key]
-            for key, making in list(running.items()):
-                if making.run.finished():
-                    done[key] = making.end()
-                    del running[key]
-            if waiting or running:
-                time.sleep(_POLL_S)
+            with _uninterrupted():
+                for key in list(waiting):
+                    if len(running) >= jobs:
+                        break
+                    match _begin(compiler, waiting[key], key):
+                        case None:  # someone else is at work on it
+                            continue
+                        case Path() as path:
+                            done[key] = path
+                        case making:
+                            running[key] = making
+                    del waiting[key]
+                for key in [k for k, making in running.items() if making.run.finished()]:
+                    done[key] = running.pop(key).end()
+            time.sleep(_POLL_S if waiting or running else 0)
     finally:
-        for making in running.values():
-            making.abandon()
+        with _uninterrupted():
+            for making in running.values():
+                making.abandon()
     return tuple(done[k] for k in keys)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: between the start of a compiler and the note of it, it would be lost."""
+    in_main = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT)
+    if (
+        not in_main or usual is None
+    ):  # KeyboardInterrupt cannot come; or the handler is not Python's
+        yield
+        return
+    pending: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: pending.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if pending:
+            signal.raise_signal(signal.SIGINT)
 
 
 # ---- keys
@@ -148,25 +174,6 @@ class _Making:
     def __init__(self, key: str, lock: _Lock, folder: Path, run: Run) -> None:
         self.key, self.lock, self.folder, self.run = key, lock, folder, run
 
-    @staticmethod
-    def begin(compiler: Compiler, source: Source, key: str) -> _Making | None:
-        """Start a compiler, or return None if someone else is at work on this key."""
-        lock = _Lock.take(subfolder("locks") / key)
-        if lock is None:
-            return None
-        folder = None
-        try:
-            if lookup(key):  # made between the look and the lock
-                lock.release()
-                return None
-            folder = Path(tempfile.mkdtemp(dir=subfolder("building")))
-            return _Making(key, lock, folder, Run(compiler, source, folder))
-        except BaseException:
-            if folder:
-                shutil.rmtree(folder, ignore_errors=True)
-            lock.release()
-            raise
-
     def end(self) -> Path | CompileError:
         """Move the object into place."""
         try:
@@ -186,6 +193,25 @@ class _Making:
         self.run.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.lock.release()
+
+
+def _begin(compiler: Compiler, source: Source, key: str) -> _Making | Path | None:
+    """Start a compiler; or return the object if it has been made meanwhile, None if it is being."""
+    lock = _Lock.take(subfolder("locks") / key)
+    if lock is None:
+        return None
+    folder = None
+    try:
+        if found := lookup(key):
+            lock.release()
+            return found
+        folder = Path(tempfile.mkdtemp(dir=subfolder("building")))
+        return _Making(key, lock, folder, Run(compiler, source, folder))
+    except BaseException:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+        raise
 
 
 class _Lock:

@@ -203,6 +203,14 @@ def test_ctrl_c_leaves_no_lock_no_object_and_no_compiler(cache: Path, tmp_path: 
     assert not is_running(str(compiler))
 
 
+def test_ctrl_c_waits_until_a_started_compiler_is_noted() -> None:
+    noted = False
+    with pytest.raises(KeyboardInterrupt), objects._uninterrupted():  # noqa: PT012  (the point)
+        signal.raise_signal(signal.SIGINT)
+        noted = True
+    assert noted
+
+
 def test_a_killed_process_does_not_keep_its_lock(cache: Path, tmp_path: Path) -> None:
     compiler, count = counting_compiler(tmp_path, delay_s=2)
     chosen = probe((str(compiler),))
