@@ -13,6 +13,21 @@ from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.target import declare
 
+FOREIGN_TYPES = {
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "uint": "uint32",
+    "unsigned": "uint32",
+    "half": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "real": "float",
+    "boolean": "bool",
+}
+
 
 def type_variables(definition: n.Def) -> frozenset[str]:
     """Return the generics that are used as types."""
@@ -63,7 +78,9 @@ def declare_generics(session: Session, frame: Frame, values: Mapping[str, int | 
             if isinstance(value, DType):
                 frame.types[name] = value
             else:
-                raise FaultError("TC306", f"the type variable '{name}' has no type", generic.span)
+                message = f"the type variable '{name}' has no type"
+                cure = Note("it comes from the arguments of a call")
+                raise FaultError("TC306", message, generic.span, "", cure)
         elif isinstance(value, int) and not isinstance(value, bool):
             frame.ints[name] = value
         elif name not in sizes:
@@ -92,14 +109,10 @@ def dtype_of(frame: Frame, ref: n.TypeRef) -> DType:
     if ref.name in frame.types:
         frame.used_generics.add(ref.name)
         return frame.types[ref.name]
-    raise FaultError(
-        "TC304",
-        f"'{ref.name}' is not a type",
-        ref.span,
-        "",
-        near(ref.name, (*BY_NAME, *frame.types)),
-        Note(f"a type variable is declared: def {frame.definition.name}<{ref.name}>(...)"),
-    )
+    meant = FOREIGN_TYPES.get(ref.name.lower())
+    hint = Note(f"did you mean '{meant}'?") if meant else near(ref.name, (*BY_NAME, *frame.types))
+    declare_it = f"a type variable is declared: def {frame.definition.name}<{ref.name}>(...)"
+    raise FaultError("TC304", f"'{ref.name}' is not a type", ref.span, "", hint or Note(declare_it))
 
 
 def declare_params(session: Session, frame: Frame, values: Mapping[str, int | DType]) -> None:

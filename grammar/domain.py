@@ -79,7 +79,13 @@ def _bound(work: Comprehension, node: n.Expr, name: str) -> Size:
     del work.typer.accesses[accesses:]
     form = work.typer.forms.of(integral(value, node, f"a bound of '{name}'"))
     if any(s.startswith("?") for s in form.symbols()):
-        raise FaultError("TC209", f"a bound of '{name}' is not understood", node.span)
+        raise FaultError(
+            "TC209",
+            f"a bound of '{name}' is not understood",
+            node.span,
+            "",
+            Note("a bound is made of sizes, integers and scalars by + - * / % min max"),
+        )
     return form
 
 
@@ -137,7 +143,8 @@ def _target_bounds(work: Comprehension) -> list[Bound]:
 
 def _unsolved(work: Comprehension, key: str, index: Index, bounds: list[Bound]) -> Diagnostic:
     about = [b for b in bounds if index.name in b.form.symbols()]
-    notes = [Note(f"give it one: where {key} in 0:N")]
+    size = key.upper() if key.upper() in work.frame.sizes else "N"
+    notes = [Note(f"give it one: where {key} in 0:{size}")]
     if hint := near(key, work.frame.names()):
         notes.append(hint)
     if not about:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
@@ -11,7 +11,7 @@ from tcdsl.grammar.dtypes import INT64, DType
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.expressions import convert, count, declared_here, not_yet_dots
 from tcdsl.grammar.forms import Forms
-from tcdsl.grammar.leftovers import report_leftovers
+from tcdsl.grammar.leftovers import report_leftovers, targets_of
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, SilentError, Tensor, computing, near
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
@@ -27,14 +27,14 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
     """Return the checked statements, calls inlined; what is wrong goes to the session."""
     done: list[t.Stmt] = []
     body = tuple(body)
-    frame.later = {name for node in body for name in _targets(node)} - set(frame.tensors)
+    frame.later = set(targets_of(body)) - set(frame.tensors)
 
     def is_call(name: str) -> bool:
         return name in session.defs and frame.role(name) is None
 
     for node in body:
         session.statements += 1
-        frame.later -= set(_targets(node))
+        frame.later -= set(targets_of((node,)))
         if session.statements > MAX_STATEMENTS:
             raise FatalError(
                 "TC130",
@@ -62,17 +62,6 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
         except SilentError:
             continue
     return tuple(done)
-
-
-def _targets(node: n.Stmt) -> Iterator[str]:
-    match node:
-        case n.Comprehension(target):
-            yield target.name
-        case n.MultiCall(targets):
-            yield from (target.name for target in targets)
-        case n.ForLoop(_, _, _, body):
-            for inner in body:
-                yield from _targets(inner)
 
 
 def _single(session: Session, frame: Frame, node: n.Comprehension, apply: n.Apply) -> list[t.Stmt]:
@@ -250,6 +239,8 @@ class _Call:
         assert param.type is not None
         rank = len(param.type.dims or ())
         tensor = self._tensor(arg)
+        if isinstance(arg, n.Name) and arg.name in self.frame.later:
+            raise FaultError("TC112", f"'{arg.name}' is read before it is written", arg.span)
         if tensor is None and rank == 0:
             tensor = self._scalar(param, arg)
         if tensor is None:

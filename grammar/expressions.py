@@ -173,7 +173,8 @@ class Typer:
             value = FLOAT_NAMES[name]
             return Value(t.Lit(value, FLOAT64, span=node.span), FLOAT64, literal=True)
         if name in self.defs:
-            raise FaultError("TC101", f"'{name}' is a definition, not an index", node.span)
+            message = f"'{name}' is a definition, not an index"
+            raise FaultError("TC101", message, node.span, "", Note("choose another name"))
         if not at.new_indices:
             raise FaultError(
                 "TC114",
@@ -334,7 +335,8 @@ class Typer:
         if len(args) != tensor.rank:
             raise FaultError(
                 "TC103",
-                f"{node.name} has {_dimensions(tensor.rank or 0)}, but {_given(len(args))}",
+                f"{node.name} has {_dimensions(tensor.rank or 0)}, but {_indices(len(args))} "
+                f"{'is' if len(args) == 1 else 'are'} given",
                 node.span,
                 _indices(len(args)),
                 declared_here(tensor),
@@ -630,7 +632,8 @@ def not_yet_dots(span: Span | None) -> FaultError:
 def declared_here(tensor: Tensor) -> Note | None:
     """Return the note with the declaration of a tensor."""
     if not tensor.declared:
-        return Note("first written here", tensor.span) if tensor.span else None
+        place = tensor.first_write or tensor.span
+        return Note("first written here", place) if place is not None else None
     return Note(f"declared here as {tensor.declared}", tensor.span)
 
 

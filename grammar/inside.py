@@ -49,9 +49,10 @@ def _demand_inside(
         if worst is None:  # an unknown without bounds: is_exact has refused it
             raise AssertionError(side)
         at = interval(access.forms[d], prover.domain)
+        where = f"is {at.low}" if at.low == at.high else f"runs from {at.low} to {at.high}"
         message = (
-            f"'{text}' runs from {at.low} to {at.high}, but dimension {d} of "
-            f"'{access.node.name}' holds {low} to {high - 1}"
+            f"subscript '{text}' {where}, but dimension {d} of '{access.node.name}' "
+            f"holds {low} to {high - 1}"
         )
         if not work.demand(worst, message, node.span):
             raise FaultError("TC207", message, node.span, "", declared_here(access.tensor))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from tcdsl.grammar import nodes as n
 from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.scope import Frame, near
 from tcdsl.grammar.session import Session
@@ -11,10 +14,11 @@ def report_leftovers(session: Session, frame: Frame) -> None:
     """Report returns never written, temporaries never read, generics never used."""
     had_errors = session.error_count > 0
     results = [p.name for p in frame.definition.returns]
+    attempted = set(targets_of(frame.definition.body))
     for name, tensor in frame.tensors.items():
         if tensor.is_poisoned or name in frame.inputs:
             continue
-        if name in results and not tensor.is_written:
+        if name in results and not tensor.is_written and name not in attempted:
             written = [k for k in frame.tensors if k not in results and k not in frame.inputs]
             message = f"the return '{name}' is never written"
             hint = near(name, written)
@@ -35,3 +39,15 @@ def report_leftovers(session: Session, frame: Frame) -> None:
             session.report(
                 Diagnostic("TC115", message, generic.span, "", (Note("remove it, or use it"),))
             )
+
+
+def targets_of(body: Iterable[n.Stmt]) -> Iterator[str]:
+    """Yield the names that statements write."""
+    for node in body:
+        match node:
+            case n.Comprehension(target):
+                yield target.name
+            case n.MultiCall(targets):
+                yield from (target.name for target in targets)
+            case n.ForLoop(_, _, _, inner):
+                yield from targets_of(inner)

@@ -227,6 +227,8 @@ def _limits(bound: Bound, name: str, free: Sequence[str], known: Domain) -> Inte
         return ANY
     # coefficient * name + other lies in [low, high - 1] for every value of other.
     at = interval(other, known)
+    if any(s.startswith("?") for s in other.symbols()) and not _is_small(at):
+        return ANY  # what is read from data bounds an index only if its type does
     least = None if bound.low is None or at.low is None else bound.low - at.low
     most = None if bound.high is None or at.high is None else bound.high - 1 - at.high
     if coefficient < 0:
@@ -236,6 +238,10 @@ def _limits(bound: Bound, name: str, free: Sequence[str], known: Domain) -> Inte
         None if least is None else (least + (coefficient - 1)) // coefficient,
         None if most is None else most // coefficient,
     )
+
+
+def _is_small(at: Interval) -> bool:
+    return all(e is not None and abs(e.offset) < 2**16 + 1 for e in (at.low, at.high))
 
 
 class Prover:

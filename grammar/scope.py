@@ -36,7 +36,9 @@ class SilentError(Exception):
 
 
 def near(name: str, candidates: Iterable[str]) -> Note | None:
-    """Return the note "did you mean", if a candidate is close."""
+    """Return the note "did you mean", if a candidate is close; one letter is like any other."""
+    if len(name) == 1:
+        return None
     pool = [c for c in candidates if c != name]
     matches = get_close_matches(name, pool, n=1, cutoff=0.7)
     if not matches:
@@ -84,6 +86,7 @@ class Tensor:
     box: Box | None = None
     host: Size | None = None
     first_op: n.AssignOp | None = None
+    first_write: Span | None = None
     is_read: bool = False
     is_poisoned: bool = False
 

@@ -151,13 +151,17 @@ def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:
             f"'{work.name}' is {target.type}, but the right side is {kind}",
             work.node.value.span,
             "",
-            Note(f"convert it: {target.type}(...)"),
+            Note(
+                f"convert it: {target.type}(...)"
+                + ("" if target.declared else f"; or let the first statement give {type_}")
+            ),
             declared_here(target),
         )
     if is_update(op) and target.first_op is None:
         op = _not_initialised(work, op)
     if target.first_op is None:
         target.first_op = op
+        target.first_write = work.node.target.span
     expr = coerce(value, target.type)
     if target.type.is_half and target.role == "return" and op == "=":
         expr = convert(expr, target.type)
