@@ -17,7 +17,7 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.reduction_columns import lower_columns
 from tcdsl.codegen.lower.reduction_split import Split, lower_split
-from tcdsl.codegen.lower.rows_nest import Form
+from tcdsl.codegen.lower.rows_point import Form
 from tcdsl.codegen.lower.rows_space import Space, points, size_expr, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError

@@ -36,7 +36,8 @@ from tcdsl.codegen.lower.reduction_split import (
     two_phases,
 )
 from tcdsl.codegen.lower.rows_align import Step
-from tcdsl.codegen.lower.rows_nest import Form, Point, RowNest
+from tcdsl.codegen.lower.rows_fold import combined, merged, operator
+from tcdsl.codegen.lower.rows_point import Form, Point, Points
 from tcdsl.codegen.lower.rows_space import Space, combines, points, size_expr
 from tcdsl.codegen.lower.rows_tasks import cost, row_loop
 from tcdsl.codegen.target import short_name
@@ -47,7 +48,7 @@ ROWS = 8  # added up before they meet the accumulators
 BLOCK = 2048  # columns of a task at most: accumulators of 8 KB
 
 
-class ColumnNest(RowNest):
+class ColumnNest(Points):
     """The statements of one block of columns, in vectors along them."""
 
     def __init__(self, ctx: Context, space: Space, form: Form) -> None:
@@ -109,9 +110,9 @@ class ColumnNest(RowNest):
                     value = scope.vector(s.statement.value)
                     terms[s.statement.target].append(scope.name(value))
             for s in steps:
-                op = s.statement.op.rstrip("!")[:-1]
+                op = operator(s.statement.op)
                 acc = self.accumulator(s, p, start)
-                value = self.combined(op, self.merged(op, terms[s.statement.target]), acc)
+                value = combined(op, merged(op, tuple(terms[s.statement.target])), acc)
                 out.append(self.keep(s, p, start, value))
             return out
 
@@ -145,7 +146,7 @@ class ColumnNest(RowNest):
         if combines(s) and s.base is not None:
             dtype = self.operands.buffer(s.base).dtype
             before = scope.vector(typed.Read(s.base, s.subs, dtype))
-            value = self.combined(s.op.rstrip("!")[:-1], before, value)
+            value = combined(operator(s.op), before, value)
         value = scope.name(value)
         point.local[s.target, s.subs] = value
         if self.in_memory(s.target):

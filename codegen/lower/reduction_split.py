@@ -30,7 +30,8 @@ from tcdsl.codegen.lower.expr import combine
 from tcdsl.codegen.lower.lowered import Lowered, Phase
 from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.rows_align import Step
-from tcdsl.codegen.lower.rows_nest import Form, RowNest
+from tcdsl.codegen.lower.rows_nest import RowNest
+from tcdsl.codegen.lower.rows_point import Form, Points
 from tcdsl.codegen.lower.rows_space import Space, points, size_expr
 from tcdsl.codegen.lower.rows_tasks import cost, row_loop
 from tcdsl.grammar.dtypes import INT32
@@ -61,7 +62,7 @@ class Split:
 class Partials:
     """Where partial results lie: one table of [part][row] per fold, in shared memory."""
 
-    def __init__(self, ctx: Context, space: Space, nest: RowNest, parts: Expr) -> None:
+    def __init__(self, ctx: Context, space: Space, nest: Points, parts: Expr) -> None:
         self.rows = size_expr(ctx.operands, points(space.kept))
         self.pointers: dict[str, Var] = {}
         self.declarations: list[Stmt] = []

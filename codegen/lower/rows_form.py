@@ -11,7 +11,7 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.rows_access import ONE, ZERO
 from tcdsl.codegen.lower.rows_align import Aligned, Dim, Step
-from tcdsl.codegen.lower.rows_nest import Form
+from tcdsl.codegen.lower.rows_point import Form
 from tcdsl.codegen.lower.rows_space import Space, accesses, points
 from tcdsl.codegen.program import affine_of
 from tcdsl.grammar import typed
@@ -106,17 +106,27 @@ def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
     task = Knob("task_us", (2, 8, 32))
     if bits is None:
         return (task,)
-    return (Knob("vectors", (True, False)), Knob("unroll", (1, 2, 4)), task)
+    vectors = (Knob("vectors", (True, False)), Knob("unroll", (1, 2, 4)))
+    memory = Knob("stream" if _is_pointwise(space) else "prefetch", (False, True))
+    return (*vectors, memory, task)
+
+
+def _is_pointwise(space: Space) -> bool:
+    return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
 
 
 def default(ctx: Context, space: Space) -> dict[str, Value]:
     """Return explicit vectors where they fit, four a turn unless the body is long."""
     values: dict[str, Value] = {"task_us": 8}
-    if vector_bits(ctx, space) is not None:
+    if (bits := vector_bits(ctx, space)) is not None:
         heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
-        folds = any(s.folds for w in space.aligned.sweeps for s in w.steps)
-        unroll = 4 if heavy < _FUNCTION_NS and folds else 2
+        vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
+        unroll = 4 if vectors >= 8 and heavy < _FUNCTION_NS else 2 if vectors >= 4 else 1
         values |= {"vectors": True, "unroll": unroll}
+        if _is_pointwise(space):
+            values["stream"] = _output_bytes(ctx, space) > ctx.machine.l3_bytes
+        else:
+            values["prefetch"] = len(space.sweeps) > 1
     return values
 
 
@@ -124,7 +134,9 @@ def form_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> Form:
     """Return what the knobs say."""
     bits = vector_bits(ctx, space)
     if values.get("vectors") and bits is not None:
-        return Form(vexpr.lanes_of(bits, ctx.machine), bits, int(values.get("unroll", 2)))
+        lanes, unroll = vexpr.lanes_of(bits, ctx.machine), int(values.get("unroll", 2))
+        ahead, past = bool(values.get("prefetch", False)), bool(values.get("stream", False))
+        return Form(lanes, bits, unroll, ahead, past)
     return Form(1, bits or 32, 1)
 
 
@@ -165,6 +177,17 @@ def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
     for s in ctx.operands.buffer(buffer).shape:
         elements *= max(1, ctx.extent(s))
     return min(1.0, elements / total) * ctx.operands.memory_dtype(buffer).size_bytes
+
+
+def _output_bytes(ctx: Context, space: Space) -> int:
+    total = 0
+    for name in space.written - set(ctx.group.local):
+        buffer = ctx.operands.buffer(name)
+        elements = 1
+        for s in buffer.shape:
+            elements *= max(0, ctx.extent(s))
+        total += elements * ctx.operands.memory_dtype(name).size_bytes
+    return total
 
 
 def flops(ctx: Context, aligned: Aligned) -> float:

@@ -9,7 +9,8 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import I64, Assign, Expr, Field, Function, Let, Return, Scalar, Stmt
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered, Phase
-from tcdsl.codegen.lower.rows_nest import Form, RowNest
+from tcdsl.codegen.lower.rows_nest import RowNest
+from tcdsl.codegen.lower.rows_point import Form, Points
 from tcdsl.codegen.lower.rows_space import Space, points, size_expr
 from tcdsl.grammar.dtypes import FLOAT64, INT32
 
@@ -35,7 +36,8 @@ def lower_rows(
     nest = RowNest(ctx, space, form)
     cut = not any(s.folds for w in space.aligned.sweeps for s in w.steps) and len(space.sweeps) == 1
     plan, tasks, count, params = _plan(ctx, space, form, point_ns, task_us, cut)
-    body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks))
+    end = b.do("tc_stream_end") if form.stream and cut else None
+    body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)
     name = f"{ctx.prefix}_rows"
     function: Function = b.phase_function(
         name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))
@@ -142,7 +144,7 @@ def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
 RowBody = Callable[[Mapping[str, Expr], Expr], list[Stmt]]  # of counters and the row's number
 
 
-def row_loop(nest: RowNest, first: Expr, last: Expr, build: RowBody) -> list[Stmt]:
+def row_loop(nest: Points, first: Expr, last: Expr, build: RowBody) -> list[Stmt]:
     """Return the loop over rows [first, last), whose counters run like an odometer."""
     kept = nest.space.kept
     match kept:

@@ -22,7 +22,11 @@ from tcdsl.grammar.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 from tcdsl.grammar.errors import InternalError
 
 # Builtins with a vector form `tc_NAME_v16f32` in prelude.h or smath.h.
-FUNCTIONS = frozenset({"fmax", "fmin", "max", "min"})
+FUNCTIONS = frozenset(
+    """abs ceil clamp cos erf erfc exp exp10 exp2 expm1 fabs floor fmax fmin gelu log log10 log1p
+    log2 max min pow relu round rsqrt sigmoid sign sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
+)
+INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "max", "min", "relu", "sign"})
 
 _NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
 
@@ -83,8 +87,10 @@ def unsupported(
                 return f"subscripts of '{x.tensor}' are checked"
             case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
                 return f"{x.op} of {kind}"
-            case typed.Builtin(name=name) if name not in FUNCTIONS:
-                return f"{name} has no vector form"
+            case typed.Builtin(name=name) if name not in (
+                FUNCTIONS if kind.is_float else INTEGER_FUNCTIONS
+            ):
+                return f"{name} of {kind} has no vector form"
             case typed.Cast(operand=y) if computed(y.dtype).is_float and kind.is_integer:
                 return f"a cast of {y.dtype} to {kind}"
             case typed.Read() if x.dtype == BOOL:

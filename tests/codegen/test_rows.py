@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import compiler
-from tcdsl.codegen.lower import nest, pointwise, rows
+from tcdsl.codegen.lower import nest, pointwise, reduction, rows
 from tests.codegen.harness import (
     Case,
     differential,
@@ -16,7 +16,7 @@ from tests.codegen.programs import PROGRAMS, problem_of
 
 @pytest.fixture(autouse=True)
 def _only_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, rows, nest))
+    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, reduction, rows, nest))
 
 
 @pytest.mark.cc

@@ -1,0 +1,374 @@
+"""One point, or lanes of them, of a row: how memory is reached and values are computed there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import (
+    Assign,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Let,
+    Mask,
+    Offset,
+    Pointer,
+    Scalar,
+    Stmt,
+    Var,
+    Vector,
+)
+from tcdsl.codegen.lower import vexpr
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.expr import Values, narrow, widen
+from tcdsl.codegen.lower.operands import compute_dtype, fresh, safe_name
+from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear, Loop
+from tcdsl.codegen.lower.rows_space import Access, Space, size_expr
+from tcdsl.codegen.target import short_name
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import DType
+from tcdsl.grammar.sizes import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a row is walked: lanes of a vector (1: scalar text), their bits, vectors a turn.
+
+    prefetch: the first sweep over a row asks for the same place of the next row. stream: outputs
+    are stored past the cache.
+    """
+
+    lanes: int
+    bits: int
+    unroll: int
+    prefetch: bool = False
+    stream: bool = False
+
+
+@dataclass
+class Point:
+    """lanes points of a sweep: counters, the tail's mask, values computed there.
+
+    stream: stores are aligned and go past the cache.
+    """
+
+    counters: Mapping[str, Expr]
+    mask: Var | None = None
+    count: Expr | None = None
+    local: dict[Access, Expr] = field(default_factory=dict)
+    stream: bool = False
+
+
+class Points:
+    """What a nest over rows knows at a point: counters, pointers, values of the row.
+
+    Parameters
+    ----------
+    ctx, space
+        The group and its loops.
+    form
+        How rows are walked.
+    """
+
+    def __init__(self, ctx: Context, space: Space, form: Form) -> None:
+        self.ctx = ctx
+        self.space = space
+        self.form = form
+        self.operands = ctx.operands
+        self.row: list[Stmt] = []  # of the row in the making, so far
+        self.index: dict[str, Expr] = {}  # values of index variables
+        self.kept: dict[str, Expr] = {}  # counters of the loops over rows
+        self.values: dict[str, Expr] = {}  # scalars of this row by buffer
+        self.hoisted: dict[typed.Expr, Expr] = {}
+        self.pointers: dict[tuple[str, Linear], Var] = {}
+        self.prefetched: set[Access] = set()  # what an earlier sweep has read
+        self.taken = set(ctx.operands.taken)
+        self.lows = {d.name: size_expr(ctx.operands, d.low) for d in space.aligned.dims}
+
+    def fresh(self, stem: str) -> str:
+        """Return an unused name that starts with stem."""
+        n = 0
+        while f"{stem}{n}" in self.taken:
+            n += 1
+        self.taken.add(f"{stem}{n}")
+        return f"{stem}{n}"
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return size_expr(self.operands, size)
+
+    def counter(self, loop: Loop) -> Var:
+        """Return the variable of a loop."""
+        return b.i64(safe_name(loop.name))
+
+    def enter(self, counters: Mapping[str, Expr]) -> None:
+        """Fix the counters of the loops over rows."""
+        self.kept = dict(counters)
+        self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+
+    # ---- memory
+
+    def arena_offsets(self) -> tuple[dict[str, Expr], Expr]:
+        """Return where locals that outlive their sweep lie in the workspace, and its bytes."""
+        at: Expr = b.c64(0)
+        offsets: dict[str, Expr] = {}
+        for name, elements in self.space.arena.items():
+            offsets[name] = at
+            size = compute_dtype(self.operands.buffer(name).dtype).size_bytes
+            rounded = b.div(b.add(b.mul(self.size(elements), size), 63), 64)
+            at = b.add(at, b.mul(rounded, 64))
+        return offsets, at
+
+    def arena_pointers(self) -> list[Stmt]:
+        """Return the declarations of pointers to them."""
+        offsets, _ = self.arena_offsets()
+        out: list[Stmt] = []
+        for name, at in offsets.items():
+            p = self.base(name)
+            out.append(Let(p, Cast(b.offset(b.WORKSPACE, at), p.type)))
+        return out
+
+    def base(self, name: str) -> Var:
+        """Return the pointer to a buffer's element 0."""
+        if name in self.space.arena:
+            stem = fresh("row_" + name.replace(".", "_"), self.operands.taken)
+            return b.pointer(stem, self.stored(name))
+        return self.operands.pointer(name)
+
+    def stored(self, name: str) -> DType:
+        """Return the type of a buffer's elements in memory."""
+        if name in self.space.arena:
+            return compute_dtype(self.operands.buffer(name).dtype)
+        return self.operands.memory_dtype(name)
+
+    def in_memory(self, name: str) -> bool:
+        """Whether somebody reads a buffer's elements from memory."""
+        return name in self.space.arena or name not in self.ctx.group.local
+
+    def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
+        """Return the row's pointer of an access and the position behind it."""
+        form = self.space.linear[access]
+        rest = form.without(tuple(self.kept))
+        fixed = replace(form, terms=tuple(t for t in form.terms if t[0] in self.kept))
+        key = (access[0], fixed)
+        if key not in self.pointers:
+            base = self.base(access[0])
+            terms = [b.mul(self.kept[n], self.size(step)) for n, step in fixed.terms]
+            at = b.add(*terms, self.size(fixed.const))
+            if b.value_of(at) == 0:
+                self.pointers[key] = base
+            else:
+                assert isinstance(base.type, Pointer)
+                kind = replace(base.type, restrict=False)
+                p = Var(self.fresh(f"{base.name}_row"), kind)
+                self.row.append(Let(p, Offset(base, at, kind)))
+                self.pointers[key] = p
+        index = b.add(*(b.mul(counters[n], self.size(step)) for n, step in rest.terms))
+        return self.pointers[key], index
+
+    def element(self, access: Access, counters: Mapping[str, Expr]) -> Expr:
+        """Return an element in its computing type."""
+        pointer, index = self.address(access, counters)
+        return widen(b.load(pointer, index), self.stored(access[0]))
+
+    def store(self, access: Access, counters: Mapping[str, Expr], value: Expr) -> Stmt:
+        """Return the store of a computed scalar."""
+        pointer, index = self.address(access, counters)
+        return Assign(b.load(pointer, index), narrow(value, self.stored(access[0])))
+
+    # ---- values
+
+    def scalar(
+        self,
+        e: typed.Expr,
+        counters: Mapping[str, Expr],
+        out: list[Stmt],
+        local: Mapping[Access, Expr] | None = None,
+        known: Mapping[typed.Expr, Expr] | None = None,
+    ) -> Expr:
+        """Return the scalar value of e; what has to run before it goes to out."""
+
+        def read(x: typed.Read) -> Expr | None:
+            if x.tensor in self.values:
+                return self.values[x.tensor]
+            access = (x.tensor, x.subs)
+            if local is not None and access in local:
+                return local[access]
+            return self.element(access, counters) if x.subs else None
+
+        low = {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+        values = _Known(self.operands, {**self.index, **low}, read, known or {}, self.fresh("t"))
+        value = values.value(e)
+        out.extend(values.take())
+        return value
+
+    def varies(self, e: typed.Expr, inner: Loop, point: Point) -> bool:
+        """Whether e differs between neighbours along the innermost loop."""
+        for x in vexpr.walk(e):
+            match x:
+                case typed.IndexValue(name) if name == inner.name:
+                    return True
+                case typed.Read(tensor, subs) if subs and tensor not in self.values:
+                    access = (tensor, subs)
+                    if access in point.local or access not in self.space.linear:
+                        return True
+                    if self.space.linear[access].step(inner.name) != ZERO:
+                        return True
+                case _:
+                    pass
+        return False
+
+    def hoist(self, e: typed.Expr, point: Point, inner: Loop, out: list[Stmt]) -> Expr:
+        """Return an invariant of the innermost loop, computed once before it."""
+        if isinstance(e, typed.Lit):
+            return b.const(e.value, compute_dtype(e.dtype))
+        if e not in self.hoisted:
+            outer = {n: c for n, c in point.counters.items() if n != inner.name}
+            value = self.scalar(e, outer, out)
+            if not isinstance(value, Var | Const):
+                var = Var(self.fresh("h"), b.type_of(value))
+                out.append(Let(var, value))
+                value = var
+            self.hoisted[e] = value
+        return self.hoisted[e]
+
+    def invariants(
+        self,
+        e: typed.Expr,
+        point: Point,
+        inner: Loop,
+        hoist: list[Stmt],
+        known: dict[typed.Expr, Expr],
+    ) -> None:
+        """Gather the largest parts of e that can be computed before the innermost loop.
+
+        Parts under a guard stay where they are.
+        """
+        if not self.varies(e, inner, point):
+            if not isinstance(e, typed.Lit):
+                known[e] = self.hoist(e, point, inner, hoist)
+            return
+        match e:
+            case typed.Select(cond=c):
+                self.invariants(c, point, inner, hoist, known)
+            case typed.Binary("&&" | "||", lhs, _):
+                self.invariants(lhs, point, inner, hoist, known)
+            case _:
+                for x in vexpr.operands(e):
+                    self.invariants(x, point, inner, hoist, known)
+
+    def scope(self, point: Point, inner: Loop, hoist: list[Stmt], out: list[Stmt]) -> vexpr.Scope:
+        """Return how expressions are evaluated at a point, in vectors."""
+
+        def read(x: typed.Read) -> Expr:
+            access = (x.tensor, x.subs)
+            if access in point.local:
+                return point.local[access]
+            if self.form.prefetch and point.mask is None:
+                scope.statements.extend(self.prefetches(access, point))
+            return self.load(access, point, inner)
+
+        def index(x: typed.IndexValue) -> Expr:
+            t = Vector(vexpr.integer_of(self.form.bits), self.form.lanes)
+            first = b.add(point.counters[x.name], self.lows[x.name])
+            return vexpr.vector_call("iota", t, b.cast(first, Scalar(t.dtype)))
+
+        scope = vexpr.Scope(
+            lanes=self.form.lanes,
+            bits=self.form.bits,
+            varies=lambda e: self.varies(e, inner, point),
+            scalar=lambda e: self.hoist(e, point, inner, hoist),
+            read=read,
+            index=index,
+            fresh=self.fresh,
+            statements=out,
+        )
+        return scope
+
+    # ---- vectors of memory
+
+    def prefetches(self, access: Access, point: Point) -> list[Stmt]:
+        """Return the request for the same place of the next row, if this is its first sweep."""
+        if access in self.prefetched or not self.space.kept:
+            return []
+        step = self.space.linear[access].step(self.space.kept[-1].name)
+        if step == ZERO:
+            return []
+        pointer, index = self.address(access, point.counters)
+        return [b.do("tc_prefetch", b.offset(pointer, b.add(index, self.size(step))))]
+
+    def load(self, access: Access, point: Point, inner: Loop) -> Expr:
+        """Return lanes elements of memory."""
+        pointer, index = self.address(access, point.counters)
+        stored = self.stored(access[0])
+        t = Vector(compute_dtype(stored), self.form.lanes)
+        half = f"_{short_name(stored)}" if stored.is_half else ""
+        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        at = b.offset(pointer, index)
+        step = self.space.linear[access].step(inner.name)
+        if step != ONE:
+            count = point.count if point.count is not None else b.c64(self.form.lanes)
+            return Call(f"tc_loadx_{name}", (at, self.size(step), count), t)
+        if point.mask is not None:
+            return Call(f"tc_loadm_{name}", (at, point.mask), t)
+        return Call(f"tc_load_{name}", (at,), t)
+
+    def vector_store(self, access: Access, point: Point, value: Expr) -> Stmt:
+        """Return the store of lanes elements."""
+        pointer, index = self.address(access, point.counters)
+        stored = self.stored(access[0])
+        t = value.type
+        assert isinstance(t, Vector)
+        half = f"_{short_name(stored)}" if stored.is_half else ""
+        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        at = b.offset(pointer, index)
+        step = self.space.linear[access].step(self.inner_of(point))
+        if step != ONE:
+            count = point.count if point.count is not None else b.c64(self.form.lanes)
+            return b.do(f"tc_storex_{name}", at, self.size(step), count, value)
+        if point.mask is not None:
+            return b.do(f"tc_storem_{name}", at, point.mask, value)
+        return b.do(f"tc_{'stream' if point.stream else 'store'}_{name}", at, value)
+
+    def inner_of(self, point: Point) -> str:
+        """Return the name of the loop whose values lie in the lanes: the last counter."""
+        return next(reversed(list(point.counters)))
+
+    @property
+    def mask_dtype(self) -> DType:
+        """The element type that masks are named after."""
+        return vexpr.mask_dtype(self.form.bits)
+
+    def tail(self, left: Expr) -> Expr:
+        """Return the mask of the first `left` lanes."""
+        t = Mask(self.mask_dtype, self.form.lanes)
+        return Call(f"tc_tail_v{t.lanes}{short_name(t.dtype)}", (left,), t)
+
+    def masked(self, point: Point, value: Expr, other: Expr) -> Expr:
+        """Return value in the lanes that count."""
+        if point.mask is None:
+            return value
+        t = value.type
+        assert isinstance(t, Vector)
+        return vexpr.vector_call("keep", t, point.mask, value, other)
+
+
+class _Known(Values):
+    """Scalar expressions of which some parts have been computed already."""
+
+    def __init__(
+        self,
+        operands: object,
+        index: Mapping[str, Expr],
+        local: object,
+        known: Mapping[typed.Expr, Expr],
+        prefix: str,
+    ) -> None:
+        super().__init__(operands, index, local, prefix)  # type: ignore[arg-type]
+        self.known = known
+
+    def value(self, e: typed.Expr) -> Expr:
+        return self.known[e] if e in self.known else super().value(e)
