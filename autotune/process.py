@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import tcdsl
 from tcdsl.autotune.trial import Reason
 
 _START_S = 60.0
@@ -99,7 +98,8 @@ class WorkerProcess:
         if self._process is not None:
             return
         ours, theirs = multiprocessing.Pipe()
-        root = str(Path(tcdsl.__file__).resolve().parent.parent)
+        package = sys.modules[__name__.partition(".")[0]]
+        root = str(Path(str(package.__file__)).resolve().parent.parent)
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self._channel = ours
