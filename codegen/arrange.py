@@ -1,0 +1,145 @@
+"""A partition arranged for lowering: groups that some lowering takes, and the choices of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.group import Group, Partition
+from tcdsl.codegen.loopir import Expr
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.program import Program
+from tcdsl.codegen.spec import Spec
+from tcdsl.grammar.errors import ScheduleError
+
+_LINE = 64  # bytes: alignment of everything in shared memory
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Groups in order, each with the lowerings that take it, the preferred one first.
+
+    temps are the homes of temporaries that have memory. Knobs and defaults are worked out once:
+    the tuner lowers many configs of one arrangement.
+    """
+
+    name: str
+    contexts: tuple[Context, ...]
+    forms: tuple[Mapping[str, ModuleType], ...]
+    temps: tuple[str, ...]
+    _known: dict[tuple[int, str], tuple[tuple[Knob, ...], Mapping[str, Value]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def options(self, group: int, form: str) -> tuple[tuple[Knob, ...], Mapping[str, Value]]:
+        """Return the knobs of a form of a group and their analytic values."""
+        key = group, form
+        if key not in self._known:
+            ctx, lowering = self.contexts[group], self.forms[group][form]
+            self._known[key] = lowering.knobs(ctx), lowering.default(ctx)
+        return self._known[key]
+
+    def choice(self, group: int, given: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+        """Return the form of a group and all its values: those given, else the analytic ones.
+
+        Raises
+        ------
+        ScheduleError
+            If the form or a value of its knobs is not legal.
+        """
+        forms = self.forms[group]
+        form = str(given.get("form", next(iter(forms))))
+        if form not in forms:
+            raise ScheduleError(f"g{group}.form is {form}; legal are {', '.join(forms)}")
+        knobs, default = self.options(group, form)
+        chosen = dict(default)
+        for knob in knobs:
+            if knob.name in given:
+                value = given[knob.name]
+                if value not in knob.values:
+                    legal = ", ".join(map(str, knob.values))
+                    raise ScheduleError(f"g{group}.{knob.name} is {value}; legal are {legal}")
+                chosen[knob.name] = value
+        return form, chosen
+
+
+@lru_cache(maxsize=64)
+def arrange(
+    program: Program,
+    spec: Spec,
+    partition: Partition,
+    machine: Machine,
+    sizes: tuple[tuple[str, int], ...],
+    lowerings: tuple[ModuleType, ...],
+) -> Arrangement:
+    """Return a partition whose groups are cut where no lowering takes one as a whole.
+
+    Raises
+    ------
+    ScheduleError
+        If no lowering takes a statement alone.
+    """
+    values = {**dict(sizes), **dict(spec.sizes or ())}
+
+    def contexts(groups: Sequence[Group], temps: Sequence[str]) -> list[Context]:
+        offsets, shared_base = places(program, spec, temps)
+        operands = Operands(program, spec, offsets)
+        return [
+            Context(program, g, spec, machine, values, f"g{i}", 0, shared_base, operands)
+            for i, g in enumerate(groups)
+        ]
+
+    def forms(ctx: Context) -> dict[str, ModuleType]:
+        return {x.__name__.rsplit(".", 1)[1]: x for x in lowerings if x.matches(ctx)}
+
+    every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
+
+    def fitting(group: Group) -> list[Group]:
+        """Cut a group into the longest parts that some lowering takes."""
+        count = len(group.statements)
+        for stop in range(count, 0, -1):
+            head = group.part(0, stop)
+            if forms(contexts([head], every)[0]):
+                return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
+        text = group.statements[0].text
+        raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")
+
+    groups = [part for g in partition.groups for part in fitting(g)]
+    made = [s.target for g in groups for s in g.statements if s.target not in g.local]
+    stored = {program.buffer(name).home for name in made}
+    temps = tuple(home for home in every if home in stored)
+    arranged = tuple(contexts(groups, temps))
+    return Arrangement(partition.name, arranged, tuple(map(forms, arranged)), temps)
+
+
+# ---- memory shared by all tasks of a call: temporaries, then each group's own part
+
+
+def places(program: Program, spec: Spec, temps: Sequence[str]) -> tuple[dict[str, Expr], Expr]:
+    """Return the byte offset of each temporary, as phases read it, and of what comes after.
+
+    Where sizes are exact they are constants, else plan leaves them in its first parameters.
+    """
+    operands = Operands(program, spec, {})
+    out: dict[str, Expr] = {}
+    at: Expr = b.c64(0)
+    for home in temps:
+        out[home] = at
+        at = b.add(at, aligned_bytes(operands, home))
+    if b.value_of(at) is None:
+        return {h: b.plan_param(i) for i, h in enumerate(temps)}, b.plan_param(len(temps))
+    return out, at
+
+
+def aligned_bytes(operands: Operands, home: str) -> Expr:
+    """Return the memory of a temporary, in whole cache lines."""
+    buffer = next(x for x in operands.program.buffers if x.home == home)
+    elements = b.mul(*map(operands.size, buffer.shape))
+    size = operands.memory_dtype(buffer.name).size_bytes
+    return b.mul(b.ceil_div(b.mul(elements, size), _LINE), _LINE)

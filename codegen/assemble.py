@@ -1,0 +1,133 @@
+"""Lowered groups joined into a unit: its plan, its exported executable, its header."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.arrange import Arrangement, aligned_bytes, places
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.loopir import (
+    I64,
+    Assign,
+    Executable,
+    Expr,
+    Field,
+    Function,
+    Let,
+    Return,
+    Scalar,
+    Stmt,
+    Unit,
+)
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.lowered import Lowered
+from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.program import Program
+from tcdsl.codegen.spec import Spec
+from tcdsl.grammar.dtypes import FLOAT64, INT32
+from tcdsl.grammar.errors import ScheduleError
+
+_MAX_PHASES, _MAX_PARAMS = 64, 192  # TC_MAX_PHASES, TC_MAX_PARAMS of tc_abi.h
+
+
+def assemble(
+    program: Program,
+    spec: Spec,
+    arrangement: Arrangement,
+    contexts: Sequence[Context],
+    lowered: Sequence[Lowered],
+    config: Config,
+    name: str,
+) -> Unit:
+    """Return the unit of lowered groups.
+
+    The plan places temporaries, then runs the plan of each group, a function of its own.
+
+    Raises
+    ------
+    ScheduleError
+        If there are more phases or plan parameters than an executable has.
+    """
+    phases = [p for one in lowered for p in one.phases]
+    params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
+    if len(phases) > _MAX_PHASES:
+        raise ScheduleError(f"{program.name}: {len(phases)} phases, at most {_MAX_PHASES}")
+    if params > _MAX_PARAMS:
+        raise ScheduleError(f"{program.name}: {params} plan parameters, at most {_MAX_PARAMS}")
+    functions: list[Function] = []
+    calls: list[Stmt] = []
+    at = 0
+    for ctx, one in zip(contexts, lowered, strict=True):
+        functions += one.functions
+        planner = _group_plan(ctx, one, at, len(arrangement.temps))
+        functions.append(planner)
+        calls.append(b.do(planner.name, b.ARGS, b.PLAN))
+        at += len(one.phases)
+    placing = _place_temps(program, spec, arrangement.temps)
+    planner = b.plan_function(f"{name}_plan", b.block(placing, calls, Return(b.const(0, INT32))))
+    return Unit(
+        name=name,
+        header=_header(program, spec, contexts, lowered, config),
+        functions=(*functions, planner),
+        tables=tuple(t for one in lowered for t in one.tables),
+        executables=(Executable(name, planner.name, tuple(p.function for p in phases)),),
+    )
+
+
+def _place_temps(program: Program, spec: Spec, temps: Sequence[str]) -> Stmt:
+    """Return the plan's part that lays out shared memory."""
+    _, total = places(program, spec, temps)
+    if b.value_of(total) is not None:
+        return _start(total)
+    operands = Operands(program, spec, {})
+    at = b.i64(operands.local("at"))
+    stmts: list[Stmt] = [Let(at, b.c64(0), mutable=True)]
+    for i, home in enumerate(temps):
+        stmts.append(b.set_param(i, at))
+        stmts.append(Assign(at, aligned_bytes(operands, home), "+="))
+    stmts.append(b.set_param(len(temps), at))
+    return operands.declare(b.block(stmts, _start(at)))
+
+
+def _start(total: Expr) -> Stmt:
+    return b.block(
+        Assign(Field(b.PLAN, "shared_bytes", I64), total),
+        Assign(Field(b.PLAN, "thread_bytes", I64), b.c64(0)),
+    )
+
+
+def _group_plan(ctx: Context, one: Lowered, first: int, temps: int) -> Function:
+    """Return the function that plans the phases of a group, numbered from first."""
+    stmts: list[Stmt] = list(one.plan)
+    for k, phase in enumerate(one.phases, first):
+        stmts.append(Assign(Field(b.PLAN, f"tasks[{k}]", I64), phase.tasks))
+        cost = b.cast(phase.cost_ns, Scalar(FLOAT64))
+        stmts.append(Assign(Field(b.PLAN, f"cost_ns[{k}]", Scalar(FLOAT64)), cost))
+    if b.value_of(one.thread_bytes) != 0:
+        thread = Field(b.PLAN, "thread_bytes", I64)
+        stmts.append(Assign(thread, b.max64(thread, one.thread_bytes)))
+    if b.value_of(one.shared_bytes) != 0:
+        base = ctx.shared_base
+        if b.value_of(base) is None:  # phases read it from the finished plan
+            base = Field(b.PLAN, f"param[{temps}]", I64)
+        shared = Field(b.PLAN, "shared_bytes", I64)
+        stmts.append(Assign(shared, b.max64(shared, b.add(base, one.shared_bytes))))
+    body = b.block(ctx.operands.declare(b.block(stmts)), Return(b.const(0, INT32)))
+    return b.plan_function(f"{ctx.prefix}_plan", body)
+
+
+def _header(
+    program: Program,
+    spec: Spec,
+    contexts: Sequence[Context],
+    lowered: Sequence[Lowered],
+    config: Config,
+) -> str:
+    sizes = "any" if spec.sizes is None else " ".join(f"{n}={v}" for n, v in spec.sizes)
+    lines = [program.text, "", f"sizes: {sizes or 'none'}; threads: {spec.threads}"]
+    if config.items:
+        lines.append(f"config: {config}")
+    for ctx, one in zip(contexts, lowered, strict=True):
+        lines += [f"{program.statements[m].text}    [{one.form}]" for m in ctx.group.members]
+    return "\n".join(lines)
