@@ -19,7 +19,6 @@ from tcdsl.autotune.trial import Trial, Verdict
 _LINE_EVERY_S = 5.0
 
 _WORDS = {
-    "reference": "computing the reference",
     "compile": "compiling {}",
     "check": "checking {}",
     "time": "timing {}",

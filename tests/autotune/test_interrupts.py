@@ -132,7 +132,7 @@ def kill_often(folder: Path, times: int) -> None:
         before = len(rows(folder))
         run = start(folder, seed, 60, "right", "crash")
         wait_until(lambda before=before: len(rows(folder)) > before)  # type: ignore[misc]
-        time.sleep(rng.random() * 0.7)
+        time.sleep(rng.random() * 0.5)
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         run.communicate()

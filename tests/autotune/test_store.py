@@ -184,8 +184,7 @@ def test_a_corrupt_file_is_moved_aside_and_a_new_one_begun(path: Path, content: 
 
 def test_a_torn_page_is_found_when_the_file_is_opened(path: Path) -> None:
     with Store(path) as store:
-        for i in range(300):
-            store.propose(KEY, [Config.of({"i": i})], "model")
+        store.propose(KEY, [Config.of({"i": i}) for i in range(300)], "model")
     content = bytearray(path.read_bytes())
     content[4096 * 5 : 4096 * 9] = os.urandom(4096 * 4)
     path.write_bytes(content)

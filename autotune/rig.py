@@ -1,0 +1,109 @@
+"""Where candidates are checked and timed: a worker process and what is loaded in it."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tcdsl.autotune.candidate import Candidate
+from tcdsl.autotune.problem import Problem
+from tcdsl.autotune.process import WorkerDiedError, WorkerProcess
+from tcdsl.autotune.trial import Reason
+
+_FIRST_LIMIT_S = 60.0  # nothing is known yet
+_LEAST_LIMIT_S = 1.0
+_PATIENCE = 20.0  # times the shortest check so far, after which a candidate hangs
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a candidate is out."""
+
+    reason: Reason
+    detail: str
+
+
+class Rig:
+    """The worker process of one problem; a context manager that ends it.
+
+    The problem's case, the reference's answer above all, is computed when first needed.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._stack = ExitStack()
+        self._process: WorkerProcess | None = None
+        self._check_s = math.inf  # the shortest so far
+
+    def __enter__(self) -> Rig:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether it is known how long a good candidate's check takes."""
+        return math.isfinite(self._check_s)
+
+    def has(self, candidate: Candidate) -> bool:
+        """Whether a candidate is loaded, and was found right, in the process that runs now."""
+        return candidate.generation == self._worker().generation
+
+    def load(self, candidate: Candidate) -> Failure | None:
+        """Load and check a candidate."""
+        worker = self._worker()
+        request = {
+            "do": "check",
+            "row": candidate.row.id,
+            "library": str(candidate.library),
+            "name": candidate.name,
+        }
+        begun = time.monotonic()
+        try:
+            answer = worker.ask(self._limit_s(), request)
+        except WorkerDiedError as death:
+            return Failure(death.reason, death.detail)
+        if "wrong" in answer:
+            return Failure("wrong", answer["wrong"])
+        self._check_s = min(self._check_s, time.monotonic() - begun)
+        candidate.generation = worker.generation
+        return None
+
+    def samples(self, candidates: Sequence[Candidate], rounds: int) -> list[list[float]]:
+        """Time candidates that are loaded, side by side; return the samples of each, ns per call.
+
+        Raises
+        ------
+        WorkerDiedError
+            If one of them ended the process: its `row` tells which.
+        """
+        rows = [c.row.id for c in candidates]
+        request = {"do": "time", "rows": rows, "rounds": rounds}
+        found = dict(self._worker().ask(self._limit_s(), request)["samples"])
+        return [found[row] for row in rows]
+
+    def _worker(self) -> WorkerProcess:
+        if self._process is None:
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tcdsl-")))
+            self._problem.case().save(folder)
+            self._process = self._stack.enter_context(WorkerProcess(folder))
+        self._process.start()
+        return self._process
+
+    def _limit_s(self) -> float:
+        """Seconds for a check, or for a turn in a timing."""
+        if not self.is_calibrated:
+            return _FIRST_LIMIT_S
+        return max(_LEAST_LIMIT_S, _PATIENCE * self._check_s)
