@@ -13,6 +13,7 @@ from tcdsl.grammar.sizes import (
     Max,
     Min,
     Modulo,
+    Monomial,
     Size,
     Symbol,
     is_nonnegative,
@@ -44,6 +45,11 @@ def interval(size: Size, domain: Domain) -> Interval:
     low: Size | None = Size()
     high: Size | None = Size()
     for monomial, coefficient in size.terms:
+        if not _depends(monomial, domain):
+            term = Size(((monomial, coefficient),))
+            low = None if low is None else low + term
+            high = None if high is None else high + term
+            continue
         part = Interval(ONE, ONE)
         for atom in monomial:
             part = _product(part, _of_atom(atom, domain))
@@ -51,6 +57,10 @@ def interval(size: Size, domain: Domain) -> Interval:
         low = None if low is None or part.low is None else low + part.low
         high = None if high is None or part.high is None else high + part.high
     return Interval(low, high)
+
+
+def _depends(monomial: Monomial, domain: Domain) -> bool:
+    return any(s in domain for s in Size(((monomial, 1),)).symbols())
 
 
 def _scaled(part: Interval, factor: int) -> Interval:

@@ -199,15 +199,12 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
 
 
 def _split(size: Size, divisor: int) -> tuple[Size, Size]:
-    """Return (q, r) with size == divisor * q + r and small coefficients in r.
+    """Return (q, r) with size == divisor * q + r: what divides evenly, and what does not.
 
-    The constant of r is in [0, divisor); the other coefficients keep their sign, so that
-    `(H - KH) / 2` stays readable.
+    The constant of r is in [0, divisor); its other coefficients stay as they are, so that
+    `(H - KH) / 2` and `(H - 3 * W) / 2` stay readable.
     """
-    quotient = []
-    for monomial, c in size.terms:
-        quotient.append((monomial, c // divisor if not monomial or c >= 0 else -(-c // divisor)))
-    whole = _sum(quotient)
+    whole = _sum((m, c // divisor) for m, c in size.terms if not m or c % divisor == 0)
     return whole, size - whole * divisor
 
 

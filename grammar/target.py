@@ -15,7 +15,7 @@ from tcdsl.grammar.expressions import (
     declared_here,
     not_yet_dots,
 )
-from tcdsl.grammar.ranges import ANY, interval, is_exact
+from tcdsl.grammar.ranges import interval
 from tcdsl.grammar.scope import (
     Box,
     FaultError,
@@ -119,7 +119,7 @@ def _one_to_one(work: Comprehension, nodes: Sequence[n.Sub]) -> None:
             names[0]
             for form in work.forms
             if len(names := [s for s in form.symbols() if s in free]) == 1
-            and is_exact(form, {names[0]: ANY})
+            and _is_linear(form, names[0])
         }
         if not alone:
             at = work.node.target.span
@@ -131,14 +131,22 @@ def _one_to_one(work: Comprehension, nodes: Sequence[n.Sub]) -> None:
         free -= alone
 
 
+def _is_linear(form: Size, name: str) -> bool:
+    """Whether form is c * name + what does not depend on name, c a constant."""
+    symbol = Size.symbol(name, signed=True)
+    coefficient = next((c for m, c in form.terms if m == symbol.terms[0][0]), 0)
+    return coefficient != 0 and name not in (form - symbol * coefficient).symbols()
+
+
 def write_box(work: Comprehension) -> tuple[bool, ...]:
     """Grow the box of the target, or demand that the writes are inside."""
     prover = work.prover()
     lows, highs, plain = [], [], []
     for form, sub in zip(work.forms, work.subs, strict=True):
         at = interval(form, work.domain)
-        assert at.low is not None
-        assert at.high is not None
+        if at.low is None or at.high is None:
+            message = f"the elements of '{work.name}' that are written are not understood"
+            raise FaultError("TC192", message, work.node.target.span)
         lows.append(at.low)
         highs.append(at.high + 1)
         plain.append(isinstance(sub, t.IndexValue))

@@ -69,7 +69,8 @@ def test_a_leftover_constraint_among_sizes_is_checked_at_the_call() -> None:
     text = "def fun(float(A, B, C) I) -> (O) {\n  O(i) +=! I(i, i + j, j)\n}"
     assert bind(checked(text), [(2, 4, 3)]) == {"A": 2, "B": 4, "C": 3}
     assert message(text, [(2, 3, 3)]) == (
-        "fun(I): subscript 'i + j' runs from 0 to A + C - 2, but dimension 1 of 'I' holds 0 to B - 1\n"
+        "fun(I): subscript 'i + j' runs from 0 to A + C - 2, "
+        "but dimension 1 of 'I' holds 0 to B - 1\n"
         "  A = 2 comes from I, shape (2, 3, 3), declared float(A, B, C)\n"
         "  B = 3 comes from I, shape (2, 3, 3), declared float(A, B, C)\n"
         "  C = 3 comes from I, shape (2, 3, 3), declared float(A, B, C)\n"
