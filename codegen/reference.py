@@ -140,10 +140,13 @@ class _Run:
         dtype = self.dtype(tensor.dtype)
         shape = tuple(self.extent(s, loop) for s in tensor.shape)
         op = stmt.op.rstrip("!")
-        if stmt.op.endswith("!") or stmt.target not in self.store:
-            self.store[stmt.target] = np.full(shape, identity(op, dtype), dtype)
-        before = self.store[stmt.target]
-        after = before.copy()  # the right side sees the target as it was
+        before = self.store.get(stmt.target)  # the right side sees the target as it was
+        if stmt.op.endswith("!") or before is None:
+            after = np.full(shape, identity(op, dtype), dtype)
+        else:
+            after = before.copy()
+        if before is None:
+            self.store[stmt.target] = after.copy()
         if op in ("argmin=", "argmax="):
             self.arg_reduction(stmt, after, loop)
         elif self.float64 and op == "+=" and (operands := _plain_product(stmt)) is not None:
