@@ -77,7 +77,8 @@ def layout_of(array: Array) -> Layout:
     """Return the layout class of an operand.
 
     Dimensions of extent 1 have no stride worth the name: they neither break contiguity nor count
-    as unit or zero.
+    as unit or zero. But the stride of the last dimension is the one with which joined dimensions
+    are walked, so an outer dimension joins a last one of extent 1 only where their strides agree.
     """
     shape = array.shape
     strides = tuple(s // array.itemsize for s in array.strides)
@@ -86,11 +87,13 @@ def layout_of(array: Array) -> Layout:
     wide = [d for d, extent in enumerate(shape) if extent > 1]
     unit = next((d for d in reversed(wide) if strides[d] == 1), None)
     zeros = tuple(d for d in wide if strides[d] == 0)
-    joined = tuple(
-        shape[d] == 1 or shape[d + 1] == 1 or strides[d] == strides[d + 1] * shape[d + 1]
-        for d in range(len(shape) - 1)
-    )
-    return Layout(len(shape), False, unit, zeros, joined)
+    joined: list[bool] = []
+    inner = strides[-1]  # of dimension d + 1, where one of extent 1 has what joins it
+    for d in reversed(range(len(shape) - 1)):
+        dense = inner * shape[d + 1]
+        joined.append(shape[d] == 1 or strides[d] == dense)
+        inner = dense if shape[d] == 1 else strides[d]
+    return Layout(len(shape), False, unit, zeros, tuple(reversed(joined)))
 
 
 def contiguous(rank: int) -> Layout:

@@ -227,7 +227,7 @@ def _checked_output(
         )
     if not array.flags.writeable:
         raise ShapeError(f"{what} is read-only")
-    if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if array.size and any(s == 0 < n - 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise ShapeError(f"{what} has stride 0: several elements are one place in memory")
     return array
 

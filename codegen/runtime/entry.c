@@ -223,12 +223,18 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
     PyObject *spec = i < n_params ? PyTuple_GetItem(params, i) : PyTuple_GetItem(returns, i - n_params);
     if (read_operand(e, &e->operand[i], spec, i < n_params && is_descr(spec), &used)) return -1;
   }
-  for (Py_ssize_t r = n_params; r < n; r++)
-    for (int d = 0; d < e->operand[r].nd; d++)
-      if (e->operand[r].dims[d] > 1 && e->operand[r].strides[d] == 0) {
-        PyErr_SetString(PyExc_ValueError, "an output has stride 0");
-        return -1;
-      }
+  for (Py_ssize_t r = n_params; r < n; r++) {
+    const Operand *out = &e->operand[r];
+    int is_empty = 0, repeats = 0;
+    for (int d = 0; d < out->nd; d++) {
+      is_empty |= out->dims[d] == 0;
+      repeats |= out->dims[d] > 1 && out->strides[d] == 0;
+    }
+    if (repeats && !is_empty) { /* an empty array may have any strides, NumPy's often have 0 */
+      PyErr_SetString(PyExc_ValueError, "an output has stride 0");
+      return -1;
+    }
+  }
   return read_inplace(e, inplace) || read_bounds(e, bounds) ? -1 : 0;
 }
 

@@ -134,6 +134,22 @@ def test_outputs_that_share_memory_with_each_other_are_refused() -> None:
         kernel(MOMENTS)(normal(4, 2), out=(both, both))
 
 
+def test_a_last_dimension_of_extent_1_does_not_hide_the_stride_of_the_one_before() -> None:
+    column = kernel("def column(float(N) A) -> (C) { C(i, j) = A(i) where j in 0:1 }")
+    out = np.zeros((5, 6), np.float32)
+    column(normal(5), out=out[:, 2:5:3])
+    np.testing.assert_array_equal(out[:, 2], normal(5))
+    assert np.count_nonzero(out) == 5
+
+
+def test_an_empty_output_may_have_any_strides() -> None:
+    add, empty = kernel(ADD), np.zeros((0, 3), np.float32)
+    rows = kernel("def rows(float(N,M) A) -> (C) { C(i, j) = A(i, j) }")
+    assert empty.strides == (0, 0)
+    assert rows(empty, out=empty) is empty
+    assert add(normal(0), normal(0), out=normal(0)).shape == (0,)
+
+
 def test_an_output_of_stride_0_is_refused() -> None:
     out = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (3,), (0,))
     with pytest.raises(ShapeError, match="'C' has stride 0"):
