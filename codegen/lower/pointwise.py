@@ -8,6 +8,7 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
+from tcdsl.codegen.lower.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.lower.rows_space import Space, points, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
@@ -22,19 +23,27 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return vector form, unrolling and task size."""
-    return rows_form.knobs(ctx, _space(ctx))
+    """Return vector form, unrolling, stores past the cache, tiles, and task size."""
+    space = _space(ctx)
+    found = rows_form.knobs(ctx, space)
+    if _can_turn(ctx, space):
+        found = (Knob("tiles", (True, False)), *found)
+    return found
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return the analytic choice."""
-    return rows_form.default(ctx, _space(ctx))
+    """Return the analytic choice: tiles wherever a read crosses the rows."""
+    space = _space(ctx)
+    tiles: dict[str, Value] = {"tiles": True} if _can_turn(ctx, space) else {}
+    return tiles | rows_form.default(ctx, space)
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted serial time."""
     space = _space(ctx)
     per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
+    if _can_turn(ctx, space) and not values.get("tiles"):
+        per_point *= 5  # a cache line for every element
     return ctx.extent(points(space.kept)) * (ctx.extent(space.row_length()) * per_point + 15.0)
 
 
@@ -42,15 +51,15 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over the box."""
     space = _space(ctx)
     form = rows_form.form_of(ctx, space, values)
-    return lower_rows(
-        ctx,
-        space,
-        form,
-        rows_form.point_ns(ctx, space, form),
-        int(values.get("task_us", 8)),
-        "pointwise",
-        rows_form.flops(ctx, space.aligned),
-    )
+    each, flops = rows_form.point_ns(ctx, space, form), rows_form.flops(ctx, space.aligned)
+    across = turned_loop(ctx, space)
+    if values.get("tiles") and form.lanes > 1 and across is not None:
+        return lower_tiles(ctx, space, form, across, each, flops)
+    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), "pointwise", flops)
+
+
+def _can_turn(ctx: Context, space: Space) -> bool:
+    return rows_form.vector_bits(ctx, space) is not None and turned_loop(ctx, space) is not None
 
 
 def _space(ctx: Context) -> Space:

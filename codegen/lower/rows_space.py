@@ -135,7 +135,10 @@ def space_of(ctx: Context, *, pointwise: bool = False) -> Space:
         if aligned.sweeps:
             raise ScheduleError("a statement folds")
         linears = _linears(ctx, aligned, strides, frozenset(ctx.group.local))
-        order = by_step(aligned.kept, list(linears.values()), sizes)
+        # stores decide: a read that crosses them can be turned around in registers
+        written = {s.target for s in ctx.group.statements}
+        stored = [form for (name, _), form in linears.items() if name in written]
+        order = by_step(aligned.kept, stored, sizes)
         joined = _join(ctx, aligned, order, list(linears.values()))
         inner = order[order.index(joined[-2].name) + 1 :] if len(joined) > 1 else order
         opened = open_rows(aligned, inner)
