@@ -1,8 +1,10 @@
 """Contractions: a sum of products of two affine accesses, with a pointwise epilogue.
 
-Methods: `panel` (register tiles of rows x vectors, operands packed where that pays).
-`contraction_problem` says what is contracted, `contraction_finish` what happens to the sums,
-`contraction_schedule` how it is cut, `contraction_panel` writes the nest.
+Methods: `panel` (register tiles of rows x vectors, operands packed where that pays) and `dot`
+(few rows, vectors along the sum). `contraction_problem` says what is contracted,
+`contraction_finish` what happens to the sums, `contraction_schedule` how it is cut,
+`contraction_panel` writes the nest; micro-kernels are in `contraction_kernel` and
+`contraction_dot`, packing is in `contraction_pack`.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     if not ctx.is_exact():
         return tuple(out)
     x, chosen = _numbers(ctx, panel), default(ctx)
+    out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
     out += [Knob(name, _packing(x, name)) for name in ("pack_a", "pack_b")]
@@ -71,6 +74,7 @@ def default(ctx: Context) -> dict[str, Value]:
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
     return {
         "columns": side,
+        "method": "dot" if c.dot else "panel",
         "tile": f"{c.mr}x{c.nv}",
         "pack_a": c.pack_a,
         "pack_b": c.pack_b,
@@ -106,7 +110,9 @@ def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
     x = panel.extents()
     _check(ctx, x, choice)
     g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
-    kernels = Kernels(panel, _remainders(x, choice))
+    # the dot form needs register tiles for its epilogue only
+    tiles = () if choice.dot and panel.finish.is_plain else _remainders(x, choice)
+    kernels = Kernels(panel, ctx.machine, tiles)
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = predicted(_numbers(ctx, panel), ctx.machine, 1, choice, staged=panel.has_stage)
     return _lowered(
@@ -146,7 +152,7 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
             v = b.i64(operands.local(name))
             fields[name] = v
             prologue.append(Let(v, b.plan_param(param)))
-    kernels = Kernels(panel, tiles)
+    kernels = Kernels(panel, machine, tiles)
     g = Blocking(**fields)
     functions = [*kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
@@ -167,7 +173,8 @@ def _lowered(
     tile: str,
 ) -> Lowered:
     packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) == 1]
-    words = ["contraction panel", tile]
+    form = {0: "panel", 1: "dot", None: "panel or dot"}[b.value_of(g.dot)]
+    words = ["contraction", form, *([tile] if form != "dot" else [])]
     words += [f"packed {' '.join(packed)}"] if packed else []
     words += [] if panel.finish.is_plain else ["+ epilogue"]
     p = panel.problem
@@ -249,6 +256,7 @@ def _int(e: Expr) -> int:
 def _choice(values: Mapping[str, Value]) -> Choice:
     mr, nv = map(int, str(values["tile"]).split("x"))
     return Choice(
+        values["method"] == "dot",
         mr,
         nv,
         bool(values["pack_a"]),
@@ -280,6 +288,10 @@ def _depths(x: Extents) -> tuple[int, ...]:
 
 def _check(ctx: Context, x: Extents, c: Choice) -> None:
     """Raise if the config of another layout asks for what this one cannot do."""
+    if c.dot:
+        if not x.dots:
+            raise ScheduleError(f"{ctx.prefix}.method cannot be dot for these layouts")
+        return
     for name, value in (("pack_a", c.pack_a), ("pack_b", c.pack_b)):
         if value not in _packing(x, name):
             raise ScheduleError(f"{ctx.prefix}.{name} cannot be {value} for these layouts")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tcdsl.codegen import build as b
-from tcdsl.codegen.loopir import Assign, Expr, Stmt, Var
+from tcdsl.codegen.loopir import Assign, Expr, Let, Load, Stmt, Var
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.contraction_kernel import Tile, accumulator, load_vector, store_vector
 from tcdsl.codegen.lower.contraction_problem import (
@@ -24,7 +24,7 @@ from tcdsl.codegen.lower.contraction_problem import (
     operand_of,
     problem_of,
 )
-from tcdsl.codegen.lower.expr import Values, widen
+from tcdsl.codegen.lower.expr import Values, narrow, widen
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
 from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.lower.vexpr import Scope, unsupported, walk, width_of
@@ -84,6 +84,7 @@ class Finish:
     uniforms: tuple[tuple[Var, typed.Expr], ...]
     operands: Operands
     resumes: bool
+    is_vector: bool  # every step has a vector form; else elements are computed one by one
     overwrites: bool  # c may be read by a step: it must not hold partial sums
 
     @property
@@ -102,6 +103,32 @@ class Finish:
         """The parameters a micro-kernel takes for it."""
         reached = [p for a in self.accesses for p in a.params()]
         return (*reached, *(v for v, _ in self.uniforms))
+
+    def element(self, tile: Tile, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
+        """Return the way of one finished sum into its place, for steps without a vector form."""
+        reads = dict(self.reads)
+        known: dict[str, Expr] = {SUM: total} | {v.name: v for v, _ in self.uniforms}
+
+        def at(access: Access) -> Load:
+            return b.load(access.at(r), x if access.along else 0)
+
+        def local(e: typed.Read) -> Expr:
+            if e.tensor in known and not e.subs:
+                return known[e.tensor]
+            return widen(at(reads[e]), reads[e].stored)
+
+        stmts: list[Stmt] = []
+        values = Values(self.operands, {}, local, prefix="p")
+        for i, step in enumerate(self.steps):
+            dtype = compute_dtype(step.value.dtype)
+            value = values.value(step.value)
+            var = b.var(f"value{i}", dtype)
+            stmts += [*values.take(), Let(var, value)]
+            known[step.version.tensor] = var
+            if step.store is not None:
+                stmts.append(b.assign(at(step.store), narrow(var, step.store.stored)))
+        stmts.append(b.assign(to, narrow(var, stored)))
+        return b.block(stmts)
 
     def vector(self, tile: Tile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
         """Return the change of acc[r][v] in place, and the stores of further versions."""
@@ -208,6 +235,7 @@ class _Builder:
         self.uniforms: dict[typed.Expr, Var] = {}
         self.known: set[str] = set()
         self.resumes = False
+        self.is_vector = True
 
     # ---- statements
 
@@ -250,10 +278,8 @@ class _Builder:
                     raise Unfused(f"'{s.target}' is not stored along the vectors")
         # every read of a step lies inside its tensor, guarded or not
         why = unsupported(value, lambda e: not isinstance(e, typed.Read))
-        if why is not None:
-            raise Unfused(f"{why} in '{s.text}'")
-        if width_of((value,)) != compute_dtype(self.problem.dtype).bits:
-            raise Unfused(f"types of several widths in '{s.text}'")
+        width = compute_dtype(self.problem.dtype).bits
+        self.is_vector &= why is None and width_of((value,)) == width
         self.steps.append(Step(typed.Read(s.target, (), dtype), value, store))
         self.known.add(s.target)
 
@@ -264,7 +290,13 @@ class _Builder:
         homes = {self.home(a.operand.buffer) for a in self.reads.values()}
         overwrites = self.home(self.problem.c.buffer) in homes
         return Finish(
-            tuple(self.steps), reads, uniforms, self.ctx.operands, self.resumes, overwrites
+            tuple(self.steps),
+            reads,
+            uniforms,
+            self.ctx.operands,
+            self.resumes,
+            self.is_vector,
+            overwrites,
         )
 
     # ---- expressions

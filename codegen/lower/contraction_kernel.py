@@ -39,15 +39,18 @@ from tcdsl.codegen.loopir import (
     Assign,
     Bin,
     Call,
+    Cast,
     Elem,
     Eval,
     Expr,
     Function,
+    If,
     Let,
     Load,
     Mask,
     Pointer,
     Scalar,
+    Simd,
     Stmt,
     Type,
     Unroll,
@@ -114,8 +117,15 @@ class Epilogue(Protocol):
     def is_plain(self) -> bool:
         """Whether it changes nothing."""
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether `vector` can be used, else `element`."""
+
     def vector(self, tile: Tile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
         """Return the change of acc[r][v] in place, and stores to further outputs."""
+
+    def element(self, tile: Tile, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
+        """Return the way of column x of row r, whose sum is total, to its place."""
 
 
 def intrinsic(
@@ -235,15 +245,36 @@ def micro_kernel(
     def finish(v: Expr, masked: bool) -> Sequence[Stmt]:
         return [block(epilogue.vector(tile, r, v, masked))]
 
+    def finish_elements() -> Stmt:
+        scalar, x = Scalar(tile.dtype), i64("x")
+        line, element = pointer("line", tile.dtype), Elem("sums", (x,), scalar)
+
+        def lay_down(v: Expr, _: bool) -> list[Stmt]:
+            to = offset(line, mul(v, tile.lanes))
+            return [store_vector(tile, to, accumulator(tile, r, v), masked=False)]
+
+        place = load(c, add(mul(r, c_row), x))
+        column = loop(
+            x, 0, i64("columns"), epilogue.element(tile, r, x, element, place, stored), mark=Simd()
+        )
+        sums = Array("sums", scalar, (tile.columns,))
+        start = Let(line, Cast(Var("sums", scalar), line.type))
+        down = each_vector(tile, lay_down)
+        return loop(r, 0, tile.rows, sums, start, down, column, mark=Unroll())
+
     is_later = compare("==", Bin("&", flags, c64(FIRST), I64), 0)
     is_last = compare("!=", Bin("&", flags, c64(LAST), I64), 0)
+    out: Stmt = rows(store)
+    if not epilogue.is_plain and epilogue.is_vector:
+        out = block(when(is_last, rows(finish)), out)
+    elif not epilogue.is_plain:
+        out = If(is_last, finish_elements(), out)
     body = block(
         tail_mask(tile, i64("columns")),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
         _k_loop(tile, strides),
         when(is_later, rows(resume)),
-        None if epilogue.is_plain else when(is_last, rows(finish)),
-        rows(store),
+        out,
     )
     return Function(name, kernel_params(tile, strides, epilogue, stored), body, "micro")
 

@@ -26,6 +26,15 @@ from tcdsl.codegen.loopir import (
     Return,
     Stmt,
     Var,
+    Vector,
+)
+from tcdsl.codegen.lower.contraction_dot import (
+    CHUNK,
+    Dot,
+    columns_of,
+    dot_kernel,
+    dot_rows,
+    most_rows,
 )
 from tcdsl.codegen.lower.contraction_finish import Finish
 from tcdsl.codegen.lower.contraction_kernel import (
@@ -48,6 +57,7 @@ from tcdsl.codegen.lower.contraction_schedule import Blocking, Extents
 from tcdsl.codegen.lower.expr import Values, narrow
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
 from tcdsl.codegen.lower.rows_space import size_expr
+from tcdsl.codegen.machine import Machine
 from tcdsl.grammar.dtypes import INT32, INT64, DType
 from tcdsl.grammar.sizes import Size
 
@@ -111,9 +121,18 @@ class Panel:
             # a micro-kernel walks offsets of a direct b, or a stride, but not both
             keeps_b=b_direct and p.b.linear(p.k) is None,
             whole=self.has_stage or self.finish.overwrites or self.stored(p.c) != self.dtype,
+            dots=self._has_dots(),
             lanes=self.lanes,
             bytes=self.dtype.size_bytes,
         )
+
+    def _has_dots(self) -> bool:
+        """Whether vectors can run along k, and the sums can wait in the output."""
+        p = self.problem
+        lines = p.a.linear(p.m) is not None and p.b.linear(p.n) is not None
+        along = p.a.linear(p.k) == ONE and p.b.linear(p.k) == ONE
+        keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
+        return lines and along and (keeps or self.finish.is_plain)
 
     def var(self, name: str) -> Var:
         """Return a local int64 of a phase."""
@@ -170,6 +189,7 @@ class Kernels:
     """The register tiles that exist, by (rows, vectors), and what they have in common."""
 
     panel: Panel
+    machine: Machine
     tiles: tuple[tuple[int, int], ...]
 
     @property
@@ -206,7 +226,7 @@ class Kernels:
             )
             for rows, vectors in self.tiles
         ]
-        if len(self.tiles) == 1:
+        if len(self.tiles) <= 1:
             return out
         choice = (b.i64("rows"), b.i64("vectors"))
         by_vectors: dict[int, list[int]] = {}
@@ -221,6 +241,27 @@ class Kernels:
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
         return out
 
+    def dots(self) -> dict[int, Dot]:
+        """Return the dot kernels by rows."""
+        panel, p = self.panel, self.panel.problem
+        m = panel.extent(p.m)
+        most = b.value_of(dot_rows(self.machine, m))
+        sizes = set(range(1, most_rows(self.machine) + 1))
+        if most is not None:
+            sizes = {most, (b.value_of(m) or 0) % most} - {0}
+        return {
+            rows: Dot(
+                rows,
+                columns_of(self.machine, rows),
+                Vector(panel.dtype, panel.lanes),
+                panel.stored(p.a),
+                panel.stored(p.b),
+                panel.stored(p.c),
+                panel.finish.resumes,
+            )
+            for rows in sorted(sizes)
+        }
+
     def call(self, rows: int, vectors: int) -> Stmt:
         """Return the call with the parameters of `prefix_tile` handed on."""
         return Eval(Call(self.name(rows, vectors), self.params(), None))
@@ -232,7 +273,7 @@ class Kernels:
         return Eval(Call(f"{self.panel.prefix}_tile", (rows, vectors, *args), None))
 
 
-def _pick(v: Var, options: list[tuple[int, Stmt]]) -> Stmt:
+def _pick(v: Expr, options: list[tuple[int, Stmt]]) -> Stmt:
     """Return the choice among ascending values as a balanced tree of comparisons."""
     if len(options) == 1:
         return options[0][1]
@@ -258,6 +299,10 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
             spec = _packer_of(panel, operand, along)
             functions.append(packer(f"{panel.prefix}_pack_{name}", spec))
             head.append(panel.area(g, f"packed_{name}", panel.dtype))
+    dots: dict[int, Dot] = {}
+    if b.value_of(g.dot) != 0:
+        dots = kernels.dots()
+        functions += [dot_kernel(f"{panel.prefix}_dot_{n}", d) for n, d in dots.items()]
     if panel.has_stage:
         head.append(panel.area(g, "stage", panel.dtype))
     for var, e in panel.finish.uniforms:
@@ -274,7 +319,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         b.END,
         where.stmts,
         _origins(panel, at),
-        _passes(panel, g, kernels, x, block),
+        _work(panel, g, kernels, x, block, dots),
     )
     whole = ops.declare(b.block(head, nest))
     name = f"{panel.prefix}_panel"
@@ -362,6 +407,66 @@ def _origin(panel: Panel, name: str, x: Operand) -> Var:
 def _address(panel: Panel, x: Operand, at: dict[str, Expr]) -> Expr:
     steps = [b.mul(v, panel.size(x.stride(name))) for name, v in at.items()]
     return b.offset(panel.operands.pointer(x.buffer), b.add(panel.size(x.offset), *steps))
+
+
+def _work(
+    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: _Block, dots: dict[int, Dot]
+) -> Stmt:
+    """Return what a task does."""
+    if b.value_of(g.dot) == 0:
+        return _passes(panel, g, kernels, x, block)
+    by_dots = _dots(panel, g, kernels, x, block, dots)
+    if b.value_of(g.dot) == 1:
+        return by_dots
+    passes = _passes(panel, g, kernels, x, block)
+    return If(b.compare("!=", g.dot, 0), by_dots, passes)
+
+
+def _dots(
+    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: _Block, dots: dict[int, Dot]
+) -> Stmt:
+    """Return the dot form of a block, and the epilogue on its sums."""
+    p = panel.problem
+    i, j = panel.var("i"), panel.var("j")
+    outside, inside = _Names(panel, []), _Names(panel, [])
+    columns = outside.let("columns", b.min64(CHUNK, b.sub(block.columns, j)))
+    most = outside.let("most_rows", dot_rows(kernels.machine, x.m))
+    rows = inside.let("rows", b.min64(most, b.sub(block.rows, i)))
+    m, n = b.add(block.m0, i), b.add(block.n0, j)
+    a_row, b_row = panel.stride(p.a, p.m), panel.stride(p.b, p.n)
+    c_row, c_column = panel.stride(p.c, p.m), panel.stride(p.c, p.n)
+    assert a_row is not None, "checked by extents"
+    assert b_row is not None, "checked by extents"
+    assert c_row is not None, f"rows of '{p.c.buffer}' do not fuse"
+    assert c_column is not None, f"columns of '{p.c.buffer}' do not fuse"
+    args = (
+        b.offset(_origin(panel, "a", p.a), b.mul(m, a_row)),
+        a_row,
+        b.offset(_origin(panel, "b", p.b), b.mul(n, b_row)),
+        b_row,
+        b.offset(_origin(panel, "c", p.c), b.add(b.mul(m, c_row), b.mul(n, c_column))),
+        c_row,
+        c_column,
+        x.k,
+        columns,
+    )
+    calls: list[tuple[int, Stmt]] = [
+        (count, Eval(Call(f"{panel.prefix}_dot_{count}", args, None))) for count in sorted(dots)
+    ]
+    sums = b.loop(
+        j,
+        0,
+        block.columns,
+        outside.stmts,
+        b.loop(i, 0, block.rows, inside.stmts, _pick(rows, calls), step=most),
+        step=CHUNK,
+    )
+    if panel.finish.is_plain:
+        return sums
+    done = _Pass(b.c64(0), b.c64(0), b.c64(LAST))
+    return b.block(
+        sums, _tiles(panel, replace(g, pack_a=b.c64(0), pack_b=b.c64(0)), kernels, block, done)
+    )
 
 
 def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: _Block) -> Stmt:
@@ -501,28 +606,35 @@ def _tile_args(
     p = panel.problem
     i, j, k0, depth = panel.var("i"), panel.var("j"), now.k0, now.depth
     m, n, rows, columns = place
-    is_a, is_b = (b.compare("!=", flag, 0) for flag in (g.pack_a, g.pack_b))
+    x = panel.extents()
     packed_a, packed_b = (
         b.pointer(panel.operands.local(f"packed_{name}"), panel.dtype) for name in "ab"
     )
     args: list[Expr] = []
-    a_row, a_k = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
-    if a_row is None or a_k is None or b.value_of(g.pack_a) == 1:
-        args += [b.offset(packed_a, b.mul(i, depth)), b.c64(1), rows]
+    if b.value_of(depth) == 0 and x.dots:  # nothing is read
+        nowhere = _reach(panel, "c", p.c, True, m, n)[0]
+        args += [nowhere, b.c64(0), b.c64(0), nowhere, b.c64(0)]
     else:
-        at = b.offset(_origin(panel, "a", p.a), b.add(b.mul(m, a_row), b.mul(k0, a_k)))
-        args.append(b.select(is_a, b.offset(packed_a, b.mul(i, depth)), at))
-        args += [b.select(is_a, b.c64(1), a_row), b.select(is_a, rows, a_k)]
-    b_k = panel.stride(p.b, p.k)
-    b0 = _origin(panel, "b", p.b)
-    if b.value_of(g.pack_b) == 1:
-        args += [b.offset(packed_b, b.mul(j, depth)), columns]
-    elif b_k is None:
-        args += [b.offset(b0, n), b.offset(panel.table(p.b, p.k), k0)]
-    else:
-        at = b.offset(b0, b.add(b.mul(k0, b_k), n))
-        args.append(b.select(is_b, b.offset(packed_b, b.mul(j, depth)), at))
-        args.append(b.select(is_b, columns, b_k))
+        row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
+        block = b.offset(packed_a, b.mul(i, depth))
+        if x.packs_a or row is None or step is None:
+            args += [block, b.c64(1), rows]
+        else:
+            direct = b.offset(_origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k0, step)))
+            packed = b.compare("!=", g.pack_a, 0)
+            args.append(b.select(packed, block, direct))
+            args += [b.select(packed, b.c64(1), row), b.select(packed, rows, step)]
+        step = panel.stride(p.b, p.k)
+        block = b.offset(packed_b, b.mul(j, depth))
+        if x.packs_b:
+            args += [block, columns]
+        elif step is None:
+            direct = b.offset(_origin(panel, "b", p.b), n)
+            args += [direct, b.offset(panel.table(p.b, p.k), k0)]
+        else:
+            direct = b.offset(_origin(panel, "b", p.b), b.add(b.mul(k0, step), n))
+            packed = b.compare("!=", g.pack_b, 0)
+            args += [b.select(packed, block, direct), b.select(packed, columns, step)]
     if panel.has_stage:
         stage = b.pointer(panel.operands.local("stage"), panel.dtype)
         args += [stage, b.mul(g.nv, panel.lanes)]

@@ -41,6 +41,7 @@ CALL = 100  # half cycles of a call of a micro-kernel
 STORE = 4  # half cycles of an accumulator on its way out
 LONG = 512  # deepest pass; longer sums are cut into passes of about PASS
 PASS = 320
+ACROSS = 20  # half cycles of the sum across the lanes of a vector
 GRID = 9  # how many task counts along m and along n are compared
 SERIAL_NS = 2500  # below this a second thread does not pay
 
@@ -52,7 +53,7 @@ class Extents:
     outer: number of independent contractions. a_row: stride of a's rows, None where they are not
     linear and a is packed. a_k_unit: k is contiguous in a. packs_a, packs_b: packing is a must.
     keeps_b: b must not be packed. whole: the sum is not cut into passes, since the output cannot
-    hold partial sums.
+    hold partial sums. dots: the dot form is possible.
     """
 
     outer: Expr
@@ -65,6 +66,7 @@ class Extents:
     packs_b: bool
     keeps_b: bool
     whole: bool
+    dots: bool
     lanes: int
     bytes: int
 
@@ -75,7 +77,7 @@ class Blocking:
 
     mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
     cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
-    m and n. pack_a, pack_b: 0 or 1.
+    m and n. pack_a, pack_b, dot: 0 or 1; dot: the dot form, without packing, over whole sums.
     """
 
     mr: Expr
@@ -88,6 +90,7 @@ class Blocking:
     nc: Expr
     mt: Expr
     nt: Expr
+    dot: Expr
 
     def fields(self) -> Iterator[tuple[str, Expr]]:
         """Yield names and values, in order."""
@@ -187,6 +190,20 @@ def packing(x: Extents, machine: Machine, mr: Expr, nv: Expr) -> tuple[Expr, Exp
     return _flag(not_(keep_a)), _flag(not_(keep_b))
 
 
+def dot_cost(x: Extents, machine: Machine) -> Expr:
+    """Return the half cycles of the dot form: products, then a sum across the lanes of each."""
+    step = mul(ceil_div(x.k, x.lanes), 2)
+    return mul(x.m, x.n, add(div(step, machine.fma_per_cycle), ACROSS))
+
+
+def takes_dots(x: Extents, machine: Machine, tiles: Expr, pack_b: Expr) -> Expr:
+    """Return whether the dot form beats tiles half cycles and the packing of b: 0 or 1."""
+    if not x.dots:
+        return c64(0)
+    packed = mul(pack_b, x.n, x.k)
+    return _flag(compare("<", dot_cost(x, machine), add(tiles, packed)))
+
+
 def pass_depth(x: Extents) -> Expr:
     """Return the depth of a pass along k."""
     if x.whole:
@@ -253,8 +270,9 @@ def _flag(cond: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the default config of a panel holds."""
+    """What the default config holds."""
 
+    dot: bool
     mr: int
     nv: int
     pack_a: bool
@@ -281,7 +299,10 @@ def choose(
             best, shape = cost, (mr, nv)
     mr_, nv_ = c64(shape[0]), c64(shape[1])
     pack_a, pack_b = packing(x, machine, mr_, nv_)
-    kc = pass_depth(x)
+    dot = _number(takes_dots(x, machine, c64(best), pack_b)) == 1
+    if dot:
+        pack_a, pack_b, best = c64(0), c64(0), _number(dot_cost(x, machine))
+    kc = max64(x.k, 1) if dot else pass_depth(x)
     mt, nt = 1, _number(least_columns(x, machine, nv_, kc))
     if threads > 1 and best * _number(x.outer) > _parallel_from(machine):
         options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
@@ -291,7 +312,7 @@ def choose(
             return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, pack_a, pack_b))
 
         mt, nt = min(options, key=cost_of)
-    return Choice(*shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)
+    return Choice(dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)
 
 
 def predicted(
@@ -306,22 +327,25 @@ def predicted(
     if not m or not n or not _number(x.outer):
         return 0.0
     mr, nv = c64(c.mr), c64(c.nv)
+    mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
+    blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
+    tasks = _number(x.outer) * blocks_m * blocks_n
+    turns = ceil(tasks / threads)
+    share = _number(x.outer) * turns / tasks / (2 * machine.frequency_ghz)
+    if c.dot:
+        return _number(dot_cost(x, machine)) * share
     half_cycles = _number(tile_cost(x, machine, mr, nv, step))
     passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
     tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
     half_cycles += passes * tiles * (CALL + STORE * c.mr * c.nv)
     if staged:
         half_cycles += 4 * m * n
-    mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
     # packing moves about two elements per cycle
-    blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
     if c.pack_a:
         half_cycles += blocks_n * m * k
     if c.pack_b:
         half_cycles += blocks_m * n * k
-    tasks = _number(x.outer) * blocks_m * blocks_n
-    turns = ceil(tasks / threads)
-    return half_cycles * _number(x.outer) * turns / tasks / (2 * machine.frequency_ghz)
+    return half_cycles * share
 
 
 def _number(e: Expr) -> int:
@@ -339,7 +363,8 @@ def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
     """Return a choice as blocking of constant extents."""
     mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
     mc, nc = block_shape(x, mr, nv, mt, nt)
-    pack_a, pack_b, kc = c64(int(c.pack_a)), c64(int(c.pack_b)), c64(max(1, c.kc))
+    pack_a, pack_b = (c64(int(flag and not c.dot)) for flag in (c.pack_a, c.pack_b))
+    kc = max64(x.k, 1) if c.dot else c64(max(1, c.kc))
     return Blocking(
         mr,
         nv,
@@ -351,6 +376,7 @@ def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
         nc,
         ceil_div(x.m, mc),
         ceil_div(x.n, nc),
+        c64(int(c.dot)),
     )
 
 
@@ -403,16 +429,21 @@ def plan_blocking(
         ),
     )
     stmts.append(when(compare(">", mul(x.m, x.n), 0), search))
-    names = ("pack_a", "pack_b", "kc", "mt", "nt", "mb", "mc", "nc")
-    named_a, named_b, kc, mt, nt, mb, mc, nc = map(var, names)
+    kc, mt, nt, mb, mc, nc = map(var, ("kc", "mt", "nt", "mb", "mc", "nc"))
     packs = packing(x, machine, mr, nv)
-    pack_a, pack_b = (
-        p if value_of(p) is not None else v for p, v in zip(packs, (named_a, named_b), strict=True)
-    )
-    for flag, value in ((named_a, packs[0]), (named_b, packs[1])):
-        if value_of(value) is None:
-            stmts.append(Let(flag, value))
-    stmts.append(Let(kc, pass_depth(x)))
+    dot = var("dot") if x.dots else c64(0)
+    if x.dots:
+        stmts.append(Let(var("dot"), takes_dots(x, machine, best, packs[1])))
+        stmts.append(when(compare("!=", dot, 0), assign(best, dot_cost(x, machine))))
+        packs = _without(dot, packs[0]), _without(dot, packs[1])
+    flags: list[Expr] = []
+    for flag, name in zip(packs, ("pack_a", "pack_b"), strict=True):
+        if value_of(flag) is None:
+            stmts.append(Let(var(name), flag))
+        flags.append(flag if value_of(flag) is not None else var(name))
+    pack_a, pack_b = flags
+    whole = max64(x.k, 1)
+    stmts.append(Let(kc, select(compare("!=", dot, 0), whole, pass_depth(x))))
     stmts.append(Let(mt, c64(1), mutable=True))
     stmts.append(Let(nt, least_columns(x, machine, nv, kc), mutable=True))
     i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
@@ -447,7 +478,14 @@ def plan_blocking(
     stmts += [Let(mc, shape[0]), Let(nc, shape[1])]
     stmts.append(Let(mb, cache_rows(x, machine, mr, kc, pack_a, mc)))
     stmts += [assign(mt, ceil_div(x.m, mc)), assign(nt, ceil_div(x.n, nc))]
-    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt), mul(best, x.outer)
+    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt, dot), mul(best, x.outer)
+
+
+def _without(dot: Expr, flag: Expr) -> Expr:
+    """Return a flag of the panel form, 0 in the dot form."""
+    if value_of(flag) == 0:
+        return flag
+    return select(compare("!=", dot, 0), c64(0), flag)
 
 
 def _named(var: Callable[[str], Var], result: Var, formula: Callable[[Name], Expr]) -> list[Stmt]:

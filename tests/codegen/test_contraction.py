@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import INCLUDES, Compiler, find_compiler
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import detect
+from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.grammar.dtypes import BY_NAME
 from tests.codegen.harness import Case, Problem, differential, problem, run_cases, spec_of
 
 pytestmark = pytest.mark.cc
@@ -27,12 +29,32 @@ TT = "def mm(float(K,M) A, float(N,K) B) -> (C) { C(m,n) +=! A(k,m) * B(n,k) }"
 SIZES = (0, 1, 2, 3, 17, 33, 130, 77)
 
 
+EPILOGUES = {
+    "bias and relu": (
+        "def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { O(b,n) +=! I(b,m) * W(n,m) "
+        "O(b,n) = O(b,n) + c(n)  O(b,n) = fmax(O(b,n), 0) }"
+    ),
+    "bias of rows": (
+        "def run(float(B,M) I, float(N,M) W, float(B) c) -> (O) "
+        "{ T(b,n) +=! I(b,m) * W(n,m)  O(b,n) = tanh(T(b,n) - c(b)) }"
+    ),
+    "residual": (
+        "def run(float(B,M) I, float(N,M) W, float(B,N) R) -> (O) "
+        "{ O(b,n) +=! I(b,m) * W(n,m)  O(b,n) = O(b,n) * R(b,n) + 0.5 }"
+    ),
+    "choice": (
+        "def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { T(b,n) +=! I(b,m) * W(n,m) "
+        "O(b,n) = T(b,n) > c(n) ? T(b,n) : -c(n) }"
+    ),
+}
+
+
 def rand(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
     rng = np.random.default_rng((seed, *shape))
     return rng.standard_normal(shape).astype(dtype)
 
 
-def forms(p: Problem, exact: bool, config: Config | None = None) -> list[str]:
+def forms(p: Problem, *, exact: bool, config: Config | None = None) -> list[str]:
     spec = spec_of(p, exact=exact)
     described = compiler.describe(p.program, spec, config or Config(), detect(), p.sizes)
     return [form for _, form in described]
@@ -42,7 +64,9 @@ def check(cases: Sequence[Problem], terms: int, *, exact: Sequence[bool] = (True
     """Hold problems against the reference, and see that they run as contractions."""
     listed = [Case(p, e) for p in cases for e in exact]
     for c in listed:
-        assert all("contraction" in f for f in forms(c.problem, c.exact)), forms(c.problem, c.exact)
+        assert all("contraction" in f for f in forms(c.problem, exact=c.exact)), forms(
+            c.problem, exact=c.exact
+        )
     differential(listed, terms)
 
 
@@ -58,11 +82,33 @@ def matmul(text: str, m: int, n: int, k: int, dtype: str = "float32") -> Problem
 @pytest.mark.parametrize("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"])
 def test_any_sizes(text: str, dtype: str) -> None:
     rng = np.random.default_rng(len(text) + len(dtype))
-    shapes = [tuple(int(rng.choice(SIZES)) for _ in range(3)) for _ in range(8)]
-    check([matmul(text, *s, dtype=dtype) for s in (*shapes, (130, 77, 600))], terms=600)
+    shapes = [tuple(int(rng.choice(SIZES)) for _ in range(3)) for _ in range(5)]
+    cases = [matmul(text, m, n, k, dtype) for m, n, k in (*shapes, (130, 77, 600))]
+    check(cases, terms=600, exact=[True])
+    if (text, dtype) in ((NN, "float32"), (NT, "float64")):
+        check(cases, terms=600, exact=[False])
 
 
-VIEWS = {
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_are_dot_products(dtype: str) -> None:
+    shapes = [(1, 77, 1024), (2, 5, 300), (3, 130, 600), (4, 33, 500), (16, 21, 1000)]
+    cases = [matmul(NT, m, n, k, dtype) for m, n, k in shapes]
+    assert all("dot" in forms(c, exact=True)[0] for c in cases)
+    check([*cases, matmul(NT, 5, 0, 300, dtype)], terms=1024, exact=[True])
+    if dtype == "float32":  # one executable takes the panel form where there are many rows
+        check([*cases, matmul(NT, 100, 40, 30)], terms=1024, exact=[False])
+
+
+def test_dot_products_with_an_epilogue_and_of_halves() -> None:
+    p = tensors(EPILOGUES["bias and relu"], (5, 1000), (70, 1000), (70,))
+    assert all("dot + epilogue" in f for f in forms(p, exact=True))
+    half = NT.replace("float(", "float16(")
+    q = problem(half, rand(3, 100, dtype="float16"), rand(50, 100, dtype="float16"))
+    assert "dot" in forms(q, exact=True)[0]
+    check([p, q], terms=1000, exact=[True])
+
+
+VIEWS: dict[str, Callable[[Array], Array]] = {
     "transposed": lambda x: np.ascontiguousarray(x.T).T,
     "every other column": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
     "every third row": lambda x: np.repeat(x, 3, axis=0)[::3],
@@ -79,7 +125,7 @@ def test_any_strides() -> None:
         a, b = rand(19, 37, seed=i), rand(37, 53, seed=i + 1)
         cases += [problem(NN, view(a), b), problem(NN, a, view(b))]
     check(cases, terms=37, exact=[True])
-    check(cases[:3], terms=37, exact=[False])
+    check(cases[2:3], terms=37, exact=[False])
 
 
 def test_output_of_any_strides() -> None:
@@ -89,7 +135,7 @@ def test_output_of_any_strides() -> None:
         np.zeros((38, 106), np.float32)[::2, ::2],
         np.zeros((19, 53), np.float32)[::-1, ::-1],
     ]
-    check([problem(NN, a, b, outs=[o]) for o in outs], terms=37)
+    check([problem(NN, a, b, outs=[o]) for o in outs], terms=37, exact=[True])
 
 
 def tensors(text: str, *shapes: tuple[int, ...]) -> Problem:
@@ -156,7 +202,8 @@ MANY = {
         (3,),
     ),
     "windows from one": tensors(
-        "def run(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) where k in 1:K-1 }",
+        "def run(float(M,K) A, float(K,N) B) -> (C) "
+        "{ C(m,n) +=! A(m,k) * B(k,n) where k in 1:K-1 }",
         (9, 17),
         (17, 33),
     ),
@@ -165,27 +212,12 @@ MANY = {
 
 @pytest.mark.parametrize("name", MANY)
 def test_indices_of_any_role(name: str) -> None:
-    check([MANY[name]], terms=200)
+    check([MANY[name]], terms=200, exact=[True])
 
 
-EPILOGUES = {
-    "bias and relu": (
-        "def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { O(b,n) +=! I(b,m) * W(n,m) "
-        "O(b,n) = O(b,n) + c(n)  O(b,n) = fmax(O(b,n), 0) }"
-    ),
-    "bias of rows": (
-        "def run(float(B,M) I, float(N,M) W, float(B) c) -> (O) "
-        "{ T(b,n) +=! I(b,m) * W(n,m)  O(b,n) = tanh(T(b,n) - c(b)) }"
-    ),
-    "residual": (
-        "def run(float(B,M) I, float(N,M) W, float(B,N) R) -> (O) "
-        "{ O(b,n) +=! I(b,m) * W(n,m)  O(b,n) = O(b,n) * R(b,n) + 0.5 }"
-    ),
-    "choice": (
-        "def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { T(b,n) +=! I(b,m) * W(n,m) "
-        "O(b,n) = T(b,n) > c(n) ? T(b,n) : -c(n) }"
-    ),
-}
+def test_any_indices_of_any_size() -> None:
+    names = ("two batches, one of them inside", "four indices each", "convolution")
+    check([MANY[n] for n in names], terms=200, exact=[False])
 
 
 @pytest.mark.parametrize("name", EPILOGUES)
@@ -193,8 +225,8 @@ def test_epilogues_in_the_register_tile(name: str) -> None:
     text = EPILOGUES[name]
     third = {"bias of rows": (21,), "residual": (21, 70)}.get(name, (70,))
     p = tensors(text, (21, 600), (70, 600), third)
-    assert all("+ epilogue" in f for f in forms(p, True)), forms(p, True)
-    check([p], terms=600)
+    assert all("+ epilogue" in f for f in forms(p, exact=True)), forms(p, exact=True)
+    check([p], terms=600, exact=[True, False] if name == "bias and relu" else [True])
 
 
 def test_sums_are_kept_where_somebody_reads_them() -> None:
@@ -202,7 +234,7 @@ def test_sums_are_kept_where_somebody_reads_them() -> None:
         "def run(float(B,M) I, float(N,M) W) -> (S, O) "
         "{ S(b,n) +=! I(b,m) * W(n,m)  O(b,n) = S(b,n) * S(b,n) }"
     )
-    check([tensors(text, (21, 600), (70, 600))], terms=600)
+    check([tensors(text, (21, 600), (70, 600))], terms=600, exact=[True])
 
 
 def test_scale_and_update() -> None:
@@ -211,16 +243,14 @@ def test_scale_and_update() -> None:
         "{ O(b,n) +=! a * I(b,m) * -W(m,n) * s(n) }"
     )
     p = problem(scaled, rand(9, 40), rand(40, 33), rand(33), np.float32(2.5))
-    check([p], terms=40)
+    check([p], terms=40, exact=[True])
     update = "def run(float(M,K) A, float(K,N) B) -> (C) { C(m,n) += A(m,k) * B(k,n) }"
     out = rand(9, 33, seed=5)
     p = problem(update, rand(9, 600), rand(600, 33), outs=[out])
-    spec = spec_of(p, exact=True)
     want = out + p.args[0].astype(float) @ p.args[1]
-    assert "contraction" in forms(p, True)[0]
+    assert "contraction" in forms(p, exact=True)[0]
     ((got,),) = run_cases([Case(p, exact=True)])
     np.testing.assert_allclose(got, want, atol=600 * 1e-6)
-    assert spec.sizes is not None
 
 
 def test_nan_goes_through_relu() -> None:
@@ -237,15 +267,12 @@ def test_nan_goes_through_relu() -> None:
 
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_halves_are_summed_in_float32(half: str) -> None:
-    from tcdsl.codegen.reference_math import numpy_dtype
-    from tcdsl.grammar.dtypes import BY_NAME
-
     dtype = numpy_dtype(BY_NAME[half])
     a, b = rand(19, 200).astype(dtype), rand(33, 200).astype(dtype)
     same = NT.replace("float(", f"{half}(")
     wide = same.replace("-> (C)", "-> (float(M,N) C)").replace("A(m,k)", "float(A(m,k))")
     wide = wide.replace("B(n,k)", "float(B(n,k))")
-    check([problem(same, a, b), problem(wide, a, b)], terms=20)
+    check([problem(same, a, b), problem(wide, a, b)], terms=20, exact=[True])
 
 
 def test_every_knob_value_computes_the_same() -> None:
@@ -257,24 +284,11 @@ def test_every_knob_value_computes_the_same() -> None:
     for knob in knobs:
         if knob.name in ("partition", "g0.form"):
             continue
-        for value in knob.values[:: max(1, len(knob.values) // 8)]:
+        for value in knob.values[:: max(1, len(knob.values) // 5)]:
             config = Config.of({**dict(start.items), knob.name: value})
             cases.append(Case(p, exact=True, config=config))
-    assert len(cases) > 20
+    assert len(cases) > 15
     differential(cases, terms=150)
-
-
-def test_the_plan_chooses_what_the_default_config_says() -> None:
-    """A size-generic executable and the default config stand on the same formulas."""
-    from tcdsl.codegen.lower.contraction_schedule import register_tiles
-
-    p = matmul(NN, 300, 200, 700)
-    config = dict(
-        compiler.default_config(p.program, spec_of(p, exact=True), detect(), p.sizes).items
-    )
-    assert config["g0.form"] == "contraction"
-    mr, nv = map(int, str(config["g0.tile"]).split("x"))
-    assert (mr, nv) in register_tiles(detect())
 
 
 def test_no_accumulator_leaves_its_register() -> None:
