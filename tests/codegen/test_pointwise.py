@@ -1,0 +1,172 @@
+"""Pointwise groups against the reference: shapes, layouts, types, knobs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.lower import nest, pointwise
+from tcdsl.codegen.machine import detect
+from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.grammar.dtypes import ALL
+from tests.codegen.harness import (
+    Array,
+    Case,
+    assert_same,
+    differential,
+    expected,
+    problem,
+    run_cases,
+    spec_of,
+)
+
+ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + 2 * B(n,m) }"
+TURN = "def f(float(N,M) A, float(M,N) B, float(M) c) -> (O) { O(m,n) = A(n,m) * c(m) + B(m,n) }"
+RAGGED = [(1, 1), (3, 5), (7, 16), (2, 33), (19, 100), (1, 4099), (0, 4), (4, 0)]
+
+
+@pytest.fixture(autouse=True)
+def _only_pointwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, nest))
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def layouts(a: Array) -> dict[str, Array]:
+    """Return arrays of a's values in layouts that reach every kind of access."""
+    n, m = a.shape
+    wide = np.zeros((n, 2 * m + 1), a.dtype)
+    wide[:, : 2 * m : 2] = a
+    return {
+        "transposed": np.ascontiguousarray(a.T).T,
+        "strided": wide[:, : 2 * m : 2],
+        "reversed": np.ascontiguousarray(a[::-1, ::-1])[::-1, ::-1],
+        "rows": np.broadcast_to(a[:1], a.shape),
+        "columns": np.broadcast_to(a[:, :1], a.shape),
+        "padded": np.pad(a, ((0, 0), (0, 3)))[:, :m],
+    }
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+def test_any_shape(exact: bool, rng: np.random.Generator) -> None:
+    problems = [problem(ADD, normal(rng, *s), normal(rng, *s)) for s in RAGGED]
+    configs = [{}, {"g0.vectors": False}, {"g0.unroll": 4}, {"g0.stream": True}]
+    cases = [Case(p, exact, Config.of(c)) for p in problems for c in configs]  # type: ignore[arg-type]
+    differential(cases)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+def test_any_layout(exact: bool, rng: np.random.Generator) -> None:
+    a, b = normal(rng, 21, 39), normal(rng, 21, 39)
+    cases = [Case(problem(ADD, x, b), exact) for x in layouts(a).values()]
+    cases += [Case(problem(ADD, a, x), exact) for x in layouts(b).values()]
+    for out in layouts(np.zeros_like(a)).values():
+        if 0 not in out.strides:
+            cases.append(Case(problem(ADD, a, b, outs=[out.copy(order="K")]), exact))
+            cases.append(Case(problem(ADD, a, b, outs=[np.zeros_like(a.T).T]), exact))
+    differential(cases)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+def test_reads_across_rows_in_turned_tiles(exact: bool, rng: np.random.Generator) -> None:
+    cases = []
+    for n, m in ((1, 1), (16, 16), (17, 40), (48, 33), (5, 1), (1, 20), (0, 3), (3, 0)):
+        args = normal(rng, n, m), normal(rng, m, n), normal(rng, m)
+        cases += [
+            Case(problem(TURN, *args), exact, Config.of({"g0.tiles": tiles}))
+            for tiles in (True, False)
+            if n * m > 1 or not exact
+        ]
+    differential(cases)
+
+
+@pytest.mark.cc
+def test_permutes_of_four_dimensions_and_float64(rng: np.random.Generator) -> None:
+    there = "def f(double(N,C,H,W) A) -> (O) { O(n,h,w,c) = A(n,c,h,w) }"
+    back = "def f(float(N,H,W,C) A) -> (O) { O(n,c,h,w) = A(n,h,w,c) }"
+    a = rng.normal(size=(2, 9, 3, 17))
+    b = normal(rng, 2, 5, 4, 19)
+    differential(
+        [Case(problem(t, x), e) for t, x in ((there, a), (back, b)) for e in (True, False)]
+    )
+
+
+@pytest.mark.cc
+def test_every_type(rng: np.random.Generator) -> None:
+    cases = []
+    for d in ALL:
+        name, dtype = d.name, numpy_dtype(d)
+        text = f"def f({name}(N,M) A, {name}(N,M) B) -> (O) {{ O(n,m) = A(n,m) * B(n,m) - A(n,m) }}"
+        if name == "bool":
+            text = "def f(bool(N,M) A, bool(N,M) B) -> (O) { O(n,m) = A(n,m) && !B(n,m) }"
+        high = 2 if name == "bool" else 100
+        a, b = (rng.integers(0, high, (3, 37)).astype(dtype) for _ in range(2))
+        cases += [Case(problem(text, a, b), exact) for exact in (True, False)]
+    differential(cases)
+
+
+@pytest.mark.cc
+def test_types_meet(rng: np.random.Generator) -> None:
+    a, b = normal(rng, 3, 37), rng.normal(size=(3, 37))
+    i, h = rng.integers(-9, 9, (3, 37)).astype(np.int32), normal(rng, 3, 37).astype(np.float16)
+    texts = [
+        "def f(float(N,M) A, double(N,M) B, int32(N,M) I, float16(N,M) H) -> (O) {"
+        " O(n,m) = A(n,m) * B(n,m) + I(n,m) }",
+        "def f(float(N,M) A, double(N,M) B, int32(N,M) I, float16(N,M) H) -> (O, P) {"
+        " O(n,m) = float16(A(n,m) * I(n,m))  P(n,m) = H(n,m) + A(n,m) }",
+        "def f(float(N,M) A, double(N,M) B, int32(N,M) I, float16(N,M) H) -> (O) {"
+        " O(n,m) = I(n,m) > 2 ? A(n,m) : float(I(n,m) * m) }",
+    ]
+    differential([Case(problem(t, a, b, i, h), e) for t in texts for e in (True, False)])
+
+
+@pytest.mark.cc
+def test_nan_and_infinity_as_in_the_reference(rng: np.random.Generator) -> None:
+    a, b = normal(rng, 5, 40), normal(rng, 5, 40)
+    for x in (a, b):
+        x.reshape(-1)[rng.permutation(200)[:60]] = np.repeat([np.nan, np.inf, -np.inf, 0], 15)
+    texts = [
+        "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = max(A(n,m), B(n,m)) }",
+        "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = fmin(A(n,m), B(n,m)) }",
+        "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = relu(A(n,m)) + clamp(B(n,m), -1, 1) }",
+        "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = exp(A(n,m)) * tanh(B(n,m)) }",
+        "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) < B(n,m) || !(A(n,m) > 0) ? A(n,m) : sigmoid(B(n,m)) }",  # noqa: E501
+    ]
+    cases = [
+        Case(problem(t, a, b), True, Config.of(c))
+        for t in texts
+        for c in ({}, {"g0.vectors": False})
+    ]  # type: ignore[arg-type]
+    differential(cases, terms=8)
+
+
+@pytest.mark.cc
+def test_a_guarded_read_stays_guarded(rng: np.random.Generator) -> None:
+    shift = "def f(float(N) A) -> (O) { O(i) = i > 0 ? A(i - 1) : 7.0 where i in 0:N }"
+    relu = "def f(float(N) A, float(N) D) -> (O) { O(i) = A(i) > 0 ? D(i) : 0.0 }"
+    a, d = normal(rng, 100), normal(rng, 100)
+    one = problem(relu, a, d)
+    differential([Case(p, e) for p in (problem(shift, a), one) for e in (True, False)])
+    machine = detect()
+    config = compiler.default_config(one.program, spec_of(one, exact=False), machine, one.sizes)
+    if machine.isa in ("avx512", "avx2"):  # ranges prove D(i) inside, so both branches may run
+        assert config.get("g0.vectors") is True
+
+
+@pytest.mark.cc
+def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
+    p = problem(
+        "def f(float(N,M) A, float(M) b) -> (O) { O(n,m) = exp(A(n,m)) * b(m) }",
+        normal(rng, 70, 333),
+        normal(rng, 333),
+    )
+    runs = run_cases([Case(p, exact, threads=t) for exact in (True, False) for t in (1, 2, 7)])
+    assert len({r[0].tobytes() for r in runs}) == 1
+    assert_same(runs[0], expected(p), terms=8)
