@@ -190,9 +190,9 @@ class Measurement:
     def _time(self, candidates: Sequence[Candidate], ended: list[Trial]) -> None:
         """Time candidates beside the best so far, and commit.
 
-        The machine's speed drifts: times are scaled to that of the best one, which is timed in
-        every round and so becomes the best known of all. Were it not timed again, a lucky time
-        would stand for ever.
+        The best one is timed in every batch, so that it becomes the best known of all: were it
+        not, a lucky time would stand for ever. (Scaling the others by what it takes in their batch
+        was tried against drift: one disturbed batch then makes all later times too small.)
         """
         while candidates:
             best = self._best
@@ -217,15 +217,9 @@ class Measurement:
         anchor: Candidate | None,
         ended: list[Trial],
     ) -> None:
-        scale = 1.0
         for candidate, new in zip(candidates, samples, strict=True):
-            if candidate is anchor:
-                anchor.samples = [*anchor.samples, *new][-_MOST_SAMPLES:]
-                scale = quantile_ns(anchor.samples) / quantile_ns(new)
-        for candidate, new in zip(candidates, samples, strict=True):
-            if candidate is not anchor:
-                candidate.samples = [t * scale for t in new]
-                self._kept[candidate.config] = candidate
+            candidate.samples = [*candidate.samples, *new][-_MOST_SAMPLES:]
+            self._kept[candidate.config] = candidate
         times = {c.row.id: (quantile_ns(c.samples), c.samples) for c in candidates}
         self._store.set_timed(times)
         before = self._best
