@@ -1,10 +1,13 @@
 """Contractions: a sum of products of two affine accesses, with a pointwise epilogue.
 
 Methods: `panel` (register tiles of rows x vectors, operands packed where that pays) and `dot`
-(few rows, vectors along the sum). `contraction_problem` says what is contracted,
-`contraction_finish` what happens to the sums, `contraction_schedule` how it is cut,
-`contraction_panel` writes the nest; micro-kernels are in `contraction_kernel` and
-`contraction_dot`, packing is in `contraction_pack`.
+(few rows, vectors along the sum).
+
+    contraction_problem              what is contracted: the roles of indices, strides
+    contraction_epilogue, _finish    what happens to the sums
+    contraction_schedule, _plan      how it is cut: known sizes, sizes known at run time
+    contraction_kernel, _dot, _pack  micro-kernels and packers
+    contraction_panel, _phase        the nest around them
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
 from tcdsl.codegen.lower.context import Context
-from tcdsl.codegen.lower.contraction_finish import Unfused, split_group
-from tcdsl.codegen.lower.contraction_panel import Kernels, Panel, phase
+from tcdsl.codegen.lower.contraction_epilogue import Unfused, split_group
+from tcdsl.codegen.lower.contraction_panel import Kernels, Panel
+from tcdsl.codegen.lower.contraction_phase import phase
+from tcdsl.codegen.lower.contraction_plan import cost_table, plan_blocking
 from tcdsl.codegen.lower.contraction_problem import Problem, extent_of
 from tcdsl.codegen.lower.contraction_schedule import (
     Blocking,
@@ -26,10 +31,8 @@ from tcdsl.codegen.lower.contraction_schedule import (
     Extents,
     blocking_of,
     choose,
-    cost_table,
     kernel_set,
     pass_depth,
-    plan_blocking,
     predicted,
     register_tiles,
 )

@@ -2,7 +2,7 @@
 
 Formulas are written once, over loop-nest expressions. With constant sizes they fold to the
 numbers of the default config (`choose`); in a size-generic executable the same formulas are the
-text of its plan (`plan_blocking`). Times are half cycles, integers, so that both agree exactly.
+text of its plan (`contraction_plan`). Times are half cycles, integers, so that both agree exactly.
 """
 
 from __future__ import annotations
@@ -15,25 +15,19 @@ from tcdsl.codegen.build import (
     add,
     all_of,
     any_of,
-    assign,
-    block,
     c64,
     ceil_div,
     compare,
     div,
-    i64,
-    loop,
     max64,
-    min64,
     mod,
     mul,
     not_,
     select,
     sub,
     value_of,
-    when,
 )
-from tcdsl.codegen.loopir import I64, TRUTH, Const, Elem, Expr, Let, Stmt, Table, Var
+from tcdsl.codegen.loopir import TRUTH, Const, Expr
 from tcdsl.codegen.machine import Machine
 
 MAX_ROWS, MAX_VECTORS = 24, 4
@@ -304,7 +298,7 @@ def choose(
         pack_a, pack_b, best = c64(0), c64(0), _number(dot_cost(x, machine))
     kc = max64(x.k, 1) if dot else pass_depth(x)
     mt, nt = 1, _number(least_columns(x, machine, nv_, kc))
-    if threads > 1 and best * _number(x.outer) > _parallel_from(machine):
+    if threads > 1 and best * _number(x.outer) > parallel_from(machine):
         options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
 
         def cost_of(option: tuple[int, int]) -> int:
@@ -354,7 +348,7 @@ def _number(e: Expr) -> int:
     return value
 
 
-def _parallel_from(machine: Machine) -> int:
+def parallel_from(machine: Machine) -> int:
     """Return from how many half cycles on a second thread pays."""
     return int(2 * SERIAL_NS * machine.frequency_ghz)
 
@@ -378,125 +372,3 @@ def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
         ceil_div(x.n, nc),
         c64(int(c.dot)),
     )
-
-
-# ---- variables: the plan of a size-generic executable
-
-
-def cost_table(name: str, machine: Machine) -> Table:
-    """Return the table that `plan_blocking` reads."""
-    return Table(name, I64, step_costs(machine))
-
-
-def plan_blocking(
-    x: Extents,
-    machine: Machine,
-    local: Callable[[str], str],
-    threads: Expr,
-    tiles: tuple[tuple[int, int], ...],
-    table: Table,
-) -> tuple[list[Stmt], Blocking, Expr]:
-    """Return the plan's statements, the blocking they declare, and the half cycles it takes."""
-
-    def var(name: str) -> Var:
-        return i64(local(name))
-
-    def step(mr: Expr, nv: Expr) -> Expr:
-        return Elem(table.name, (add(mul(nv, MAX_ROWS + 1), mr),), I64)
-
-    mr, nv, best = var("mr"), var("nv"), var("best")
-    r, v, cost = var("r"), var("v"), var("cost")
-    most = {nv: max(m for m, n in tiles if n == nv) for _, nv in tiles}
-    stmts: list[Stmt] = [
-        Let(mr, c64(1), mutable=True),
-        Let(nv, c64(1), mutable=True),
-        Let(best, c64(0), mutable=True),
-    ]
-    better = any_of(compare("==", best, 0), compare("<", mul(cost, 200), mul(best, 199)))
-    rows: Expr = c64(most[max(most)])
-    for vectors in sorted(most, reverse=True)[1:]:
-        rows = select(compare("<=", v, vectors), c64(most[vectors]), rows)
-    search = loop(
-        v,
-        1,
-        max(most) + 1,
-        loop(
-            r,
-            1,
-            add(min64(rows, x.m), 1),
-            *_named(var, cost, lambda name: tile_cost(x, machine, r, v, step, name)),
-            when(better, assign(best, cost), assign(mr, r), assign(nv, v)),
-        ),
-    )
-    stmts.append(when(compare(">", mul(x.m, x.n), 0), search))
-    kc, mt, nt, mb, mc, nc = map(var, ("kc", "mt", "nt", "mb", "mc", "nc"))
-    packs = packing(x, machine, mr, nv)
-    dot = var("dot") if x.dots else c64(0)
-    if x.dots:
-        stmts.append(Let(var("dot"), takes_dots(x, machine, best, packs[1])))
-        stmts.append(when(compare("!=", dot, 0), assign(best, dot_cost(x, machine))))
-        packs = _without(dot, packs[0]), _without(dot, packs[1])
-    flags: list[Expr] = []
-    for flag, name in zip(packs, ("pack_a", "pack_b"), strict=True):
-        if value_of(flag) is None:
-            stmts.append(Let(var(name), flag))
-        flags.append(flag if value_of(flag) is not None else var(name))
-    pack_a, pack_b = flags
-    whole = max64(x.k, 1)
-    stmts.append(Let(kc, select(compare("!=", dot, 0), whole, pass_depth(x))))
-    stmts.append(Let(mt, c64(1), mutable=True))
-    stmts.append(Let(nt, least_columns(x, machine, nv, kc), mutable=True))
-    i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
-    grid = block(
-        Let(var("nt0"), nt),
-        Let(least_work, c64(0), mutable=True),
-        loop(
-            i,
-            1,
-            GRID + 1,
-            loop(
-                j,
-                var("nt0"),
-                add(var("nt0"), GRID),
-                *_named(
-                    var,
-                    work,
-                    lambda name: grid_cost(x, threads, mr, nv, i, j, pack_a, pack_b, name),
-                ),
-                when(
-                    any_of(compare("==", least_work, 0), compare("<", work, least_work)),
-                    assign(least_work, work),
-                    assign(mt, i),
-                    assign(nt, j),
-                ),
-            ),
-        ),
-    )
-    pays = compare(">", mul(best, x.outer), _parallel_from(machine))
-    stmts.append(when(all_of(compare(">", threads, 1), pays), grid))
-    shape = block_shape(x, mr, nv, mt, nt)
-    stmts += [Let(mc, shape[0]), Let(nc, shape[1])]
-    stmts.append(Let(mb, cache_rows(x, machine, mr, kc, pack_a, mc)))
-    stmts += [assign(mt, ceil_div(x.m, mc)), assign(nt, ceil_div(x.n, nc))]
-    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt, dot), mul(best, x.outer)
-
-
-def _without(dot: Expr, flag: Expr) -> Expr:
-    """Return a flag of the panel form, 0 in the dot form."""
-    if value_of(flag) == 0:
-        return flag
-    return select(compare("!=", dot, 0), c64(0), flag)
-
-
-def _named(var: Callable[[str], Var], result: Var, formula: Callable[[Name], Expr]) -> list[Stmt]:
-    """Return the declarations of a formula's parts and of its result."""
-    stmts: list[Stmt] = []
-
-    def name(stem: str, value: Expr) -> Expr:
-        if value_of(value) is not None:
-            return value
-        stmts.append(Let(var(stem), value))
-        return var(stem)
-
-    value = formula(name)
-    return [*stmts, Let(result, value)]
