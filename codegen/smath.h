@@ -3,10 +3,10 @@
  *
  * float32: nearly all are free of branches and calls, so that the compiler vectorises loops over
  * them. The common ones compute in float32; the others in float64, which makes them simple and right
- * to half a unit. float64: exp, log and what follows from them are ours; libm's do the rest. libm is
- * declared, not included, so that nothing is parsed for it. Every function is right for NaN,
- * infinities, zeros of both signs, denormals and at the edges of overflow; error bounds stand in
- * tests/codegen/smath_bounds.py, which holds them against exact values.
+ * to half a unit. float64: exp, log and their kin are ours; libm's do the rest. libm is declared, not
+ * included, so that nothing is parsed for it. Every function is right for NaN, infinities, zeros of
+ * both signs, denormals and at the edges of overflow; tests/codegen/smath_bounds.py states how far
+ * each may be off, and holds it against exact values.
  *
  * Polynomials are minimax fits over the interval stated, coefficients ascending.
  */
@@ -166,7 +166,7 @@ TC_FN tc_f32 tc_gelu_f32(tc_f32 x) {
   return x < 0.0f ? -tail : x - tail;
 }
 
-/* ---- float64: exp and log, right to a unit, and what float32 makes of them */
+/* ---- float64: exponentials and logarithms, and what float32 makes of them */
 
 /* e^r = 1 + r + r r P(r), |r| <= ln(2) / 2 */
 #define TC_EXP_F64                                                                                \
@@ -181,21 +181,53 @@ TC_FN tc_f64 tc_exp_f64(tc_f64 x) {
   tc_f64 p = TC_POLY(f64, r, TC_EXP_F64), half = tc_nearest_f64(n * 0.5);
   return (p * (r * r) + r + 1.0) * tc_pow2_f64(half) * tc_pow2_f64(n - half);
 }
-/* ln(1 + f) = 2 atanh(s) with s = f / (2 + f). Exponents travel as float64 bits: no instruction set
- * but AVX-512 converts 64-bit integers. */
-TC_FN tc_f64 tc_log_f64(tc_f64 x) {
-  tc_u64 bits = tc_bits_f64(x < 0x1p-1022 ? x * 0x1p54 : x) + (0x3ff0000000000000 - 0x3fe6a09e00000000);
-  tc_f64 k = tc_float_u64(bits >> 52 | 0x4330000000000000) - (0x1p52 + 1023);
-  tc_f64 f = tc_float_u64((bits & 0x000fffffffffffff) + 0x3fe6a09e00000000) - 1.0;
+/* The same forms as in float32. */
+TC_FN tc_f64 tc_expm1_f64(tc_f64 x) {
+  tc_f64 c = x > 710.0 ? 710.0 : x;
+  c = c < -40.0 ? -40.0 : c;
+  tc_f64 n = tc_nearest_f64(c * 0x1.71547652b82fep+0);
+  tc_f64 r = (c - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+  tc_f64 p = TC_POLY(f64, r, TC_EXP_F64) * (r * r) + r;
+  tc_f64 s = tc_pow2_f64(n - 1.0), y = (p * s + (s - 0.5)) * 2.0;
+  return tc_fabs_f64(x) < 0x1p-53 ? x : y;
+}
+TC_FN tc_f64 tc_tanh_f64(tc_f64 x) {
+  tc_f64 a = tc_fabs_f64(x), e = tc_expm1_f64(a > 20.0 ? 40.0 : a + a);
+  return tc_copysign_f64(e / (e + 2.0), x);
+}
+/* ln(1 + f) + k ln(2) + low, with ln(1 + f) = 2 atanh(s), s = f / (2 + f). */
+TC_FN tc_f64 tc_log_parts_f64(tc_f64 f, tc_f64 k, tc_f64 low) {
   tc_f64 s = f / (2.0 + f), z = s * s, hz = 0.5 * f * f;
   tc_f64 p = z * TC_POLY(f64, z, 0.6666666666666735, 0.399999999994131, 0.2857142874278577,
                          0.22222198528124718, 0.18183566867369316, 0.15313980781609238,
                          0.147966926806009);
-  k = x < 0x1p-1022 ? k - 54.0 : k;
-  tc_f64 y = k * 0x1.62e42feep-1 + (f - (hz - (s * (hz + p) + k * 0x1.a39ef35793c76p-33)));
-  y = x == 0.0 ? -TC_INF_F64 : y;
-  y = x < 0.0 ? TC_NAN_F64 : y;
-  return ((x == TC_INF_F64) | (x != x)) ? x : y;
+  tc_f64 tail = s * (hz + p) + (k * 0x1.a39ef35793c76p-33 + low);
+  return k * 0x1.62e42feep-1 + (f - (hz - tail));
+}
+/* Split u > 0, no denormal, into 2^k (1 + f). The exponent stays in float64 bits: no instruction set
+ * but AVX-512 converts 64-bit integers. */
+TC_FN tc_f64 tc_split_f64(tc_f64 u, tc_f64 *k) {
+  tc_u64 bits = tc_bits_f64(u) + (0x3ff0000000000000 - 0x3fe6a09e00000000);
+  *k = tc_float_u64(bits >> 52 | 0x4330000000000000) - (0x1p52 + 1023);
+  return tc_float_u64((bits & 0x000fffffffffffff) + 0x3fe6a09e00000000) - 1.0;
+}
+TC_FN tc_f64 tc_log_ends_f64(tc_f64 u, tc_f64 y) {
+  y = u == 0.0 ? -TC_INF_F64 : y;
+  y = u < 0.0 ? TC_NAN_F64 : y;
+  return ((u == TC_INF_F64) | (u != u)) ? u : y;
+}
+TC_FN tc_f64 tc_log_f64(tc_f64 x) {
+  tc_f64 k, f = tc_split_f64(x < 0x1p-1022 ? x * 0x1p54 : x, &k);
+  return tc_log_ends_f64(x, tc_log_parts_f64(f, x < 0x1p-1022 ? k - 54.0 : k, 0.0));
+}
+TC_FN tc_f64 tc_log1p_f64(tc_f64 x) {
+  tc_f64 u = 1.0 + x, k, f = tc_split_f64(u, &k);
+  tc_f64 c = (x > 1.0 ? 1.0 - (u - x) : x - (u - 1.0)) / u;
+  tc_f64 y = tc_log_parts_f64(k == 0.0 ? x : f, k, k == 0.0 ? 0.0 : c);
+  return x == 0.0 ? x : tc_log_ends_f64(u, y);
+}
+TC_FN tc_f64 tc_softplus_f64(tc_f64 x) {
+  return tc_max_f64(x, 0.0) + tc_log1p_f64(tc_exp_f64(-tc_fabs_f64(x)));
 }
 TC_FN tc_f64 tc_sigmoid_f64(tc_f64 x) {
   tc_f64 e = tc_exp_f64(-tc_fabs_f64(x));
@@ -386,7 +418,7 @@ TC_FN tc_f32 tc_atan2_f32(tc_f32 y, tc_f32 x) {
   TC_FN tc_b tc_isnan_##T(tc_##T x) { return x != x; }                                            \
   TC_FN tc_b tc_isinf_##T(tc_##T x) { return tc_fabs_##T(x) == (tc_##T)TC_INF_F64; }              \
   TC_FN tc_b tc_isfinite_##T(tc_##T x) { return tc_fabs_##T(x) < (tc_##T)TC_INF_F64; }            \
-  TC_FN tc_##T tc_relu_##T(tc_##T x) { return x > 0 || x != x ? x : 0; }                          \
+  TC_FN tc_##T tc_relu_##T(tc_##T x) { return x <= 0 ? 0 : x; }                                   \
   TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
     x = ((x < low) | (low != low)) ? low : x;                                                     \
     return ((x > high) | (high != high)) ? high : x;                                              \
@@ -431,16 +463,14 @@ TC_FN tc_f32 tc_rnorm4d_f32(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
 
 double acos(double), acosh(double), asin(double), asinh(double), atan(double), atanh(double);
 double cbrt(double), cos(double), cosh(double), erf(double), erfc(double), exp2(double);
-double expm1(double), j0(double), j1(double), lgamma_r(double, int *), log10(double);
-double log1p(double), log2(double), sin(double), sinh(double), tan(double), tanh(double);
-double tgamma(double), y0(double), y1(double), atan2(double, double), hypot(double, double);
-double pow(double, double);
+double j0(double), j1(double), lgamma_r(double, int *), log10(double), log2(double);
+double sin(double), sinh(double), tan(double), tgamma(double), y0(double), y1(double);
+double atan2(double, double), hypot(double, double), pow(double, double);
 
 #define TC_LIBM(name) TC_FN tc_f64 tc_##name##_f64(tc_f64 x) { return name(x); }
 TC_LIBM(acos) TC_LIBM(acosh) TC_LIBM(asin) TC_LIBM(asinh) TC_LIBM(atan) TC_LIBM(atanh)
 TC_LIBM(cbrt) TC_LIBM(cos) TC_LIBM(cosh) TC_LIBM(erf) TC_LIBM(erfc) TC_LIBM(exp2)
-TC_LIBM(expm1) TC_LIBM(log10) TC_LIBM(log1p) TC_LIBM(log2) TC_LIBM(sin) TC_LIBM(sinh)
-TC_LIBM(tan) TC_LIBM(tanh)
+TC_LIBM(log10) TC_LIBM(log2) TC_LIBM(sin) TC_LIBM(sinh) TC_LIBM(tan)
 /* Too rare for float32 forms of their own. */
 #define TC_LIBM_BOTH(name)                                                                        \
   TC_LIBM(name)                                                                                   \
@@ -455,9 +485,6 @@ TC_FN tc_f64 tc_atan2_f64(tc_f64 y, tc_f64 x) { return atan2(y, x); }
 TC_FN tc_f64 tc_pow_f64(tc_f64 x, tc_f64 y) { return pow(x, y); }
 TC_FN tc_f64 tc_exp10_f64(tc_f64 x) { return pow(10.0, x); } /* exp10 is not in every libm */
 TC_FN tc_f64 tc_rcbrt_f64(tc_f64 x) { return 1.0 / cbrt(x); }
-TC_FN tc_f64 tc_softplus_f64(tc_f64 x) {
-  return tc_max_f64(x, 0.0) + log1p(tc_exp_f64(-tc_fabs_f64(x)));
-}
 TC_FN tc_f64 tc_hypot_f64(tc_f64 a, tc_f64 b) { return hypot(a, b); }
 TC_FN tc_f64 tc_norm3d_f64(tc_f64 a, tc_f64 b, tc_f64 c) { return hypot(hypot(a, b), c); }
 TC_FN tc_f64 tc_norm4d_f64(tc_f64 a, tc_f64 b, tc_f64 c, tc_f64 d) {
@@ -504,7 +531,7 @@ static __attribute__((unused)) tc_f64 tc_erfcx_f64(tc_f64 x) {
   if (!(x < 0.0)) return p + (x != x ? x : 0.0);
   tc_f64 head = tc_float_u64(tc_bits_f64(a) & 0xfffffffff8000000); /* its square is exact */
   tc_f64 square = a > 27.0 ? 800.0 : head * head, rest = a > 27.0 ? 0.0 : (a - head) * (a + head);
-  return 2.0 * tc_exp_f64(square) * (1.0 + expm1(rest)) - p;
+  return 2.0 * tc_exp_f64(square) * (1.0 + tc_expm1_f64(rest)) - p;
 }
 
 /* Phi(x) = erfc(-x / sqrt(2)) / 2; low is what rounding -x / sqrt(2) lost. */
@@ -628,9 +655,7 @@ TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
   }
 
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
-  TC_FN tc_v##S tc_relu_v##S(tc_v##S x) {                                                         \
-    return tc_select_v##S((x > 0) | (x != x), x, (tc_v##S){0});                                   \
-  }                                                                                               \
+  TC_FN tc_v##S tc_relu_v##S(tc_v##S x) { return tc_select_v##S(x <= 0, (tc_v##S){0}, x); }       \
   TC_FN tc_v##S tc_clamp_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                             \
     return tc_min_v##S(tc_max_v##S(x, low), high);                                                \
   }                                                                                               \
