@@ -1,32 +1,132 @@
-"""Pointwise and row groups against the reference: shapes, layouts, types, exact and generic."""
+"""Row groups against the reference: sweeps, arenas, layouts, lengths, types."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from tcdsl.codegen import compiler
-from tcdsl.codegen.lower import nest, pointwise, reduction, rows
+from tcdsl.codegen.config import Config, Value
+from tcdsl.codegen.lower import nest, pointwise, rows
 from tests.codegen.harness import (
+    Array,
     Case,
+    assert_same,
     differential,
+    expected,
+    problem,
+    run_cases,
 )
-from tests.codegen.programs import PROGRAMS, problem_of
+
+SOFTMAX = """def f(float(B,N) X) -> (Y) { M(b) max=! X(b,n)  E(b,n) = exp(X(b,n) - M(b))
+    S(b) +=! E(b,n)  Y(b,n) = E(b,n) / S(b) }"""
+LOGSOFTMAX = """def f(float(B,N) X) -> (Y, L) { M(b) max=! X(b,n)  S(b) +=! exp(X(b,n) - M(b))
+    L(b) = log(S(b)) + M(b)  Y(b,n) = X(b,n) - L(b) }"""
+LAYERNORM = """def f(float(B,N) X, float(N) g, float(N) h) -> (Y, mean) { mean(b) +=! X(b,n) / N
+    D(b,n) = X(b,n) - mean(b)  V(b) +=! D(b,n) * D(b,n)
+    Y(b,n) = D(b,n) / sqrt(V(b) / N + 1e-5) * g(n) + h(n) }"""
+COSINE = """def f(float(B,N) A, float(B,N) C) -> (O) { x(b) +=! A(b,n) * C(b,n)
+    p(b) +=! A(b,n) * A(b,n)  q(b) +=! C(b,n) * C(b,n)  O(b) = x(b) / sqrt(p(b) * q(b)) }"""
+BATCHNORM = """def f(float(N,C,H,W) X, float(C) g) -> (Y) { s(c) +=! X(n,c,h,w)
+    q(c) +=! X(n,c,h,w) * X(n,c,h,w)  m(c) = s(c) / (N * H * W)
+    Y(n,c,h,w) = (X(n,c,h,w) - m(c)) * rsqrt(q(c) / (N * H * W) - m(c) * m(c) + 1e-5) * g(c) }"""
+LENGTHS = [(1, 1), (3, 5), (5, 16), (4, 26), (2, 128), (3, 131), (2, 700), (0, 4)]
+FORMS: list[Mapping[str, Value]] = [{}, {"g0.vectors": False}, {"g0.unroll": 1}]
 
 
 @pytest.fixture(autouse=True)
 def _only_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, reduction, rows, nest))
+    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, rows, nest))
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def check_all(*texts_and_args: tuple[object, ...], terms: int = 1000) -> None:
+    cases = []
+    for text, *args in texts_and_args:
+        p = problem(str(text), *args)
+        cases += [Case(p, exact, Config.of(c)) for exact in (True, False) for c in FORMS]
+    differential(cases, terms)
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
-    entry = PROGRAMS[name]
-    cases = [
-        Case(problem_of(entry, sizes, rng, view), exact)
-        for sizes in entry.sizes
-        for exact in (True, False)
-        for view in ("c", "transposed", "strided")
-    ]
-    differential(cases, terms=1200)
+def test_softmax_of_any_length(rng: np.random.Generator) -> None:
+    check_all(*((SOFTMAX, normal(rng, *s)) for s in LENGTHS))
+
+
+@pytest.mark.cc
+def test_log_softmax(rng: np.random.Generator) -> None:
+    check_all(*((LOGSOFTMAX, normal(rng, *s)) for s in ((3, 26), (2, 300))))
+
+
+@pytest.mark.cc
+def test_layer_norm(rng: np.random.Generator) -> None:
+    shapes = ((2, 40), (3, 333))
+    check_all(*((LAYERNORM, normal(rng, *s), normal(rng, s[1]), normal(rng, s[1])) for s in shapes))
+
+
+@pytest.mark.cc
+def test_independent_folds_share_a_pass(rng: np.random.Generator) -> None:
+    p = problem(COSINE, normal(rng, 9, 77), normal(rng, 9, 77))
+    forms = [form for _, form in _described(p)]
+    assert forms[0].startswith("g0: rows of 1 sweep")
+    check_all((COSINE, *p.args), (COSINE, normal(rng, 4, 513), normal(rng, 4, 513)))
+
+
+@pytest.mark.cc
+def test_rows_of_several_dimensions(rng: np.random.Generator) -> None:
+    check_all(
+        (BATCHNORM, normal(rng, 3, 4, 5, 7), normal(rng, 4)),
+        (BATCHNORM, normal(rng, 2, 1, 1, 1), normal(rng, 1)),
+    )
+
+
+@pytest.mark.cc
+def test_any_layout(rng: np.random.Generator) -> None:
+    x = normal(rng, 7, 45)
+    wide = np.zeros((7, 91), np.float32)
+    wide[:, :90:2] = x
+    check_all(
+        (SOFTMAX, np.ascontiguousarray(x.T).T),
+        (SOFTMAX, wide[:, :90:2]),
+        (SOFTMAX, x[::-1, ::-1]),
+        (SOFTMAX, np.broadcast_to(x[:1], x.shape)),
+        (SOFTMAX, np.pad(x, ((0, 0), (0, 3)))[:, :45]),
+    )
+
+
+@pytest.mark.cc
+def test_other_types(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 45))
+    for name, dtype in (("double", np.float64), ("float16", np.float16)):
+        check_all((SOFTMAX.replace("float(", f"{name}("), x.astype(dtype)))
+
+
+@pytest.mark.cc
+def test_rows_without_a_finite_value_give_nan(rng: np.random.Generator) -> None:
+    x = normal(rng, 5, 50)
+    x[1] = -np.inf
+    x[2, 7] = np.nan
+    x[3, 9] = np.inf
+    check_all((SOFTMAX, x), (LOGSOFTMAX, x))
+
+
+@pytest.mark.cc
+def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
+    p = problem(SOFTMAX, normal(rng, 50, 300))
+    for exact in (True, False):
+        runs = run_cases([Case(p, exact, threads=t) for t in (1, 2, 5)])
+        assert len({r[0].tobytes() for r in runs}) == 1
+        assert_same(runs[0], expected(p), terms=300)
+
+
+def _described(p: object) -> list[tuple[str, str]]:
+    from tcdsl.codegen.machine import detect
+    from tests.codegen.harness import Problem, spec_of
+
+    assert isinstance(p, Problem)
+    return compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)
