@@ -48,9 +48,13 @@ def is_alive(owner: str) -> bool:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process in clock ticks, "" where /proc does not tell."""
+    """Return the start time of a process in clock ticks, "" where /proc does not tell.
+
+    A zombie, dead but not yet waited for, has none.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]  # the name before the bracket may hold spaces
+    state, *rest = stat.rpartition(")")[2].split()  # the name before the bracket may hold spaces
+    return "zombie" if state == "Z" else rest[18]

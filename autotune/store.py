@@ -28,6 +28,28 @@ from tcdsl.codegen.config import Config
 PROBLEMS, TRIALS, CONFIGS = "problems_v1", "trials_v1", best.TABLE
 
 
+def _columns(texts: str, numbers: str) -> dict[str, type]:
+    return dict.fromkeys(texts.split(), str) | dict.fromkeys(numbers.split(), float)
+
+
+# By table: its key, and its columns with their types.
+_SCHEMA: Mapping[str, tuple[str, Mapping[str, type]]] = {
+    PROBLEMS: ("digest", _columns("digest family name key text", "created")),
+    TRIALS: (
+        "id",
+        {"id": int}
+        | _columns(
+            "problem config status reason detail times_ns owner origin text",
+            "time_ns created updated",
+        ),
+    ),
+    CONFIGS: (
+        "problem",
+        _columns("problem family sizes config origin", "time_ns default_ns updated"),
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the table of trials."""
@@ -104,7 +126,6 @@ class Store:
         """
         if not configs:
             return []
-        self.bury(key)
         now = time.time()
         rows = [
             {
@@ -126,9 +147,7 @@ class Store:
         wanted = [row["config"] for row in rows]
         with self._writing():
             self._db[TRIALS].insert_all(rows, ignore=True)
-            for row in self._unfinished(key):
-                if row.owner != self._owner and not owner.is_alive(row.owner):
-                    self._db[TRIALS].update(row.id, {"owner": self._owner, "status": "proposed"})
+        self._inherit(key)
         mine = {
             row.config.to_json(): row for row in self._unfinished(key) if row.owner == self._owner
         }
@@ -172,17 +191,6 @@ class Store:
             self._db[CONFIGS].upsert(row, pk="problem")
         best.refresh(self.path)
 
-    def bury(self, key: ProblemKey) -> int:
-        """Record as crashed what a dead process was running; return how many."""
-        dead = [
-            row
-            for row in self._unfinished(key)
-            if row.status == "running" and not owner.is_alive(row.owner)
-        ]
-        for row in dead:
-            self.set_failed(row.id, "crash", "the tuning process ended while this config ran")
-        return len(dead)
-
     def trials(self, key: ProblemKey) -> list[Row]:
         """Return the trials of a problem, oldest first; corrupt rows are skipped with a warning."""
         return list(self._rows("problem = ? ORDER BY id", [key.digest]))
@@ -194,7 +202,7 @@ class Store:
 
     def ended(self, key: ProblemKey) -> list[Trial]:
         """Return the trials of a problem that have a time or a reason."""
-        self.bury(key)
+        self._inherit(key)
         return [row.trial for row in self.trials(key) if row.status in FINAL]
 
     def delete(self, table: str, where: str, values: Sequence[object]) -> int:
@@ -202,6 +210,18 @@ class Store:
         with self._writing():
             cursor = self._db.conn.execute(f"DELETE FROM {table} WHERE {where}", list(values))
             return int(cursor.rowcount)
+
+    def _inherit(self, key: ProblemKey) -> None:
+        """Take over what a dead run left behind; what it was running has crashed."""
+        with self._writing():
+            for row in self._unfinished(key):
+                if row.owner == self._owner or owner.is_alive(row.owner):
+                    continue
+                heir: dict[str, object] = {"owner": self._owner, "status": "proposed"}
+                if row.status == "running":
+                    detail = "the tuning process ended while this config ran"
+                    heir = {"status": "failed", "reason": "crash", "detail": detail}
+                self._db[TRIALS].update(row.id, heir)
 
     def _unfinished(self, key: ProblemKey) -> list[Row]:
         return list(self._rows("problem = ? AND status NOT IN ('timed', 'failed')", [key.digest]))
@@ -244,52 +264,9 @@ class Store:
 
     def _create_tables(self) -> None:
         with self._writing():
-            self._db[PROBLEMS].create(
-                {
-                    "digest": str,
-                    "family": str,
-                    "name": str,
-                    "key": str,
-                    "text": str,
-                    "created": float,
-                },
-                pk="digest",
-                if_not_exists=True,
-            )
-            self._db[TRIALS].create(
-                {
-                    "id": int,
-                    "problem": str,
-                    "config": str,
-                    "status": str,
-                    "reason": str,
-                    "detail": str,
-                    "time_ns": float,
-                    "times_ns": str,
-                    "owner": str,
-                    "origin": str,
-                    "text": str,
-                    "created": float,
-                    "updated": float,
-                },
-                pk="id",
-                if_not_exists=True,
-            )
+            for name, (pk, columns) in _SCHEMA.items():
+                self._db[name].create(columns, pk=pk, if_not_exists=True)
             self._db[TRIALS].create_index(["problem", "config"], unique=True, if_not_exists=True)
-            self._db[CONFIGS].create(
-                {
-                    "problem": str,
-                    "family": str,
-                    "sizes": str,
-                    "config": str,
-                    "time_ns": float,
-                    "default_ns": float,
-                    "origin": str,
-                    "updated": float,
-                },
-                pk="problem",
-                if_not_exists=True,
-            )
 
 
 def _open(path: Path) -> Any:  # sqlite_utils.Database; its tables are typed Any

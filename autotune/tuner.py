@@ -20,6 +20,8 @@ from tcdsl.autotune.store import Store
 from tcdsl.autotune.trial import FINAL, Verdict
 from tcdsl.codegen.config import Config
 
+_NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
+
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
@@ -126,9 +128,6 @@ def _verdict(
             use_model=use_model,
         )
         return measure.verdict(found)
-
-
-_NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
 
 
 class _Stop(threading.Event):

@@ -120,6 +120,20 @@ def test_a_run_of_another_host_counts_as_alive() -> None:
     assert not owner.is_alive(mine)
 
 
+def test_a_process_that_was_killed_and_not_waited_for_is_dead() -> None:
+    code = "from tcdsl.autotune import owner; print(owner.begin(), flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    name = process.stdout.readline().strip()
+    assert owner.is_alive(name)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert not owner.is_alive(name)
+    process.communicate()
+
+
 def test_a_process_that_has_this_number_now_is_not_the_old_one() -> None:
     host, _, _, token = owner.begin().split(":")
     assert not owner.is_alive(f"{host}:{os.getppid()}:1:{token}")
