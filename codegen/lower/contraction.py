@@ -59,7 +59,9 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
-    out += [Knob(name, _packing(x, name)) for name in ("pack_a", "pack_b")]
+    for name in ("pack_a", "pack_b"):  # the dot form packs nothing, whatever panels need
+        packing = {*_packing(x, name), bool(chosen[name])}
+        out.append(Knob(name, tuple(sorted(packing))))
     out.append(Knob("depth", _depths(x)))
     for name, extent in (("rows", x.m), ("cols", x.n)):
         counts = {c for c in _COUNTS if c <= max(1, _int(extent) // 4)} | {int(chosen[name])}

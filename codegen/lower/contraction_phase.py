@@ -120,19 +120,22 @@ class _Block:
 def _decode(where: _Names, g: Blocking, x: Extents, task: Expr) -> tuple[dict[str, Expr], _Block]:
     """Return the outer point of a task and its block: (outer point, column, row), row fastest."""
     panel = where.panel
-    counts = [("row", g.mt), ("column", g.nt)]
+    # no index of a program is named like the first two
+    counts = [("row block", g.mt), ("column block", g.nt)]
     counts += [(i.name, panel.size(i.extent)) for i in reversed(panel.problem.outer)]
     rest, left = task, [c for _, c in counts]
     points: dict[str, Expr] = {}
     for n, (name, count) in enumerate(counts):
         is_last = all(b.value_of(c) == 1 for c in left[n + 1 :])
-        points[name] = where.let(f"at_{name}", rest if is_last else b.mod(rest, count))
+        points[name] = where.let(
+            f"at_{name.replace(' ', '_')}", rest if is_last else b.mod(rest, count)
+        )
         if b.value_of(count) == 1:
             points[name] = b.c64(0)
         elif not is_last:
             rest = where.let(f"rest_{n}", b.div(rest, count))
-    m0 = where.let("m0", b.mul(points.pop("row"), g.mc))
-    n0 = where.let("n0", b.mul(points.pop("column"), g.nc))
+    m0 = where.let("m0", b.mul(points.pop("row block"), g.mc))
+    n0 = where.let("n0", b.mul(points.pop("column block"), g.nc))
     rows = where.let("block_rows", _least(g.mt, g.mc, b.sub(x.m, m0)))
     columns = where.let("block_columns", _least(g.nt, g.nc, b.sub(x.n, n0)))
     return points, _Block(m0, n0, rows, columns)
@@ -273,7 +276,7 @@ def _pass(panel: Panel, g: Blocking, kernels: Kernels, block: _Block, now: _Pass
 
     if g.mb == g.mc:
         return b.block(head, rows_from(block))
-    at = panel.var("at_m")
+    at = panel.var("cut")
     where = _Names(panel, [])
     part = replace(
         block,

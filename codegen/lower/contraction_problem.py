@@ -177,7 +177,9 @@ def _storage_read(e: typed.Expr) -> typed.Read | None:
 def operand_of(
     reach: Reach, statement: Statement, buffer: str, subs: tuple[typed.Expr, ...]
 ) -> Operand | None:
-    """Return an access as an operand, or None if a subscript is not affine."""
+    """Return an access as an operand, or None if a subscript is not affine or one is missing."""
+    if len(subs) != len(reach.program.buffer(buffer).shape):
+        return None  # the last statement of the group has another rank than the sum
     low = {r.name: r.low for r in statement.ranges}
     offset = ZERO
     strides: dict[str, Size] = {}
