@@ -70,7 +70,8 @@ typedef unsigned char tc_b;             /* 0 or 1 */
 
 /* ---- hints */
 
-/* Keep vector lvalue b in a register: without it gcc folds an unaligned load into several FMAs. */
+/* Keep vector lvalue b in a register: without it gcc folds an unaligned load into several FMAs. For
+ * what was loaded; accumulators in an array that are pinned in a loop move to the stack. */
 #if defined(__AVX512VL__)
 #define tc_pin(b) __asm__("" : "+v"(b))
 #elif defined(__SSE2__)
