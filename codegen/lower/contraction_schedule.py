@@ -294,8 +294,9 @@ def choose(
     mr_, nv_ = c64(shape[0]), c64(shape[1])
     pack_a, pack_b = packing(x, machine, mr_, nv_)
     dot = _number(takes_dots(x, machine, c64(best), pack_b)) == 1
+    packed = (c64(0), c64(0)) if dot else (pack_a, pack_b)
     if dot:
-        pack_a, pack_b, best = c64(0), c64(0), _number(dot_cost(x, machine))
+        best = _number(dot_cost(x, machine))
     kc = max64(x.k, 1) if dot else pass_depth(x)
     mt, nt = 1, _number(least_columns(x, machine, nv_, kc))
     if threads > 1 and best * _number(x.outer) > parallel_from(machine):
@@ -303,7 +304,7 @@ def choose(
 
         def cost_of(option: tuple[int, int]) -> int:
             i, j = map(c64, option)
-            return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, pack_a, pack_b))
+            return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
 
         mt, nt = min(options, key=cost_of)
     return Choice(dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)

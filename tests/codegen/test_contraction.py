@@ -56,7 +56,8 @@ def rand(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
 
 def forms(p: Problem, *, exact: bool, config: Config | None = None) -> list[str]:
     spec = spec_of(p, exact=exact)
-    described = compiler.describe(p.program, spec, config or Config(), detect(), p.sizes)
+    default = compiler.default_config(p.program, spec, detect(), p.sizes)
+    described = compiler.describe(p.program, spec, config or default, detect(), p.sizes)
     return [form for _, form in described]
 
 
