@@ -98,6 +98,8 @@ def _reads_live(program: Program, groups: Sequence[Group], producer: int, reader
     home = program.buffer(consumer.target).home
     if home not in homes:
         return True
+    if consumer.base is None and not consumer.covers:
+        return False  # the reader fills the box before its points read
     # the reader works in place: each point may read no other element of what it overwrites
     merged = _with_value(consumer, groups[producer].statements[0])
     return not consumer.reductions and all(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from tcdsl.codegen.unparse import statement_text
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT32, INT64, DType
+from tcdsl.grammar.dtypes import FLOAT32, INT32, INT64, DType
 from tcdsl.grammar.errors import ScheduleError
 from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.sizes import Size
@@ -20,9 +20,9 @@ class Buffer:
     """One version of a tensor: every statement makes a new one.
 
     tensor is the declared name, name the version (`O`, then `O.1`, ...). The last version of a
-    return is the output. home names the memory: versions of one tensor share it (all of them in
-    the usual case), since text after a statement can only read what the statement left. A version
-    that fusion keeps in a tile has no memory at all.
+    return is the output. home names the memory: versions of one tensor share it, since text after
+    a statement can only read what the statement left. A version that fusion keeps in a tile has no
+    memory at all.
     """
 
     name: str
@@ -158,6 +158,7 @@ class _Builder:
         self.statements: list[Statement] = []
         self.current: dict[str, str] = {}
         self.versions = dict.fromkeys(self.tensors, 0)
+        self.sizes = checked.sizes
         for t in checked.params:
             self.version(t.name, None)
         for t in checked.returns:
@@ -184,7 +185,10 @@ class _Builder:
         value = self.renamed(s.value)
         covers = _covers(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
         base = None if s.op.endswith("!") or (s.op == "=" and covers) else old
-        target = self.version(s.target, self.home_of(old, base, covers, value))
+        if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
+            value = self.from_copy(value, s.target)
+        home = None if old is None else self.buffer(old).home
+        target = self.version(s.target, home)
         self.statements.append(
             Statement(
                 target=target,
@@ -199,19 +203,50 @@ class _Builder:
             )
         )
 
-    def home_of(self, old: str | None, base: str | None, covers: bool, value: Expr) -> str | None:
-        """Return the memory that a new version shares with the one before.
+    def from_copy(self, value: Expr, tensor: str) -> Expr:
+        """Return a value that reads the version before from a copy.
 
         The text forbids reading elements that the same statement writes before (but the very
         one), so a statement may work in place; except where it initialises elements that it does
         not write and reads what they were.
         """
-        if old is None:
-            return None
-        reads_old = any(r.tensor == old for r in reads_of(value))
-        if base is None and not covers and reads_old:
-            return None
-        return next(b.home for b in self.buffers if b.name == old)
+        old, t = self.current[tensor], self.tensors[tensor]
+        dtype = FLOAT32 if t.dtype.is_half else t.dtype
+        number = sum(x.name.startswith(f"{tensor}.copy") for x in self.buffers)
+        copy = f"{tensor}.copy{number or ''}"
+        zero = (Size.const(0),) * len(t.shape)
+        self.buffers.append(Buffer(copy, tensor, dtype, t.shape, zero, "temp", copy))
+        taken = {*self.tensors, *self.sizes}
+        names = [_fresh(f"c{d}", taken) for d in range(len(t.shape))]
+        at = tuple(typed.IndexValue(n, INT64) for n in names)
+        read: Expr = typed.Read(old, at, t.dtype, (False,) * len(at))
+        self.statements.append(
+            Statement(
+                target=copy,
+                base=None,
+                subs=at,
+                op="=",
+                value=typed.Cast(read, dtype) if t.dtype.is_half else read,
+                ranges=tuple(
+                    Range(n, Size.const(0), extent, "output")
+                    for n, extent in zip(names, t.shape, strict=True)
+                ),
+                covers=True,
+                subs_checked=(False,) * len(at),
+                text=f"{copy} = {tensor}",
+            )
+        )
+
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, typed.Read) or x.tensor != old:
+                return x
+            return replace(x, tensor=copy, dtype=dtype)
+
+        return map_typed(value, one)
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of that name."""
+        return next(x for x in self.buffers if x.name == name)
 
     def renamed(self, e: Expr) -> Expr:
         """Return e with versions for names and subscripts from the box's lowest element."""
@@ -224,6 +259,12 @@ class _Builder:
             return replace(x, tensor=self.current[x.tensor], subs=subs)
 
         return map_typed(e, one)
+
+
+def _fresh(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _minus(e: Expr, low: Size) -> Expr:
