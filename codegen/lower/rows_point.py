@@ -166,7 +166,9 @@ class Points:
                 p = Var(self.fresh(f"{base.name}_row"), kind)
                 self.row.append(Let(p, Offset(base, at, kind)))
                 self.pointers[key] = p
-        index = b.add(*(b.mul(counters[n], self.size(step)) for n, step in rest.terms))
+        # a dimension without a counter is part of another one's loop in this sweep
+        inside = [(counters[n], step) for n, step in rest.terms if n in counters]
+        index = b.add(*(b.mul(c, self.size(step)) for c, step in inside))
         return self.pointers[key], index
 
     def element(self, access: Access, counters: Mapping[str, Expr]) -> Expr:

@@ -145,6 +145,17 @@ PROGRAMS: Mapping[str, Entry] = {
         "  O(n,c,h) = A(n,c,h) * q(c) - s(c) }",
         ({"N": 3, "C": 4, "H": 5}, {"N": 1, "C": 17, "H": 33}, {"N": 0, "C": 2, "H": 2}),
     ),
+    "groupnorm": Entry(
+        "def f(float(N,G,D,H) A, float(G,D) gamma) -> (S, Q, O) { S(n,g) +=! A(n,g,d,h)"
+        "  Q(n,g) +=! A(n,g,d,h) * A(n,g,d,h)"
+        "  O(n,g,d,h) = gamma(g,d) * (A(n,g,d,h) - S(n,g) / (D * H)) / (Q(n,g) + 1) }",
+        ({"N": 2, "G": 3, "D": 4, "H": 9}, {"N": 1, "G": 2, "D": 3, "H": 40}),
+    ),
+    "matvec": Entry("def f(float(M,K) A, float(K) x) -> (O) { O(m) +=! A(m,k) * x(k) }", _MNK),
+    "gram_m": Entry(
+        "def f(float(R,M,K) A, float(R,M,N) B) -> (O) { O(m,k,n) +=! A(r,m,k) * B(r,m,n) }",
+        ({"R": 3, "M": 4, "K": 5, "N": 18}, {"R": 40, "M": 2, "K": 17, "N": 9}),
+    ),
     "matmul": Entry("def f(float(M,K) A, float(K,N) B) -> (O) { O(m,n) +=! A(m,k)*B(k,n) }", _MNK),
     "matmul_nt": Entry(
         "def f(float(M,K) A, float(N,K) B) -> (O) { O(m,n) +=! A(m,k)*B(n,k) }", _MNK
