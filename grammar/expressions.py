@@ -33,7 +33,7 @@ from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Span
 
 MAX_DEPTH = 300  # of nested expressions after names of `where` are replaced
-MAX_NODES = 200_000  # of one statement after names of `where` are replaced
+MAX_NODES = 50_000  # that names of `where` stand for in one statement
 MAX_INDICES = 64  # of one statement
 MAX_FACTS = 32  # of the conditions around one access
 INT32_MAX = 2**31 - 1
@@ -103,7 +103,7 @@ class Typer:
 
     def value(self, node: n.Expr, at: Context) -> Value:
         """Return the typed expression."""
-        self.nodes += 1
+        self.nodes += bool(at.lets)
         if at.depth > MAX_DEPTH or self.nodes > MAX_NODES:
             raise FaultError(
                 "TC130",
@@ -431,7 +431,6 @@ class Typer:
             left = left.lhs
         value = self.value(left, at)
         for binary in reversed(spine):
-            self.nodes += 1
             right_at = at
             if binary.op in ("&&", "||"):
                 _want_bool(value, binary.lhs, f"the left of '{binary.op}'")

@@ -8,6 +8,7 @@ from tcdsl.grammar.ranges import ANY, Interval, interval
 from tcdsl.grammar.sizes import Size, is_nonnegative, maximum, minimum
 from tcdsl.grammar.source import Span
 
+ARITHMETIC = ("+", "-", "*", "/", "%")
 MAX_TERMS = 48  # larger polynomials are treated as unknown
 MAX_DEPTH = 48
 MAX_CONDITIONS = 32
@@ -50,22 +51,16 @@ class Forms:
                 return self._fitting(self.of(operand, deeper), expr)
             case t.Unary("-", operand):
                 return self._fitting(-self.of(operand, deeper), expr)
-            case t.Binary(op, lhs, rhs) if op in ("+", "-", "*", "/", "%"):
-                a, b = self.of(lhs, deeper), self.of(rhs, deeper)
-                if len(a.terms) * len(b.terms) > MAX_TERMS:
-                    return self._unknown(expr, expr.dtype)
-                match op:
-                    case "+":
-                        form = a + b
-                    case "-":
-                        form = a - b
-                    case "*":
-                        form = a * b
-                    case "/":
-                        form = a // b
-                    case _:
-                        form = a % b
-                return self._fitting(form, expr)
+            case t.Binary(op) if op in ARITHMETIC:
+                spine: list[t.Binary] = []
+                left: t.Expr = expr
+                while isinstance(left, t.Binary) and left.op in ARITHMETIC:
+                    spine.append(left)
+                    left = left.lhs
+                form = self.of(left, deeper)
+                for binary in reversed(spine):
+                    form = self._operate(binary, form, self.of(binary.rhs, deeper))
+                return form
             case t.Builtin("min", (lhs, rhs)):
                 return minimum(self.of(lhs, deeper), self.of(rhs, deeper))
             case t.Builtin("max", (lhs, rhs)):
@@ -75,6 +70,22 @@ class Forms:
                 return self._unknown(expr, expr.dtype, _hull(*arms))
             case _:
                 return self._unknown(expr, expr.dtype)
+
+    def _operate(self, expr: t.Binary, a: Size, b: Size) -> Size:
+        if len(a.terms) * len(b.terms) > MAX_TERMS:
+            return self._unknown(expr, expr.dtype)
+        match expr.op:
+            case "+":
+                form = a + b
+            case "-":
+                form = a - b
+            case "*":
+                form = a * b
+            case "/":
+                form = a // b
+            case _:
+                form = a % b
+        return self._fitting(form, expr)
 
     def facts(self, cond: t.Expr, truth: bool) -> tuple[Size, ...]:
         """Return sizes that are >= 0 where a condition has a truth value."""
