@@ -189,10 +189,11 @@ def generator_version() -> str:
     return content.hexdigest()[:12]
 
 
+@functools.cache
 def machine_peaks(threads: int) -> tuple[float, float]:
     """Return float32 GFLOP/s and GB/s that some threads reach here.
 
-    Measured at each run, shortly; the largest ever counts, since other programs only ever take.
+    Measured once a process, shortly; the largest ever counts, since other programs only ever take.
     """
     name = f"{find_compiler().isa_key} {threads}"
     known = read_json("peaks.json").get(name, [0.0, 0.0])

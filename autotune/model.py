@@ -13,7 +13,8 @@ from tcdsl.autotune.space import Space
 from tcdsl.codegen.config import Config
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_DRAWS = 600  # a prediction takes about a millisecond
+_DRAWS = 250  # a prediction takes about a millisecond
+_CLIMBS = 4
 
 
 def ranked(space: Space, configs: Iterable[Config]) -> list[Config]:
@@ -25,17 +26,22 @@ def ranked(space: Space, configs: Iterable[Config]) -> list[Config]:
 
 
 def leaders(space: Space, rng: random.Random, count: int, but: Collection[Config]) -> list[Config]:
-    """Return the configs that the model likes best: of all if they are few, else of a large sample.
+    """Return the configs that the model likes best: of all if they are few.
 
-    Steps of one knob from the sample's best and from the default sharpen the sample.
+    Otherwise of a sample and the default, improved by steps of one knob from the best of them.
     """
     if space.size <= _DRAWS:
-        pool = set(space.all())
+        pool = list(space.all())
     else:
-        pool = {c for _ in range(_DRAWS) if (c := space.sample(rng)) is not None}
-        for start in [space.default, *ranked(space, pool)[:4]]:
-            pool.update(space.neighbours(start))
-    return ranked(space, pool.difference(but))[:count]
+        drawn = (space.sample(rng) for _ in range(_DRAWS))
+        pool = ranked(space, {space.default, *(c for c in drawn if c is not None)})
+        stepped: set[Config] = set()
+        for _ in range(_CLIMBS):
+            for config in [c for c in pool[:2] if c not in stepped]:
+                stepped.add(config)
+                pool += space.neighbours(config)
+            pool = ranked(space, dict.fromkeys(pool))
+    return ranked(space, (c for c in dict.fromkeys(pool) if c not in but))[:count]
 
 
 def fingerprint(text: str, name: str) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -160,3 +164,29 @@ def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
 )
 def test_a_fingerprint_forgets_comments_spacing_and_the_name(a: str, b: str, same: bool) -> None:
     assert (model.fingerprint(a, "k1") == model.fingerprint(b, "k2")) is same
+
+
+PATH = """
+import hashlib, random
+from tcdsl.autotune.search import Budget, search
+from tests.autotune import surfaces
+path = []
+space = surfaces.space(surfaces.rugged)
+search(space, surfaces.measure(surfaces.rugged, path=path), Budget(trials=80), random.Random(1))
+print(hashlib.sha256(repr(path).encode()).hexdigest())
+"""
+
+
+def test_the_path_is_the_same_in_every_process() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PATH],
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

@@ -178,7 +178,7 @@ def test_a_corrupt_row_is_skipped_with_a_warning(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         for table in ("trials_v1", "configs_v1"):
             connection.execute(f"UPDATE {table} SET config = '{{' WHERE config = ?", [A.to_json()])
-    with Store(path) as store, pytest.warns(UserWarning, match="corrupt trial"):
+    with pytest.warns(UserWarning, match="corrupt"), Store(path) as store:
         assert [r.config for r in store.trials(KEY)] == [B]
     best.best_json(path).unlink()
     with pytest.warns(UserWarning, match="corrupt row"):
