@@ -1,15 +1,151 @@
-"""Rules of the language that the evaluator could get wrong, by hand-made examples."""
+"""The reference evaluator against NumPy written by hand, and its fast way against its slow one."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tcdsl.codegen import reference
 from tcdsl.codegen.reference import evaluate
+from tcdsl.codegen.reference_math import BUILTINS, cast, identity
+from tcdsl.grammar import builtins
 from tcdsl.grammar.check import check
+from tcdsl.grammar.dtypes import ALL, BY_NAME
+from tcdsl.grammar.errors import BoundsError
 from tcdsl.grammar.parser import parse
 
 
-def test_a_statement_that_initialises_its_target_reads_it_as_it_was() -> None:
-    checked = check(parse("def f(float(N) A) -> (O) { O(i) = 2 * A(i)  O(i) max=! O(i) + A(i) }"))
-    a = np.array([1, -2, 3], np.float32)
-    np.testing.assert_array_equal(evaluate(checked, [a])[0], 3 * a)
+def run(text: str, *args: Any, **options: Any) -> Any:
+    results = evaluate(check(parse(text)), args, **options)
+    return results[0] if len(results) == 1 else results
+
+
+def normal(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape)
+
+
+MM = "def mm(double(M,K) A, double(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+
+
+def test_a_matrix_product() -> None:
+    np.testing.assert_allclose(run(MM, normal(3, 4), normal(4, 5)), normal(3, 4) @ normal(4, 5))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100, 10_000, 1 << 26])
+def test_blocks_of_any_size_give_the_same_sum(block_bytes: int) -> None:
+    text = "def f(int32(M,K) A) -> (s, c) { s +=! A(m, k)  c(k) max=! A(m, k) }"
+    a = np.random.default_rng(0).integers(-9, 9, (7, 11)).astype(np.int32)
+    total, columns = run(text, a, block_bytes=block_bytes)
+    assert total == a.sum()
+    np.testing.assert_array_equal(columns, a.max(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        (MM, [(3, 4), (4, 5)]),
+        (
+            "def f(double(B,M,K) A, double(K) w) -> (C) { C(m) +=! A(b, m, k) * w(k) * w(k) }",
+            [(2, 3, 4), (4,)],
+        ),
+        (
+            "def f(double(M,K) A, double(K) w) -> (C) "
+            "{ C(m) +=! A(m, k) * w(k) where k in 1:3, m in 1:M }",
+            [(5, 4), (4,)],
+        ),
+    ],
+)
+def test_the_library_call_agrees_with_the_blocks(
+    text: str, shapes: Sequence[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = [normal(*s) for s in shapes]
+    called = run(text, *args, float64=True)
+    monkeypatch.setattr(reference, "_plain_product", lambda stmt: None)
+    np.testing.assert_allclose(called, run(text, *args, float64=True), rtol=1e-12)
+
+
+def test_the_right_side_sees_the_target_as_it_was() -> None:
+    text = "def f(double(N) A) -> (B) { B(i) = A(i)  B(i) = B(i) * B(i) + B(i) }"
+    np.testing.assert_allclose(run(text, normal(4)), normal(4) ** 2 + normal(4))
+
+
+def test_an_update_starts_from_the_buffer_that_is_given() -> None:
+    text = "def f(double(N) A) -> (s) { s += A(i) }"
+    assert run(text, np.ones(3), out=[np.array(10.0)]) == 13
+    assert run(text, np.ones(3)) == 3
+
+
+def test_a_box_may_begin_below_zero() -> None:
+    np.testing.assert_array_equal(
+        run("def f(double(N) I) -> (O) { O(i) = I(i - 1) }", normal(4)), normal(4)
+    )
+
+
+def test_a_guard_keeps_a_read_inside() -> None:
+    text = "def f(double(N) A) -> (B) { B(i) = i > 0 ? A(i - 1) : 0 where i in 0:N }"
+    np.testing.assert_array_equal(run(text, normal(4)), [0, *normal(4)[:3]])
+
+
+def test_a_subscript_from_data_is_checked() -> None:
+    text = "def f(double(N) A, int32(M) I) -> (B) { B(i) = A(I(i)) }"
+    index = np.array([3, 0], np.int32)
+    np.testing.assert_array_equal(run(text, normal(4), index), normal(4)[index])
+    with pytest.raises(BoundsError, match=r"subscript 0 of 'A' is -1, outside \[0, 4\)"):
+        run(text, normal(4), np.array([0, -1], np.int32))
+
+
+def test_empty_reductions_give_the_identity() -> None:
+    assert run("def f(double(N) A) -> (s) { s max=! A(i) }", np.zeros(0)) == -np.inf
+
+
+def test_float64_computes_halves_in_float64() -> None:
+    text = "def f(float16(N) A) -> (s) { s +=! A(i) }"
+    a = np.full(3000, 0.1, np.float16)
+    assert run(text, a, float64=True) == pytest.approx(float(a.astype(np.float64).sum()), rel=1e-12)
+
+
+def test_it_has_every_builtin_of_the_language() -> None:
+    assert {"min", "max", *builtins.BUILTINS} == {*BUILTINS}
+
+
+@pytest.mark.parametrize("name", sorted(builtins.BUILTINS))
+def test_a_builtin_has_the_type_that_the_language_gives_it(name: str) -> None:
+    args = ", ".join(["A(i)"] * builtins.BUILTINS[name].arity)
+    is_bool = builtins.BUILTINS[name].result == "bool"
+    for dtype in (np.float32, np.float64):
+        text = f"def f<T>(T(N) A) -> (B) {{ B(i) = {name}({args}) }}"
+        checked = check(parse(text), generics={"T": BY_NAME[np.dtype(dtype).name]})
+        (got,) = evaluate(checked, [np.full(2, 0.5, dtype)])
+        assert got.dtype == (bool if is_bool else dtype)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+@settings(max_examples=50, deadline=None)
+def test_integer_division_floors_and_by_zero_gives_zero(x: int, y: int) -> None:
+    text = "def f(int64(N) A, int64(N) B) -> (q, r) { q(i) = A(i) / B(i)  r(i) = A(i) % B(i) }"
+    q, r = run(text, np.array([x]), np.array([y]))
+    assert int(q[0]) == (0 if y == 0 else (x // y + 2**63) % 2**64 - 2**63)
+    assert int(r[0]) == (0 if y == 0 else x % y)
+
+
+@given(st.floats(width=32, allow_nan=True), st.sampled_from([d for d in ALL if d.is_integer]))
+@settings(max_examples=100, deadline=None)
+def test_conversion_to_integers_saturates(x: float, dtype: Any) -> None:
+    info = np.iinfo(dtype.name)
+    want = 0 if np.isnan(x) else int(np.clip(x, -(2.0**70), 2.0**70))
+    got = cast(np.array([x], np.float32), dtype)
+    assert int(got[0]) == min(max(want, info.min), info.max)
+
+
+@pytest.mark.parametrize("op", ["+=", "*=", "min=", "max="])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32"])
+def test_identities_change_nothing(op: str, dtype: str) -> None:
+    x = np.array([0, 1], dtype)
+    start = np.full(2, identity(op, np.dtype(dtype)), dtype)
+    ufunc = {"+=": np.add, "*=": np.multiply, "min=": np.minimum, "max=": np.maximum}[op]
+    np.testing.assert_array_equal(ufunc(start, x), x)
