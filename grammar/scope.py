@@ -116,12 +116,16 @@ class Tensor:
         """Return [low, high) of each dimension as the statements so far make it."""
         if self.dims is not None:
             return tuple((Size(), d) for d in self.dims)
-        assert self.box is not None
-        low = (
-            lo if plain else minimum(lo, Size())
-            for lo, plain in zip(self.box.low, self.box.plain, strict=True)
-        )
-        return tuple(zip(low, self.box.high, strict=True))
+        box = self.box
+        assert box is not None
+        found = []
+        for low, high, plain in zip(box.low, box.high, box.plain, strict=True):
+            if plain:
+                found.append((low, high))
+            else:  # `O(2*i)` ends at -1 where i has no value
+                low = minimum(low, Size())
+                found.append((low, maximum(high, low)))
+        return tuple(found)
 
     def finished(self) -> t.Tensor:
         """Return the tensor as the checked definition has it."""
