@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,14 @@ def one_kernel(file: str, def_name: str | None, **settings: Any) -> Kernel:
         if def_name in (None, kernel.name):
             return kernel
     raise click.UsageError(f"{file} has no definition '{def_name}', but {', '.join(names)}")
+
+
+def let_blas_sleep() -> None:
+    """Let NumPy's BLAS threads sleep after a call; must run before numpy is imported.
+
+    They spin by default and would take the cores from whatever is timed next.
+    """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 def print_json(value: object) -> None:

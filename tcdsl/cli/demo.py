@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, main
+from tcdsl.cli.app import CACHE, let_blas_sleep, main
 
 
 @main.command("demo")
@@ -24,6 +24,7 @@ def demo_command(seconds: float, plot: Path, cache: Path | None) -> None:
 
     Takes about a minute.
     """
+    let_blas_sleep()
     from tcdsl.demo import demo
 
     demo(click.echo, plot, seconds, cache)

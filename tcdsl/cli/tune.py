@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, DEF, FILE, JSON, main, one_kernel, print_json
+from tcdsl.cli.app import CACHE, DEF, FILE, JSON, let_blas_sleep, main, one_kernel, print_json
 from tcdsl.cli.sizes import parse_sizes
 
 SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2|4 or B=1..64.")
@@ -73,6 +73,7 @@ def bench(
 
     Shows times per call, the rate and its share of this machine's measured peak.
     """
+    let_blas_sleep()
     from tcdsl.bench import bench_kernel
 
     kernel = one_kernel(file, def_name, cache=cache)
