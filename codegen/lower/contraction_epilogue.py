@@ -102,7 +102,8 @@ class _Builder:
             if buffer.role == "return" and dtype.is_half:
                 raise Unfused(f"'{s.target}' is rounded to {dtype} before it is read")
             if s.target not in self.ctx.group.local and buffer.home != self.home(last.target):
-                store = self.access(f"s{len(self.steps)}", s.target, self.problem.statement.subs)
+                subs = self.problem.statement.subs
+                store = self.access(f"s{len(self.steps)}", s.target, subs, is_read=False)
                 if not store.along:
                     raise Unfused(f"'{s.target}' is not stored along the vectors")
         # every read of a step lies inside its tensor, guarded or not
@@ -196,7 +197,9 @@ class _Builder:
             case _:
                 assert_never(e)
 
-    def access(self, param: str, name: str, subs: tuple[typed.Expr, ...]) -> Access:
+    def access(
+        self, param: str, name: str, subs: tuple[typed.Expr, ...], *, is_read: bool = True
+    ) -> Access:
         """Return how the tile reaches an element that belongs to its points."""
         x = operand_of(self.reach, self.problem.statement, name, subs)
         if x is None:
@@ -207,7 +210,7 @@ class _Builder:
         stored = self.ctx.operands.memory_dtype(name)
         if stored == BOOL:
             raise Unfused(f"'{name}' has bool elements")
-        return Access(param, x, row != ZERO, along == ONE, stored)
+        return Access(param, x, row != ZERO, along == ONE, stored, is_read)
 
 
 def _combined(s: Statement, base: typed.Expr, value: typed.Expr) -> typed.Expr:

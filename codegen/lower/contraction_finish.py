@@ -38,16 +38,17 @@ class Access:
     row: bool
     along: bool
     stored: DType
+    is_read: bool
 
     def params(self) -> Iterator[Var]:
         """Yield pointer and row stride as parameters."""
-        yield b.pointer(self.param, self.stored, restrict=True)
+        yield b.pointer(self.param, self.stored, const=self.is_read, restrict=True)
         if self.row:
             yield b.i64(f"{self.param}_row")
 
     def at(self, r: Expr) -> Expr:
         """Return the address of row r."""
-        p = b.pointer(self.param, self.stored)
+        p = b.pointer(self.param, self.stored, const=self.is_read, restrict=True)
         return b.offset(p, b.mul(r, b.i64(f"{self.param}_row"))) if self.row else p
 
 

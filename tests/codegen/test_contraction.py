@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,16 @@ from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import detect
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.grammar.dtypes import BY_NAME
-from tests.codegen.harness import Case, Problem, differential, problem, run_cases, spec_of
+from tests.codegen.harness import (
+    Case,
+    Problem,
+    assert_same,
+    differential,
+    expected,
+    problem,
+    run_cases,
+    spec_of,
+)
 
 pytestmark = pytest.mark.cc
 
@@ -290,6 +300,20 @@ def test_every_knob_value_computes_the_same() -> None:
             cases.append(Case(p, exact=True, config=config))
     assert len(cases) > 15
     differential(cases, terms=150)
+
+
+@pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
+def test_narrower_vectors(width: int, registers: int) -> None:
+    cc = find_compiler()
+    if detect().vector_bytes < width:
+        pytest.skip("this machine has none wider")
+    narrow = replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}"))
+    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=registers)
+    cases = [matmul(NT, 40, 70, 150), matmul(NN, 33, 21, 50, "float64"), matmul(NT, 3, 33, 500)]
+    cases.append(tensors(EPILOGUES["bias and relu"], (21, 60), (70, 60), (70,)))
+    listed = [Case(p, exact=True) for p in cases]
+    for p, got in zip(cases, run_cases(listed, cc=narrow, machine=machine), strict=True):
+        assert_same(got, expected(p), terms=500)
 
 
 def test_no_accumulator_leaves_its_register() -> None:
