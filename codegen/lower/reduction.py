@@ -15,9 +15,9 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
-from tcdsl.codegen.lower.reduction_columns import lower_columns
+from tcdsl.codegen.lower.reduction_columns import lower_column_parts
 from tcdsl.codegen.lower.reduction_split import Split, lower_split
-from tcdsl.codegen.lower.rows_point import Form
+from tcdsl.codegen.lower.rows_columns import lower_columns
 from tcdsl.codegen.lower.rows_space import Space, points, size_expr, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
@@ -38,14 +38,16 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the direction, whether the fold is split, and the knobs of rows."""
     space = space_of(ctx)
-    walks: tuple[Value, ...] = ("rows", "columns") if _has_columns(ctx, space) else ("rows",)
+    walks: tuple[Value, ...] = ("rows",)
+    if rows_form.column_form(ctx, space) is not None:
+        walks = ("rows", "columns")
     return (Knob("walk", walks), Knob("split", (False, True)), *rows_form.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return columns where they are nearer in memory than rows; split long folds of few results."""
     space = space_of(ctx)
-    walk = "columns" if _has_columns(ctx, space) and _columns_are_near(ctx, space) else "rows"
+    walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
     pieces = ctx.extent(points(space.kept))
     if walk == "columns":
         pieces = ctx.extent(points(space.kept[:-1]))
@@ -60,7 +62,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     space = space_of(ctx)
     form = rows_form.form_of(ctx, space, values)
     each = rows_form.point_ns(ctx, space, form)
-    near = _has_columns(ctx, space) and _columns_are_near(ctx, space)
+    near = rows_form.columns_are_near(ctx, space)
     against = 1.0 if (values.get("walk") == "columns") == near else 4.0
     rows = ctx.extent(points(space.kept))
     idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
@@ -75,8 +77,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     task_us = int(values.get("task_us", 8))
     flops = rows_form.flops(ctx, space.aligned)
     split = _split(ctx, space) if values.get("split") else None
-    if values.get("walk") == "columns":
-        return lower_columns(ctx, space, _column_form(ctx, space) or form, each, split, flops)
+    column = rows_form.column_form(ctx, space)
+    if values.get("walk") == "columns" and column is not None:
+        if split is not None:
+            return lower_column_parts(ctx, space, column, each, split, flops)
+        return lower_columns(ctx, space, column, each, "reduction", flops)
     if split is not None:
         return lower_split(ctx, space, form, each, split, flops)
     return lower_rows(ctx, space, form, each, task_us, "row reduction", flops)
@@ -85,28 +90,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 def _is_reduction(space: Space) -> bool:
     sweeps = space.aligned.sweeps
     return len(sweeps) == 1 and not sweeps[0].before and all(s.folds for s in sweeps[0].steps)
-
-
-def _has_columns(ctx: Context, space: Space) -> bool:
-    """Whether results are neighbours along a loop over which vectors can lie."""
-    return bool(space.kept) and _column_form(ctx, space) is not None
-
-
-def _column_form(ctx: Context, space: Space) -> Form | None:
-    bits = rows_form.vector_bits(ctx, space, column=space.kept[-1].name)
-    return None if bits is None else Form(ctx.machine.lanes(bits // 8), bits, 1)
-
-
-def _columns_are_near(ctx: Context, space: Space) -> bool:
-    """Whether the innermost loop over results takes smaller steps than that of the fold."""
-    sizes = space.sizes
-    column, row = space.kept[-1].name, space.sweeps[0][-1].name
-    if ctx.extent(space.kept[-1].extent) < 4:
-        return False
-    touched = [form for (buffer, _), form in space.linear.items() if buffer not in space.written]
-    near = sum(abs(x.step(column).evaluate(sizes)) for x in touched)
-    far = sum(abs(x.step(row).evaluate(sizes)) for x in touched)
-    return near < far
 
 
 def _split(ctx: Context, space: Space) -> Split:

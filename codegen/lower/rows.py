@@ -8,6 +8,7 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
+from tcdsl.codegen.lower.rows_columns import lower_columns
 from tcdsl.codegen.lower.rows_space import Space, points, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
@@ -22,19 +23,27 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return vector form, unrolling and task size."""
-    return rows_form.knobs(ctx, _space(ctx))
+    """Return the direction, vector form, unrolling, prefetch and task size."""
+    space = _space(ctx)
+    walks: tuple[Value, ...] = ("rows",)
+    if rows_form.column_form(ctx, space) is not None:
+        walks = ("rows", "columns")
+    return (Knob("walk", walks), *rows_form.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return the analytic choice."""
-    return rows_form.default(ctx, _space(ctx))
+    """Return the direction in which memory is nearer."""
+    space = _space(ctx)
+    walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
+    return {"walk": walk, **rows_form.default(ctx, space)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted serial time."""
     space = _space(ctx)
     per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
+    if (values.get("walk") == "columns") != rows_form.columns_are_near(ctx, space):
+        per_point *= 4
     return ctx.extent(points(space.kept)) * (ctx.extent(space.row_length()) * per_point + 15.0)
 
 
@@ -43,15 +52,12 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     space = _space(ctx)
     form = rows_form.form_of(ctx, space, values)
     sweeps = len(space.sweeps)
-    return lower_rows(
-        ctx,
-        space,
-        form,
-        rows_form.point_ns(ctx, space, form),
-        int(values.get("task_us", 8)),
-        f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}",
-        rows_form.flops(ctx, space.aligned),
-    )
+    title = f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}"
+    each, flops = rows_form.point_ns(ctx, space, form), rows_form.flops(ctx, space.aligned)
+    column = rows_form.column_form(ctx, space)
+    if values.get("walk") == "columns" and column is not None:
+        return lower_columns(ctx, space, column, each, title, flops)
+    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title, flops)
 
 
 def _space(ctx: Context) -> Space:

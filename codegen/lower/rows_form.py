@@ -32,7 +32,8 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
     if ctx.machine.isa not in ("avx512", "avx2"):
         return None
     steps = [(n, s) for n, w in enumerate(space.aligned.sweeps) for s in w.steps]
-    if column is not None:  # what follows a fold runs in the same lanes
+    if column is not None:  # what is computed once a row runs in the same lanes
+        steps += [(0, s) for w in space.aligned.sweeps for s in w.before]
         steps += [(0, s) for s in space.aligned.after]
     bits = vexpr.width_of(tuple(s.statement.value for _, s in steps))
     if bits is None:
@@ -62,6 +63,25 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
         if vexpr.unsupported(s.value, varies, safe) is not None:
             return None
     return bits
+
+
+def column_form(ctx: Context, space: Space) -> Form | None:
+    """Return the form in which rows are walked side by side, or None where they cannot be."""
+    if not space.kept or not space.sweeps:
+        return None
+    bits = vector_bits(ctx, space, column=space.kept[-1].name)
+    return None if bits is None else Form(vexpr.lanes_of(bits, ctx.machine), bits, 1)
+
+
+def columns_are_near(ctx: Context, space: Space) -> bool:
+    """Whether the innermost loop over rows takes smaller steps than those within rows."""
+    if column_form(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
+        return False
+    column, inner = space.kept[-1].name, {w[-1].name for w in space.sweeps}
+    touched = [form for (buffer, _), form in space.linear.items() if buffer not in space.arena]
+    near = sum(abs(x.step(column).evaluate(space.sizes)) for x in touched)
+    far = sum(abs(x.step(n).evaluate(space.sizes)) for x in touched for n in inner)
+    return near < far
 
 
 def inside(ctx: Context, r: typed.Read, dims: Mapping[str, Dim]) -> bool:

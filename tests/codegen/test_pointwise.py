@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.config import Config, Value
 from tcdsl.codegen.lower import nest, pointwise
 from tcdsl.codegen.machine import detect
 from tcdsl.codegen.reference_math import numpy_dtype
@@ -55,8 +55,13 @@ def layouts(a: Array) -> dict[str, Array]:
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
 def test_any_shape(exact: bool, rng: np.random.Generator) -> None:
     problems = [problem(ADD, normal(rng, *s), normal(rng, *s)) for s in RAGGED]
-    configs = [{}, {"g0.vectors": False}, {"g0.unroll": 4}, {"g0.stream": True}]
-    cases = [Case(p, exact, Config.of(c)) for p in problems for c in configs]  # type: ignore[arg-type]
+    configs: list[dict[str, Value]] = [
+        {},
+        {"g0.vectors": False},
+        {"g0.unroll": 4},
+        {"g0.stream": True},
+    ]
+    cases = [Case(p, exact, Config.of(c)) for p in problems for c in configs]
     differential(cases)
 
 
@@ -143,7 +148,7 @@ def test_nan_and_infinity_as_in_the_reference(rng: np.random.Generator) -> None:
         Case(problem(t, a, b), True, Config.of(c))
         for t in texts
         for c in ({}, {"g0.vectors": False})
-    ]  # type: ignore[arg-type]
+    ]
     differential(cases, terms=8)
 
 

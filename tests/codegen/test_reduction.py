@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -10,10 +10,10 @@ import pytest
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Value
 from tcdsl.codegen.lower import nest, pointwise, reduction, rows
-from tcdsl.codegen.machine import detect
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.grammar.dtypes import ALL
-from tests.codegen.harness import Array, Case, differential, problem, run_cases, spec_of
+from tests.codegen.forms import cases_under
+from tests.codegen.harness import Array, Case, differential, problem, run_cases
 
 ROWS = "def f(float(N,M) A, float(M) w) -> (O) { s(n) +=! A(n,m) * w(m)  O(n) = s(n) / M + n }"
 COLUMNS = "def f(float(N,M) A, float(N) w) -> (O) { s(m) +=! A(n,m) * w(n)  O(m) = s(m) * 2 - m }"
@@ -38,19 +38,12 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
     return rng.normal(size=shape).astype(np.float32)
 
 
-def cases_of(*texts_and_args: tuple[object, ...], configs: object = WALKS) -> list[Case]:
+def cases_of(
+    *texts_and_args: tuple[object, ...], configs: Sequence[Mapping[str, Value]] = WALKS
+) -> list[Case]:
     """Return every problem under every direction that it has, exact and generic."""
-    out = []
-    for text, *args in texts_and_args:
-        p = problem(str(text), *args)
-        for exact in (True, False):
-            for c in configs:  # type: ignore[attr-defined]
-                spec = spec_of(p, exact=exact)
-                legal = compiler.space(p.program, spec, detect(), p.sizes)
-                values = {k.name: k.values for k in legal}
-                if all(v in values.get(n, ()) for n, v in c.items()):
-                    out.append(Case(p, exact, Config.of(c)))
-    return out
+    problems = [problem(str(text), *args) for text, *args in texts_and_args]
+    return [c for p in problems for c in cases_under(p, configs)]
 
 
 @pytest.mark.cc

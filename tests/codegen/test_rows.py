@@ -10,14 +10,18 @@ import pytest
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Value
 from tcdsl.codegen.lower import nest, pointwise, rows
+from tcdsl.codegen.machine import detect
+from tests.codegen.forms import cases_under
 from tests.codegen.harness import (
     Array,
     Case,
+    Problem,
     assert_same,
     differential,
     expected,
     problem,
     run_cases,
+    spec_of,
 )
 
 SOFTMAX = """def f(float(B,N) X) -> (Y) { M(b) max=! X(b,n)  E(b,n) = exp(X(b,n) - M(b))
@@ -33,7 +37,16 @@ BATCHNORM = """def f(float(N,C,H,W) X, float(C) g) -> (Y) { s(c) +=! X(n,c,h,w)
     q(c) +=! X(n,c,h,w) * X(n,c,h,w)  m(c) = s(c) / (N * H * W)
     Y(n,c,h,w) = (X(n,c,h,w) - m(c)) * rsqrt(q(c) / (N * H * W) - m(c) * m(c) + 1e-5) * g(c) }"""
 LENGTHS = [(1, 1), (3, 5), (5, 16), (4, 26), (2, 128), (3, 131), (2, 700), (0, 4)]
-FORMS: list[Mapping[str, Value]] = [{}, {"g0.vectors": False}, {"g0.unroll": 1}]
+CHANNELS = """def f(float(B,C,HW) X) -> (Y) { M(b,s) max=! X(b,c,s)
+    E(b,c,s) = exp(X(b,c,s) - M(b,s))  S(b,s) +=! E(b,c,s)  Y(b,c,s) = E(b,c,s) / S(b,s) }"""
+FEATURES = """def f(float(N,C) X, float(C) g) -> (Y, m) { s(c) +=! X(n,c)  q(c) +=! X(n,c) * X(n,c)
+    m(c) = s(c) / N  Y(n,c) = (X(n,c) - m(c)) * rsqrt(q(c) / N - m(c) * m(c) + 1e-5) * g(c) }"""
+FORMS: list[Mapping[str, Value]] = [
+    {},
+    {"g0.walk": "rows", "g0.vectors": False},
+    {"g0.walk": "rows", "g0.unroll": 1},
+    {"g0.walk": "columns"},
+]
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +61,7 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
 def check_all(*texts_and_args: tuple[object, ...], terms: int = 1000) -> None:
     cases = []
     for text, *args in texts_and_args:
-        p = problem(str(text), *args)
-        cases += [Case(p, exact, Config.of(c)) for exact in (True, False) for c in FORMS]
+        cases += cases_under(problem(str(text), *args), FORMS)
     differential(cases, terms)
 
 
@@ -83,6 +95,25 @@ def test_rows_of_several_dimensions(rng: np.random.Generator) -> None:
         (BATCHNORM, normal(rng, 3, 4, 5, 7), normal(rng, 4)),
         (BATCHNORM, normal(rng, 2, 1, 1, 1), normal(rng, 1)),
     )
+
+
+@pytest.mark.cc
+def test_rows_side_by_side(rng: np.random.Generator) -> None:
+    check_all(
+        (CHANNELS, normal(rng, 2, 5, 37)),
+        (CHANNELS, normal(rng, 1, 67, 3)),
+        (CHANNELS, normal(rng, 3, 0, 20)),
+        (FEATURES, normal(rng, 23, 150), normal(rng, 150)),
+        (FEATURES, normal(rng, 9, 1), normal(rng, 1)),
+    )
+
+
+@pytest.mark.cc
+def test_memory_decides_the_direction(rng: np.random.Generator) -> None:
+    across, along = problem(CHANNELS, normal(rng, 2, 5, 64)), problem(SOFTMAX, normal(rng, 9, 64))
+    if detect().isa in ("avx512", "avx2"):
+        assert "along columns" in _described(across)[0][1]
+        assert "along columns" not in _described(along)[0][1]
 
 
 @pytest.mark.cc
@@ -124,9 +155,6 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
         assert_same(runs[0], expected(p), terms=300)
 
 
-def _described(p: object) -> list[tuple[str, str]]:
-    from tcdsl.codegen.machine import detect
-    from tests.codegen.harness import Problem, spec_of
-
-    assert isinstance(p, Problem)
-    return compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)
+def _described(p: Problem) -> list[tuple[str, str]]:
+    spec = spec_of(p, exact=True)
+    return compiler.describe(p.program, spec, Config(), detect(), p.sizes)

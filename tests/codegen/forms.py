@@ -1,0 +1,25 @@
+"""A problem under every config of a list that fits it, exact and generic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config, Value
+from tcdsl.codegen.machine import detect
+from tests.codegen.harness import Case, Problem, spec_of
+
+
+def cases_under(p: Problem, configs: Sequence[Mapping[str, Value]]) -> list[Case]:
+    """Return the cases whose values are all legal for the problem."""
+    out = []
+    for exact in (True, False):
+        spec = spec_of(p, exact=exact)
+        space = {k.name: k.values for k in compiler.space(p.program, spec, detect(), p.sizes)}
+        out += [
+            Case(p, exact, Config.of(c))
+            for c in configs
+            if all(v in space.get(n, ()) for n, v in c.items())
+        ]
+    assert out, "no config fits"
+    return out
