@@ -44,10 +44,10 @@ def test_lines_show_each_best_each_crash_and_the_verdict() -> None:
     tell(Lines(stream))
     assert stream.getvalue().splitlines() == [
         "toy: 12 configs",
-        "  best 4.0 GB/s (20% of peak), 2 us: kind=right turns=3000",
+        "  best 4.0 GB/s (20% of memory peak), 2 us: kind=right turns=3000",
         "  crash: SIGSEGV (kind=crash turns=0)",
-        "  best 8.0 GB/s (40% of peak), 1 us: kind=right turns=0",
-        "  8.0 GB/s (40% of peak), 1 us, 2.00x the default: kind=right turns=0",
+        "  best 8.0 GB/s (40% of memory peak), 1 us: kind=right turns=0",
+        "  8.0 GB/s (40% of memory peak), 1 us, 2.00x the default: kind=right turns=0",
     ]
 
 
@@ -92,7 +92,7 @@ def test_progress_counts_trials_failures_and_what_is_left() -> None:
     ("work", "text"),
     [
         (Work(2e6, 1e3, 500, 50), "200.0 GFLOP/s (40% of peak)"),
-        (Work(1e3, 3e5, 500, 50), "30.0 GB/s (60% of peak)"),
+        (Work(1e3, 3e5, 500, 50), "30.0 GB/s (60% of memory peak)"),
     ],
 )
 def test_the_rate_is_that_of_what_bounds_the_problem(work: Work, text: str) -> None:
