@@ -14,8 +14,10 @@ import pytest
 from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import INCLUDES, Compiler, find_compiler
 from tcdsl.codegen.config import Config
+from tcdsl.codegen.emit import emit
 from tcdsl.codegen.machine import detect
 from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.target import C
 from tcdsl.grammar.dtypes import BY_NAME
 from tests.codegen.harness import (
     Case,
@@ -336,3 +338,13 @@ def test_no_accumulator_leaves_its_register() -> None:
 def assembly_of(text: str, cc: Compiler) -> str:
     command = [*cc.command, *cc.flags, f"-I{INCLUDES}", "-O3", "-S", "-x", "c", "-", "-o", "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def test_register_tile_reads_well(golden: Callable[[str, str], None]) -> None:
+    machine = replace(detect(), isa="avx512", vector_bytes=64, registers=32)
+    p = tensors(EPILOGUES["bias and relu"], (5, 64), (48, 64), (48,))
+    config = Config.of({"g0.method": "panel", "g0.tile": "5x3"})
+    unit = compiler.lower(p.program, spec_of(p, exact=True), config, machine, p.sizes, "k")
+    kernels = tuple(f for f in unit.functions if "_tile_" in f.name)
+    golden(emit(replace(unit, header="one register tile", functions=kernels, executables=()), C),
+           "emit/register_tile.c")  # fmt: skip
