@@ -149,6 +149,9 @@ class Call:
             returns,
             self.variant.inplace,
             compiled.loaded.library,
+            tuple(  # scalars in bounds: another value is another size
+                i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
+            ),
         )
 
     def initial(self) -> Outputs | None:

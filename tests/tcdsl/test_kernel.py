@@ -174,6 +174,14 @@ def test_numbers_are_taken_by_value() -> None:
         scale(normal(5), 2.0, 3.5)
 
 
+def test_a_number_in_a_bound_is_a_size() -> None:
+    first = kernel("def first(float(N) A, int32 n) -> (s) { s +=! A(i) where i in 0:n }")
+    for n in (2, 5, 2, 0, 3):
+        np.testing.assert_allclose(first(normal(5), n), normal(5)[:n].sum(), atol=1e-6)
+    with pytest.raises(ShapeError):
+        first(normal(5), 6)
+
+
 def test_type_variables_come_from_the_arguments() -> None:
     twice = kernel("def twice<T>(T(N) A) -> (B) { B(i) = A(i) + A(i) }")
     for dtype in (np.float32, np.float64, np.int8, np.uint64):
