@@ -1,0 +1,64 @@
+"""Random programs, called in random ways, give what the reference gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tcdsl.random_programs import Trial, run_program, run_text
+
+pytestmark = pytest.mark.cc
+
+# What random programs broke, in few words each.
+FOUND = {
+    "op=! reads its return, does not cover it": """
+        def f(float(N) A) -> (O) { O(i) = 2 * A(i)  O(i) +=! O(i) * 2 where i in 1:N }""",
+    "op=! reads its return through a temporary": """
+        def f(float(N) A) -> (O) {
+          O(i) = 2 * A(i)  t(i) = O(i) * 3  O(i) +=! t(i) where i in 1:N }""",
+    "op=! reads the caller's buffer": """
+        def f(float16(N) A) -> (O) {
+          O(i) += 2 * A(i)  O(i) +=! O(i) * 2 where i in 1:N  O(i) = float16(O(i) + 1) }""",
+    "op=! reads its temporary, does not cover it": """
+        def f(float(N, M) A) -> (O) {
+          t(i) +=! A(i,k)  t(i) max=! t(i) - 1 where i in 1:N  O(i,k) = t(i) * A(i,k) }""",
+    "last extent 1 in a strided output": """
+        def f(bool(M) A, bool(N) B) -> (O) { O(i, j) +=! 2 where i in 0:M + 1, j in 1:N }""",
+    "strided writes of an empty range": """
+        def f(float(N) A, float(M) B) -> (O, P) {
+          O(2 * i) = A(i)  P(2 * i - 3, j) +=! B(i) where j in 0:2 }""",
+    "unsigned sums": """
+        def f(uint64(N) A, uint32(N) B) -> (O, P) {
+          O(i, j) +=! A(p) * A(j) where i in 2:N  P(i) min=! B(p) * B(q + 1) where i in 2:N }""",
+}
+
+
+def assert_right(trial: Trial | None) -> Trial:
+    assert trial is not None
+    assert not trial.faults, trial.text + "\n" + "\n".join(trial.faults)
+    return trial
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_wrong_once_is_right(name: str) -> None:
+    for seed in range(2):
+        assert_right(run_text(FOUND[name], seed, calls=8))
+
+
+CHUNK = 5  # programs in a test
+
+
+@pytest.mark.parametrize("first", range(0, 30, CHUNK))
+def test_random_programs_give_what_the_reference_gives(first: int) -> None:
+    trials = [
+        assert_right(t) for s in range(first, first + CHUNK) if (t := run_program(s, calls=4))
+    ]
+    assert sum(t.exact for t in trials) >= len(trials)  # most calls are held to the bit
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("first", range(10_000, 11_000, 100))
+def test_many_random_programs_give_what_the_reference_gives(first: int) -> None:
+    for seed in range(first, first + 100):
+        if trial := run_program(seed, calls=8):
+            assert_right(trial)
