@@ -129,8 +129,7 @@ class Typer:
             case n.Cast(dtype, operand):
                 return self._cast(BY_NAME[dtype], operand, node.span, at)
             case n.MinMax(op, lhs, rhs):
-                inner = replace(at)
-                return self._extreme(op, (self.value(lhs, inner), self.value(rhs, inner)), node, at)
+                return self._extreme(op, (self.value(lhs, at), self.value(rhs, at)), node, at)
             case n.Unary():
                 return self._unary(node, at)
             case n.Binary():
@@ -369,9 +368,10 @@ class Typer:
                 f"but {_given(len(args))}",
                 node.span,
             )
-        inner = replace(at, is_subscript=False)
+        keeps_integers = function.result == "same"
+        inner = at if keeps_integers else replace(at, is_subscript=False)
         values = tuple(self.value(a, inner) for a in args)
-        if function.result == "same":
+        if keeps_integers:
             return self._extreme(function.name, values, node, at)
         type_ = meeting_all(values, at.hint)
         literal = all(v.literal or v.is_int_literal for v in values)

@@ -65,6 +65,9 @@ class Forms:
                 return minimum(self.of(lhs, deeper), self.of(rhs, deeper))
             case t.Builtin("max", (lhs, rhs)):
                 return maximum(self.of(lhs, deeper), self.of(rhs, deeper))
+            case t.Builtin("clamp", (value, low, high)):
+                least = maximum(self.of(value, deeper), self.of(low, deeper))
+                return minimum(least, self.of(high, deeper))
             case t.Select(_, then, other):
                 arms = [self._bounds(self.of(e, deeper)) for e in (then, other)]
                 return self._unknown(expr, expr.dtype, _hull(*arms))

@@ -25,10 +25,27 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
         open_sides = [s for s in sides if not prover.holds(s, facts)]
         if open_sides and not guarded and _is_exact(work, form):
             open_sides = _demand_inside(work, access, d, open_sides, prover)
+        if open_sides and not guarded and _needs_an_element(work, access, d, open_sides, prover):
+            open_sides = []
         checked.append(bool(open_sides))
     if access.tensor is work.target:
         _own_read(work, access, prover)
     return tuple(checked)
+
+
+def _needs_an_element(
+    work: Comprehension, access: Access, d: int, sides: list[Size], prover: Prover
+) -> bool:
+    """Whether the sides hold where the dimension is not empty; calls then check that.
+
+    So `A(max(min(I(i), N - 1), 0))` is checked once, not for each i.
+    """
+    low, high = access.tensor.bounds()[d]
+    last = high - low - 1
+    if not all(Prover(prover.domain, (*prover.given, last)).holds(s) for s in sides):
+        return False
+    message = f"'{access.node.name}' is read, but dimension {d} may be empty: it has {last + 1}"
+    return work.demand(last, message, access.node.span)
 
 
 def _is_exact(work: Comprehension, form: Size) -> bool:

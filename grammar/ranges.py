@@ -268,7 +268,7 @@ class Prover:
         if any(self._at_least_zero(size - f) for f in facts):
             return True
         return len(facts) <= 8 and any(
-            self._at_least_zero(size - f - g) for i, f in enumerate(facts) for g in facts[i + 1 :]
+            self._at_least_zero(size - f - g) for i, f in enumerate(facts) for g in facts[i:]
         )
 
     def _at_least_zero(self, size: Size) -> bool:

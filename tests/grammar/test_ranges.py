@@ -243,3 +243,50 @@ def test_the_order_of_conditions_does_not_matter() -> None:
     bounds = [Bound(i + j, Size(), n), Bound(j, Size(), Size.const(3)), Bound(i * 2, Size(), n)]
     first = solve(["i", "j"], bounds, {})
     assert solve(["j", "i"], bounds[::-1], {}) == first
+
+
+def checks(text: str) -> list[tuple[bool, ...]]:
+    """Return which subscripts of the reads of A are checked at run time."""
+    (found,) = checked(text).body
+    assert isinstance(found, t.Statement)
+    reads: list[tuple[bool, ...]] = []
+    todo: list[object] = [found.value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, tuple):
+            todo += item
+        elif isinstance(item, t.Node):
+            if isinstance(item, t.Read) and item.tensor == "A":
+                reads.append(item.checked)
+            todo += [getattr(item, name) for name in item.__slots__ if name != "span"]
+    return reads
+
+
+@pytest.mark.parametrize(
+    ("value", "is_checked"),
+    [
+        ("A(i)", False),
+        ("A(I(i))", True),
+        ("A(max(min(I(i), N - 1), 0))", False),
+        ("A(clamp(I(i), 0, N - 1))", False),
+        ("(I(i) >= 0 && I(i) < N) ? A(I(i)) : 0", False),
+        ("(I(i) < 0 || I(i) >= N) ? 0 : A(I(i))", False),
+        ("(I(i) >= 0) ? A(I(i)) : 0", True),
+        ("(i > 0) ? A(i - 1) : 0", False),
+        ("(i > 1) ? A(i - 1) : 0", False),
+        ("(i > 0) ? A(i - 2) : 0", True),
+        ("(i == 3) ? A(3) : 0", False),
+        ("(i < N / 2) ? A(2 * i) : 0", False),
+        ("A(i % N)", False),
+        ("A(N - 1 - i)", False),
+        ("A(i) + (I(0) > 2 ? A(2) : 0)", True),
+    ],
+)
+def test_what_is_proved_inside_is_not_checked_at_run_time(value: str, is_checked: bool) -> None:
+    text = f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {value} where i in 0:N }}"
+    assert any(any(flags) for flags in checks(text)) == is_checked
+
+
+def test_bytes_are_inside_a_table_of_256() -> None:
+    text = "def f(float(256) A, uint8(N) U, int8(N) S) -> (O) { O(i) = A(U(i)) + A(128 + S(i)) }"
+    assert checks(text) == [(False,), (False,)]
