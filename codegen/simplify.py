@@ -4,6 +4,7 @@
     for (i = 0; i < 1; i++) s        ->  s with 0 for i
     for (i = 4; i < 4; i++) s        ->  nothing
     if (true) s else t               ->  s
+    acc = acc + x                    ->  acc += x
     const tc_i64 N = ...; (not used) ->  nothing
 
 Only int64 arithmetic is folded: floats stay as the program has them.
@@ -17,6 +18,7 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
     I64,
     Array,
+    Assign,
     Bin,
     Bind,
     Block,
@@ -76,6 +78,8 @@ def _expr(e: Expr) -> Expr:
 
 def _stmt(s: Stmt) -> Stmt:
     match s:
+        case Assign(place, Bin("+" | "*" as op, lhs, rhs), "=") if lhs == place:
+            return Assign(place, rhs, "+=" if op == "+" else "*=")
         case Block(stmts):
             return b.block(stmts)
         case If(Const(value), then, other):

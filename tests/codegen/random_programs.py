@@ -59,6 +59,15 @@ class _Writer:
             self.stmts.append(f"{left} {op} ({anchor} + {self.value('nm', 1)}) * 0.25{_WHERE}")
         self.shapes[name] = shape
 
+    def product(self, name: str) -> str:
+        """Add a contraction and, mostly, a pointwise statement on its result."""
+        left, right = (self.pick([t for t, s in self.shapes.items() if s == "nm"]) for _ in "ab")
+        self.stmts.append(f"{name}(n,q) +=! {left}(n,m) * {right}(q,m)")
+        if self.rng.random() < 0.8:
+            last = self.pick(("d(n)", "d(q)", f"{name}(n,q)", "0.5"))
+            self.stmts.append(f"{name}(n,q) = fmax({name}(n,q) * 0.5 + {last}, 0.0)")
+        return name
+
 
 def random_program(rng: np.random.Generator) -> Entry:
     """Return a program of 2 to 6 statements; every tensor it makes is an output or read."""
@@ -66,11 +75,12 @@ def random_program(rng: np.random.Generator) -> Entry:
     count = int(rng.integers(2, 7))
     for k in range(count):
         w.statement(f"T{k}")
+    products = [w.product(f"G{k}") for k in range(int(rng.integers(0, 2)))]
     made = [t for t in w.shapes if t.startswith("T")]
     total = " + ".join(f"{t}({','.join(w.shapes[t])})" if w.shapes[t] else t for t in made)
     w.stmts.append(f"R(n,m) = {total}{_WHERE}")
     keep = [t for t in made if rng.random() < 0.3]
-    returns = ", ".join([*keep, "R"])
+    returns = ", ".join([*keep, *products, "R"])
     body = "\n  ".join(w.stmts)
     text = (
         f"def f(float(N,M) A, float(N,M) B, float(M) c, float(N) d) -> ({returns}) {{\n  {body}\n}}"

@@ -11,7 +11,6 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
-from tcdsl.codegen.lower import nest, pointwise, rows
 from tcdsl.codegen.program import Program, program_of
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
@@ -138,7 +137,6 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, rows, nest))
     chosen: dict[Program, tuple[Partition, ...]] = {}
     monkeypatch.setattr(compiler, "partitions", lambda p: chosen[p])
     cases = []

@@ -115,6 +115,56 @@ def test_guarded_read_outside_is_not_evaluated(rng: np.random.Generator) -> None
 
 
 @pytest.mark.cc
+@pytest.mark.parametrize("kind", ["int", "uint"])
+def test_integers_at_their_edges(kind: str) -> None:
+    cases = []
+    for bits in (8, 16, 32, 64):
+        info = np.iinfo(f"{kind}{bits}")
+        edges = np.array([info.min, info.min + 1, 0, 1, 3, info.max], info.dtype)
+        if kind == "int":
+            edges = np.append(edges, np.array([-1, -3], info.dtype))
+        a, c = (x.ravel().copy() for x in np.meshgrid(edges, edges))
+        text = (
+            f"def f({kind}{bits}(N) A, {kind}{bits}(N) B) -> (O, P, Q, R, S) {{"
+            " O(i) = A(i) / B(i)  P(i) = A(i) % B(i)  Q(i) = A(i) * B(i) - A(i)"
+            " R(i) = (A(i) + B(i)) / A(i)  S(i) = -A(i) }"
+        )
+        cases.append(Case(problem(text, a, c), True))
+    differential(cases)
+
+
+@pytest.mark.cc
+def test_floats_at_their_edges() -> None:
+    edges = np.array([0.0, -0.0, 1.5, -1.5, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
+    a, c = (x.ravel().copy() for x in np.meshgrid(edges, edges))
+    targets = " ".join(
+        f"P{k}(i) = {kind}{bits}(A(i))"
+        for k, (kind, bits) in enumerate((k, n) for k in ("int", "uint") for n in (8, 16, 32, 64))
+    )
+    names = ", ".join(f"P{k}" for k in range(8))
+    texts = [
+        f"def f(float(N) A) -> ({names}) {{ {targets} }}",
+        "def f(float(N) A, float(N) B) -> (O, P, Q, R) { O(i) = max(A(i), B(i))"
+        " P(i) = min(A(i), B(i))  Q(i) = fmax(A(i), B(i))  R(i) = fmin(A(i), B(i)) }",
+        "def f(float(N) A, float(N) B) -> (O, P) { O max=! A(i) + B(i)  P min=! A(i) * B(i) }",
+        "def f(float(N) A, float(N) B) -> (O, P) { O(i) = A(i) < B(i)  P(i) = bool(A(i)) }",
+    ]
+    cases = [Case(problem(t, *((a, c) if "B" in t else (a,))), True) for t in texts]
+    differential(cases)
+
+
+@pytest.mark.cc
+def test_addresses_beyond_2_to_the_31() -> None:
+    rows = np.zeros((2, 2**31 + 5), np.uint8)  # pages that nobody touches take no memory
+    rows[:, -1] = 3, 4
+    rows[:, 0] = 1, 2
+    text = "def f(uint8(N,M) A) -> (O) { O(n) = A(n, M - 1) * 10 + A(n, 0) where n in 0:N }"
+    p = problem(text, rows)
+    for got in run_cases([Case(p, True), Case(p, False)]):
+        np.testing.assert_array_equal(got[0], [31, 42])
+
+
+@pytest.mark.cc
 def test_innermost_index_is_a_choice(rng: np.random.Generator) -> None:
     p = problem_of(PROGRAMS["transpose"], {"N": 33, "M": 65}, rng)
     configs = [Config.of({"g0.inner": name}) for name in ("n", "m")]

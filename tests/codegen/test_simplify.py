@@ -41,6 +41,12 @@ def test_addresses_fold_and_floats_stay() -> None:
     assert simplify_stmt(times_one) == times_one
 
 
+def test_sum_into_its_own_place_is_an_update() -> None:
+    assert simplify_stmt(Assign(x, Bin("+", x, one, F32))) == Assign(x, one, "+=")
+    other_side = Assign(x, Bin("+", one, x, F32))
+    assert simplify_stmt(other_side) == other_side
+
+
 def test_loop_of_one_turn_is_its_body() -> None:
     assert simplify_stmt(b.loop(i, 3, 4, store(i))) == store(3)
 
