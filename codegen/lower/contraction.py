@@ -51,11 +51,11 @@ def matches(ctx: Context) -> bool:
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the choices; with sizes not known the plan makes most of them at run time."""
-    panel = _required(ctx, swap=False)
     out = [Knob("columns", _sides(ctx))]
     if not ctx.is_exact():
         return tuple(out)
-    x, chosen = _numbers(ctx, panel), default(ctx)
+    chosen = default(ctx)
+    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, chosen)))
     out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
@@ -74,8 +74,7 @@ def default(ctx: Context) -> dict[str, Value]:
     side = _sides(ctx)[0]
     if not ctx.is_exact():
         return {"columns": side}
-    panel = _required(ctx, swap=False)
-    x = _numbers(ctx, panel)
+    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, {"columns": side})))
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
     return {
         "columns": side,
