@@ -20,7 +20,7 @@ from tcdsl.grammar.sizes import Size, is_nonnegative
 
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
 _ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
-_BYTES_PER_NS = 25.0  # of one core, from beyond L2
+_BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and memory
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 
 
@@ -187,7 +187,10 @@ def point_ns(ctx: Context, space: Space, form: Form) -> float:
         compute *= _SCALAR_FACTOR
     touched = {a[0] for w in space.aligned.sweeps for s in w.steps for a in accesses(s)}
     memory = sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
-    return max(compute, memory / _BYTES_PER_NS) + 0.005
+    total = memory * ctx.extent(points(space.kept) * space.row_length())
+    levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)
+    rate = _BYTES_PER_NS[sum(total > size for size in levels)]
+    return max(compute, memory / rate) + 0.002
 
 
 def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tcdsl.codegen import compiler
+from tcdsl.codegen.cc import Compiler, find_compiler
 from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.machine import detect
+from tcdsl.codegen.machine import Machine, detect
 from tests.codegen.harness import Case, Problem, spec_of
 
 
@@ -23,3 +25,10 @@ def cases_under(p: Problem, configs: Sequence[Mapping[str, Value]]) -> list[Case
         ]
     assert out, "no config fits"
     return out
+
+
+def narrower(width: int) -> tuple[Compiler, Machine]:
+    """Return this machine's compiler and description with vectors of width bytes."""
+    cc = find_compiler()
+    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=16)
+    return replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}")), machine

@@ -11,7 +11,7 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Value
 from tcdsl.codegen.lower import nest, pointwise, rows
 from tcdsl.codegen.machine import detect
-from tests.codegen.forms import cases_under
+from tests.codegen.forms import cases_under, narrower
 from tests.codegen.harness import (
     Array,
     Case,
@@ -23,6 +23,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.codegen.native import compiler_of
 
 SOFTMAX = """def f(float(B,N) X) -> (Y) { M(b) max=! X(b,n)  E(b,n) = exp(X(b,n) - M(b))
     S(b) +=! E(b,n)  Y(b,n) = E(b,n) / S(b) }"""
@@ -41,6 +42,7 @@ CHANNELS = """def f(float(B,C,HW) X) -> (Y) { M(b,s) max=! X(b,c,s)
     E(b,c,s) = exp(X(b,c,s) - M(b,s))  S(b,s) +=! E(b,c,s)  Y(b,c,s) = E(b,c,s) / S(b,s) }"""
 FEATURES = """def f(float(N,C) X, float(C) g) -> (Y, m) { s(c) +=! X(n,c)  q(c) +=! X(n,c) * X(n,c)
     m(c) = s(c) / N  Y(n,c) = (X(n,c) - m(c)) * rsqrt(q(c) / N - m(c) * m(c) + 1e-5) * g(c) }"""
+TURN = "def f(float(N,M) A) -> (O) { O(m,n) = A(n,m) > 0 ? A(n,m) + 1 : 2.0 }"
 FORMS: list[Mapping[str, Value]] = [
     {},
     {"g0.walk": "rows", "g0.vectors": False},
@@ -158,3 +160,34 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
 def _described(p: Problem) -> list[tuple[str, str]]:
     spec = spec_of(p, exact=True)
     return compiler.describe(p.program, spec, Config(), detect(), p.sizes)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("width", [32, 16])
+def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:
+    problems = [
+        problem(SOFTMAX, normal(rng, 5, 45)),
+        problem(CHANNELS, normal(rng, 2, 5, 37)),
+        problem(LAYERNORM, normal(rng, 3, 333), normal(rng, 333), normal(rng, 333)),
+        problem(TURN, normal(rng, 19, 21)),
+    ]
+    compiler_, machine = narrower(width)
+    cases = [Case(p, exact) for p in problems for exact in (True, False)]
+    for c, got in zip(cases, run_cases(cases, cc=compiler_, machine=machine), strict=True):
+        assert_same(got, expected(c.problem), terms=1000)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [pytest.param("zig", marks=pytest.mark.zig), pytest.param("clang", marks=pytest.mark.clang)],
+)
+def test_other_compilers(build: str, rng: np.random.Generator) -> None:
+    problems = [
+        problem(SOFTMAX, normal(rng, 5, 45)),
+        problem(CHANNELS, normal(rng, 2, 5, 37)),
+        problem(COSINE, normal(rng, 3, 333), normal(rng, 3, 333)),
+        problem(
+            "def f(float(N,M) A) -> (O) { O(m,n) = A(n,m) > 0 ? A(n,m) : 2.0 }", normal(rng, 19, 21)
+        ),
+    ]
+    differential([Case(p, e) for p in problems for e in (True, False)], 1000, compiler_of(build))
