@@ -196,7 +196,9 @@ class Measurement:
         """
         while candidates:
             best = self._best
-            anchor = None if best is None else self._ready(best)
+            # One that is slow beside the new ones is no measure for them, and would seem to hang.
+            is_slow = best is not None and 4e-9 * self._times[best] > self._rig.limit_s
+            anchor = None if best is None or is_slow else self._ready(best)
             everyone = [*candidates, *([] if anchor is None else [anchor])]
             everyone = self._together(everyone, ended)
             candidates = [c for c in everyone if c is not anchor]

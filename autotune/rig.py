@@ -15,6 +15,7 @@ from tcdsl.autotune.candidate import Candidate
 from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.process import WorkerDiedError, WorkerProcess
 from tcdsl.autotune.trial import Reason
+from tcdsl.codegen.cachedir import subfolder
 
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
@@ -72,7 +73,7 @@ class Rig:
         }
         begun = time.monotonic()
         try:
-            answer = worker.ask(self._limit_s(), request)
+            answer = worker.ask(self.limit_s, request)
         except WorkerDiedError as death:
             return Failure(death.reason, death.detail)
         if "wrong" in answer:
@@ -91,18 +92,21 @@ class Rig:
         """
         rows = [c.row.id for c in candidates]
         request = {"do": "time", "rows": rows, "rounds": rounds}
-        found = dict(self._worker().ask(self._limit_s(), request)["samples"])
+        found = dict(self._worker().ask(self.limit_s, request)["samples"])
         return [found[row] for row in rows]
 
     def _worker(self) -> WorkerProcess:
         if self._process is None:
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tcdsl-")))
+            # What a killed tuner leaves here goes with the next pruning of the cache.
+            room = tempfile.TemporaryDirectory(dir=subfolder("building"), prefix="case-")
+            folder = Path(self._stack.enter_context(room))
             self._problem.case().save(folder)
             self._process = self._stack.enter_context(WorkerProcess(folder))
         self._process.start()
         return self._process
 
-    def _limit_s(self) -> float:
+    @property
+    def limit_s(self) -> float:
         """Seconds for a check, or for a turn in a timing."""
         if not self.is_calibrated:
             return _FIRST_LIMIT_S

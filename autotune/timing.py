@@ -11,6 +11,8 @@ QUANTILE = 0.2  # low: what disturbs a run only ever makes it longer
 DROP = 3.0  # times the best so far, after which a candidate gets no more rounds
 _SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
 SLICE_NS = 2_000_000  # of one candidate in one round
+_LONG_NS = 50_000_000  # a call so long needs no warm-up
+_ENOUGH_NS = 1_000_000_000  # of one candidate in all rounds
 
 
 Run = Callable[[int], None]  # calls a candidate so many times
@@ -44,12 +46,15 @@ def interleaved(
     for _ in range(rounds):
         for row in going:
             notice(row)
-            if row not in repeats:  # the first call warms up and tells how many make a sample
-                runs[row](1)
-                begun = clock_ns()
-                runs[row](1)
-                once_ns = max(clock_ns() - begun, 1)
+            if row not in repeats:
+                once_ns = _call_ns(runs[row], clock_ns)
+                if once_ns < _LONG_NS:  # that one warmed up; the next tells how many make a sample
+                    once_ns = _call_ns(runs[row], clock_ns)
+                else:
+                    samples[row].append(once_ns)
                 repeats[row] = max(1, min(_SAMPLE_NS // once_ns, 1000))
+                if samples[row]:
+                    continue
             end = clock_ns() + SLICE_NS
             now = clock_ns()
             while True:
@@ -60,5 +65,15 @@ def interleaved(
                 if now >= end:
                     break
         limit = DROP * min(min(s) for s in samples.values() if s)
-        going = [row for row in going if min(samples[row]) <= limit]
+        going = [
+            row
+            for row in going
+            if min(samples[row]) <= limit and sum(samples[row]) * repeats[row] < _ENOUGH_NS
+        ]
     return samples
+
+
+def _call_ns(run: Run, clock_ns: Callable[[], int]) -> int:
+    begun = clock_ns()
+    run(1)
+    return max(clock_ns() - begun, 1)

@@ -54,6 +54,13 @@ def test_one_three_times_slower_than_the_best_gets_no_second_turn() -> None:
     assert samples[2] == [4_000_000.0]
 
 
+def test_a_very_long_call_is_made_once() -> None:
+    machine = Machine()
+    samples = interleaved({1: machine.run(1, 3_000_000_000)}, 5, machine.turns.append, machine)
+    assert samples == {1: [3_000_000_000]}
+    assert machine.calls == [1]
+
+
 def test_a_low_quantile_does_not_see_disturbances() -> None:
     machine = Machine()
     run = machine.run(1, 1_000_000, (0, 0, 0, 900_000, 0, 3_000_000))
