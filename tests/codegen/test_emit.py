@@ -172,7 +172,9 @@ def test_whole_unit(golden: Callable[[str, str], None]) -> None:
             ),
             If(
                 b.compare(">", n, 16),
-                Eval(Call("tc_storem_v16f32", (dst, m, acc), None)),
+                Eval(
+                    Call("tc_storem_v16f32", (dst, m, Elem("acc", (b.c64(0), b.c64(1)), vec)), None)
+                ),
                 Comment("nothing */ to do"),
             ),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import probe
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.lower import nest
+from tcdsl.codegen.machine import Machine
 from tcdsl.grammar.errors import BoundsError
 from tests.codegen.harness import (
     Case,
@@ -19,8 +21,11 @@ from tests.codegen.harness import (
     expected,
     problem,
     run_cases,
+    spec_of,
 )
 from tests.codegen.programs import PROGRAMS, View, problem_of
+
+MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +174,15 @@ def test_innermost_index_is_a_choice(rng: np.random.Generator) -> None:
     p = problem_of(PROGRAMS["transpose"], {"N": 33, "M": 65}, rng)
     configs = [Config.of({"g0.inner": name}) for name in ("n", "m")]
     differential([Case(p, True, c) for c in configs])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_emitted_text(
+    exact: bool, golden: Callable[[str, str], None], rng: np.random.Generator
+) -> None:
+    p = problem_of(PROGRAMS["fcrelu"], {"M": 17, "N": 33, "K": 65}, rng)
+    unit = compiler.lower(p.program, spec_of(p, exact=exact), Config(), MACHINE, p.sizes, "fcrelu")
+    golden(compiler.emit_c(unit), f"emit/nest_{'exact' if exact else 'generic'}.c")
 
 
 @pytest.mark.zig

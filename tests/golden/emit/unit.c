@@ -15,7 +15,7 @@ static TC_MICRO void u_micro(const float *restrict src, float *restrict dst, tc_
     acc[0][i] += tc_loadm_v16f32(src + i * 16, m);
   }
   if (n > 16) {
-    tc_storem_v16f32(dst, m, acc[0][i]);
+    tc_storem_v16f32(dst, m, acc[0][1]);
   } else {
     /* nothing * / to do */
   }
