@@ -138,7 +138,7 @@ def program_of(checked: CheckedDef) -> Program:
     current = builder.current
     return Program(
         name=checked.name,
-        text=checked.source.text.strip(),
+        text=checked.text,
         sizes=checked.sizes,
         scalars=tuple(t.name for t in checked.params if not t.shape),
         inputs=tuple(t.name for t in checked.params),

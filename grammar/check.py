@@ -15,7 +15,6 @@ from tcdsl.grammar.leftovers import report_leftovers
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, near
 from tcdsl.grammar.session import Session, declared_names, identifiers
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.source import Source
 
 
 def check(
@@ -55,7 +54,6 @@ def check(
     defs, faults = _defs(program)
     raise_all(faults)
     definition = _entry(defs, name)
-    source = definition.span.source if definition.span is not None else Source("")
     session = Session(defs, set(identifiers(program)), declared_names(definition))
     frame = Frame(definition)
     session.calls.append((definition.name, definition.name_span))
@@ -71,7 +69,7 @@ def check(
         raise_one(fault.diagnostic)
     report_leftovers(session, frame)
     raise_all(session.diagnostics)
-    return _finished(session, frame, body, source)
+    return _finished(session, frame, body)
 
 
 def _defs(program: n.Program) -> tuple[dict[str, n.Def], list[Diagnostic]]:
@@ -105,9 +103,7 @@ def _entry(defs: Mapping[str, n.Def], name: str | None) -> n.Def:
     return defs[str(name)]
 
 
-def _finished(
-    session: Session, frame: Frame, body: tuple[t.Stmt, ...], source: Source
-) -> t.CheckedDef:
+def _finished(session: Session, frame: Frame, body: tuple[t.Stmt, ...]) -> t.CheckedDef:
     params = tuple(x.finished() for x in frame.tensors.values() if x.role == "param")
     returns = tuple(x.finished() for x in frame.tensors.values() if x.role == "return")
     temps = tuple(x.finished() for x in session.tensors if x.role == "temp")
@@ -125,7 +121,7 @@ def _finished(
         body,
         constraints,
         tuple(d for d in session.diagnostics if d.severity == "warning"),
-        source,
+        frame.definition.span.text if frame.definition.span is not None else "",
     )
 
 

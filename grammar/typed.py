@@ -24,7 +24,7 @@ from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic
 from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.source import Source, Span
+from tcdsl.grammar.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class CheckedDef:
     body: tuple[Stmt, ...]
     constraints: tuple[Constraint, ...]
     warnings: tuple[Diagnostic, ...]
-    source: Source = field(compare=False, repr=False)
+    text: str = field(compare=False, repr=False)  # as it was written
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of that name."""

@@ -9,7 +9,6 @@ from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32, INT32, INT64
 from tcdsl.grammar.errors import ScheduleError
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.source import Source
 
 N, M = Size.symbol("N"), Size.symbol("M")
 ZERO = Size.const(0)
@@ -39,9 +38,7 @@ def definition(
     *body: typed.Stmt, returns: tuple[typed.Tensor, ...], temps: tuple[typed.Tensor, ...] = ()
 ) -> typed.CheckedDef:
     a = typed.Tensor("A", FLOAT32, (N, M), (ZERO, ZERO), "param")
-    return typed.CheckedDef(
-        "f", ("N", "M"), (), (a,), returns, temps, body, (), (), Source("def f ...")
-    )
+    return typed.CheckedDef("f", ("N", "M"), (), (a,), returns, temps, body, (), (), "def f ...")
 
 
 def softmax_like() -> Program:
