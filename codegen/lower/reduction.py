@@ -54,6 +54,8 @@ def default(ctx: Context) -> dict[str, Value]:
         pieces *= max(1, ctx.extent(space.kept[-1].extent) // 1024)
     work = ctx.extent(points(space.kept)) * ctx.extent(space.row_length())
     split = pieces < _ENOUGH_RESULTS and work > 2 * PART_POINTS
+    if not ctx.is_exact() and not space.kept:  # one result of any size: plan finds the parts
+        split = True
     return {**rows_form.default(ctx, space), "walk": walk, "split": split}
 
 
