@@ -290,11 +290,14 @@ def select(cond: Expr, then: Expr, other: Expr) -> Expr:
 
 
 def cast(e: Expr, to: Type) -> Expr:
-    """Return e as another type; constants keep their value, the same type stays."""
+    """Return e as another type; integer constants wrap into it, the same type stays."""
     if e.type == to:
         return e
-    if value_of(e) is not None and isinstance(to, Scalar) and to.dtype.is_integer:
-        return Const(value_of(e) or 0, to)
+    value = value_of(e)
+    if value is not None and isinstance(to, Scalar) and to.dtype.is_integer:
+        bits = to.dtype.bits
+        low = 0 if to.dtype.kind == "uint" else -(1 << (bits - 1))
+        return Const((value - low) % (1 << bits) + low, to)
     return Cast(e, to)
 
 

@@ -26,6 +26,10 @@ FOUND = {
     "strided writes of an empty range": """
         def f(float(N) A, float(M) B) -> (O, P) {
           O(2 * i) = A(i)  P(2 * i - 3, j) +=! B(i) where j in 0:2 }""",
+    "literals that wrap in a cast": """
+        def f(int16(N) A) -> (O, P, Q) {
+          O(i) = uint8(-3) / A(i)  P(i) = int32(uint8(-3)) + A(i)
+          Q(i) = A(i) + int64(int8(200)) + uint16(70000) }""",
     "unsigned sums": """
         def f(uint64(N) A, uint32(N) B) -> (O, P) {
           O(i, j) +=! A(p) * A(j) where i in 2:N  P(i) min=! B(p) * B(q + 1) where i in 2:N }""",
