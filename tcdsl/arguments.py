@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.codegen.spec import Layout
+from tcdsl.dlpack import give_bfloat16, take_bfloat16
 from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
 from tcdsl.grammar.errors import TCTypeError
 
@@ -35,7 +36,11 @@ def as_array(value: object, name: str) -> Array:
         try:
             array = np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError) as refusal:
-            raise TCTypeError(f"argument '{name}' gives no memory: {refusal}") from None
+            try:
+                array = take_bfloat16(value)
+            except (BufferError, RuntimeError, TypeError):
+                why = f"argument '{name}' gives no memory: {refusal}"
+                raise TCTypeError(why) from None
     else:
         raise TCTypeError(
             f"expected an array or a number for '{name}', got {type(value).__name__}\n"
@@ -111,4 +116,4 @@ def like(example: object) -> Callable[[Array], Any]:
         return lambda array: array
     library = sys.modules[type(example).__module__.partition(".")[0]]
     from_dlpack = getattr(library, "from_dlpack", None) or library.dlpack.from_dlpack
-    return lambda array: from_dlpack(array)
+    return lambda a: from_dlpack(give_bfloat16(a) if a.dtype.name == "bfloat16" else a)
