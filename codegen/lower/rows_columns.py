@@ -42,7 +42,7 @@ from tcdsl.grammar.dtypes import INT32
 from tcdsl.grammar.sizes import Size
 
 LARGEST_BLOCK = 2048  # columns at most: accumulators of 8 KB
-_LEAST_BLOCK = 64
+_LEAST_BLOCK = 256  # runs of 1 KB of each point of a row
 _TILE_POINTS = 1 << 16  # of the rows of a block: 256 KB stay in L2 from sweep to sweep
 _ROWS = 8  # points of a row that are added up before they meet the accumulators
 Span = tuple[Expr, Expr]
@@ -54,7 +54,8 @@ def block_of(ctx: Context, space: Space) -> int:
         return LARGEST_BLOCK
     length = max(1, ctx.extent(space.row_length()))
     block = 1 << max(0, (_TILE_POINTS // length).bit_length() - 1)
-    return min(max(block, _LEAST_BLOCK), LARGEST_BLOCK)
+    least = 16 if space.arena and length > _TILE_POINTS else _LEAST_BLOCK
+    return min(max(block, least), LARGEST_BLOCK)
 
 
 class ColumnNest(Points):
