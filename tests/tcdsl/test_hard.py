@@ -152,10 +152,14 @@ def test_ctrl_c_in_a_long_call_is_raised_after_it_and_harms_nothing() -> None:
         turns *= 2
     want = long(a, turns)
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def call_until_interrupted() -> None:
+        timer.start()
         for _ in range(50):  # the signal is seen between two calls at the latest
             long(a, turns)
+
+    with pytest.raises(KeyboardInterrupt):
+        call_until_interrupted()
     timer.join()
     np.testing.assert_array_equal(long(a, turns), want)
 
