@@ -220,14 +220,15 @@ class Kernels:
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
         return out
 
-    def dots(self) -> dict[int, Dot]:
-        """Return the dot kernels by rows."""
+    def dots(self, block_rows: Expr) -> dict[int, Dot]:
+        """Return the dot kernels by rows: all that occur at the ends of blocks."""
         panel, p = self.panel, self.panel.problem
         m = panel.extent(p.m)
         most = b.value_of(dot_rows(self.machine, m))
         sizes = set(range(1, most_rows(self.machine) + 1))
         if most is not None:
-            sizes = {most, (b.value_of(m) or 0) % most} - {0}
+            total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
+            sizes = {most, rows % most, total % rows % most} - {0}
         return {
             rows: Dot(
                 rows,

@@ -65,7 +65,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
             head.append(panel.area(g, f"packed_{name}", panel.dtype))
     dots: dict[int, Dot] = {}
     if b.value_of(g.dot) != 0:
-        dots = kernels.dots()
+        dots = kernels.dots(g.mc)
         functions += [dot_kernel(f"{panel.prefix}_dot_{n}", d) for n, d in dots.items()]
     if panel.has_stage:
         head.append(panel.area(g, "stage", panel.dtype))
