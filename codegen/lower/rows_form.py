@@ -142,6 +142,9 @@ def default(ctx: Context, space: Space) -> dict[str, Value]:
         heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
         unroll = 4 if vectors >= 8 and heavy < _FUNCTION_NS else 2 if vectors >= 4 else 1
+        total = ctx.extent(points(space.kept) * space.row_length())
+        if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
+            unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
         values |= {"vectors": True, "unroll": unroll}
         if _is_pointwise(space):
             values["stream"] = _output_bytes(ctx, space) > ctx.machine.l3_bytes
@@ -185,12 +188,17 @@ def point_ns(ctx: Context, space: Space, form: Form) -> float:
     compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
     if form.lanes == 1:
         compute *= _SCALAR_FACTOR
-    touched = {a[0] for w in space.aligned.sweeps for s in w.steps for a in accesses(s)}
-    memory = sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
-    total = memory * ctx.extent(points(space.kept) * space.row_length())
+    per_point = _memory_per_point(ctx, space)
     levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)
+    total = per_point * ctx.extent(points(space.kept) * space.row_length())
     rate = _BYTES_PER_NS[sum(total > size for size in levels)]
-    return max(compute, memory / rate) + 0.002
+    return max(compute, per_point / rate) + 0.002
+
+
+def _memory_per_point(ctx: Context, space: Space) -> float:
+    """Return the bytes of inputs and outputs, each counted once, per point of a row."""
+    touched = {a[0] for w in space.aligned.sweeps for s in w.steps for a in accesses(s)}
+    return sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
 
 
 def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
