@@ -10,6 +10,7 @@ from types import ModuleType
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.group import Group, Partition
+from tcdsl.codegen.inline import is_contraction
 from tcdsl.codegen.loopir import Expr
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.operands import Operands
@@ -101,11 +102,19 @@ def arrange(
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
 
     def fitting(group: Group) -> list[Group]:
-        """Cut a group into the longest parts that some lowering takes."""
+        """Cut a group into the longest parts that some lowering takes.
+
+        A contraction stays one: what follows it may share its tiles, but a nest that takes both
+        without register tiles is slower by far than one for each.
+        """
         count = len(group.statements)
+        stays = is_contraction(group.statements[0]) and "contraction" in forms(
+            contexts([group.part(0, 1)], every)[0]
+        )
         for stop in range(count, 0, -1):
             head = group.part(0, stop)
-            if forms(contexts([head], every)[0]):
+            taken = forms(contexts([head], every)[0])
+            if taken and ("contraction" in taken or not stays):
                 return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
         text = group.statements[0].text
         raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")

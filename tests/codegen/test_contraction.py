@@ -242,6 +242,27 @@ def test_epilogues_in_the_register_tile(name: str) -> None:
     check([p], terms=600, exact=[True, False] if name == "bias and relu" else [True])
 
 
+APART = {
+    "value of an index": "float(M,N) R|O(m,n) = n > m ? 0.0 : T(m,n) * R(m,n)",
+    "read across the vectors": "float(N,M) R|O(m,n) = T(m,n) * R(n,m)",
+    "rows": "float(M,N) R|x(m) max=! T(m,n)  E(m,n) = exp(T(m,n) - x(m))  s(m) +=! E(m,n)"
+    "  O(m,n) = E(m,n) / s(m) * R(m,n)",
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_whatever_follows_a_contraction_stays_one(name: str) -> None:
+    third, rest = APART[name].split("|")
+    body = f"T(m,n) +=! A(m,k) * B(n,k)  {rest}"
+    text = f"def run(float(M,K) A, float(N,K) B, {third}) -> (O) {{ {body} }}"
+    p = tensors(text, (40, 30), (40, 30), (40, 40))
+    for exact in (True, False):
+        found = forms(p, exact=exact)
+        assert "contraction" in found[0], found
+        assert not any("nest" in form for form in found), found
+    differential([Case(p, exact=True)], terms=100)
+
+
 def test_sums_are_kept_where_somebody_reads_them() -> None:
     text = (
         "def run(float(B,M) I, float(N,M) W) -> (S, O) "
