@@ -15,7 +15,7 @@ import numpy as np
 
 from tcdsl.codegen.reference_math import BUILTINS, cast, identity, numpy_dtype
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT64, INT64, DType
+from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, INT64, DType
 from tcdsl.grammar.errors import BoundsError, InternalError, ShapeError
 from tcdsl.grammar.sizes import Size, Symbol
 from tcdsl.grammar.typed import CheckedDef, Expr, Statement
@@ -137,14 +137,16 @@ class _Run:
 
     def statement(self, stmt: Statement, loop: Mapping[str, int]) -> None:
         tensor = self.checked.tensor(stmt.target)
-        dtype = self.dtype(tensor.dtype)
+        stored = dtype = self.dtype(tensor.dtype)
         shape = tuple(self.extent(s, loop) for s in tensor.shape)
         op = stmt.op.rstrip("!")
+        if tensor.dtype.is_half and stmt.is_reduction:
+            dtype = self.dtype(FLOAT32)  # rounded once, when all points are in
         before = self.store.get(stmt.target)  # the right side sees the target as it was
         if stmt.op.endswith("!") or before is None:
             after = np.full(shape, identity(op, dtype), dtype)
         else:
-            after = before.copy()
+            after = before.astype(dtype)
         if before is None:
             self.store[stmt.target] = after.copy()
         if op in ("argmin=", "argmax="):
@@ -158,7 +160,7 @@ class _Run:
                 self.combine(
                     stmt, op, after, value.astype(dtype, copy=False), points, kept, reduced
                 )
-        self.store[stmt.target] = after
+        self.store[stmt.target] = after.astype(stored, copy=False)
 
     def blocks(
         self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
