@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from tcdsl.codegen.group import Group
 from tcdsl.codegen.loopir import Expr
@@ -12,6 +13,8 @@ from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.sizes import Size
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,9 @@ class Context:
     `plan->param[param_base]` and following, up to `Lowered.params_used`. Its own part of the
     memory that all tasks share (`Lowered.shared_bytes`: packed operands, partial sums) begins at
     byte shared_base of `args->shared`, 64-byte aligned.
+
+    known holds what `once` was asked for. A copy with another prefix or param_base shares it: the
+    tuner lowers hundreds of configs of one group.
     """
 
     program: Program
@@ -34,6 +40,18 @@ class Context:
     param_base: int
     shared_base: Expr
     operands: Operands
+    known: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return what make returned when first asked by this name.
+
+        For what follows from program, group, spec, machine and sizes, and not from the names or
+        the knobs of one config.
+        """
+        if name not in self.known:
+            self.known[name] = make()
+        value: T = self.known[name]
+        return value
 
     def extent(self, size: Size) -> int:
         """Return the representative value of a size."""

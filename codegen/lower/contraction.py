@@ -202,7 +202,7 @@ def _lowered(
 def _panel(ctx: Context, *, swap: bool) -> Panel | None:
     """Return the group in panel form, or None if it has none."""
     try:
-        problem, finish = split_group(ctx, swap=swap)
+        problem, finish = ctx.once(("split", swap), lambda: split_group(ctx, swap=swap))
     except Unfused:
         return None
     if not problem.m and not problem.n:

@@ -124,6 +124,10 @@ def space_of(ctx: Context, *, pointwise: bool = False) -> Space:
     ScheduleError
         With the reason why the group is not made of rows.
     """
+    return ctx.once(("space", pointwise), lambda: _space_of(ctx, pointwise))
+
+
+def _space_of(ctx: Context, pointwise: bool) -> Space:
     for s in ctx.group.statements:
         _check(s)
     aligned = align(ctx.group.statements)
