@@ -37,8 +37,12 @@ def cache_dir() -> Path:
             f"the cache folder '{path}' belongs to another user (id {status.st_uid})\n"
             "  note: set TCDSL_CACHE to a folder of your own"
         )
-    if status.st_mode & 0o077:
-        path.chmod(0o700)
+    # A folder that others write to is not ours to close: it may be everybody's, /tmp for one.
+    if status.st_mode & 0o022:
+        raise CompileError(
+            f"others may write to the cache folder '{path}' (mode {status.st_mode & 0o777:04o})\n"
+            f"  note: chmod 700 '{path}', or set TCDSL_CACHE to a folder of your own"
+        )
     return path
 
 

@@ -80,10 +80,12 @@ def test_the_folder_is_for_the_user_alone(cache: Path) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_open_cache_folder_is_closed(cache: Path) -> None:
-    cache.mkdir(mode=0o777)
+def test_a_folder_that_others_write_to_is_refused_and_left_as_it_is(cache: Path) -> None:
+    cache.mkdir()
     cache.chmod(0o777)
-    assert cache_dir().stat().st_mode & 0o777 == 0o700
+    with pytest.raises(CompileError, match=r"others may write .*\n.*chmod 700"):
+        cache_dir()
+    assert cache.stat().st_mode & 0o777 == 0o777
 
 
 def test_a_cache_that_cannot_be_made_says_how_to_move_it(
