@@ -76,7 +76,8 @@ class _Builder:
             total = typed.Binary("*", total, self.point(factor, {}), s.value.dtype)
         if s.base is not None and s.op == "+=":
             homes = {self.home(s.base), self.home(s.target), self.home(last.target)}
-            self.resumes = len(homes) == 1 and not self.problem.scale
+            # the workspace, where tiles of an output without vectors wait, does not hold the base
+            self.resumes = len(homes) == 1 and not self.problem.scale and self.problem.unit
             if not self.resumes:
                 base = typed.Read(s.base, s.subs, s.value.dtype)
                 total = typed.Binary("+", total, self.point(base, {}), s.value.dtype)

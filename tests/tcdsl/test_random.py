@@ -30,6 +30,8 @@ FOUND = {
         def f(int16(N) A) -> (O, P, Q) {
           O(i) = uint8(-3) / A(i)  P(i) = int32(uint8(-3)) + A(i)
           Q(i) = A(i) + int64(int8(200)) + uint16(70000) }""",
+    "a product added to a buffer of any layout": """
+        def f(float(M,K) A, float(K,N) B) -> (O) { O(m,n) += A(m,k) * B(k,n) }""",
     "unsigned sums": """
         def f(uint64(N) A, uint32(N) B) -> (O, P) {
           O(i, j) +=! A(p) * A(j) where i in 2:N  P(i) min=! B(p) * B(q + 1) where i in 2:N }""",
