@@ -103,6 +103,16 @@ def test_empty_reductions_give_the_identity() -> None:
     assert run("def f(double(N) A) -> (s) { s max=! A(i) }", np.zeros(0)) == -np.inf
 
 
+@pytest.mark.parametrize("block_bytes", [64 << 20, 7 * 32])
+def test_a_sum_into_a_half_type_is_rounded_once(block_bytes: int) -> None:
+    text = "def f(float16(N,M) A) -> (O, s) { O(n) +=! A(n,m)  s += A(n,m) }"
+    start = [None, np.asarray(0.5, np.float16)]
+    ones = np.ones((3, 5001), np.float16)
+    o, s = evaluate(check(parse(text)), [ones], out=start, block_bytes=block_bytes)
+    np.testing.assert_array_equal(o, np.full(3, 5001).astype(np.float16))
+    assert s == np.float16(15003.5)
+
+
 def test_float64_computes_halves_in_float64() -> None:
     text = "def f(float16(N) A) -> (s) { s +=! A(i) }"
     a = np.full(3000, 0.1, np.float16)
