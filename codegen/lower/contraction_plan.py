@@ -19,6 +19,7 @@ from tcdsl.codegen.build import (
     min64,
     mul,
     select,
+    sub,
     value_of,
     when,
 )
@@ -66,7 +67,7 @@ def plan_blocking(
         return Elem(table.name, (add(mul(nv, MAX_ROWS + 1), mr),), I64)
 
     mr, nv, best = var("mr"), var("nv"), var("best")
-    r, v, cost = var("r"), var("v"), var("cost")
+    r, v, narrower, cost = var("r"), var("v"), var("narrower"), var("cost")
     most = {nv: max(m for m, n in tiles if n == nv) for _, nv in tiles}
     stmts: list[Stmt] = [
         Let(mr, c64(1), mutable=True),
@@ -78,9 +79,10 @@ def plan_blocking(
     for vectors in sorted(most, reverse=True)[1:]:
         rows = select(compare("<=", v, vectors), c64(most[vectors]), rows)
     search = loop(
-        v,
-        1,
-        max(most) + 1,
+        narrower,  # by so many vectors than the widest
+        0,
+        max(most),
+        Let(v, sub(max(most), narrower)),
         loop(
             r,
             1,

@@ -285,7 +285,7 @@ def choose(
         return c64(step_cost(machine, _number(mr), _number(nv)))
 
     best, shape = 0, (1, 1)
-    for mr, nv in tiles:
+    for mr, nv in sorted(tiles, key=lambda t: (-t[1], t[0])):  # the widest of about equal ones
         if mr > max(1, _number(x.m)) or not _number(x.m) or not _number(x.n):
             continue
         cost = _number(tile_cost(x, machine, c64(mr), c64(nv), step))
