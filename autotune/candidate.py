@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from tcdsl.autotune.store import Row
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import CompileError
 
-UNIT = 16  # candidates at most in one translation unit
+UNIT = 8  # candidates at most in one translation unit
 
 Build = Callable[[Sequence[str]], Sequence[Path | CompileError]]
 
@@ -53,19 +57,33 @@ def emitted(problem: Problem, row: Row) -> Candidate:
 
 
 def compile_together(
-    build: Build, candidates: Sequence[Candidate], jobs: int
+    build: Build, candidates: Iterable[Candidate], count: int, jobs: int
 ) -> list[tuple[Candidate, CompileError]]:
-    """Compile many candidates in one unit, and return those that do not compile.
+    """Compile candidates, many in one unit, and return those that do not compile.
 
     A unit that fails is split until the guilty one stands alone. The others get their library.
+
+    Parameters
+    ----------
+    build : callable
+    candidates : iterable of Candidate
+        The next ones are emitted while compilers are at work on the first.
+    count : int
+        How many there are at most.
+    jobs : int
+        How many compilers run at once; each has two units or more if there are enough candidates,
+        so that none is idle for long.
     """
-    share = min(UNIT, max(1, -(-len(candidates) // jobs)))
-    units = [list(candidates[i : i + share]) for i in range(0, len(candidates), share)]
+    share = min(UNIT, max(1, -(-count // (2 * jobs))))
+    rest = iter(candidates)
+    units = iter(lambda: list(itertools.islice(rest, share)), [])
     guilty: list[tuple[Candidate, CompileError]] = []
-    while units:
-        results = build(["\n".join(c.source for c in unit) for unit in units])
-        halves: list[list[Candidate]] = []
-        for unit, result in zip(units, results, strict=True):
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        begin = functools.partial(_begin, pool, build)
+        running = deque(begin(unit) for unit in units)
+        while running:
+            unit, result = running[0][0], running.popleft()[1].result()
             if not isinstance(result, CompileError):
                 for candidate in unit:
                     candidate.library = result
@@ -73,6 +91,14 @@ def compile_together(
                 guilty.append((unit[0], result))
             else:
                 middle = len(unit) // 2
-                halves += [unit[:middle], unit[middle:]]
-        units = halves
+                running += [begin(unit[:middle]), begin(unit[middle:])]
+    finally:
+        pool.shutdown(cancel_futures=True)
     return guilty
+
+
+def _begin(
+    pool: Executor, build: Build, unit: list[Candidate]
+) -> tuple[list[Candidate], Future[Path | CompileError]]:
+    text = "\n".join(c.source for c in unit)
+    return unit, pool.submit(lambda: build([text])[0])

@@ -7,7 +7,7 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
@@ -25,9 +25,10 @@ from tcdsl.codegen.machine import usable_cores
 from tcdsl.grammar.errors import ScheduleError
 
 _ROUNDS = 5
-_FINAL_ROUNDS = 20
+_FINAL_ROUNDS = 60
 _FINAL_NS = 1e9
-_FINALISTS = 4
+_FINALISTS = 6
+_NEAR = 1.15  # times the fastest: who is slower was not only unlucky
 _MARGIN = 0.01  # by which a config has to be faster than the default
 _MOST_SAMPLES = 400  # of the best so far, which is timed in every round
 
@@ -47,10 +48,11 @@ class Measurement:
     def __init__(self, problem: Problem, store: Store, budget: Budget, report: Report) -> None:
         self._problem, self._store = problem, store
         self._budget, self._report = budget, report
-        self._rig = Rig(problem)
+        self._rig = Rig(problem, budget)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
         rows = store.trials(problem.key)
         self._by_text = {r.text: r.trial for r in rows if r.text and r.status in FINAL}
+        self._text_of = {r.config: r.text for r in rows}
         self._times = {r.config: r.time_ns for r in rows if r.status == "timed"}
 
     def __enter__(self) -> Measurement:
@@ -89,8 +91,7 @@ class Measurement:
         if self._budget.is_stopped and not trials:
             return None
         default = self._problem.space.default
-        finalists = [t.config for t in trials if t.config != default]
-        finalists = finalists[: 1 if self._budget.is_stopped else _FINALISTS]
+        finalists = self._finalists(trials)
         self._report.stage("final", len(finalists) + 1)
         while True:
             ready = [self._ready(config) for config in (default, *finalists)]
@@ -112,6 +113,15 @@ class Measurement:
         )
         return verdict
 
+    def _finalists(self, trials: Sequence[Trial]) -> list[Config]:
+        """Return the fastest trials but the default; one of those that emit the same text."""
+        default = self._problem.space.default
+        chosen: dict[object, Config] = {self._text_of.get(default) or default: default}
+        for trial in trials:
+            if trial.time_ns <= _NEAR * trials[0].time_ns:
+                chosen.setdefault(self._text_of.get(trial.config) or trial.config, trial.config)
+        return list(chosen.values())[1 : 1 + (1 if self._budget.is_stopped else _FINALISTS)]
+
     # Stages, in order. Each appends the trials that end in it.
 
     def _try(
@@ -119,8 +129,8 @@ class Measurement:
     ) -> list[Trial]:
         ended: list[Trial] = []
         rows = self._store.propose(self._problem.key, configs, origin)
-        candidates, twins = self._emit(rows, ended)
-        candidates = self._compile(candidates, ended)
+        twins: list[Candidate] = []
+        candidates = self._compile(rows, twins, ended)
         self._report.stage("check", len(candidates))
         if not self._rig.is_calibrated and self._best is not None:
             self._ready(self._best)  # a good one tells how long a check takes
@@ -133,27 +143,38 @@ class Measurement:
         return ended
 
     def _emit(
-        self, rows: Sequence[Row], ended: list[Trial]
-    ) -> tuple[list[Candidate], list[Candidate]]:
-        """Return candidates, and apart those whose text another one has: they share its end."""
-        candidates: dict[str, Candidate] = {}
-        twins: list[Candidate] = []
+        self, rows: Sequence[Row], twins: list[Candidate], ended: list[Trial]
+    ) -> Iterator[Candidate]:
+        """Yield candidates; those whose text another one has are twins, they share its end."""
+        texts: set[str] = set()
         for row in rows:
             try:
                 candidate = emitted(self._problem, row)
             except ScheduleError as error:
                 self._fail(row, Failure("schedule", str(error)), ended)
                 continue
-            if candidate.text in self._by_text or candidate.text in candidates:
+            self._text_of[row.config] = candidate.text
+            if candidate.text in self._by_text or candidate.text in texts:
                 twins.append(candidate)
             else:
-                candidates[candidate.text] = candidate
-        self._store.set_text({c.row.id: c.text for c in (*candidates.values(), *twins)})
-        return list(candidates.values()), twins
+                texts.add(candidate.text)
+                yield candidate
 
-    def _compile(self, candidates: Sequence[Candidate], ended: list[Trial]) -> list[Candidate]:
-        self._report.stage("compile", len(candidates))
-        for candidate, error in compile_together(self._problem.build, candidates, usable_cores()):
+    def _compile(
+        self, rows: Sequence[Row], twins: list[Candidate], ended: list[Trial]
+    ) -> list[Candidate]:
+        """Emit and compile, both at once; return those that have a library."""
+        self._report.stage("compile", len(rows))
+        candidates: list[Candidate] = []
+
+        def remembered() -> Iterator[Candidate]:
+            for candidate in self._emit(rows, twins, ended):
+                candidates.append(candidate)
+                yield candidate
+
+        guilty = compile_together(self._problem.build, remembered(), len(rows), usable_cores())
+        self._store.set_text({c.row.id: c.text for c in (*candidates, *twins)})
+        for candidate, error in guilty:
             self._fail(candidate.row, Failure("compile", str(error)), ended, candidate.text)
         compiled = [c for c in candidates if c.library is not None]
         self._store.set_status([c.row.id for c in compiled], "compiled")
@@ -300,7 +321,7 @@ class Measurement:
                 self._try([config], "final", lambda: True)
             elif row.status == "timed":
                 candidate = emitted(self._problem, row)
-                compile_together(self._problem.build, [candidate], 1)
+                compile_together(self._problem.build, [candidate], 1, 1)
                 if candidate.library is not None:
                     self._kept[config] = candidate
         kept = self._kept.get(config)

@@ -74,7 +74,7 @@ class WorkerProcess:
             while True:
                 if not self._channel.poll(limit_s + _GRACE_S):
                     self.end()
-                    raise WorkerDiedError("hang", f"no answer in {limit_s:.1f} s", row)
+                    raise _too_slow(limit_s, row)
                 answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
                 if "at" not in answer:
                     return answer
@@ -114,7 +114,7 @@ class WorkerProcess:
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             )  # fmt: skip
         self.generation += 1
-        self.ask(_START_S, {"do": "drop", "rows": []})  # its imports are nobody's running time
+        self.ask(_START_S, {"do": "drop", "rows": []})  # its preparations are nobody's running time
 
     def _obituary(self, limit_s: float, row: int | None) -> WorkerDiedError:
         assert self._process is not None
@@ -127,6 +127,10 @@ class WorkerProcess:
         words = self._words.read().decode(errors="replace").strip()[-_TAIL:]
         self.end()
         if code == -signal.SIGALRM:
-            return WorkerDiedError("hang", f"no answer in {limit_s:.1f} s", row)
+            return _too_slow(limit_s, row)
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return WorkerDiedError("crash", f"{how}\n{words}".strip(), row)
+
+
+def _too_slow(limit_s: float, row: int | None) -> WorkerDiedError:
+    return WorkerDiedError("slow", f"no answer in {limit_s:.1f} s", row)

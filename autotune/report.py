@@ -158,7 +158,7 @@ class Lines:
         assert self._progress is not None
         if self._progress.add(trial):
             self._write(f"  best {self._progress.best()}: {trial.config}")
-        elif trial.reason in ("crash", "hang", "wrong"):
+        elif trial.reason in ("crash", "wrong"):
             first = trial.detail.splitlines()[0] if trial.detail else ""
             self._write(f"  {trial.reason}: {first} ({trial.config})")
 

@@ -14,12 +14,15 @@ from types import TracebackType
 from tcdsl.autotune.candidate import Candidate
 from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.process import WorkerDiedError, WorkerProcess
+from tcdsl.autotune.search import Budget
 from tcdsl.autotune.trial import Reason
 from tcdsl.codegen.cachedir import subfolder
 
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
-_PATIENCE = 20.0  # times the shortest check so far, after which a candidate hangs
+_PATIENCE = 20.0  # times the shortest check so far: the deadline while there is much time left
+_FAIR = 3.0  # times the shortest check: the deadline when time is short
+_SHARE = 1 / 8  # of the time left that one candidate may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class Rig:
     The problem's case, the reference's answer above all, is computed when first needed.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self._problem, self._budget = problem, budget
         self._stack = ExitStack()
         self._process: WorkerProcess | None = None
         self._check_s = math.inf  # the shortest so far
@@ -58,6 +61,10 @@ class Rig:
         """Whether it is known how long a good candidate's check takes."""
         return math.isfinite(self._check_s)
 
+    def knows(self, check_s: float) -> None:
+        """Note how long the check of a good candidate took."""
+        self._check_s = min(self._check_s, check_s)
+
     def has(self, candidate: Candidate) -> bool:
         """Whether a candidate is loaded, and was found right, in the process that runs now."""
         return candidate.generation == self._worker().generation
@@ -71,14 +78,17 @@ class Rig:
             "library": str(candidate.library),
             "name": candidate.name,
         }
+        # The default is what everything else is held against: it gets the time it needs.
+        is_default = candidate.config == self._problem.space.default
+        limit_s = _FIRST_LIMIT_S if is_default and not self.is_calibrated else self.limit_s
         begun = time.monotonic()
         try:
-            answer = worker.ask(self.limit_s, request)
+            answer = worker.ask(limit_s, request)
         except WorkerDiedError as death:
             return Failure(death.reason, death.detail)
         if "wrong" in answer:
             return Failure("wrong", answer["wrong"])
-        self._check_s = min(self._check_s, time.monotonic() - begun)
+        self.knows(time.monotonic() - begun)
         candidate.generation = worker.generation
         return None
 
@@ -107,7 +117,14 @@ class Rig:
 
     @property
     def limit_s(self) -> float:
-        """Seconds for a check, or for a turn in a timing."""
+        """Seconds for a check, or for a turn in a timing.
+
+        Some times what the fastest candidate so far took, without letting one candidate eat the
+        budget: then less, but never so little that one who comes near the fastest is cut.
+        """
+        left = self._budget.seconds_left
+        share = math.inf if left is None else _SHARE * left
         if not self.is_calibrated:
-            return _FIRST_LIMIT_S
-        return max(_LEAST_LIMIT_S, _PATIENCE * self._check_s)
+            return max(_LEAST_LIMIT_S, min(_FIRST_LIMIT_S, share))
+        patience = min(_PATIENCE * self._check_s, share)
+        return max(_LEAST_LIMIT_S, _FAIR * self._check_s, patience)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 QUANTILE = 0.2  # low: what disturbs a run only ever makes it longer
-DROP = 3.0  # times the best so far, after which a candidate gets no more rounds
+DROP = (3.0, 1.3)  # times the best: who is slower after one round, after two, gets no more
 _SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
 SLICE_NS = 2_000_000  # of one candidate in one round
 _LONG_NS = 50_000_000  # a call so long needs no warm-up
@@ -43,7 +43,7 @@ def interleaved(
     samples: dict[int, list[float]] = {row: [] for row in runs}
     going = list(runs)
     repeats: dict[int, int] = {}
-    for _ in range(rounds):
+    for turn in range(rounds):
         for row in going:
             notice(row)
             if row not in repeats:
@@ -64,7 +64,7 @@ def interleaved(
                 samples[row].append((now - begun) / repeats[row])
                 if now >= end:
                     break
-        limit = DROP * min(min(s) for s in samples.values() if s)
+        limit = DROP[min(turn, len(DROP) - 1)] * min(min(s) for s in samples.values() if s)
         going = [
             row
             for row in going

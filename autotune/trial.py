@@ -12,9 +12,9 @@ from tcdsl.grammar.errors import TCError
 Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]
 FINAL: tuple[Status, ...] = ("timed", "failed")
 
-# schedule: the lowering refused the config. wrong: another answer than the reference, or a byte
-# written outside an operand that no guard page caught.
-Reason = Literal["", "schedule", "compile", "crash", "hang", "wrong"]
+# schedule: the lowering refused the config. slow: cut at its deadline; it may hang as well. wrong:
+# another answer than the reference, or a byte written outside an operand that no guard page caught.
+Reason = Literal["", "schedule", "compile", "crash", "slow", "wrong"]
 
 
 class TuneError(TCError, RuntimeError):

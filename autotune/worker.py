@@ -30,9 +30,8 @@ class Worker:
 
     def __init__(self, channel: Connection, case: Case) -> None:
         self._channel = channel
-        self._case = case
-        self._checker: Checker | None = None
-        self._bench: Bench | None = None
+        self._checker = Checker(case)  # now, so that no candidate's deadline runs meanwhile
+        self._bench = Bench(case)
         self._loaded: dict[int, Executable] = {}
 
     def serve(self) -> None:
@@ -62,7 +61,6 @@ class Worker:
                 raise AssertionError(other)
 
     def _check(self, row: int, library: Path, name: str) -> dict[str, Any]:
-        self._checker = self._checker or Checker(self._case)
         try:
             candidate = Executable(library, name)
             self._checker.check(candidate)
@@ -72,8 +70,7 @@ class Worker:
         return {}
 
     def _time(self, rows: list[int], rounds: int, limit_s: float) -> list[tuple[int, list[float]]]:
-        bench = self._bench = self._bench or Bench(self._case)
-        runs: dict[int, Run] = {row: bench.run_of(self._loaded[row]) for row in rows}
+        runs: dict[int, Run] = {row: self._bench.run_of(self._loaded[row]) for row in rows}
 
         def notice(row: int) -> None:
             signal.setitimer(signal.ITIMER_REAL, limit_s)
