@@ -21,7 +21,7 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.contraction_epilogue import Unfused, split_group
-from tcdsl.codegen.lower.contraction_panel import Kernels, Panel
+from tcdsl.codegen.lower.contraction_panel import Kernels, Panel, strides_of
 from tcdsl.codegen.lower.contraction_phase import phase
 from tcdsl.codegen.lower.contraction_plan import cost_table, plan_blocking
 from tcdsl.codegen.lower.contraction_problem import Problem, extent_of
@@ -116,7 +116,7 @@ def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
     g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
     # the dot form needs register tiles for its epilogue only
     tiles = () if choice.dot and panel.finish.is_plain else _remainders(x, choice)
-    kernels = Kernels(panel, ctx.machine, tiles)
+    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = predicted(_numbers(ctx, panel), ctx.machine, 1, choice, staged=panel.has_stage)
     return _lowered(
@@ -156,8 +156,8 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
             v = b.i64(operands.local(name))
             fields[name] = v
             prologue.append(Let(v, b.plan_param(param)))
-    kernels = Kernels(panel, machine, tiles)
     g = Blocking(**fields)
+    kernels = Kernels(panel, machine, tiles, strides_of(panel, g))
     functions = [*kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
     ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)

@@ -165,17 +165,15 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The register tiles that exist, by (rows, vectors), and what they have in common."""
+    """The register tiles that exist, by (rows, vectors), and what they have in common.
+
+    strides: how a micro-kernel walks its operands.
+    """
 
     panel: Panel
     machine: Machine
     tiles: tuple[tuple[int, int], ...]
-
-    @property
-    def strides(self) -> Strides:
-        """How a micro-kernel walks: a table only for a direct b whose k has one."""
-        x = self.panel.extents()
-        return Strides(b_k="table" if x.keeps_b else None)
+    strides: Strides
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -251,6 +249,28 @@ class Kernels:
         if len(self.tiles) == 1:
             return Eval(Call(self.name(*self.tiles[0]), args, None))
         return Eval(Call(f"{self.panel.prefix}_tile", (rows, vectors, *args), None))
+
+
+def strides_of(panel: Panel, g: Blocking) -> Strides:
+    """Return the strides that a blocking makes constants, else None for a parameter.
+
+    Packed operands have the rows or columns of the tile at hand as their stride. A direct b whose
+    reduction indices do not fuse has a table.
+    """
+    p = panel.problem
+
+    def known(x: Operand, fused: tuple[Index, ...]) -> int | None:
+        stride = panel.stride(x, fused)
+        value = None if stride is None else b.value_of(stride)
+        return None if value is None else int(value)
+
+    direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
+    return Strides(
+        a_row=known(p.a, p.m) if direct_a else None,
+        a_k=known(p.a, p.k) if direct_a else None,
+        b_k="table" if panel.extents().keeps_b else known(p.b, p.k) if direct_b else None,
+        c_row=None if panel.has_stage else known(p.c, p.m),
+    )
 
 
 def pick(v: Expr, options: list[tuple[int, Stmt]]) -> Stmt:

@@ -378,19 +378,33 @@ def _tile_args(
         b.pointer(panel.operands.local(f"packed_{name}"), panel.dtype) for name in "ab"
     )
     args: list[Expr] = []
+    strides = kernels.strides
+
+    def walk(value: Expr, known: int | str | None) -> None:
+        """Add a stride, unless the micro-kernel has it as a constant."""
+        if not isinstance(known, int):
+            args.append(value)
+
+    def walks(at: Expr, row: Expr, step: Expr) -> None:
+        args.append(at)
+        walk(row, strides.a_row)
+        walk(step, strides.a_k)
+
     if b.value_of(depth) == 0 and x.dots:  # nothing is read
         nowhere = _reach(panel, "c", p.c, True, m, n)[0]
-        args += [nowhere, b.c64(0), b.c64(0), nowhere, b.c64(0)]
+        walks(nowhere, b.c64(0), b.c64(0))
+        args.append(nowhere)
+        walk(b.c64(0), strides.b_k)
     else:
         row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
         block = b.offset(packed_a, b.mul(i, depth))
         if x.packs_a or row is None or step is None:
-            args += [block, b.c64(1), rows]
+            walks(block, b.c64(1), rows)
         else:
             direct = b.offset(_origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k0, step)))
             packed = b.compare("!=", g.pack_a, 0)
-            args.append(b.select(packed, block, direct))
-            args += [b.select(packed, b.c64(1), row), b.select(packed, rows, step)]
+            at = b.select(packed, block, direct)
+            walks(at, b.select(packed, b.c64(1), row), b.select(packed, rows, step))
         step = panel.stride(p.b, p.k)
         block = b.offset(packed_b, b.mul(j, depth))
         if x.packs_b:
@@ -401,12 +415,15 @@ def _tile_args(
         else:
             direct = b.offset(_origin(panel, "b", p.b), b.add(b.mul(k0, step), n))
             packed = b.compare("!=", g.pack_b, 0)
-            args += [b.select(packed, block, direct), b.select(packed, columns, step)]
+            args.append(b.select(packed, block, direct))
+            walk(b.select(packed, columns, step), strides.b_k)
     if panel.has_stage:
         stage = b.pointer(panel.operands.local("stage"), panel.dtype)
         args += [stage, b.mul(g.nv, panel.lanes)]
     else:
-        args += list(_reach(panel, "c", p.c, True, m, n))
+        to, row = _reach(panel, "c", p.c, True, m, n)
+        args.append(to)
+        walk(row, strides.c_row)
     args += [depth, now.flags, columns]
     for access in panel.finish.accesses:
         reached = _reach(panel, access.param, access.operand, access.along, m, n)

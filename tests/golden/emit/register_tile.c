@@ -2,11 +2,11 @@
  */
 #include "prelude.h"
 
-static TC_MICRO void k_g0_tile_5x3(const float *restrict a, tc_i64 a_row, tc_i64 a_k, const float *restrict b, tc_i64 b_k, float *restrict c, tc_i64 c_row, tc_i64 depth, tc_i64 flags, tc_i64 columns, const float *restrict e0) {
+static TC_MICRO void k_g0_tile_5x3(const float *restrict a, const float *restrict b, tc_i64 b_k, float *restrict c, tc_i64 depth, tc_i64 flags, tc_i64 columns, const float *restrict e0) {
   tc_m16f32 tail = tc_tail_v16f32(columns - 32);
   tc_v16f32 acc[5][3] = {{{0}}};
   const float *a0 = a;
-  const float *a4 = a + a_row * 4;
+  const float *a4 = a + 256;
   const float *b0 = b;
   #pragma GCC unroll 1
   for (tc_i64 k = 0; k < depth; k++) {
@@ -20,7 +20,7 @@ static TC_MICRO void k_g0_tile_5x3(const float *restrict a, tc_i64 a_row, tc_i64
     tc_pin(column[2]);
     #pragma GCC unroll 4
     for (tc_i64 r = 0; r < 4; r++) {
-      const float x = a0[r * a_row];
+      const float x = a0[r * 64];
       #pragma GCC unroll 3
       for (tc_i64 v = 0; v < 3; v++) {
         acc[r][v] += column[v] * x;
@@ -28,14 +28,14 @@ static TC_MICRO void k_g0_tile_5x3(const float *restrict a, tc_i64 a_row, tc_i64
     }
     #pragma GCC unroll 1
     for (tc_i64 r = 4; r < 5; r++) {
-      const float x = a4[(r - 4) * a_row];
+      const float x = a4[(r - 4) * 64];
       #pragma GCC unroll 3
       for (tc_i64 v = 0; v < 3; v++) {
         acc[r][v] += column[v] * x;
       }
     }
-    a0 = a0 + a_k;
-    a4 = a4 + a_k;
+    a0 = a0 + 1;
+    a4 = a4 + 1;
     b0 = b0 + b_k;
   }
   if ((flags & 1) == 0) {
@@ -43,9 +43,9 @@ static TC_MICRO void k_g0_tile_5x3(const float *restrict a, tc_i64 a_row, tc_i64
     for (tc_i64 r = 0; r < 5; r++) {
       #pragma GCC unroll 2
       for (tc_i64 v = 0; v < 2; v++) {
-        acc[r][v] += tc_load_v16f32(c + (r * c_row + v * 16));
+        acc[r][v] += tc_load_v16f32(c + (r * 48 + v * 16));
       }
-      acc[r][2] += tc_loadm_v16f32(c + (r * c_row + 32), tail);
+      acc[r][2] += tc_loadm_v16f32(c + (r * 48 + 32), tail);
     }
   }
   if ((flags & 2) != 0) {
@@ -68,8 +68,8 @@ static TC_MICRO void k_g0_tile_5x3(const float *restrict a, tc_i64 a_row, tc_i64
   for (tc_i64 r = 0; r < 5; r++) {
     #pragma GCC unroll 2
     for (tc_i64 v = 0; v < 2; v++) {
-      tc_store_v16f32(c + (r * c_row + v * 16), acc[r][v]);
+      tc_store_v16f32(c + (r * 48 + v * 16), acc[r][v]);
     }
-    tc_storem_v16f32(c + (r * c_row + 32), tail, acc[r][2]);
+    tc_storem_v16f32(c + (r * 48 + 32), tail, acc[r][2]);
   }
 }
