@@ -34,7 +34,9 @@ def lower_rows(
 ) -> Lowered:
     """Return the group as one phase over its rows."""
     nest = RowNest(ctx, space, form)
-    cut = not any(s.folds for w in space.aligned.sweeps for s in w.steps) and len(space.sweeps) == 1
+    # what is cut is the range of the one loop over a row's points
+    is_line = len(space.sweeps) == 1 and len(space.sweeps[0]) == 1
+    cut = is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)
     plan, tasks, count, params = _plan(ctx, space, form, point_ns, task_us, cut)
     end = b.do("tc_stream_end") if form.stream and cut else None
     body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)

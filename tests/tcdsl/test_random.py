@@ -32,6 +32,9 @@ FOUND = {
           Q(i) = A(i) + int64(int8(200)) + uint16(70000) }""",
     "a product added to a buffer of any layout": """
         def f(float(M,K) A, float(K,N) B) -> (O) { O(m,n) += A(m,k) * B(k,n) }""",
+    "rows whose points need two loops, size-generic": """
+        def f(float(M) A, bool(N) B) -> (T, O) {
+          T(j) = A(j) * A(0)  O(i, j, l) = T(j) + 1 where i in 0:N, l in 1:M + 1 }""",
     "unsigned sums": """
         def f(uint64(N) A, uint32(N) B) -> (O, P) {
           O(i, j) +=! A(p) * A(j) where i in 2:N  P(i) min=! B(p) * B(q + 1) where i in 2:N }""",
