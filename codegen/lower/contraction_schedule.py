@@ -313,7 +313,7 @@ def choose(
 def predicted(
     x: Extents, machine: Machine, threads: int, c: Choice, *, staged: bool = False
 ) -> float:
-    """Return the nanoseconds that the busiest thread takes for a choice."""
+    """Return the nanoseconds that the busiest thread takes; there is one where two do not pay."""
 
     def step(mr: Expr, nv: Expr) -> Expr:
         return c64(step_cost(machine, _number(mr), _number(nv)))
@@ -325,10 +325,15 @@ def predicted(
     mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
     blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
     tasks = _number(x.outer) * blocks_m * blocks_n
-    turns = ceil(tasks / threads)
-    share = _number(x.outer) * turns / tasks / (2 * machine.frequency_ghz)
+
+    def busiest(half_cycles: int) -> float:
+        total = half_cycles * _number(x.outer)
+        pays = total > parallel_from(machine)
+        turns = ceil(tasks / threads) if pays else tasks
+        return total * turns / tasks / (2 * machine.frequency_ghz)
+
     if c.dot:
-        return _number(dot_cost(x, machine)) * share
+        return busiest(_number(dot_cost(x, machine)))
     half_cycles = _number(tile_cost(x, machine, mr, nv, step))
     passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
     tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
@@ -340,7 +345,7 @@ def predicted(
         half_cycles += blocks_n * m * k
     if c.pack_b:
         half_cycles += blocks_m * n * k
-    return half_cycles * share
+    return busiest(half_cycles)
 
 
 def _number(e: Expr) -> int:
