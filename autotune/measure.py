@@ -100,7 +100,8 @@ class Measurement:
             if not batch or batch[0].config != default:
                 raise self._no_default()
             try:
-                samples = self._rig.samples(batch, self._final_rounds(trials, len(batch)))
+                rounds = self._final_rounds(trials, len(batch))
+                samples = self._rig.samples(batch, rounds, drops=False)
                 break
             except WorkerDiedError as death:
                 self._blame(death, batch, [])

@@ -92,8 +92,12 @@ class Rig:
         candidate.generation = worker.generation
         return None
 
-    def samples(self, candidates: Sequence[Candidate], rounds: int) -> list[list[float]]:
+    def samples(
+        self, candidates: Sequence[Candidate], rounds: int, *, drops: bool = True
+    ) -> list[list[float]]:
         """Time candidates that are loaded, side by side; return the samples of each, ns per call.
+
+        drops : whether slow ones get fewer turns.
 
         Raises
         ------
@@ -101,7 +105,7 @@ class Rig:
             If one of them ended the process: its `row` tells which.
         """
         rows = [c.row.id for c in candidates]
-        request = {"do": "time", "rows": rows, "rounds": rounds}
+        request = {"do": "time", "rows": rows, "rounds": rounds, "drops": drops}
         found = dict(self._worker().ask(self.limit_s, request)["samples"])
         return [found[row] for row in rows]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 QUANTILE = 0.2  # low: what disturbs a run only ever makes it longer
-DROP = (3.0, 1.3)  # times the best: who is slower after one round, after two, gets no more
+DROP = (3.0, 2.0, 1.3)  # times the best: who is slower after one round, two, three, gets no more
 _SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
 SLICE_NS = 2_000_000  # of one candidate in one round
 _LONG_NS = 50_000_000  # a call so long needs no warm-up
@@ -28,6 +29,7 @@ def interleaved(
     rounds: int,
     notice: Callable[[int], None],
     clock_ns: Callable[[], int] = time.perf_counter_ns,
+    drop: Sequence[float] = DROP,
 ) -> dict[int, list[float]]:
     """Time candidates in turn and return the samples of each, in ns per call.
 
@@ -39,6 +41,9 @@ def interleaved(
         Told the row before each turn of it.
     clock_ns : callable
         Returns nanoseconds; a test brings its own.
+    drop : sequence of float
+        After each round, how many times slower than the best one may be to get another turn; the
+        last one holds for all later rounds. Empty: everyone gets all turns.
     """
     samples: dict[int, list[float]] = {row: [] for row in runs}
     going = list(runs)
@@ -64,7 +69,8 @@ def interleaved(
                 samples[row].append((now - begun) / repeats[row])
                 if now >= end:
                     break
-        limit = DROP[min(turn, len(DROP) - 1)] * min(min(s) for s in samples.values() if s)
+        factor = drop[min(turn, len(drop) - 1)] if drop else math.inf
+        limit = factor * min(min(s) for s in samples.values() if s)
         going = [
             row
             for row in going

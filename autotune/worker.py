@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from tcdsl.autotune.bench import Bench
 from tcdsl.autotune.case import Case
 from tcdsl.autotune.harness import Checker, Executable, WrongAnswerError
-from tcdsl.autotune.timing import Run, interleaved
+from tcdsl.autotune.timing import DROP, Run, interleaved
 
 _PR_SET_PDEATHSIG = 1
 
@@ -51,8 +52,9 @@ class Worker:
             case "check":
                 return self._check(request["row"], Path(request["library"]), request["name"])
             case "time":
-                rows, rounds = request["rows"], request["rounds"]
-                return {"samples": self._time(rows, rounds, request["limit_s"])}
+                drop = DROP if request["drops"] else ()
+                times = self._time(request["rows"], request["rounds"], drop, request["limit_s"])
+                return {"samples": times}
             case "drop":
                 for row in request["rows"]:
                     self._loaded.pop(row, None)
@@ -69,14 +71,16 @@ class Worker:
         self._loaded[row] = candidate
         return {}
 
-    def _time(self, rows: list[int], rounds: int, limit_s: float) -> list[tuple[int, list[float]]]:
+    def _time(
+        self, rows: list[int], rounds: int, drop: Sequence[float], limit_s: float
+    ) -> list[tuple[int, list[float]]]:
         runs: dict[int, Run] = {row: self._bench.run_of(self._loaded[row]) for row in rows}
 
         def notice(row: int) -> None:
             signal.setitimer(signal.ITIMER_REAL, limit_s)
             self._send({"at": row})
 
-        return list(interleaved(runs, rounds, notice).items())
+        return list(interleaved(runs, rounds, notice, drop=drop).items())
 
     def _send(self, answer: dict[str, Any]) -> None:
         self._channel.send_bytes(json.dumps(answer).encode())

@@ -45,7 +45,7 @@ WORKLOADS = {
 _ROUNDS = 200
 
 
-def head_to_head(problem: KernelProblem, configs: Sequence[Config]) -> list[float]:
+def head_to_head(problem: KernelProblem, configs: Sequence[Config], rounds: int) -> list[float]:
     """Return the times of configs, in ns per call, by turns in this process."""
     sources = [problem.source(config, f"k{i}") for i, config in enumerate(configs)]
     (library,) = problem.build(["\n".join(sources)])
@@ -53,7 +53,7 @@ def head_to_head(problem: KernelProblem, configs: Sequence[Config]) -> list[floa
         raise library
     bench = Bench(problem.case())
     runs = {i: bench.run_of(Executable(library, f"k{i}")) for i in range(len(configs))}
-    samples = interleaved(runs, _ROUNDS, lambda _: None)
+    samples = interleaved(runs, rounds, lambda _: None, drop=())
     return [quantile_ns(samples[i]) for i in runs]
 
 
@@ -75,8 +75,9 @@ def main() -> None:
             (found,) = tune([problem], cache=cache, start=[worst], use_model=False, **budget)
             (known,) = tune([problem], cache=Path(folder) / "best.db", **budget)
         default = problem.space.default
-        times = head_to_head(problem, [worst, found.config, known.config, default])
-        us = [t / 1e3 for t in times]
+        (worst_ns,) = head_to_head(problem, [worst], rounds=2)
+        times = head_to_head(problem, [found.config, known.config, default], _ROUNDS)
+        us = [t / 1e3 for t in (worst_ns, *times)]
         print(
             f"{name} {sizes}: worst {us[0]:.1f} us; from there {us[1]:.1f} us in {found.trials}"
             f" trials; best known {us[2]:.1f} us in {known.trials}; default {us[3]:.1f} us;"
