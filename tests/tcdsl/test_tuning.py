@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +12,21 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.autotune.store import Store
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
+from tcdsl.tuning import problem_of_sizes
 
 pytestmark = pytest.mark.cc
 
 ROOT = Path(__file__).parents[2]
 TEXT = "def axpy(float(M,N) A, float(N) b, float a) -> (C) { C(m, n) = a * A(m, n) + b(n) }"
+MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 
 
-def kernel(cache: Path, **options: Any) -> Kernel:
-    made = tc.define(TEXT, cache=cache, **options)
+def kernel(cache: Path, text: str = TEXT, **options: Any) -> Kernel:
+    made = tc.define(text, cache=cache, **options)
     assert isinstance(made, Kernel)
     return made
 
@@ -157,3 +161,34 @@ def test_online_answers_right_while_it_searches_and_ends_with_the_best(tmp_path:
         np.testing.assert_allclose(k(a, b, s), expected, rtol=1e-5, atol=1e-6)
     assert not k._online
     assert k.tuned_config(a, b, s) in serving(k)
+
+
+def test_an_untuned_size_takes_a_tuned_ones_config_only_where_the_model_puts_it_above_its_default(
+    tmp_path: Path,
+) -> None:
+    """Where the rules of the default stop short of what the model likes best: a few sizes do."""
+    k = kernel(tmp_path / "none.db", MATMUL)
+    near = problem_of_sizes(k.variant(), {"M": 32, "K": 512, "N": 64})
+    better = worse = None
+    for m, n in itertools.product((7, 16, 24, 31), (17, 33, 50)):
+        sizes = {"M": m, "K": 512, "N": n}
+        space = problem_of_sizes(k.variant(), sizes).space
+        limit = space.cost_ns(space.default)
+        for config in filter(near.space.holds, space.neighbours(space.default)):
+            if space.cost_ns(config) < limit:
+                better = better or (sizes, config, config)
+            elif space.cost_ns(config) > limit:
+                worse = worse or (sizes, config, space.default)
+    assert better is not None
+    assert worse is not None
+    for name, (sizes, stored, expected) in (("better", better), ("worse", worse)):
+        database = tmp_path / f"{name}.db"
+        with Store(database) as store:
+            store.add_problem(near.key, near.name, near.text)
+            store.set_best(near.key, stored, 1.0, 2.0, "tuned")
+        k = kernel(database, MATMUL)
+        rng = np.random.default_rng(0)
+        a = rng.standard_normal((sizes["M"], sizes["K"]), dtype=np.float32)
+        b = rng.standard_normal((sizes["K"], sizes["N"]), dtype=np.float32)
+        np.testing.assert_allclose(k(a, b), a @ b, rtol=1e-4, atol=1e-4)
+        assert serving(k) == [expected]
