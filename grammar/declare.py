@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.dtypes import BY_NAME, DType
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.expressions import Context, Typer, not_yet_dots
+from tcdsl.grammar.expressions import Context, Typer
+from tcdsl.grammar.names import Names
 from tcdsl.grammar.scope import FaultError, Frame, SilentError, StatementScope, Tensor, near
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.target import declare
+from tcdsl.grammar.wording import not_yet_dots
 
 FOREIGN_TYPES = {
     "int": "int32",
@@ -222,7 +224,7 @@ def annotate(session: Session, frame: Frame, tensor: Tensor, param: n.Param) -> 
 
 def size_of(session: Session, frame: Frame, node: n.Expr, what: str) -> Size:
     """Return an expression of sizes, generics and scalar parameters."""
-    typer = Typer(frame, StatementScope(), session.defs, lambda name: name)
+    typer = Typer(Names(frame, StatementScope(), session.defs, lambda name: name))
     at = Context(is_subscript=True, new_indices=False)
     form = typer.forms.of(typer.integer(node, at, what))
     if any(s.startswith("?") for s in form.symbols()):

@@ -8,11 +8,7 @@ from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.expressions import (
-    Access,
-    Context,
-    integral,
-)
+from tcdsl.grammar.expressions import Access, Context
 from tcdsl.grammar.ranges import Bound, Interval, solve
 from tcdsl.grammar.scope import (
     FaultError,
@@ -21,6 +17,7 @@ from tcdsl.grammar.scope import (
     near,
 )
 from tcdsl.grammar.sizes import Size, is_nonnegative
+from tcdsl.grammar.values import integral
 
 Given = list[tuple[n.RangeClause, Size, Size]]
 

@@ -9,7 +9,6 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.declare import annotate, declare_generics, dtype_of, size_of, type_variables
 from tcdsl.grammar.dtypes import INT64, DType
 from tcdsl.grammar.errors import Note
-from tcdsl.grammar.expressions import convert, count, declared_here, not_yet_dots
 from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.leftovers import report_leftovers, targets_of
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, SilentError, Tensor, computing, near
@@ -18,6 +17,8 @@ from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.statement import check_comprehension
 from tcdsl.grammar.target import declare, target_of
+from tcdsl.grammar.values import convert
+from tcdsl.grammar.wording import count, declared_here, given, not_yet_dots
 
 MAX_CALLS = 50  # calls within calls
 MAX_STATEMENTS = 5_000  # of a definition whose calls are inlined
@@ -133,7 +134,7 @@ class _Call:
             raise FaultError(
                 "TC124",
                 f"'{self.callee}' gives {count(len(definition.returns), 'result')}, "
-                f"but {count(len(outer), 'name')} {'is' if len(outer) == 1 else 'are'} given",
+                f"but {given(len(outer), count(len(outer), 'name'))}",
                 self.span,
                 "",
                 Note("defined here", definition.name_span),
@@ -187,8 +188,7 @@ class _Call:
         if len(positional) != wanted:
             raise FaultError(
                 "TC121",
-                f"'{self.callee}' takes {count(wanted, 'argument')}, "
-                f"but {len(positional)} {'is' if len(positional) == 1 else 'are'} given",
+                f"'{self.callee}' takes {count(wanted, 'argument')}, but {given(len(positional))}",
                 self.span,
                 "",
                 Note("defined here", self.definition.name_span),

@@ -52,13 +52,9 @@ class Forms:
             case t.Unary("-", operand):
                 return self._fitting(-self.of(operand, deeper), expr)
             case t.Binary(op) if op in ARITHMETIC:
-                spine: list[t.Binary] = []
-                left: t.Expr = expr
-                while isinstance(left, t.Binary) and left.op in ARITHMETIC:
-                    spine.append(left)
-                    left = left.lhs
-                form = self.of(left, deeper)
-                for binary in reversed(spine):
+                first, chain = t.spine(expr)
+                form = self.of(first, deeper)
+                for binary in chain:
                     form = self._operate(binary, form, self.of(binary.rhs, deeper))
                 return form
             case t.Builtin("min", (lhs, rhs)):

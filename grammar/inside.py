@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Note
-from tcdsl.grammar.expressions import (
-    Access,
-    declared_here,
-)
+from tcdsl.grammar.expressions import Access
 from tcdsl.grammar.ranges import Prover, interval, is_exact
 from tcdsl.grammar.scope import (
     FaultError,
 )
 from tcdsl.grammar.sizes import Size, is_nonnegative
+from tcdsl.grammar.wording import declared_here
 
 
 def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:

@@ -11,16 +11,9 @@ from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.domain import given_ranges, solve_ranges
 from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, DType, promote
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.expressions import (
-    INT32_MAX,
-    Context,
-    Typer,
-    Value,
-    coerce,
-    convert,
-    declared_here,
-)
+from tcdsl.grammar.expressions import INT32_MAX, Context, Typer
 from tcdsl.grammar.inside import judge
+from tcdsl.grammar.names import Names
 from tcdsl.grammar.ranges import interval
 from tcdsl.grammar.scope import (
     FaultError,
@@ -32,6 +25,8 @@ from tcdsl.grammar.scope import (
 )
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.target import declare, target_of, type_left, write_box
+from tcdsl.grammar.values import Value, coerce, convert
+from tcdsl.grammar.wording import declared_here
 
 INITIALISING: dict[n.AssignOp, n.AssignOp] = {
     "+=": "+=!",
@@ -51,7 +46,8 @@ def check_comprehension(session: Session, frame: Frame, node: n.Comprehension) -
     """
     target = target_of(session, frame, node.target)
     scope = StatementScope()
-    typer = Typer(frame, scope, session.defs, lambda name: session.index_name(frame, name))
+    names = Names(frame, scope, session.defs, lambda name: session.index_name(frame, name))
+    typer = Typer(names)
     work = Comprehension(session, frame, node, target, scope, typer, {})
     try:
         if node.op in ("argmin=!", "argmax=!"):

@@ -9,12 +9,7 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.builtins import is_reserved
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Note
-from tcdsl.grammar.expressions import (
-    Context,
-    count,
-    declared_here,
-    not_yet_dots,
-)
+from tcdsl.grammar.expressions import Context
 from tcdsl.grammar.ranges import interval
 from tcdsl.grammar.scope import (
     Box,
@@ -25,6 +20,7 @@ from tcdsl.grammar.scope import (
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import FloorDiv, Modulo, Size
 from tcdsl.grammar.source import Span
+from tcdsl.grammar.wording import count, declared_here, not_yet_dots
 
 
 def target_of(session: Session, frame: Frame, node: n.Target) -> Tensor:
@@ -78,13 +74,13 @@ def declare(session: Session, frame: Frame, name: str, span: Span | None) -> Non
 def type_left(work: Comprehension) -> None:
     """Type the subscripts of the target; their new names are output indices."""
     nodes = work.node.target.subs or ()
-    work.typer.new_kind = "output"
+    work.typer.names.new_kind = "output"
     subs = []
     for sub in nodes:
         if isinstance(sub, n.Dots):
             raise not_yet_dots(sub.span)
         subs.append(work.typer.integer(sub, Context(), f"a subscript of '{work.name}'"))
-    work.typer.new_kind = "reduction"
+    work.typer.names.new_kind = "reduction"
     work.subs = tuple(subs)
     work.forms = tuple(work.typer.forms.of(s) for s in subs)
     rank = work.target.rank

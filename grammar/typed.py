@@ -121,6 +121,19 @@ class Builtin(Node):
 Expr = Lit | IndexValue | SizeValue | Read | Unary | Binary | Select | Cast | Builtin
 
 
+def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
+    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
+
+    A sum of ten thousand terms leans to the left: walk it by this, not by recursion into lhs.
+    """
+    chain = []
+    while isinstance(expr, Binary):
+        chain.append(expr)
+        expr = expr.lhs
+    chain.reverse()
+    return expr, chain
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """The solved half-open range [low, high) of an index of one statement."""
