@@ -99,7 +99,7 @@ def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
     found = best.lookup(tmp_path / "t.db", toy.key)
     assert found is not None
 
-    again = start(tmp_path, 0, 2, "right")
+    again = start(tmp_path, 0, 1, "right")
     assert again.wait(60) == 0
     after = rows(tmp_path)
     assert len(after) > len(before)
@@ -119,7 +119,7 @@ def test_the_second_ctrl_c_aborts_and_what_ran_is_not_tried_again(tmp_path: Path
     toy = problem(tmp_path / "log", ("right", "hang"))
     with Store(tmp_path / "t.db") as store:
         assert any(t.reason == "crash" for t in store.ended(toy.key))
-    again = start(tmp_path, 1, 3, "right", "hang")
+    again = start(tmp_path, 1, 1.5, "right", "hang")
     assert again.wait(60) == 0
     tried = Counter(line for line in log_of(tmp_path) if line.endswith("hang"))
     assert all(tried[line] == 1 for line in hung)
@@ -141,7 +141,7 @@ def kill_often(folder: Path, times: int) -> None:
         for i, row in ended.items():
             assert after[i] == row
         ended = {i: row for i, row in after.items() if has_ended(row[0])}
-    last = start(folder, times, 2, "right", "crash")
+    last = start(folder, times, 1, "right", "crash")
     _, err = last.communicate(timeout=60)
     assert last.returncode == 0, err
     assert timed(folder) > 0
@@ -151,7 +151,7 @@ def kill_often(folder: Path, times: int) -> None:
 
 
 def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(tmp_path: Path) -> None:
-    kill_often(tmp_path, 5)
+    kill_often(tmp_path, 3)
 
 
 @pytest.mark.deep
@@ -160,7 +160,7 @@ def test_kill_9_fifty_times(tmp_path: Path) -> None:
 
 
 def test_two_tuners_of_one_problem_share_the_work(tmp_path: Path) -> None:
-    runs = [start(tmp_path, seed, 3, "right", "crash") for seed in (0, 1)]
+    runs = [start(tmp_path, seed, 1.5, "right", "crash") for seed in (0, 1)]
     for run in runs:
         _, err = run.communicate(timeout=60)
         assert run.returncode == 0, err
