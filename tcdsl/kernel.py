@@ -67,6 +67,12 @@ class Kernel(Launcher):
     def __repr__(self) -> str:
         return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
 
+    def __getattr__(self, name: str) -> Kernel:
+        # `T = define(...)`, `T.fcrelu(...)` reads the same for one definition as for several
+        if name == self.name:
+            return self
+        raise AttributeError(f"no attribute or definition '{name}'; the text has {self.name}")
+
     def variant(self, **generics: Any) -> Variant:
         """Return the definition bound to generics: what can be shown, emitted and tuned."""
         return self.session.variant(self.definition, generics)
