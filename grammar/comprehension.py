@@ -10,7 +10,8 @@ from tcdsl.grammar.expressions import Typer
 from tcdsl.grammar.ranges import Interval, Prover
 from tcdsl.grammar.scope import Frame, StatementScope, Tensor
 from tcdsl.grammar.session import Session
-from tcdsl.grammar.sizes import Size, is_nonnegative, maximum
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.source import Span
 
 

@@ -16,7 +16,8 @@ from tcdsl.grammar.scope import (
     SilentError,
     near,
 )
-from tcdsl.grammar.sizes import Size, is_nonnegative
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.values import integral
 
 Given = list[tuple[n.RangeClause, Size, Size]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.dtypes import BOOL, INT32, INT64, DType
 from tcdsl.grammar.ranges import ANY, Interval, interval
-from tcdsl.grammar.sizes import Size, is_nonnegative, maximum, minimum
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size, maximum, minimum
 from tcdsl.grammar.source import Span
 
 ARITHMETIC = ("+", "-", "*", "/", "%")

@@ -9,7 +9,8 @@ from tcdsl.grammar.ranges import Prover, interval, is_exact
 from tcdsl.grammar.scope import (
     FaultError,
 )
-from tcdsl.grammar.sizes import Size, is_nonnegative
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.wording import declared_here
 
 

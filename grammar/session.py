@@ -9,7 +9,8 @@ from typing import Literal
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.scope import Frame, Tensor
-from tcdsl.grammar.sizes import Size, is_nonnegative
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.typed import Constraint
 

@@ -16,7 +16,8 @@ from tcdsl.codegen.lower.rows_space import Space, accesses, points
 from tcdsl.codegen.program import affine_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL, DType
-from tcdsl.grammar.sizes import Size, is_nonnegative
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
 
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
 _ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar.sizes import Size, is_nonnegative, maximum, minimum
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size, maximum, minimum
 
 NAMES = ("N", "M", "K")
 N, M, K, H, KH, W = (Size.symbol(s) for s in ("N", "M", "K", "H", "KH", "W"))
