@@ -17,7 +17,12 @@ from tcdsl.tuning import problem_of_sizes
 _REFERENCE_POINTS = 1e8  # above this the reference takes too long to be timed beside the rest
 
 
-def bench_kernel(kernel: Kernel, sizes: Mapping[str, int], seconds: float) -> dict[str, Any]:
+def bench_kernel(
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    seconds: float,
+    generics: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return times, rates and shares of the machine's peak at some sizes.
 
     Parameters
@@ -26,24 +31,30 @@ def bench_kernel(kernel: Kernel, sizes: Mapping[str, int], seconds: float) -> di
     sizes : mapping of str to int
     seconds : float
         Of timing, for all rows together.
+    generics : mapping, optional
+        Integers and types by name.
 
     Returns
     -------
     dict
         name, sizes, unit of the rates, and rows with label, time_us, rate, share (of the peak).
     """
-    checked = kernel.variant().checked
+    generics = generics or {}
+    variant = kernel.variant(**generics)
+    checked = variant.checked
     values = check_sizes(checked, sizes)
     args = random_inputs(checked, values, 0)
     untuned = kernel.with_tune("off")
-    outs = untuned(*args)
+    outs = untuned(*args, **generics)
     out = outs if len(checked.returns) > 1 else (outs,)
     again = tuple(np.empty_like(o) for o in out)
-    calls: dict[str, Callable[[], object]] = {"untuned": lambda: untuned(*args, out=out)}
-    if kernel.tuned_config(*args) is not None:
-        kernel(*args, out=again)
-        calls["tuned"] = lambda: kernel(*args, out=again)
-    work = problem_of_sizes(kernel.variant(), values).work
+    calls: dict[str, Callable[[], object]] = {
+        "untuned": lambda: untuned(*args, out=out, **generics)
+    }
+    if kernel.tuned_config(*args, **generics) is not None:
+        kernel(*args, out=again, **generics)
+        calls["tuned"] = lambda: kernel(*args, out=again, **generics)
+    work = problem_of_sizes(variant, values).work
     if work.flops < _REFERENCE_POINTS:
         calls["reference"] = lambda: evaluate(checked, args)
     times = interleaved(calls, seconds)

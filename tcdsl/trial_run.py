@@ -22,6 +22,7 @@ def run_once(
     given: Mapping[str, Array],
     seed: int,
     is_checked: bool,
+    generics: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Call a kernel once.
 
@@ -35,6 +36,8 @@ def run_once(
         Of the random arguments.
     is_checked : bool
         Whether the answer is held against the reference evaluator.
+    generics : mapping, optional
+        Integers and types by name.
 
     Returns
     -------
@@ -43,7 +46,8 @@ def run_once(
         and, if checked, its largest error with what is allowed for its number of roundings.
     results : dict of str to ndarray
     """
-    variant = kernel.variant()
+    generics = generics or {}
+    variant = kernel.variant(**generics)
     checked = variant.checked
     brought = dict(sizes)
     for param in checked.params:
@@ -59,7 +63,7 @@ def run_once(
         )
     ]
     start = time.perf_counter()
-    returned = kernel(*args)
+    returned = kernel(*args, **generics)
     seconds = time.perf_counter() - start
     outputs = [returned] if len(checked.returns) == 1 else list(returned)
     results: list[dict[str, Any]] = [

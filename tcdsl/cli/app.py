@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,45 @@ CACHE = click.option(
 )
 
 
+GENERIC = click.option(
+    "--generic",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An integer, or a type such as float64; type variables are float32 otherwise.",
+)
+
+
+def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None) -> dict[str, Any]:
+    """Return values for the generics of a definition.
+
+    Integer generics that have neither a value nor a default get the one given here, if any.
+    """
+    from tcdsl.grammar.declare import type_variables
+    from tcdsl.grammar.dtypes import BY_NAME, FLOAT32
+
+    known = {g.name: g.default for g in kernel.definition.generics}
+    values: dict[str, Any] = dict.fromkeys(type_variables(kernel.definition), FLOAT32)
+    if default is not None:
+        values |= {n: default for n, d in known.items() if d is None and n not in values}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise click.UsageError(f"{kernel.name} has no generic '{name}'; it has {listed}")
+        if name in type_variables(kernel.definition):
+            if value not in BY_NAME:
+                raise click.UsageError(f"'{value}' is no type: expected {', '.join(BY_NAME)}")
+            values[name] = BY_NAME[value]
+        else:
+            try:
+                values[name] = int(value)
+            except ValueError:
+                message = f"expected an integer for '{name}', got '{value}'"
+                raise click.UsageError(message) from None
+    return values
+
+
 def read(file: str) -> tuple[str, str]:
     """Return a text and the name to show it under."""
     if file == "-":
@@ -68,7 +108,7 @@ def kernels(file: str, **settings: Any) -> list[Kernel]:
 
     text, name = read(file)
     defined: Kernel | Definitions = define(text, source=name, **settings)
-    return [defined] if hasattr(defined, "definition") else list(defined)  # type: ignore[list-item, arg-type]
+    return [defined] if hasattr(defined, "definition") else list(defined)  # type: ignore[list-item]
 
 
 def one_kernel(file: str, def_name: str | None, **settings: Any) -> Kernel:

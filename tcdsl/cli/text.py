@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-from tcdsl.cli.app import DEF, FILE, JSON, kernels, main, one_kernel, print_json
+from tcdsl.cli.app import (
+    DEF,
+    FILE,
+    GENERIC,
+    JSON,
+    generics_of,
+    kernels,
+    main,
+    one_kernel,
+    print_json,
+)
 from tcdsl.cli.sizes import parse_sizes
 
 
@@ -18,11 +28,11 @@ def check(file: str, as_json: bool) -> None:
     """Check the definitions of FILE and print their signatures.
 
     Faults are shown with their places and cures, warnings too; the exit code is 1 if there is a
-    fault.
+    fault. Generics without a default are tried with 1, type variables with float32.
     """
     from tcdsl.describe import describe, signature
 
-    variants = [k.variant() for k in kernels(file)]
+    variants = [k.variant(**generics_of(k, (), default=1)) for k in kernels(file)]
     if as_json:
         print_json([describe(v, None) for v in variants])
         return
@@ -34,12 +44,16 @@ def check(file: str, as_json: bool) -> None:
 @FILE
 @DEF
 @click.option("--sizes", help="B=100,M=128: shows leaf forms, bytes and flops too.")
+@GENERIC
 @JSON
-def show(file: str, def_name: str | None, sizes: str | None, as_json: bool) -> None:
+def show(
+    file: str, def_name: str | None, sizes: str | None, given: tuple[str, ...], as_json: bool
+) -> None:
     """Show what is inferred of a definition: shapes, ranges, and the form of each statement."""
     from tcdsl.describe import describe
 
-    variant = one_kernel(file, def_name).variant()
+    kernel = one_kernel(file, def_name)
+    variant = kernel.variant(**generics_of(kernel, given))
     shown = [describe(variant, s) for s in (parse_sizes(sizes) if sizes else [None])]
     if as_json:
         print_json(shown)
@@ -73,15 +87,24 @@ def _print_description(one: Mapping[str, Any]) -> None:
 @click.option("--sizes", help="Bake these sizes in; without, the kernel takes any.")
 @click.option("--target", type=click.Choice(["cpu"]), default="cpu", show_default=True)
 @click.option("--tuned", is_flag=True, help="Use the tuned config of these sizes, if there is one.")
-def emit(file: str, def_name: str | None, sizes: str | None, target: str, tuned: bool) -> None:
+@GENERIC
+def emit(
+    file: str,
+    def_name: str | None,
+    sizes: str | None,
+    target: str,
+    tuned: bool,
+    given: tuple[str, ...],
+) -> None:
     """Print the C text of a definition."""
     del target  # one choice so far; the option keeps scripts right when there are more
     kernel = one_kernel(file, def_name)
+    generics = generics_of(kernel, given)
     if sizes is None:
-        click.echo(kernel.text(None), nl=False)
+        click.echo(kernel.text(None, **generics), nl=False)
         return
     for values in parse_sizes(sizes):
-        click.echo(kernel.text(values, tuned=tuned), nl=False)
+        click.echo(kernel.text(values, tuned=tuned, **generics), nl=False)
 
 
 @main.command()
@@ -91,6 +114,7 @@ def emit(file: str, def_name: str | None, sizes: str | None, target: str, tuned:
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An argument.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Keep a result.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@GENERIC
 @click.option("--check/--no-check", "is_checked", default=True, help="Hold against the reference.")
 @JSON
 def run(
@@ -100,6 +124,7 @@ def run(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     seed: int,
+    given: tuple[str, ...],
     is_checked: bool,
     as_json: bool,
 ) -> None:
@@ -112,11 +137,12 @@ def run(
     from tcdsl.trial_run import run_once
 
     kernel = one_kernel(file, def_name)
-    given = {name: np.load(path) for name, path in map(_pair, inputs)}
+    generics = generics_of(kernel, given)
+    arrays = {name: np.load(path) for name, path in map(_pair, inputs)}
     keep = dict(map(_pair, outputs))
     reports = []
     for values in parse_sizes(sizes) if sizes else [{}]:
-        report, results = run_once(kernel, values, given, seed, is_checked)
+        report, results = run_once(kernel, values, arrays, seed, is_checked, generics)
         for name, path in keep.items():
             if name not in results:
                 known = ", ".join(results)

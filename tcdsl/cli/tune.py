@@ -6,7 +6,18 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, DEF, FILE, JSON, let_blas_sleep, main, one_kernel, print_json
+from tcdsl.cli.app import (
+    CACHE,
+    DEF,
+    FILE,
+    GENERIC,
+    JSON,
+    generics_of,
+    let_blas_sleep,
+    main,
+    one_kernel,
+    print_json,
+)
 from tcdsl.cli.sizes import parse_sizes
 
 SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2|4 or B=1..64.")
@@ -19,6 +30,7 @@ SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2
 @click.option("--seconds", type=float, help="Budget for all sizes together.")
 @click.option("--trials", type=int, help="Budget of new trials for each size.")
 @click.option("--seed", default=0, show_default=True, help="The same seed takes the same path.")
+@GENERIC
 @CACHE
 @click.option("--target", type=click.Choice(["cpu"]), default="cpu", show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -30,6 +42,7 @@ def autotune(
     seconds: float | None,
     trials: int | None,
     seed: int,
+    given: tuple[str, ...],
     cache: Path | None,
     target: str,
     quiet: bool,
@@ -49,6 +62,7 @@ def autotune(
         cache=cache,
         target=target,
         quiet=quiet,
+        **generics_of(kernel, given),
     )
     if as_json:
         print_json([{"sizes": dict(s), "config": dict(c.items)} for s, c in found.items()])
@@ -64,10 +78,17 @@ def autotune(
 @DEF
 @SIZES
 @click.option("--seconds", default=2.0, show_default=True, help="Of timing, for each size.")
+@GENERIC
 @CACHE
 @JSON
 def bench(
-    file: str, def_name: str | None, sizes: str, seconds: float, cache: Path | None, as_json: bool
+    file: str,
+    def_name: str | None,
+    sizes: str,
+    seconds: float,
+    given: tuple[str, ...],
+    cache: Path | None,
+    as_json: bool,
 ) -> None:
     """Time a definition side by side: untuned, tuned if it was, and the reference in NumPy.
 
@@ -77,7 +98,8 @@ def bench(
     from tcdsl.bench import bench_kernel
 
     kernel = one_kernel(file, def_name, cache=cache)
-    reports = [bench_kernel(kernel, values, seconds) for values in parse_sizes(sizes)]
+    generics = generics_of(kernel, given)
+    reports = [bench_kernel(kernel, values, seconds, generics) for values in parse_sizes(sizes)]
     if as_json:
         print_json(reports)
         return

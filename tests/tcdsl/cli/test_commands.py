@@ -104,6 +104,21 @@ def test_run_checks_the_answer_and_keeps_results(files: Path) -> None:
     assert report["right"] is True
 
 
+def test_generics_are_given_by_name(files: Path) -> None:
+    text = "def every<S, T>(T(N) A) -> (B) { B(i) = A(S * i) }"
+    (files / "every.tc").write_text(text)
+    assert tcdsl("check", files / "every.tc").stdout == "every(A: float32(N)) -> B: float32(N)\n"
+    given = ("--generic", "S=3", "--generic", "T=int8")
+    assert "B: int8 ((N + 2) / 3)" in tcdsl("show", files / "every.tc", *given).stdout
+    (report,) = data("run", files / "every.tc", "--sizes", "N=10", *given)
+    assert report["results"][0]["shape"] == [4]
+    assert report["right"] is True
+    assert "A[i * 3]" in tcdsl("emit", files / "every.tc", "--sizes", "N=10", *given).stdout
+    assert "S=1" in tcdsl("show", files / "every.tc", code=1).stderr
+    assert "no generic 'Q'" in tcdsl("show", files / "every.tc", "--generic", "Q=1", code=2).stderr
+    assert "'x' is no type" in tcdsl("show", files / "every.tc", "--generic", "T=x", code=2).stderr
+
+
 def test_missing_sizes_are_named(files: Path) -> None:
     assert "M is missing" in tcdsl("run", files / "fc.tc", "--sizes", "B=1,N=2", code=1).stderr
 
