@@ -28,9 +28,10 @@ from tcdsl.codegen.config import Config, Knob
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.objects import compile_many
 from tcdsl.codegen.peak import measure_bandwidth, measure_peak
-from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.program import Program
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.ssa import program_of
 from tcdsl.codegen.work import bytes_of, flops_of
 from tcdsl.grammar.dtypes import FLOAT64
 from tcdsl.grammar.errors import CompileError, ScheduleError

@@ -11,8 +11,9 @@ from tcdsl.codegen import compiler, cpu
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.inplace import inplace_pairs
 from tcdsl.codegen.machine import Machine
-from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.typed import CheckedDef
 
 Layouts = tuple[Layout, ...]

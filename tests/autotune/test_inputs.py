@@ -8,8 +8,8 @@ import pytest
 from tcdsl.autotune import tolerance
 from tcdsl.autotune.inputs import random_inputs, subscript_limits
 from tcdsl.autotune.structure import structure
-from tcdsl.codegen.program import program_of
 from tcdsl.codegen.reference import evaluate
+from tcdsl.codegen.ssa import program_of
 from tests.autotune.programs import FCRELU, GATHER, SOFTMAX, checked
 
 

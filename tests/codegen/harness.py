@@ -20,10 +20,11 @@ from tcdsl.codegen.config import Config
 from tcdsl.codegen.cpu import load
 from tcdsl.codegen.machine import Machine, detect
 from tcdsl.codegen.objects import compile_source
-from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.program import Program
 from tcdsl.codegen.reference import evaluate, sizes_of
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.check import check
 from tcdsl.grammar.errors import BoundsError
 from tcdsl.grammar.parser import parse

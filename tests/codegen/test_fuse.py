@@ -11,7 +11,8 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
-from tcdsl.codegen.program import Program, program_of
+from tcdsl.codegen.program import Program
+from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
 from tests.codegen.harness import Case, assert_same, expected, run_cases

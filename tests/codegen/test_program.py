@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.program import Affine, Program, affine_of, program_of
+from tcdsl.codegen.program import Affine, Program, affine_of
+from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32, INT32, INT64
 from tcdsl.grammar.errors import ScheduleError

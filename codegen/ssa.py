@@ -1,0 +1,186 @@
+"""A checked definition to a `Program`: every statement makes a new version of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never
+
+from tcdsl.codegen.program import Buffer, Program, Statement, affine_of, map_typed, reads_of
+from tcdsl.codegen.unparse import statement_text
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import FLOAT32, INT64
+from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import CheckedDef, Expr, Range
+
+
+def program_of(checked: CheckedDef) -> Program:
+    """Return the SSA form of a checked definition.
+
+    Raises
+    ------
+    ScheduleError
+        If the definition has a `for` loop.
+    """
+    builder = _Builder(checked)
+    for stmt in checked.body:
+        match stmt:
+            case typed.Statement():
+                builder.statement(stmt)
+            case typed.Loop():
+                raise ScheduleError(f"loop over '{stmt.var}': there is no scan leaf yet")
+            case _:
+                assert_never(stmt)
+    current = builder.current
+    return Program(
+        name=checked.name,
+        text=checked.text,
+        sizes=checked.sizes,
+        scalars=tuple(t.name for t in checked.params if not t.shape),
+        inputs=tuple(t.name for t in checked.params),
+        outputs=tuple(current[t.name] for t in checked.returns),
+        buffers=tuple(builder.buffers),
+        statements=tuple(builder.statements),
+        constraints=checked.constraints,
+    )
+
+
+class _Builder:
+    """Versions and statements in the making; current is the version a name means now."""
+
+    def __init__(self, checked: CheckedDef) -> None:
+        self.tensors = {t.name: t for t in (*checked.params, *checked.returns, *checked.temps)}
+        self.buffers: list[Buffer] = []
+        self.statements: list[Statement] = []
+        self.current: dict[str, str] = {}
+        self.versions = dict.fromkeys(self.tensors, 0)
+        self.sizes = checked.sizes
+        for t in checked.params:
+            self.version(t.name, None)
+        for t in checked.returns:
+            if t.is_updated:  # what the caller's buffer holds
+                self.version(t.name, None)
+
+    def version(self, tensor: str, home: str | None) -> str:
+        """Add the next version of a tensor, in the memory of another or in its own."""
+        t, number = self.tensors[tensor], self.versions[tensor]
+        name = f"{tensor}.{number}" if number else tensor
+        self.versions[tensor] += 1
+        self.buffers.append(
+            Buffer(name, tensor, t.dtype, t.shape, t.low, t.role, name if home is None else home)
+        )
+        self.current[tensor] = name
+        return name
+
+    def statement(self, s: typed.Statement) -> None:
+        tensor = self.tensors[s.target]
+        old = self.current.get(s.target)
+        subs = tuple(
+            _minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
+        )
+        value = self.renamed(s.value)
+        covers = _covers(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
+        base = None if s.op.endswith("!") or (s.op == "=" and covers) else old
+        if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
+            value = self.from_copy(value, s.target)
+        home = None if old is None else self.buffer(old).home
+        target = self.version(s.target, home)
+        self.statements.append(
+            Statement(
+                target=target,
+                base=base,
+                subs=subs,
+                op=s.op,
+                value=value,
+                ranges=s.ranges,
+                covers=covers,
+                subs_checked=s.subs_checked or (False,) * len(subs),
+                text=statement_text(s),
+            )
+        )
+
+    def from_copy(self, value: Expr, tensor: str) -> Expr:
+        """Return a value that reads the version before from a copy.
+
+        The text forbids reading elements that the same statement writes before (but the very
+        one), so a statement may work in place; except where it initialises elements that it does
+        not write and reads what they were.
+        """
+        old, t = self.current[tensor], self.tensors[tensor]
+        dtype = FLOAT32 if t.dtype.is_half else t.dtype
+        number = sum(x.name.startswith(f"{tensor}.copy") for x in self.buffers)
+        copy = f"{tensor}.copy{number or ''}"
+        zero = (Size.const(0),) * len(t.shape)
+        self.buffers.append(Buffer(copy, tensor, dtype, t.shape, zero, "temp", copy))
+        taken = {*self.tensors, *self.sizes}
+        names = [_fresh(f"c{d}", taken) for d in range(len(t.shape))]
+        at = tuple(typed.IndexValue(n, INT64) for n in names)
+        read: Expr = typed.Read(old, at, t.dtype, (False,) * len(at))
+        self.statements.append(
+            Statement(
+                target=copy,
+                base=None,
+                subs=at,
+                op="=",
+                value=typed.Cast(read, dtype) if t.dtype.is_half else read,
+                ranges=tuple(
+                    Range(n, Size.const(0), extent, "output")
+                    for n, extent in zip(names, t.shape, strict=True)
+                ),
+                covers=True,
+                subs_checked=(False,) * len(at),
+                text=f"{copy} = {tensor}",
+            )
+        )
+
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, typed.Read) or x.tensor != old:
+                return x
+            return replace(x, tensor=copy, dtype=dtype)
+
+        return map_typed(value, one)
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of that name."""
+        return next(x for x in self.buffers if x.name == name)
+
+    def renamed(self, e: Expr) -> Expr:
+        """Return e with versions for names and subscripts from the box's lowest element."""
+
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, typed.Read):
+                return x
+            lows = self.tensors[x.tensor].low
+            subs = tuple(_minus(s, low) for s, low in zip(x.subs, lows, strict=True))
+            return replace(x, tensor=self.current[x.tensor], subs=subs)
+
+        return map_typed(e, one)
+
+
+def _fresh(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _minus(e: Expr, low: Size) -> Expr:
+    if low == Size.const(0):
+        return e
+    return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)
+
+
+def _covers(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size, ...]) -> bool:
+    """Whether subs, one variable each, run over the whole box."""
+    spans = {r.name: r for r in ranges}
+    used: set[str] = set()
+    for e, extent in zip(subs, shape, strict=True):
+        a = affine_of(e)
+        if a is None or len(a.terms) != 1 or a.terms[0][1] != 1 or a.terms[0][0] in used:
+            return False
+        name = a.terms[0][0]
+        used.add(name)
+        span = spans[name]
+        if span.low + a.const != Size.const(0) or span.high + a.const != extent:
+            return False
+    return True
