@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import numpy as np
 
-from tcdsl.codegen.reference_math import BUILTINS, cast, identity, numpy_dtype
+from tcdsl.codegen.reference_expr import Evaluator, Points
+from tcdsl.codegen.reference_math import Array, identity
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, INT64, DType
-from tcdsl.grammar.errors import BoundsError, InternalError, ShapeError
-from tcdsl.grammar.sizes import Size, Symbol
+from tcdsl.grammar.dtypes import FLOAT32
+from tcdsl.grammar.errors import ShapeError
+from tcdsl.grammar.sizes import Symbol
 from tcdsl.grammar.typed import CheckedDef, Expr, Statement
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_BYTES = 64 << 20
 _POINT_BYTES = 4 * 8  # a point costs about four float64 temporaries
@@ -59,17 +58,17 @@ def evaluate(
     BoundsError
         If a subscript read from data is outside its tensor.
     """
-    values = sizes_of(checked, args)
-    run = _Run(checked, values, float64, block_bytes)
+    values = Evaluator(checked, sizes_of(checked, args), float64)
+    run = _Run(values, max(1, block_bytes // _POINT_BYTES))
     for tensor, arg in zip(checked.params, args, strict=True):
-        run.store[tensor.name] = np.array(arg, dtype=run.dtype(tensor.dtype))
+        values.store[tensor.name] = np.array(arg, dtype=values.dtype(tensor.dtype))
     given = out or [None] * len(checked.returns)
     for tensor, array in zip(checked.returns, given, strict=True):
         if array is not None and tensor.is_updated:
-            run.store[tensor.name] = np.array(array, dtype=run.dtype(tensor.dtype))
+            values.store[tensor.name] = np.array(array, dtype=values.dtype(tensor.dtype))
     with np.errstate(all="ignore"):
         run.block(checked.body, {})
-    return tuple(run.store[t.name] for t in checked.returns)
+    return tuple(values.store[t.name] for t in checked.returns)
 
 
 def sizes_of(checked: CheckedDef, args: Sequence[Any]) -> dict[str, int]:
@@ -93,42 +92,19 @@ def sizes_of(checked: CheckedDef, args: Sequence[Any]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Points:
-    """A block of points: an int64 array per index, broadcastable, and which points count."""
-
-    index: Mapping[str, Array]
-    active: Array | None = None
-
-    def where(self, condition: Array) -> _Points:
-        active = condition if self.active is None else self.active & condition
-        return replace(self, active=active)
-
-
 class _Run:
-    """One evaluation: the values of sizes and the contents of tensors."""
+    """One evaluation, statement by statement, of at most so many points at once."""
 
-    def __init__(
-        self, checked: CheckedDef, sizes: Mapping[str, int], float64: bool, block_bytes: int
-    ) -> None:
-        self.checked = checked
-        self.sizes = sizes
-        self.float64 = float64
-        self.points_limit = max(1, block_bytes // _POINT_BYTES)
-        self.store: dict[str, Array] = {}
-
-    def dtype(self, dtype: DType) -> np.dtype[Any]:
-        return numpy_dtype(FLOAT64 if self.float64 and dtype.is_float else dtype)
-
-    def extent(self, size: Size, loop: Mapping[str, int]) -> int:
-        return size.evaluate({**self.sizes, **loop})
-
-    # ---- statements
+    values: Evaluator
+    points_limit: int
 
     def block(self, stmts: Sequence[typed.Stmt], loop: Mapping[str, int]) -> None:
         for stmt in stmts:
             match stmt:
                 case typed.Loop(var, low, high, body):
-                    for turn in range(self.extent(low, loop), self.extent(high, loop)):
+                    for turn in range(
+                        self.values.extent(low, loop), self.values.extent(high, loop)
+                    ):
                         self.block(body, {**loop, var: turn})
                 case Statement():
                     self.statement(stmt, loop)
@@ -136,38 +112,39 @@ class _Run:
                     assert_never(stmt)
 
     def statement(self, stmt: Statement, loop: Mapping[str, int]) -> None:
-        tensor = self.checked.tensor(stmt.target)
-        stored = dtype = self.dtype(tensor.dtype)
-        shape = tuple(self.extent(s, loop) for s in tensor.shape)
+        tensor = self.values.checked.tensor(stmt.target)
+        stored = dtype = self.values.dtype(tensor.dtype)
+        shape = tuple(self.values.extent(s, loop) for s in tensor.shape)
         op = stmt.op.rstrip("!")
         if tensor.dtype.is_half and stmt.is_reduction:
-            dtype = self.dtype(FLOAT32)  # rounded once, when all points are in
-        before = self.store.get(stmt.target)  # the right side sees the target as it was
+            dtype = self.values.dtype(FLOAT32)  # rounded once, when all points are in
+        before = self.values.store.get(stmt.target)  # the right side sees the target as it was
         if stmt.op.endswith("!") or before is None:
             after = np.full(shape, identity(op, dtype), dtype)
         else:
             after = before.astype(dtype)
         if before is None:
-            self.store[stmt.target] = after.copy()
+            self.values.store[stmt.target] = after.copy()
         if op in ("argmin=", "argmax="):
             self.arg_reduction(stmt, after, loop)
-        elif self.float64 and op == "+=" and (operands := _plain_product(stmt)) is not None:
+        elif self.values.float64 and op == "+=" and (operands := _plain_product(stmt)) is not None:
             self.einsum(stmt, operands, after, loop)
         else:
             for points, kept, reduced in self.blocks(stmt, loop, split_reductions=True):
                 full = np.broadcast_shapes(*(a.shape for a in points.index.values()), ())
-                value = np.broadcast_to(self.eval(stmt.value, points), full)
+                value = np.broadcast_to(self.values.of(stmt.value, points), full)
                 self.combine(
                     stmt, op, after, value.astype(dtype, copy=False), points, kept, reduced
                 )
-        self.store[stmt.target] = after.astype(stored, copy=False)
+        self.values.store[stmt.target] = after.astype(stored, copy=False)
 
     def blocks(
         self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
-    ) -> Iterator[tuple[_Points, int, tuple[int, ...]]]:
+    ) -> Iterator[tuple[Points, int, tuple[int, ...]]]:
         """Yield blocks of points with the number of output axes and the reduction axes."""
-        lows = [self.extent(r.low, loop) for r in stmt.ranges]
-        extents = [self.extent(r.high, loop) - b for r, b in zip(stmt.ranges, lows, strict=True)]
+        extent = self.values.extent
+        lows = [extent(r.low, loop) for r in stmt.ranges]
+        extents = [extent(r.high, loop) - b for r, b in zip(stmt.ranges, lows, strict=True)]
         kept = sum(r.kind == "output" for r in stmt.ranges)
         rank = len(extents)
         room, chunks = self.points_limit, [1] * rank
@@ -182,7 +159,7 @@ class _Run:
                 stop = min(start[axis] + chunks[axis], extents[axis])
                 line = np.arange(start[axis], stop, dtype=np.int64) + lows[axis]
                 index[r.name] = line.reshape([-1 if a == axis else 1 for a in range(rank)])
-            yield _Points(index), kept, tuple(range(kept, rank))
+            yield Points(index), kept, tuple(range(kept, rank))
 
     def combine(
         self,
@@ -190,7 +167,7 @@ class _Run:
         op: str,
         target: Array,
         value: Array,
-        points: _Points,
+        points: Points,
         kept: int,
         reduced: tuple[int, ...],
     ) -> None:
@@ -208,16 +185,16 @@ class _Run:
     def position(
         self,
         stmt: Statement,
-        points: _Points,
+        points: Points,
         shape: tuple[int, ...],
         block: tuple[int, ...],
         kept: int,
     ) -> tuple[Array, ...]:
         """Return, per dimension, where in the box the points of a block write."""
-        tensor = self.checked.tensor(stmt.target)
+        tensor = self.values.checked.tensor(stmt.target)
         # Subscripts of the target depend on output indices and loop variables alone.
         outputs = {r.name for r in stmt.ranges[:kept]}
-        outer = _Points(
+        outer = Points(
             {
                 n: a.reshape(a.shape[:kept]) if n in outputs else a
                 for n, a in points.index.items()
@@ -226,8 +203,8 @@ class _Run:
         )
         where = []
         for d, sub in enumerate(stmt.subs):
-            at = self.subscript(sub, outer) - self.extent(tensor.low[d], {})
-            self.inside(stmt.target, d, at, shape[d], outer.active)
+            at = self.values.subscript(sub, outer) - self.values.extent(tensor.low[d], {})
+            self.values.inside(stmt.target, d, at, shape[d], outer.active)
             where.append(np.broadcast_to(at, block))
         return tuple(where)
 
@@ -235,10 +212,10 @@ class _Run:
         """First of equals, the first NaN wins: NumPy's own rule."""
         pick = np.argmin if stmt.op.startswith("argmin") else np.argmax
         reductions = [r for r in stmt.ranges if r.kind == "reduction"]
-        low = self.extent(reductions[0].low, loop) if len(reductions) == 1 else 0
+        low = self.values.extent(reductions[0].low, loop) if len(reductions) == 1 else 0
         for points, kept, _ in self.blocks(stmt, loop, split_reductions=False):
             full = np.broadcast_shapes(*(a.shape for a in points.index.values()))
-            value = np.broadcast_to(self.eval(stmt.value, points), full)
+            value = np.broadcast_to(self.values.of(stmt.value, points), full)
             flat = value.reshape(*full[:kept], -1)
             best = pick(flat, axis=-1) + low
             target[self.position(stmt, points, target.shape, best.shape, kept)] = best
@@ -247,112 +224,27 @@ class _Run:
         self, stmt: Statement, operands: list[typed.Read], target: Array, loop: Mapping[str, int]
     ) -> None:
         """Sum a plain product in float64: the same value by a library call."""
+        extent = self.values.extent
         letters = {r.name: i for i, r in enumerate(stmt.ranges)}
-        span = {r.name: (self.extent(r.low, loop), self.extent(r.high, loop)) for r in stmt.ranges}
+        span = {r.name: (extent(r.low, loop), extent(r.high, loop)) for r in stmt.ranges}
         call: list[Any] = []
         for read in operands:
             names = [s.name for s in read.subs if isinstance(s, typed.IndexValue)]
-            lows = self.checked.tensor(read.tensor).low
-            view = self.store[read.tensor][
+            lows = self.values.checked.tensor(read.tensor).low
+            view = self.values.store[read.tensor][
                 tuple(
                     slice(span[n][0] - b, max(span[n][1], span[n][0]) - b)
-                    for n, b in zip(names, (self.extent(x, {}) for x in lows), strict=True)
+                    for n, b in zip(names, (extent(x, {}) for x in lows), strict=True)
                 )
             ]
             call += [view, [letters[n] for n in names]]
         names = [s.name for s in stmt.subs if isinstance(s, typed.IndexValue)]
-        lows = self.checked.tensor(stmt.target).low
+        lows = self.values.checked.tensor(stmt.target).low
         box = tuple(
-            slice(span[n][0] - self.extent(b, {}), span[n][1] - self.extent(b, {}))
+            slice(span[n][0] - extent(b, {}), span[n][1] - extent(b, {}))
             for n, b in zip(names, lows, strict=True)
         )
         target[box] += np.einsum(*call, [letters[n] for n in names], optimize=True)
-
-    # ---- expressions
-
-    def subscript(self, expr: Expr, points: _Points) -> Array:
-        """Evaluate a subscript: arithmetic of addresses is exact, in int64."""
-        match expr:
-            case typed.Binary(("+" | "-" | "*" | "/" | "%") as op, lhs, rhs):
-                return _arithmetic(op, self.subscript(lhs, points), self.subscript(rhs, points))
-            case typed.Unary("-", operand):
-                return np.asarray(-self.subscript(operand, points))
-            case typed.IndexValue(name):
-                return points.index[name]
-            case typed.SizeValue(size):
-                return np.asarray(self.extent(size, _scalars(points)), np.int64)
-            case _:
-                return cast(self.eval(expr, points), INT64)
-
-    def eval(self, expr: Expr, points: _Points) -> Array:
-        match expr:
-            case typed.Lit(value, dtype):
-                return np.asarray(value).astype(self.dtype(dtype))
-            case typed.IndexValue(name, dtype):
-                return points.index[name].astype(self.dtype(dtype))
-            case typed.SizeValue(size, dtype):
-                value = self.extent(size, _scalars(points))
-                return np.asarray(value, np.int64).astype(self.dtype(dtype))
-            case typed.Read():
-                return self.read(expr, points)
-            case typed.Unary(op, operand):
-                x = self.eval(operand, points)
-                return np.asarray(np.logical_not(x) if op == "!" else np.negative(x))
-            case typed.Binary():
-                return self.binary(expr, points)
-            case typed.Select(cond, then, other):
-                c = self.eval(cond, points)
-                yes = self.eval(then, points.where(c))
-                no = self.eval(other, points.where(np.logical_not(c)))
-                return np.where(c, yes, no)
-            case typed.Cast(operand, dtype):
-                x = self.eval(operand, points)
-                keep = self.float64 and dtype.is_float
-                return cast(x, FLOAT64 if keep else dtype)
-            case typed.Builtin(name, args, dtype):
-                got = BUILTINS[name](*(self.eval(a, points) for a in args))
-                return np.asarray(got).astype(self.dtype(dtype), copy=False)
-            case _:
-                assert_never(expr)
-
-    def binary(self, expr: typed.Binary, points: _Points) -> Array:
-        # A long sum is a deep left spine: walk it in a loop, not by recursion.
-        spine: list[typed.Binary] = []
-        left: Expr = expr
-        while isinstance(left, typed.Binary):
-            spine.append(left)
-            left = left.lhs
-        value = self.eval(left, points)
-        for node in reversed(spine):
-            if node.op == "&&":
-                value = value & self.eval(node.rhs, points.where(value))
-            elif node.op == "||":
-                value = value | self.eval(node.rhs, points.where(~value))
-            else:
-                value = _arithmetic(node.op, value, self.eval(node.rhs, points))
-        return value
-
-    def read(self, expr: typed.Read, points: _Points) -> Array:
-        source = self.store[expr.tensor]
-        if not expr.subs:
-            return source
-        low = self.checked.tensor(expr.tensor).low
-        where, empty = [], 0 in source.shape
-        for d, sub in enumerate(expr.subs):
-            at = self.subscript(sub, points) - self.extent(low[d], {})
-            self.inside(expr.tensor, d, at, source.shape[d], points.active)
-            where.append(np.clip(at, 0, max(source.shape[d] - 1, 0)))
-        if empty:  # every point that counts was inside, so none counts
-            return np.zeros(np.broadcast_shapes(*(a.shape for a in where)), source.dtype)
-        return np.asarray(source[tuple(where)])
-
-    def inside(self, name: str, dim: int, at: Array, extent: int, active: Array | None) -> None:
-        outside = (at < 0) | (at >= extent)
-        if active is not None:
-            outside = outside & active
-        if np.any(outside):
-            value = int(np.broadcast_to(at, outside.shape)[outside].flat[0])
-            raise BoundsError(f"subscript {dim} of '{name}' is {value}, outside [0, {extent})")
 
 
 _UFUNCS: dict[str, np.ufunc] = {
@@ -361,41 +253,6 @@ _UFUNCS: dict[str, np.ufunc] = {
     "min=": np.minimum,
     "max=": np.maximum,
 }
-
-
-def _scalars(points: _Points) -> dict[str, int]:
-    return {n: int(a) for n, a in points.index.items() if a.ndim == 0}
-
-
-def _arithmetic(op: str, x: Array, y: Array) -> Array:
-    match op:
-        case "+":
-            r = np.add(x, y)
-        case "-":
-            r = np.subtract(x, y)
-        case "*":
-            r = np.multiply(x, y)
-        case "/" if x.dtype.kind == "f":
-            r = np.divide(x, y)
-        case "/":
-            r = np.floor_divide(x, y)
-        case "%":
-            r = np.remainder(x, y)
-        case "<":
-            r = np.less(x, y)
-        case "<=":
-            r = np.less_equal(x, y)
-        case ">":
-            r = np.greater(x, y)
-        case ">=":
-            r = np.greater_equal(x, y)
-        case "==":
-            r = np.equal(x, y)
-        case "!=":
-            r = np.not_equal(x, y)
-        case _:
-            raise InternalError(f"operator {op}")
-    return np.asarray(r)
 
 
 def _plain_product(stmt: Statement) -> list[typed.Read] | None:

@@ -60,6 +60,28 @@ def cast(x: Array, to: DType) -> Array:
     return np.asarray(x.astype(dtype))
 
 
+def arithmetic(op: str, x: Array, y: Array) -> Array:
+    """Return x op y; integers divide to floor."""
+    if op == "/" and x.dtype.kind == "f":
+        return np.asarray(np.divide(x, y))
+    return np.asarray(_OPERATORS[op](x, y))
+
+
+_OPERATORS: dict[str, np.ufunc] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.floor_divide,
+    "%": np.remainder,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+
+
 def _sp(name: str) -> Callable[..., Any]:
     """Return a function of scipy.special, imported on use."""
 
