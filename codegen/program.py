@@ -94,7 +94,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A definition as statements over buffers; loops (`for`) come with the scan leaf."""
+    """A definition as statements over buffers, in order; `for` loops have no form here yet."""
 
     name: str
     text: str  # the TC text: the header comment

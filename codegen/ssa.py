@@ -29,7 +29,7 @@ def program_of(checked: CheckedDef) -> Program:
             case typed.Statement():
                 builder.statement(stmt)
             case typed.Loop():
-                raise ScheduleError(f"loop over '{stmt.var}': there is no scan leaf yet")
+                raise ScheduleError(f"loop over '{stmt.var}': loops are not lowered yet")
             case _:
                 assert_never(stmt)
     current = builder.current

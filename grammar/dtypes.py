@@ -56,7 +56,7 @@ BY_NAME = {d.name: d for d in ALL} | {"float": FLOAT32, "double": FLOAT64}
 
 
 def promote(a: DType, b: DType) -> DType:
-    """Return the type of an arithmetic operation on a and b (language.md 2.8).
+    """Return the type of an arithmetic operation on a and b.
 
     The same type stays; wider wins; float beats int; unsigned with unsigned is the wider
     unsigned, unsigned with signed is signed of the wider; bool in arithmetic is int32;

@@ -189,9 +189,9 @@ Stmt = Statement | Loop
 class Tensor:
     """A declared or inferred tensor: element subs (low_d + i_d) is stored at position i.
 
-    low is 0 but for outputs whose lowest write is not (language.md 2.4). integral scalars used in
-    bounds are symbols of the sizes as well. is_updated: the def's first statement on this return
-    is `op=` without `!`, so a caller's buffer is its initial value.
+    low is 0 but where the lowest write of an output is not: `O(i + 2)` begins at 2. Integral
+    scalars used in bounds are symbols of the sizes as well. is_updated: the def's first statement
+    on this return is `op=` without `!`, so a caller's buffer is its initial value.
     """
 
     name: str
