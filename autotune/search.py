@@ -15,7 +15,9 @@ Measure = Callable[[Sequence[Config], str], list[Trial]]  # candidates and where
 
 BATCH = 16
 _ELITE = 8
+_ELITE_BRANCHES = 3  # of the elite: the fastest of other boxes of the space than the fastest's
 _PATIENCE = 8  # rounds without gain after which a search ends
+_PATIENCE_PAID = 32  # the same where the user gave it time or trials
 _GAIN = 0.005
 _EXHAUSTIBLE = 10_000
 
@@ -58,6 +60,11 @@ class Budget:
     def trials_left(self) -> int | None:
         """Trials until the budget ends, None without such a limit."""
         return None if self.trials is None else max(0, self.trials - self.used)
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the search itself has to find its end."""
+        return self.seconds is None and self.trials is None
 
     @property
     def is_over(self) -> bool:
@@ -115,8 +122,11 @@ def search(
     attempt(list(start) or [space.default], "start")
     if use_model and not budget.is_spent:
         attempt(model.leaders(space, rng, BATCH, seen.keys()), "model")
+    elif not budget.is_spent:
+        attempt(space.spread(rng, 2 * BATCH), "spread")
+    patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
     idle = 0
-    while not budget.is_spent and idle < _PATIENCE:
+    while not budget.is_spent and idle < patience:
         before = timed[0].time_ns if timed else None
         children = _children(space, timed, seen, rng, use_model)
         if not children:
@@ -139,7 +149,7 @@ def _children(
     Of each kind the model picks one half and chance the other, so that neither a wrong model nor
     bad luck can keep a good config out for long.
     """
-    elite = [t.config for t in timed[:_ELITE]]
+    elite = elite_of(space, timed)
     steps: dict[Config, None] = {}
     for config in elite:  # the best config's steps first: they fill the share while there are any
         if len(steps) < BATCH:
@@ -159,6 +169,24 @@ def _children(
     if not batch and space.size <= _EXHAUSTIBLE:
         batch.update(dict.fromkeys(c for c in space.all() if c not in seen))
     return list(batch)[:BATCH]
+
+
+def elite_of(space: Space, timed: Sequence[Trial]) -> list[Config]:
+    """Return the fastest configs, among them the fastest of other branches.
+
+    Forms differ by more than their knobs: a branch whose best knobs are not found yet would
+    otherwise be gone as soon as another one has eight good configs.
+    """
+    fastest = [t.config for t in timed[: _ELITE - _ELITE_BRANCHES]]
+    known = {space.branch_of(c) for c in fastest}
+    others: list[Config] = []
+    for trial in timed[len(fastest) :]:
+        branch = space.branch_of(trial.config)
+        if branch not in known and len(others) < _ELITE_BRANCHES:
+            known.add(branch)
+            others.append(trial.config)
+    rest = [t.config for t in timed[len(fastest) : _ELITE] if t.config not in others]
+    return [*fastest, *others, *rest][:_ELITE]
 
 
 def _shuffled(configs: Sequence[Config], rng: random.Random) -> list[Config]:

@@ -89,6 +89,21 @@ class Space:
                 return config
         return None
 
+    def branch_of(self, config: Config) -> int | None:
+        """Return the number of the box that holds a config."""
+        return next((i for i, b in enumerate(self.branches) if b.holds(config)), None)
+
+    def spread(self, rng: random.Random, count: int) -> list[Config]:
+        """Draw legal configs from one branch after the other, as evenly as count allows."""
+        order = rng.sample(self.branches, len(self.branches))
+        drawn = (
+            Config.of(dict(b.fixed) | {k.name: rng.choice(k.values) for k in b.knobs})
+            for _ in range(_PATIENCE)
+            for b in order
+        )
+        legal = dict.fromkeys(itertools.islice(filter(self.is_legal, drawn), 4 * count))
+        return list(legal)[:count]
+
     def neighbours(self, config: Config) -> tuple[Config, ...]:
         """Return the legal configs that differ in one knob, or in the branch and what it forces."""
         values = dict(config.items)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import pytest
 
 from tcdsl.autotune.case import Expected
 from tcdsl.autotune.kernel import KernelProblem, key_of, machine_peaks, without_jumps
+from tcdsl.autotune.key import digest_of
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.process import WorkerProcess
 from tcdsl.autotune.tuner import tune
+from tcdsl.codegen.arrange import arrange
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import detect
 from tcdsl.codegen.spec import Layout, Spec
@@ -81,6 +84,34 @@ def test_a_space_has_a_branch_for_each_partition_and_form() -> None:
     assert len({tuple(f.items()) for f in fixed}) == len(fixed)
     assert {f["g0.form"] for f in fixed} >= {"contraction", "nest"}
     assert len({f["partition"] for f in fixed}) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [(FCRELU, {"B": 20, "M": 33, "N": 40}), (SOFTMAX, {"N": 60, "D": 100})],
+)
+def test_a_text_does_not_depend_on_what_was_lowered_before(
+    text: str, sizes: dict[str, int]
+) -> None:
+    target = problem(text, sizes, threads=2)
+    rng = random.Random(1)
+    drawn = [c for _ in range(12) if (c := target.space.sample(rng)) is not None]
+
+    def texts(configs: Sequence[Config]) -> dict[Config, str]:
+        arrange.cache_clear()  # and with it all that the contexts of groups know
+        return {c: lowered(target, c) for c in configs}
+
+    alone = {c: t for one in drawn for c, t in texts([one]).items()}
+    assert texts(drawn) == texts(drawn[::-1]) == alone
+
+
+def lowered(target: KernelProblem, config: Config) -> str:
+    """Return the text of a config, or why there is none."""
+    target.space.cost_ns(config)
+    try:
+        return target.source(config, f"c{digest_of(config.to_json())}")
+    except ScheduleError as error:
+        return str(error)
 
 
 def test_a_tuned_softmax_is_right_and_not_slower_than_the_default(tmp_path: Path) -> None:

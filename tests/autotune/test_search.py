@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tcdsl.autotune import model
-from tcdsl.autotune.search import BATCH, Budget, search
+from tcdsl.autotune.search import BATCH, Budget, elite_of, search
 from tcdsl.autotune.trial import Trial
 from tcdsl.codegen.config import Config
 from tests.autotune import surfaces
@@ -95,6 +95,29 @@ def test_the_search_ends_by_itself_when_the_space_is_exhausted() -> None:
     small = type(space)((surfaces.PLAIN,), space.default, space.cost_ns)
     search(small, surfaces.measure(surfaces.rugged, path=path), Budget(), random.Random(0))
     assert set(path) == set(small.all())
+
+
+def test_a_flat_surface_ends_a_search_later_where_it_was_given_time() -> None:
+    space = surfaces.space(lambda _: 1.0)
+    tried: dict[float | None, list[Config]] = {None: [], 1e6: []}
+    for seconds, path in tried.items():
+        budget = Budget(seconds, clock=surfaces.FakeClock())
+        search(space, surfaces.measure(lambda _: 1.0, path=path), budget, random.Random(0))
+    short, long = map(len, tried.values())
+    assert short <= 1 + 9 * BATCH
+    assert 3 * short < long <= 1 + 34 * BATCH
+
+
+def test_the_elite_keeps_the_fastest_of_other_branches() -> None:
+    space = surfaces.space(lambda _: 1.0)
+    plain, *others = surfaces.PLAIN.nearest(Config()), *space.spread(random.Random(0), 60)
+    trials = [Trial(c, 1.0 + i) for i, c in enumerate(c for c in others if c != plain)]
+    fast = [t for t in trials if space.branch_of(t.config) == 0]
+    slow = [Trial(plain, 1000.0)]
+    elite = elite_of(space, [*fast, *slow])
+    assert elite[:5] == [t.config for t in fast[:5]]
+    assert plain in elite
+    assert len(set(elite)) == len(elite) == 8
 
 
 def test_failures_are_survived_and_left_alone() -> None:

@@ -69,3 +69,11 @@ def test_a_rule_that_refuses_everything_ends_the_draw() -> None:
 @pytest.mark.parametrize("items", [{"g0.mr": 5}, {}, {"g0.form": "dot", "g0.mr": 1}])
 def test_a_foreign_config_is_not_in_the_space(items: dict[str, int | str]) -> None:
     assert not SPACE.holds(Config.of(items))
+
+
+@pytest.mark.parametrize("count", [2, 7, 40])
+def test_a_spread_takes_from_every_branch_evenly(count: int) -> None:
+    drawn = SPACE.spread(random.Random(2), count)
+    assert len(set(drawn)) == len(drawn) <= count
+    assert all(SPACE.holds(c) for c in drawn)
+    assert {SPACE.branch_of(c) for c in drawn} == {0, 1}
