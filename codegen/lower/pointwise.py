@@ -9,7 +9,7 @@ from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.pointwise_tile import lower_tiles, turned_loop
-from tcdsl.codegen.lower.rows_space import Space, points, space_of
+from tcdsl.codegen.lower.rows_space import Space, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
 
@@ -44,7 +44,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
     if _can_turn(ctx, space) and not values.get("tiles"):
         per_point *= 5  # a cache line for every element
-    return ctx.extent(points(space.kept)) * (ctx.extent(space.row_length()) * per_point + 15.0)
+    return rows_form.rows_ns(ctx, space, per_point)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

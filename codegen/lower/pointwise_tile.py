@@ -33,12 +33,10 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered, Phase
 from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.rows_access import ONE, ZERO, Loop
-from tcdsl.codegen.lower.rows_fold import combined, operator
 from tcdsl.codegen.lower.rows_point import Form, Point, Points
-from tcdsl.codegen.lower.rows_space import Access, Space, combines, points, size_expr
+from tcdsl.codegen.lower.rows_space import Access, Space, points, size_expr
 from tcdsl.codegen.lower.rows_tasks import cost, row_loop
 from tcdsl.codegen.target import short_name
-from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, INT32
 
 _TASK_POINTS = 1 << 16
@@ -150,15 +148,7 @@ class TileNest(Points):
         scope = self.scope(point, self.inner, out, out)
         for step in self.space.aligned.sweeps[0].steps:
             s = step.statement
-            value = scope.vector(s.value)
-            if combines(s) and s.base is not None:
-                dtype = self.operands.buffer(s.base).dtype
-                before = scope.vector(typed.Read(s.base, s.subs, dtype))
-                value = combined(operator(s.op), before, value)
-            value = scope.name(value)
-            point.local[s.target, s.subs] = value
-            if self.in_memory(s.target):
-                out.append(self.vector_store((s.target, s.subs), point, value))
+            self.settle(s, scope.vector(s.value), point, scope, out)
         return out
 
 

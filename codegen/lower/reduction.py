@@ -38,10 +38,8 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the direction, whether the fold is split, and the knobs of rows."""
     space = space_of(ctx)
-    walks: tuple[Value, ...] = ("rows",)
-    if rows_form.column_form(ctx, space) is not None:
-        walks = ("rows", "columns")
-    return (Knob("walk", walks), Knob("split", (False, True)), *rows_form.knobs(ctx, space))
+    split = Knob("split", (False, True))
+    return (rows_form.walk_knob(ctx, space), split, *rows_form.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
@@ -66,9 +64,8 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     each = rows_form.point_ns(ctx, space, form)
     near = rows_form.columns_are_near(ctx, space)
     against = 1.0 if (values.get("walk") == "columns") == near else 4.0
-    rows = ctx.extent(points(space.kept))
     idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
-    return rows * (ctx.extent(space.row_length()) * each * against + 15.0) * idle
+    return rows_form.rows_ns(ctx, space, each * against) * idle
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

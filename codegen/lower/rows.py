@@ -9,7 +9,7 @@ from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.rows_columns import lower_columns
-from tcdsl.codegen.lower.rows_space import Space, points, space_of
+from tcdsl.codegen.lower.rows_space import space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
 
@@ -17,39 +17,36 @@ from tcdsl.grammar.errors import ScheduleError
 def matches(ctx: Context) -> bool:
     """Whether the statements share rows, with at least one pass along them."""
     try:
-        return bool(_space(ctx).sweeps)
+        return bool(space_of(ctx).sweeps)
     except ScheduleError:
         return False
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the direction, vector form, unrolling, prefetch and task size."""
-    space = _space(ctx)
-    walks: tuple[Value, ...] = ("rows",)
-    if rows_form.column_form(ctx, space) is not None:
-        walks = ("rows", "columns")
-    return (Knob("walk", walks), *rows_form.knobs(ctx, space))
+    space = space_of(ctx)
+    return (rows_form.walk_knob(ctx, space), *rows_form.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the direction in which memory is nearer."""
-    space = _space(ctx)
+    space = space_of(ctx)
     walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
     return {"walk": walk, **rows_form.default(ctx, space)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted serial time."""
-    space = _space(ctx)
+    space = space_of(ctx)
     per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
     if (values.get("walk") == "columns") != rows_form.columns_are_near(ctx, space):
         per_point *= 4
-    return ctx.extent(points(space.kept)) * (ctx.extent(space.row_length()) * per_point + 15.0)
+    return rows_form.rows_ns(ctx, space, per_point)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over rows."""
-    space = _space(ctx)
+    space = space_of(ctx)
     form = rows_form.form_of(ctx, space, values)
     sweeps = len(space.sweeps)
     title = f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}"
@@ -58,7 +55,3 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     if values.get("walk") == "columns" and column is not None:
         return lower_columns(ctx, space, column, each, title, flops)
     return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title, flops)
-
-
-def _space(ctx: Context) -> Space:
-    return space_of(ctx)

@@ -34,7 +34,7 @@ from tcdsl.codegen.lower.rows_access import ONE, Linear, Loop
 from tcdsl.codegen.lower.rows_align import Step
 from tcdsl.codegen.lower.rows_fold import combined, merged, operator
 from tcdsl.codegen.lower.rows_point import Form, Point, Points
-from tcdsl.codegen.lower.rows_space import Access, Space, combines, points, size_expr
+from tcdsl.codegen.lower.rows_space import Access, Space, points, size_expr
 from tcdsl.codegen.lower.rows_tasks import cost, row_loop
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
@@ -173,26 +173,12 @@ class ColumnNest(Points):
             for step, folded in ready:
                 s = step.statement
                 value = self.table(step, p) if folded else scope.vector(s.value)
-                self.settle(step, value, p, scope, out)
+                self.settle(s, value, p, scope, out)
                 out.append(self.keep(step, p, p.local[s.target, s.subs]))
             return out
 
         body = self.along(at)
         return [*hoist, *body]
-
-    def settle(
-        self, step: Step, value: Expr, point: Point, scope: vexpr.Scope, out: list[Stmt]
-    ) -> None:
-        """Combine a value with what was there, name it and store it."""
-        s = step.statement
-        if combines(s) and s.base is not None:
-            dtype = self.operands.buffer(s.base).dtype
-            before = scope.vector(typed.Read(s.base, s.subs, dtype))
-            value = combined(operator(s.op), before, value)
-        value = scope.name(value)
-        point.local[s.target, s.subs] = value
-        if self.in_memory(s.target):
-            out.append(self.vector_store((s.target, s.subs), point, value))
 
     def sweep(self, n: int, span: Span | None) -> list[Stmt]:
         """Return a pass over the points of all rows of the block.
@@ -238,7 +224,7 @@ class ColumnNest(Points):
                     if step.folds:
                         terms.setdefault(step.statement.target, []).append(scope.name(value))
                     else:
-                        self.settle(step, value, point, scope, out)
+                        self.settle(step.statement, value, point, scope, out)
             for step in steps:
                 if step.folds:
                     op = operator(step.statement.op)

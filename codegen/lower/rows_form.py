@@ -132,6 +132,12 @@ def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
     return (*vectors, memory, task)
 
 
+def walk_knob(ctx: Context, space: Space) -> Knob:
+    """Return the directions: a row at a time, and side by side where they can be."""
+    both = column_form(ctx, space) is not None
+    return Knob("walk", ("rows", "columns") if both else ("rows",))
+
+
 def _is_pointwise(space: Space) -> bool:
     return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
 
@@ -182,6 +188,11 @@ def _point_ns(step: Step) -> float:
             case _:
                 assert_never(x)
     return total + (_ARITHMETIC_NS if step.folds else 0.0)
+
+
+def rows_ns(ctx: Context, space: Space, per_point: float) -> float:
+    """Return the time of all rows: their points, and what a row costs by itself."""
+    return ctx.extent(points(space.kept)) * (ctx.extent(space.row_length()) * per_point + 15.0)
 
 
 def point_ns(ctx: Context, space: Space, form: Form) -> float:

@@ -339,11 +339,4 @@ class RowNest(Points):
                 acc = f.accumulators[turn % len(f.accumulators)]
                 out.append(Assign(acc, self.masked(point, combined(f.op, value, acc), acc)))
                 continue
-            if combines(s) and s.base is not None:
-                dtype = self.operands.buffer(s.base).dtype
-                before = scope.vector(typed.Read(s.base, s.subs, dtype))
-                value = combined(operator(s.op), before, value)
-            value = scope.name(value)
-            point.local[s.target, s.subs] = value
-            if self.in_memory(s.target):
-                out.append(self.vector_store((s.target, s.subs), point, value))
+            self.settle(s, value, point, scope, out)

@@ -26,7 +26,9 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.expr import Values, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, fresh, safe_name
 from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear, Loop
-from tcdsl.codegen.lower.rows_space import Access, Space, size_expr
+from tcdsl.codegen.lower.rows_fold import combined, operator
+from tcdsl.codegen.lower.rows_space import Access, Space, combines, size_expr
+from tcdsl.codegen.program import Statement
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import DType
@@ -289,6 +291,19 @@ class Points:
             statements=out,
         )
         return scope
+
+    def settle(
+        self, s: Statement, value: Expr, point: Point, scope: vexpr.Scope, out: list[Stmt]
+    ) -> None:
+        """Combine the vector of a statement with what was there, name it and store it."""
+        if combines(s) and s.base is not None:
+            dtype = self.operands.buffer(s.base).dtype
+            before = scope.vector(typed.Read(s.base, s.subs, dtype))
+            value = combined(operator(s.op), before, value)
+        value = scope.name(value)
+        point.local[s.target, s.subs] = value
+        if self.in_memory(s.target):
+            out.append(self.vector_store((s.target, s.subs), point, value))
 
     # ---- vectors of memory
 
