@@ -42,6 +42,15 @@ def wait_until(is_true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+def run_until(is_true: Callable[[], bool], folder: Path, seed: int, *kinds: str) -> None:
+    """Let a run go on until something is true, then stop it as a user does."""
+    run = start(folder, seed, 60, *kinds)
+    wait_until(is_true)
+    os.killpg(run.pid, signal.SIGINT)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+
+
 def log_of(folder: Path) -> list[str]:
     path = folder / "log"
     return path.read_text().splitlines() if path.exists() else []
@@ -99,8 +108,7 @@ def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
     found = best.lookup(tmp_path / "t.db", toy.key)
     assert found is not None
 
-    again = start(tmp_path, 0, 1, "right")
-    assert again.wait(60) == 0
+    run_until(lambda: len(rows(tmp_path)) > len(before), tmp_path, 0, "right")
     after = rows(tmp_path)
     assert len(after) > len(before)
     assert all(after[i] == row for i, row in before.items() if has_ended(row[0]))
@@ -141,13 +149,12 @@ def kill_often(folder: Path, times: int) -> None:
         for i, row in ended.items():
             assert after[i] == row
         ended = {i: row for i, row in after.items() if has_ended(row[0])}
-    last = start(folder, times, 1, "right", "crash")
-    _, err = last.communicate(timeout=60)
-    assert last.returncode == 0, err
-    assert timed(folder) > 0
-    crashed = Counter(line for line in log_of(folder) if line.endswith("crash"))
-    assert crashed
-    assert set(crashed.values()) == {1}
+
+    def crashes() -> list[str]:
+        return [line for line in log_of(folder) if line.endswith("crash")]
+
+    run_until(lambda: timed(folder) > 0 and bool(crashes()), folder, times, "right", "crash")
+    assert set(Counter(crashes()).values()) == {1}
 
 
 def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(tmp_path: Path) -> None:
@@ -160,7 +167,7 @@ def test_kill_9_fifty_times(tmp_path: Path) -> None:
 
 
 def test_two_tuners_of_one_problem_share_the_work(tmp_path: Path) -> None:
-    runs = [start(tmp_path, seed, 1.5, "right", "crash") for seed in (0, 1)]
+    runs = [start(tmp_path, seed, 2, "right", "crash") for seed in (0, 1)]
     for run in runs:
         _, err = run.communicate(timeout=60)
         assert run.returncode == 0, err
