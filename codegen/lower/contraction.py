@@ -157,7 +157,7 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
             fields[name] = v
             prologue.append(Let(v, b.plan_param(param)))
     g = Blocking(**fields)
-    kernels = Kernels(panel, machine, tiles, strides_of(panel, g))
+    kernels = Kernels(panel, machine, tiles, strides_of(panel, g), in_parts=True)
     functions = [*kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
     ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)

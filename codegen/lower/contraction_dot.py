@@ -110,10 +110,8 @@ def dot_kernel(name: str, d: Dot) -> Function:
     """Return the function that leaves rows x columns sums in c."""
     j, depth, whole, columns = i64("j"), i64("depth"), i64("whole"), i64("columns")
     grouped = sub(columns, mod(columns, d.columns))
-    tail = Var("tail", Mask(d.vector.dtype, d.vector.lanes))
     body = block(
-        Let(whole, sub(depth, mod(depth, d.vector.lanes))),
-        Let(tail, intrinsic("tc_tail", d.vector, sub(depth, whole), type=tail.type)),
+        Let(whole, sub(depth, mod(depth, d.vector.lanes))) if d.columns > 1 else None,
         loop(j, 0, grouped, _sums(d, d.columns), step=d.columns),
         loop(j, grouped, columns, _sums(d, 1)) if d.columns > 1 else None,
     )
@@ -135,20 +133,28 @@ def _sums(d: Dot, count: int) -> Stmt:
     a_lines = _Lines("a", d.a, d.rows, i64("a_row"))
     b_lines = _Lines("b", d.b, count, i64("b_row"))
     moving = (*a_lines.pointers(), *b_lines.pointers())
+    tail = Var("tail", Mask(d.vector.dtype, d.vector.lanes))
+
+    def last(left: Expr) -> list[Stmt]:
+        mask = Let(tail, intrinsic("tc_tail", d.vector, left, type=tail.type))
+        return [mask, _step(d, a_lines, b_lines, masked=True)]
+
+    def along(stop: Expr, step: Stmt | list[Stmt]) -> Stmt:
+        forward = [assign(p, offset(p, d.vector.lanes)) for p in moving]
+        return loop(k, 0, stop, step, forward, step=d.vector.lanes, mark=Unroll(1))
+
+    if count > 1:
+        walk: list[Stmt] = [
+            along(whole, _step(d, a_lines, b_lines, masked=False)),
+            when(compare("<", whole, depth), last(sub(depth, whole))),
+        ]
+    else:  # the few columns left: half the text for a mask in each step
+        walk = [along(depth, last(sub(depth, k)))]
     return block(
         Array("acc", d.vector, (d.rows, count), zero=True),
         a_lines.start(c64(0)),
         b_lines.start(i64("j")),
-        loop(
-            k,
-            0,
-            whole,
-            _step(d, a_lines, b_lines, masked=False),
-            [assign(p, offset(p, d.vector.lanes)) for p in moving],
-            step=d.vector.lanes,
-            mark=Unroll(1),
-        ),
-        when(compare("<", whole, depth), _step(d, a_lines, b_lines, masked=True)),
+        walk,
         loop(r, 0, d.rows, loop(v, 0, count, store, mark=Unroll()), mark=Unroll()),
     )
 

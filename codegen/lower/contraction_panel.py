@@ -33,7 +33,7 @@ from tcdsl.codegen.lower.contraction_kernel import (
     micro_kernel,
 )
 from tcdsl.codegen.lower.contraction_problem import ONE, Index, Operand, Problem, extent_of
-from tcdsl.codegen.lower.contraction_schedule import Blocking, Extents
+from tcdsl.codegen.lower.contraction_schedule import Blocking, Extents, row_parts
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
 from tcdsl.codegen.lower.rows_space import size_expr
 from tcdsl.codegen.machine import Machine
@@ -167,13 +167,15 @@ class Panel:
 class Kernels:
     """The register tiles that exist, by (rows, vectors), and what they have in common.
 
-    strides: how a micro-kernel walks its operands.
+    strides: how a micro-kernel walks its operands. in_parts: other numbers of rows occur, and run
+    as several tiles.
     """
 
     panel: Panel
     machine: Machine
     tiles: tuple[tuple[int, int], ...]
     strides: Strides
+    in_parts: bool = False
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -211,8 +213,9 @@ class Kernels:
             by_vectors.setdefault(vectors, []).append(rows)
 
         def pick_rows(vectors: int) -> Stmt:
-            options = [(n, self.call(n, vectors)) for n in sorted(by_vectors[vectors])]
-            return pick(choice[0], options)
+            available = sorted(by_vectors[vectors])
+            counts = range(1, available[-1] + 1) if self.in_parts else available
+            return pick(choice[0], [(n, self.calls(n, vectors, available)) for n in counts])
 
         body = pick(choice[1], [(v, pick_rows(v)) for v in sorted(by_vectors)])
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
@@ -240,9 +243,24 @@ class Kernels:
             for rows in sorted(sizes)
         }
 
-    def call(self, rows: int, vectors: int) -> Stmt:
-        """Return the call with the parameters of `prefix_tile` handed on."""
-        return Eval(Call(self.name(rows, vectors), self.params(), None))
+    def calls(self, rows: int, vectors: int, available: list[int]) -> Stmt:
+        """Return the calls for some rows with the parameters of `prefix_tile` handed on."""
+        out: list[Stmt] = []
+        first = 0
+        for part in row_parts(rows, available):
+            args = tuple(self.from_row(first, p) for p in self.params())
+            out.append(Eval(Call(self.name(part, vectors), args, None)))
+            first += part
+        return b.block(out)
+
+    def from_row(self, first: int, param: Var) -> Expr:
+        """Return a parameter as a tile wants it that starts at a row of the one at hand."""
+        rows: dict[str, Expr] = {
+            a.param: b.i64(f"{a.param}_row") for a in self.panel.finish.accesses if a.row
+        }
+        for name, known in (("a", self.strides.a_row), ("c", self.strides.c_row)):
+            rows[name] = b.i64(f"{name}_row") if known is None else b.c64(int(known))
+        return b.offset(param, b.mul(first, rows[param.name])) if param.name in rows else param
 
     def run(self, rows: Expr, vectors: Expr, args: tuple[Expr, ...]) -> Stmt:
         """Return the call of the micro-kernel for rows x vectors."""

@@ -7,7 +7,7 @@ text of its plan (`contraction_plan`). Times are half cycles, integers, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -106,9 +106,22 @@ def register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
 
 
 def kernel_set(machine: Machine) -> tuple[tuple[int, int], ...]:
-    """Return the tiles of a size-generic executable: good shapes and all their remainders."""
-    rows = {1: 8, 2: 8, 3: 6, 4: 6}  # never more rows for more vectors: columns have remainders too
-    return tuple((mr, nv) for mr, nv in register_tiles(machine) if mr <= rows[nv])
+    """Return the tiles of a size-generic executable, few enough to be compiled quickly.
+
+    Other numbers of rows run in parts; never more rows for more vectors, since columns have
+    remainders too.
+    """
+    rows = {1: (1, 2, 4, 8, 13), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6), 4: (1, 2, 4, 6)}
+    return tuple((mr, nv) for mr, nv in register_tiles(machine) if mr in rows[nv])
+
+
+def row_parts(rows: int, available: Collection[int]) -> tuple[int, ...]:
+    """Return rows as a sum of those available, large ones first."""
+    parts: list[int] = []
+    while rows:
+        parts.append(max(n for n in available if n <= rows))
+        rows -= parts[-1]
+    return tuple(parts)
 
 
 def step_cost(machine: Machine, mr: int, nv: int) -> int:
@@ -132,12 +145,17 @@ def unnamed(_: str, value: Expr) -> Expr:
 
 
 def step_costs(machine: Machine) -> tuple[int, ...]:
-    """Return `step_cost` as a table with MAX_ROWS + 1 entries for each number of vectors."""
-    return tuple(
-        step_cost(machine, mr, nv) if mr and nv else 0
-        for nv in range(MAX_VECTORS + 1)
-        for mr in range(MAX_ROWS + 1)
-    )
+    """Return the half cycles of a step of any tile of a size-generic executable.
+
+    A table with MAX_ROWS + 1 entries for each number of vectors; 0 beyond its largest tile.
+    """
+    out: list[int] = []
+    for nv in range(MAX_VECTORS + 1):
+        available = [m for m, n in kernel_set(machine) if n == nv]
+        for mr in range(MAX_ROWS + 1):
+            parts = row_parts(mr, available) if mr <= max(available, default=0) else ()
+            out.append(sum(step_cost(machine, part, nv) for part in parts))
+    return tuple(out)
 
 
 # ---- the formulas

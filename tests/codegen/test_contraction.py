@@ -349,7 +349,7 @@ def test_no_accumulator_leaves_its_register() -> None:
         unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "k")
         assembly = assembly_of(compiler.emit_c(unit), cc)
         kernels = re.findall(r"^(\w*_tile_\d+x\d+):\n(.*?)\.size", assembly, re.S | re.M)
-        assert len(kernels) > 20
+        assert len(kernels) > 15
         spilled = [
             name for name, body in kernels if re.search(r"\(%r[sb]p.*zmm|zmm.*\(%r[sb]p", body)
         ]
