@@ -15,7 +15,7 @@ from tcdsl.autotune import best
 from tcdsl.autotune.kernel import KernelProblem, key_of, space_of
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
-from tcdsl.autotune.trial import Trial
+from tcdsl.autotune.trial import FINAL, Trial
 from tcdsl.call import Call
 from tcdsl.codegen.cachedir import cache_dir
 from tcdsl.codegen.config import Config
@@ -28,6 +28,7 @@ from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
+    from tcdsl.autotune import cache
     from tcdsl.kernel import Kernel
 
 SizeChoice = int | Iterable[int]
@@ -147,11 +148,18 @@ def _sizes_in(name: str, value: object) -> Iterable[int]:
 def draw_history(problem: KernelProblem, database: Path, path: Path) -> None:
     """Draw the trials of a problem, oldest first, as a PNG."""
     from tcdsl.autotune.cache import find, trials
-    from tcdsl.autotune.report import plot_history
 
     found = find(database, problem.key.digest)
-    times = [inf if t.time_ns is None else t.time_ns for t in trials(database, found)]
-    plot_history(found.name, times, found.default_ns, path)
+    draw_trials(found, trials(database, found), path)
+
+
+def draw_trials(problem: cache.Problem, records: Sequence[cache.TrialRecord], path: Path) -> None:
+    """Draw the trials that have ended, oldest first, as a PNG; a failed one has no time."""
+    from tcdsl.autotune.report import plot_history
+
+    ended = [t for t in records if t.status in FINAL]
+    times = [inf if t.time_ns is None else t.time_ns for t in ended]
+    plot_history(problem.name, times, problem.default_ns, path)
 
 
 # ---- tuning at calls

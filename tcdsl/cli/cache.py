@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import inf
 from pathlib import Path
 
 import click
@@ -62,14 +61,14 @@ def list_(cache: Path | None, as_json: bool) -> None:
 def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> None:
     """Show the trials of PROBLEM: config, time, or why it failed."""
     from tcdsl.autotune.cache import find, trials
-    from tcdsl.autotune.report import duration, plot_history
+    from tcdsl.autotune.report import duration
+    from tcdsl.tuning import draw_trials
 
     database = _database(cache)
     found = find(database, problem)
     records = trials(database, found)
     if plot is not None:
-        times = [inf if t.time_ns is None else t.time_ns for t in records]
-        plot_history(found.name, times, found.default_ns, plot)
+        draw_trials(found, records, plot)
     if as_json:
         print_json({"problem": asdict(found), "trials": [asdict(t) for t in records]})
         return
