@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -50,8 +51,11 @@ def interleaved(
     samples: dict[int, list[float]] = {row: [] for row in runs}
     going = list(runs)
     repeats: dict[int, int] = {}
+    # In another order each round: beside a program that takes turns of its own with us, those who
+    # come at a fixed place would always, or never, have a core less.
+    rng = random.Random(0)
     for turn in range(rounds):
-        for row in going:
+        for row in rng.sample(going, len(going)):
             notice(row)
             if row not in repeats:
                 once_ns = _call_ns(runs[row], clock_ns)
