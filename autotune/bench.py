@@ -33,6 +33,7 @@ class Bench:
             tuple(dtype_of(o.dtype) if o.role == "scalar" else _form(o) for o in inputs),
             tuple(_form(o) for o in outputs),
             keep=candidate,
+            max_threads=self._case.threads,
             bounds=tuple(
                 i
                 for i, o in enumerate(inputs)

@@ -152,6 +152,7 @@ class Call:
             tuple(  # scalars in bounds: another value is another size
                 i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
             ),
+            self.variant.threads,
         )
 
     def initial(self) -> Outputs | None:

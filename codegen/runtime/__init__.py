@@ -32,7 +32,7 @@ Launcher.run(entry, args, outs=None)
 Launcher.clear()
     Forget all forms.
 
-Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=())
+Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=(), max_threads=0)
     An executable and the operands it is for.
 
     executable : int
@@ -52,6 +52,8 @@ Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=())
     bounds : tuple of int
         Numbers, ascending, of the integer rank-0 parameters whose values sizes or ranges depend
         on: the entry is for the values it was installed with, and only these does plan see.
+    max_threads : int
+        How many threads its calls may use at most; 0: as many as any call.
 
 set_num_threads(n), get_num_threads()
     How many threads a call may use. At first `TCDSL_THREADS`, or as many as this process may run

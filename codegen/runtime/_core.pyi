@@ -20,6 +20,7 @@ class Entry:
         inplace: tuple[tuple[int, int], ...] = (),
         keep: object = None,
         bounds: tuple[int, ...] = (),
+        max_threads: int = 0,
     ) -> Entry: ...
 
 class Launcher:

@@ -22,6 +22,7 @@ typedef struct {
   tc_scalar *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
   int *bounds;         /* numbers of the parameters, ascending, whose values sizes or ranges depend on */
   Py_ssize_t *dims;    /* where the operands' dims and strides lie */
+  int max_threads;     /* 0: as many as calls may use */
   int planned_threads; /* 0: no plan yet */
   int parallel;        /* whether any phase pays for threads */
   double cost_ns;      /* of all phases, serial */
@@ -239,11 +240,16 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
 }
 
 static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", "bounds", NULL};
+  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", "bounds", "max_threads", NULL};
   PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None, *bounds = NULL;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOO", names, &address, &sizes, &params, &returns,
-                                   &inplace, &keep, &bounds))
+  int max_threads = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOOi", names, &address, &sizes, &params, &returns,
+                                   &inplace, &keep, &bounds, &max_threads))
     return NULL;
+  if (max_threads < 0) {
+    PyErr_SetString(PyExc_ValueError, "max_threads is negative");
+    return NULL;
+  }
   const tc_executable *exe = PyLong_AsVoidPtr(address);
   if (!exe) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the address of an executable is 0");
@@ -257,6 +263,7 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!e) return NULL;
   e->exe = exe;
   e->keep = Py_NewRef(keep);
+  e->max_threads = max_threads;
   if (fill_entry(e, sizes, params, returns, inplace, bounds)) {
     Py_DecRef(&e->ob_base);
     return NULL;
@@ -264,9 +271,14 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   return &e->ob_base;
 }
 
+static int threads_of(const Entry *e) {
+  int threads = pool_threads();
+  return e->max_threads && e->max_threads < threads ? e->max_threads : threads;
+}
+
 /* Ask the executable for its plan. */
 static int plan_entry(Entry *e) {
-  int threads = pool_threads();
+  int threads = threads_of(e);
   tc_error error = {0, 0, 0, 0, 0};
   tc_args args = {NULL, e->sizes, e->strides, e->planned_scalars, NULL, NULL, &error, threads};
   e->planned_threads = 0;

@@ -176,7 +176,7 @@ static int execute(const Launcher *l, const Entry *e, char *const *data, const t
 
 /* Plan again where the number of threads or a scalar that stands in bounds has changed. */
 static int ready(Entry *e, const tc_scalar *scalars) {
-  int current = e->planned_threads == pool_threads();
+  int current = e->planned_threads == threads_of(e);
   for (int i = 0, k = 0, b = 0; b < e->n_bounds; i++) {
     if (e->operand[i].pass == BY_ADDRESS) continue;
     if (i == e->bounds[b]) {

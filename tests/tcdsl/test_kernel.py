@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,15 @@ def test_empty_operands_give_empty_or_initial_results() -> None:
     mm = kernel(MM)
     assert mm(normal(0, 3), normal(3, 2)).shape == (0, 2)
     np.testing.assert_array_equal(mm(normal(2, 0), normal(0, 3)), np.zeros((2, 3)))
+
+
+def test_a_kernel_may_be_kept_to_one_thread() -> None:
+    mm, a = kernel(MM, threads=1), normal(600, 600)
+    mm(a, a)
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(5):
+        mm(a, a)
+    assert time.process_time() - cpu < 1.4 * (time.perf_counter() - wall)
 
 
 def test_many_threads_call_one_kernel() -> None:

@@ -155,6 +155,20 @@ static int wait_us(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) 
 }
 EXECUTABLE(wait, 1, wait_us);
 
+/* How many threads the call may use, as plan and phase are told. */
+static int plan_told(const tc_args *a, tc_plan *p) {
+  p->tasks[0] = 1;
+  p->param[0] = a->threads;
+  return 0;
+}
+static int told(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
+  (void)workspace, (void)begin, (void)end;
+  ((tc_i64 *)a->data[0])[0] = a->plan->param[0];
+  ((tc_i64 *)a->data[0])[1] = a->threads;
+  return 0;
+}
+EXECUTABLE(told, 1, told);
+
 /* A phase that breaks the contract. */
 static int plan_broken(const tc_args *a, tc_plan *p) {
   p->tasks[0] = 1;

@@ -43,6 +43,22 @@ def test_the_first_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             runtime._first_threads()
 
 
+@pytest.mark.parametrize(("limit", "told"), [(0, 5), (1, 1), (3, 3), (9, 5)])
+def test_an_entry_may_have_a_limit_of_its_own(kernels: Any, limit: int, told: int) -> None:
+    before = runtime.get_num_threads()
+    runtime.set_num_threads(5)
+    try:
+        k = runtime.Launcher("told", (), ("n",), lambda: None, lambda *_: None)
+        form = (np.dtype(np.int64), (2,), None)
+        address = kernels.address("told")
+        entry = runtime.Entry(address, (), (), (form,), max_threads=limit, keep=kernels.library)
+        assert k.run(entry, ()).tolist() == [told, told]
+    finally:
+        runtime.set_num_threads(before)
+    with pytest.raises(ValueError, match="max_threads is negative"):
+        runtime.Entry(kernels.address("told"), (), (), (form,), max_threads=-1)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_every_task_runs_once(kernels: Any, rng: np.random.Generator, threads: int) -> None:
     before = runtime.get_num_threads()
