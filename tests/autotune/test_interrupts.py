@@ -43,9 +43,10 @@ def wait_until(is_true: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def run_until(is_true: Callable[[], bool], folder: Path, seed: int, *kinds: str) -> None:
-    """Let a run go on until something is true, then stop it as a user does."""
+    """Let a run propose something, go on until something is true, then stop it as a user does."""
+    before = len(rows(folder))
     run = start(folder, seed, 60, *kinds)
-    wait_until(is_true)
+    wait_until(lambda: len(rows(folder)) > before and is_true())
     os.killpg(run.pid, signal.SIGINT)
     _, err = run.communicate(timeout=60)
     assert run.returncode == 0, err
