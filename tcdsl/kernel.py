@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar import nodes
 from tcdsl.grammar.errors import BoundsError, TCTypeError
+from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant, spec_for
@@ -51,7 +51,7 @@ class Kernel(Launcher):
         self._entries: dict[Any, Entry] = {}
         self._online: dict[Spec, Online] = {}
         self._tuned_here: set[Spec] = set()
-        self._lock = threading.RLock()
+        self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
         self._result: Any = namedtuple(definition.name, names, rename=True)  # type: ignore[misc]
@@ -266,15 +266,16 @@ class Kernel(Launcher):
             self._tuned_here.add(spec)
             tuning.tune_first_call(call, self.session)
             return None
-        online = self._online.get(spec)
-        if online is None:
-            online = self._online[spec] = tuning.Online(call, self.session)
-        if online.is_over:  # from now on the best serves, as in "cached"
-            self._tuned_here.add(spec)
+        with self._lock:
+            online = self._online.get(spec)
+            if online is None:
+                online = self._online[spec] = tuning.Online(call, self.session)
+            if not online.is_over:
+                return online.take()
+            self._tuned_here.add(spec)  # from now on the best serves, as in "cached"
             del self._online[spec]
-            self._forget_choices(call.variant)
-            return None
-        return online.take()
+        self._forget_choices(call.variant)
+        return None
 
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
         names = (*self.params, *self.returns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from tcdsl.grammar.bind import bind, bind_generics
 from tcdsl.grammar.check import check
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import TCTypeError, render
+from tcdsl.locks import Lock
 from tcdsl.variant import Variant
 
 Tune = Literal["off", "cached", "first-call", "online"]
@@ -42,7 +42,7 @@ class Session:
         self.program = program
         self.settings = settings
         self._variants: dict[Any, Variant] = {}
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._warned: set[str] = set()
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.typed import CheckedDef
+from tcdsl.locks import Lock
 
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
@@ -47,7 +47,7 @@ class Variant:
         self.inplace = inplace_pairs(self.program)
         self.machine = machine
         self.threads = threads
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._compiled: dict[tuple[Spec, Config], Compiled] = {}
         self._serving: dict[tuple[Sizes, Layouts], Compiled] = {}
         self._generic: dict[Layouts, Spec] = {}
