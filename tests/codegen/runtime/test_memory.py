@@ -90,6 +90,7 @@ def test_many_calls_leave_nothing(kernels: Any) -> None:
 
     calls(1000)
     objects = [a, c, x, None, a.dtype, np.dtype(np.float64), add, moments]
+    gc.collect()  # what other tests left behind holds references too
     counts = [sys.getrefcount(o) for o in objects]
     live, before = runtime.memory()[0], _resident_bytes()
     calls(100_000)
