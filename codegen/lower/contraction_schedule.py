@@ -36,6 +36,7 @@ STORE = 4  # half cycles of an accumulator on its way out
 LONG = 512  # deepest pass; longer sums are cut into passes of about PASS
 PASS = 320
 ACROSS = 20  # half cycles of the sum across the lanes of a vector
+LATE = 32  # a whole task waited for costs its 32nd part, on average
 GRID = 9  # how many task counts along m and along n are compared
 SERIAL_NS = 2500  # below this a second thread does not pay
 
@@ -262,11 +263,16 @@ def grid_cost(
     pack_b: Expr,
     name: Name = unnamed,
 ) -> Expr:
-    """Return the work of the busiest thread: points of its blocks and what it packs."""
+    """Return the work of the busiest thread: points of its blocks and what it packs.
+
+    A thread that comes late, because another process has its core, leaves its tasks to the others:
+    of grids about equal the one of more tasks loses less.
+    """
     mc, nc = block_shape(x, mr, nv, mt, nt, name)
-    tasks = name("tasks", mul(x.outer, ceil_div(x.m, mc), ceil_div(x.n, nc)))
+    tasks = name("tasks", max64(mul(x.outer, ceil_div(x.m, mc), ceil_div(x.n, nc)), 1))
     packed = add(mul(pack_a, mc, 8), mul(pack_b, nc, 8))
-    return mul(ceil_div(tasks, threads), add(mul(mc, nc), packed))
+    busiest = name("busiest", mul(ceil_div(tasks, threads), add(mul(mc, nc), packed)))
+    return add(busiest, div(mul(busiest, threads), mul(tasks, LATE)))
 
 
 def _truth(value: bool) -> Expr:
