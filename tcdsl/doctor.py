@@ -65,14 +65,10 @@ def _compiler() -> Iterator[Finding]:
             'install gcc or clang, or: pip install "tcdsl[zig]"',
         )
         return
-    yield Finding(
-        "compiler",
-        "ok",
-        f"{report['command'] if 'command' in report else report['compiler']}: {report['version']}",
-    )
+    found = f"{report['kind']} {report['version']}, {report['compiler']}"
+    yield Finding("compiler", "ok", f"{found} (by {report['chosen by']})")
     yield Finding("flags", "ok", report["flags"])
-    headers = importlib.util.find_spec("tcdsl.codegen")
-    yield Finding("headers", "ok", f"none needed but ours ({headers.name if headers else ''})")
+    yield Finding("headers", "ok", "of Python and of the C library: none needed")
 
 
 def _machine(measure: bool) -> Iterator[Finding]:
