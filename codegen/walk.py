@@ -186,8 +186,3 @@ def variables(e: Expr) -> frozenset[str]:
 def substitute(s: Stmt, by: Mapping[str, Expr]) -> Stmt:
     """Return s with expressions in place of variables that s does not declare itself."""
     return map_stmt(s, lambda t: t, lambda e: by.get(e.name, e) if isinstance(e, Var) else e)
-
-
-def substitute_expr(e: Expr, by: Mapping[str, Expr]) -> Expr:
-    """Return e with expressions in place of variables."""
-    return map_expr(e, lambda x: by.get(x.name, x) if isinstance(x, Var) else x)

@@ -8,14 +8,13 @@ from typing import assert_never
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import vexpr
 from tcdsl.codegen.lower.context import Context
-from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.rows_access import ONE, ZERO
 from tcdsl.codegen.lower.rows_align import Aligned, Dim, Step
 from tcdsl.codegen.lower.rows_point import Form
 from tcdsl.codegen.lower.rows_space import Space, accesses, points
 from tcdsl.codegen.program import affine_of
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL, DType
+from tcdsl.grammar.dtypes import BOOL
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 
@@ -248,8 +247,3 @@ def _points_of(ctx: Context, extents: Iterable[Size]) -> float:
     for e in extents:
         product *= max(0, ctx.extent(e))
     return product
-
-
-def stored_dtype(ctx: Context, name: str) -> DType:
-    """Return the computing type of a buffer."""
-    return compute_dtype(ctx.operands.buffer(name).dtype)
