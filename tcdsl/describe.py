@@ -7,7 +7,7 @@ from typing import Any
 
 from tcdsl.codegen import compiler
 from tcdsl.codegen.work import bytes_of, flops_of
-from tcdsl.grammar.typed import CheckedDef, Loop, Statement, Tensor
+from tcdsl.grammar.typed import CheckedDef, Tensor
 from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant, spec_for
 
@@ -38,11 +38,11 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
         ],
         "statements": [
             {
-                "text": p.text,
+                "text": s.text,
                 "ranges": {r.name: f"{r.low}:{r.high}" for r in s.ranges},
-                "reductions": [r.name for r in s.ranges if r.kind == "reduction"],
+                "reductions": [r.name for r in s.reductions],
             }
-            for s, p in zip(_statements(checked), variant.program.statements, strict=True)
+            for s in variant.program.statements
         ],
         "conditions": [c.message for c in checked.constraints],
     }
@@ -67,15 +67,3 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
 def _declared(tensor: Tensor) -> str:
     shape = f"({', '.join(map(str, tensor.shape))})" if tensor.shape else ""
     return f"{tensor.name}: {tensor.dtype}{shape}"
-
-
-def _statements(checked: CheckedDef) -> list[Statement]:
-    found: list[Statement] = []
-    todo = list(reversed(checked.body))
-    while todo:
-        match todo.pop():
-            case Statement() as s:
-                found.append(s)
-            case Loop(body=body):
-                todo += reversed(body)
-    return found

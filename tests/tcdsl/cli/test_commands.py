@@ -71,6 +71,15 @@ def test_show_tells_ranges_forms_and_work(files: Path) -> None:
     assert one["flops"] == 5 * 3 * 7 * 2 + 5 * 3 * 2
 
 
+def test_show_tells_of_a_copy_that_the_compiler_adds(files: Path) -> None:
+    text = "def f(float(N) A) -> (O) { O(i) = A(i)  O(i) max=! O(i) + A(i) where i in 1:N }"
+    (files / "copy.tc").write_text(text)
+    (one,) = data("show", files / "copy.tc", "--sizes", "N=5")
+    assert [s["text"] for s in one["statements"]][1] == "O.copy = O"
+    assert all("form" in s for s in one["statements"])
+    assert data("check", files / "copy.tc")[0]["name"] == "f"
+
+
 def test_show_without_sizes_needs_none(files: Path) -> None:
     assert "flops" not in tcdsl("show", files / "fc.tc").stdout
 
