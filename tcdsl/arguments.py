@@ -78,6 +78,11 @@ def is_addressable(array: Array) -> bool:
     return array.flags.aligned and all(stride % item == 0 for stride in array.strides)
 
 
+def element_strides(array: Array) -> tuple[int, ...]:
+    """Return strides as kernels count them: in elements."""
+    return tuple(s // array.itemsize for s in array.strides)
+
+
 def layout_of(array: Array) -> Layout:
     """Return the layout class of an operand.
 
@@ -86,7 +91,7 @@ def layout_of(array: Array) -> Layout:
     are walked, so an outer dimension joins a last one of extent 1 only where their strides agree.
     """
     shape = array.shape
-    strides = tuple(s // array.itemsize for s in array.strides)
+    strides = element_strides(array)
     if array.flags.c_contiguous:
         return contiguous(len(shape))
     wide = [d for d, extent in enumerate(shape) if extent > 1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.arguments import Array, as_array, contiguous, is_addressable, layout_of
+from tcdsl.arguments import Array, as_array, contiguous, element_strides, is_addressable, layout_of
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.codegen.spec import Spec
@@ -237,8 +237,7 @@ def _checked_output(
 
 
 def _form(array: Array) -> ArrayForm:
-    strides = tuple(s // array.itemsize for s in array.strides)
-    return array.dtype, array.shape, strides
+    return array.dtype, array.shape, element_strides(array)
 
 
 def _is_same_view(a: Array, b: Array) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tcdsl.arguments import element_strides
 from tcdsl.autotune import best
 from tcdsl.autotune.kernel import KernelProblem, key_of, space_of
 from tcdsl.autotune.model import choose
@@ -67,9 +68,7 @@ def problem_of_call(call: Call) -> KernelProblem:
     checked, spec = call.variant.checked, call.spec
     arrays = [*call.operands, *(call.outs or [None] * len(checked.returns))]
     strides = tuple(
-        None
-        if layout.contiguous or not isinstance(array, np.ndarray)
-        else tuple(s // array.itemsize for s in array.strides)
+        None if layout.contiguous or not isinstance(array, np.ndarray) else element_strides(array)
         for array, layout in zip(arrays, spec.layouts, strict=True)
     )
     given = {
