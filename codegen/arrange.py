@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import is_contraction
 from tcdsl.codegen.loopir import Expr
-from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.context import GroupContext
+from tcdsl.codegen.lower.cuda.operands import KernelOperands
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
@@ -31,7 +34,7 @@ class Arrangement:
     """
 
     name: str
-    contexts: tuple[Context, ...]
+    contexts: tuple[GroupContext[Any], ...]
     forms: tuple[Mapping[str, ModuleType], ...]
     temps: tuple[str, ...]
     _known: dict[tuple[int, str], tuple[tuple[Knob, ...], Mapping[str, Value]]] = field(
@@ -75,7 +78,7 @@ def arrange(
     program: Program,
     spec: Spec,
     partition: Partition,
-    machine: Machine,
+    machine: Machine | Gpu,
     sizes: tuple[tuple[str, int], ...],
     lowerings: tuple[ModuleType, ...],
 ) -> Arrangement:
@@ -88,15 +91,20 @@ def arrange(
     """
     values = {**dict(sizes), **dict(spec.sizes or ())}
 
-    def contexts(groups: Sequence[Group], temps: Sequence[str]) -> list[Context]:
-        offsets, shared_base = places(program, spec, temps)
-        operands = Operands(program, spec, offsets)
+    def contexts(groups: Sequence[Group], temps: Sequence[str]) -> list[GroupContext[Any]]:
+        operands: Operands
+        if isinstance(machine, Gpu):
+            shared_base: Expr = b.c64(0)
+            operands = KernelOperands(program, spec, temps)
+        else:
+            offsets, shared_base = places(program, spec, temps)
+            operands = Operands(program, spec, offsets)
         return [
-            Context(program, g, spec, machine, values, f"g{i}", 0, shared_base, operands)
+            GroupContext(program, g, spec, machine, values, f"g{i}", 0, shared_base, operands)
             for i, g in enumerate(groups)
         ]
 
-    def forms(ctx: Context) -> dict[str, ModuleType]:
+    def forms(ctx: GroupContext[Any]) -> dict[str, ModuleType]:
         return {x.__name__.rsplit(".", 1)[1]: x for x in lowerings if x.matches(ctx)}
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.arrange import Arrangement, aligned_bytes, places
@@ -20,7 +21,8 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Unit,
 )
-from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.context import Context, GpuContext, GroupContext
+from tcdsl.codegen.lower.cuda.kernel import LoweredKernels
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.program import Program
@@ -75,6 +77,28 @@ def assemble(
     )
 
 
+def assemble_kernels(
+    program: Program,
+    spec: Spec,
+    arrangement: Arrangement,
+    contexts: Sequence[GpuContext],
+    lowered: Sequence[LoweredKernels],
+    config: Config,
+    name: str,
+) -> Unit:
+    """Return the unit of groups lowered for a GPU."""
+    operands = Operands(program, spec, {})
+    temps = [aligned_bytes(operands, home) for home in arrangement.temps]
+    return Unit(
+        name=name,
+        header=_header(program, spec, contexts, lowered, config),
+        functions=tuple(f for one in lowered for f in one.functions),
+        tables=tuple(t for one in lowered for t in one.tables),
+        launches=tuple(x for one in lowered for x in one.launches),
+        workspace=(*temps, *(size for one in lowered for size in one.scratch)),
+    )
+
+
 def _place_temps(program: Program, spec: Spec, temps: Sequence[str]) -> Stmt:
     """Return the plan's part that lays out shared memory."""
     _, total = places(program, spec, temps)
@@ -120,12 +144,13 @@ def _group_plan(ctx: Context, one: Lowered, first: int, temps: int) -> Function:
 def _header(
     program: Program,
     spec: Spec,
-    contexts: Sequence[Context],
-    lowered: Sequence[Lowered],
+    contexts: Sequence[GroupContext[Any]],
+    lowered: Sequence[Lowered | LoweredKernels],
     config: Config,
 ) -> str:
     sizes = "any" if spec.sizes is None else " ".join(f"{n}={v}" for n, v in spec.sizes)
-    lines = [program.text, "", f"sizes: {sizes or 'none'}; threads: {spec.threads}"]
+    threads = f"; threads: {spec.threads}" if spec.threads else ""
+    lines = [program.text, "", f"sizes: {sizes or 'none'}{threads}"]
     if config.items:
         lines.append(f"config: {config}")
     for ctx, one in zip(contexts, lowered, strict=True):

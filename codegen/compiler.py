@@ -6,26 +6,29 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import Any
 
 from tcdsl.codegen.arrange import Arrangement, arrange
-from tcdsl.codegen.assemble import assemble
+from tcdsl.codegen.assemble import assemble, assemble_kernels
 from tcdsl.codegen.config import Config, Knob, Value
 from tcdsl.codegen.emit import emit
 from tcdsl.codegen.fuse import partitions
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.loopir import Unit
 from tcdsl.codegen.lower import contraction, nest, pointwise, reduction, rows
-from tcdsl.codegen.lower.context import Context
-from tcdsl.codegen.lower.lowered import Lowered
+from tcdsl.codegen.lower.context import GroupContext
+from tcdsl.codegen.lower.cuda import nest as cuda_nest
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.simplify import simplify
 from tcdsl.codegen.spec import Spec
-from tcdsl.codegen.target import C
+from tcdsl.codegen.target import CUDA, C
 from tcdsl.codegen.verify import verify
 from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
 LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, reduction, rows, nest)
+CUDA_LOWERINGS: tuple[ModuleType, ...] = (cuda_nest,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,14 @@ class Form:
 
 
 def default_config(
-    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> Config:
     """Return the analytic choice, every knob of it."""
     return complete(program, spec, Config(), machine, sizes)
 
 
 def complete(
-    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> Config:
     """Return all knobs that a config means: its own values, and defaults for the rest.
 
@@ -68,7 +71,7 @@ def complete(
 
 
 def space(
-    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> tuple[Knob, ...]:
     """Return all knobs of all partitions and forms; `complete` tells which of them count."""
     names: dict[str, dict[Value, None]] = {}
@@ -89,7 +92,7 @@ def space(
 
 
 def choices(
-    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> dict[str, tuple[tuple[Form, ...], ...]]:
     """Return the forms of each group of each partition, the default first of both: for search.
 
@@ -110,7 +113,7 @@ def choices(
 
 
 def cost_ns(
-    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> float:
     """Return the predicted serial time of a config, for ranking."""
     arrangement = _arrangement(program, spec, config, machine, sizes)
@@ -125,7 +128,7 @@ def lower(
     program: Program,
     spec: Spec,
     config: Config,
-    machine: Machine,
+    machine: Machine | Gpu,
     sizes: Mapping[str, int],
     name: str,
 ) -> Unit:
@@ -145,7 +148,8 @@ def lower(
     """
     arrangement = _arrangement(program, spec, config, machine, sizes)
     contexts, lowered = _lowered(arrangement, config, name)
-    unit = simplify(assemble(program, spec, arrangement, contexts, lowered, config, name))
+    join = assemble_kernels if isinstance(machine, Gpu) else assemble
+    unit = simplify(join(program, spec, arrangement, contexts, lowered, config, name))
     verify(unit)
     return unit
 
@@ -155,8 +159,13 @@ def emit_c(unit: Unit) -> str:
     return emit(unit, C)
 
 
+def emit_cuda(unit: Unit) -> str:
+    """Return the CUDA text of a unit for a GPU."""
+    return emit(unit, CUDA)
+
+
 def describe(
-    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> list[tuple[str, str]]:
     """Return every statement, as text, with the form of the nest that computes it."""
     arrangement = _arrangement(program, spec, config, machine, sizes)
@@ -167,7 +176,7 @@ def describe(
 
 
 def _arrangement(
-    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> Arrangement:
     """Return the partition that a config names, arranged.
 
@@ -181,21 +190,26 @@ def _arrangement(
     if wanted not in by_name:
         raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
     values = tuple(sorted(sizes.items()))
-    return arrange(program, spec, by_name[wanted], machine, values, LOWERINGS)
+    lowerings = CUDA_LOWERINGS if isinstance(machine, Gpu) else LOWERINGS
+    return arrange(program, spec, by_name[wanted], machine, values, lowerings)
 
 
 def _lowered(
     arrangement: Arrangement, config: Config, name: str
-) -> tuple[list[Context], list[Lowered]]:
-    """Return the groups of an arrangement as a config has them, named after name."""
-    contexts: list[Context] = []
-    lowered: list[Lowered] = []
-    base = len(arrangement.temps) + 1
+) -> tuple[list[GroupContext[Any]], list[Any]]:
+    """Return the groups of an arrangement as a config has them, named after name.
+
+    They are `Lowered` for the CPU, `LoweredKernels` for a GPU.
+    """
+    contexts: list[GroupContext[Any]] = []
+    lowered: list[Any] = []
+    base = len(arrangement.temps)  # of plan parameters, the end of them too; of blocks of memory
     for i, bare in enumerate(arrangement.contexts):
-        ctx = replace(bare, prefix=f"{name}_g{i}", param_base=base)
         form, chosen = arrangement.choice(i, config.group(i))
-        one: Lowered = arrangement.forms[i][form].lower(ctx, chosen)
-        base += one.params_used
+        on_gpu = isinstance(bare.machine, Gpu)
+        ctx = replace(bare, prefix=f"{name}_g{i}", param_base=base + (not on_gpu))
+        one = arrangement.forms[i][form].lower(ctx, chosen)
+        base += len(one.scratch) if on_gpu else one.params_used
         contexts.append(ctx)
         lowered.append(one)
     return contexts, lowered

@@ -18,7 +18,6 @@ from tcdsl.codegen.loopir import (
     Array,
     Assign,
     Bin,
-    Bind,
     Block,
     Call,
     Cast,
@@ -249,16 +248,12 @@ class _Printer:
         dims = "".join(f"[{n}]" for n in s.shape)
         depth = len(s.shape) if isinstance(s.type, Vector) else 0
         init = f" = {'{' * depth}{{0}}{'}' * depth}" if s.zero else ""
-        self.out.add(f"{self.target.spaces[s.space]}{self.type(s.type)}{s.name}{dims}{init};")
+        place = self.target.spaces[s.space] + (self.target.align.format(s.align) if s.align else "")
+        self.out.add(f"{place}{self.type(s.type)}{s.name}{dims}{init};")
 
     def _for(self, s: For) -> None:
         var, step = s.var.name, self.expr(s.step)
         match s.mark:
-            case Bind(axis):
-                self.out.add(f"const {self.type(s.var.type)}{var} = {self.target.axes[axis]};")
-                with self.out.block(f"if ({var} < {self.expr(s.high)})"):
-                    self.stmt(s.body)
-                return
             case Unroll(count):
                 self.out.add(self.target.unroll.format(count or _trip_count(s)))
             case Simd(reductions):
@@ -312,6 +307,8 @@ class _Printer:
     def _function(self, f: Function) -> None:
         result = "void " if f.result is None else self.type(f.result)
         params = ", ".join(self.type(p.type) + p.name for p in f.params) or "void"
+        if f.linkage == "kernel":
+            result += self.target.bounds.format(threads=f.threads, min_blocks=max(1, f.min_blocks))
         with self.out.block(f"{self.target.linkages[f.linkage]} {result}{f.name}({params})"):
             self.stmt(f.body)
 
@@ -319,7 +316,8 @@ class _Printer:
         kind = self.type(t.type)
         const = "" if kind.startswith("const ") else "const "
         values = ", ".join(map(str, t.values))
-        self.out.add(f"static {const}{kind}{t.name}[{len(t.values)}] = {{{values}}};")
+        head = f"{self.target.table} {const}{kind}{t.name}"
+        self.out.add(f"{head}[{len(t.values)}] = {{{values}}};")
 
     def _executable(self, e: Executable) -> None:
         phases = ", ".join(e.phases) or "0"

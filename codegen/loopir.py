@@ -190,13 +190,17 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A local array of fixed shape in registers or on the stack (CUDA: or shared)."""
+    """A local array of fixed shape in registers or on the stack; CUDA: or shared by a block.
+
+    align: bytes, where copies of several elements at once need it; 0 for the type's own.
+    """
 
     name: str
     type: Type
     shape: tuple[int, ...]
     zero: bool = False
     space: Literal["local", "shared"] = "local"
+    align: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +231,7 @@ class Simd:
     reductions: tuple[tuple[Literal["+", "*", "min", "max", "|"], str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """A loop whose variable is a CUDA axis: `blockIdx.x`, `threadIdx.y`."""
-
-    axis: str
-
-
-Mark = Serial | Unroll | Simd | Bind
+Mark = Serial | Unroll | Simd
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +293,18 @@ class Function:
     """A function of a unit.
 
     linkage: "micro" is never inlined nor cloned (`noipa`), "helper" is static, "inline" always
-    inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's.
+    inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's,
+    "kernel" is started on a GPU in blocks of `threads` threads, of which `min_blocks` fit on a
+    multiprocessor (0: as many as registers allow).
     """
 
     name: str
     params: tuple[Var, ...]
     body: Stmt
-    linkage: Literal["micro", "helper", "inline", "phase", "plan"]
+    linkage: Literal["micro", "helper", "inline", "phase", "plan", "kernel"]
     result: Type | None = None
+    threads: int = 0
+    min_blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,11 +326,47 @@ class Executable:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """What stands for one parameter of a kernel, passed by value.
+
+    data: address of operand index; stride: elements between neighbours along its dimension dim;
+    size: symbol index of `Program.sizes`; scalar: index of `Program.scalars`, in its computing
+    type; workspace: address of block index of `Unit.workspace`; fault: address of the record that
+    `tc_fault` fills.
+    """
+
+    kind: Literal["data", "stride", "size", "scalar", "workspace", "fault"]
+    index: int = 0
+    dim: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One start of a kernel: what its parameters are, and its grid.
+
+    blocks and shared_bytes (dynamic shared memory) are int64 expressions over the size symbols,
+    by their names in the emitted text; the grid is linear. Nothing is started where blocks is 0.
+    """
+
+    function: str
+    arguments: tuple[Argument, ...]
+    blocks: Expr
+    threads: int
+    shared_bytes: Expr = Const(0, I64)
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
-    """What is compiled together; header is the comment at its top (TC text, config, sizes)."""
+    """What is compiled together; header is the comment at its top (TC text, config, sizes).
+
+    A unit for the CPU has executables. One for a GPU has launches, in their order, and the bytes
+    of each block of memory that they share (temporaries, partial sums), over the size symbols.
+    """
 
     name: str
     header: str
     functions: tuple[Function, ...]
     tables: tuple[Table, ...] = ()
     executables: tuple[Executable, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    workspace: tuple[Expr, ...] = ()

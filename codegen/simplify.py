@@ -20,7 +20,6 @@ from tcdsl.codegen.loopir import (
     Array,
     Assign,
     Bin,
-    Bind,
     Block,
     Call,
     Const,
@@ -89,7 +88,7 @@ def _stmt(s: Stmt) -> Stmt:
             return _NOTHING
         case For(body=Block(())):
             return _NOTHING
-        case For(low=low, high=high, step=step, mark=mark) if not isinstance(mark, Bind):
+        case For(low=low, high=high, step=step):
             first, last, by = b.value_of(low), b.value_of(high), b.value_of(step)
             if first is None or last is None or by is None:
                 return s

@@ -28,8 +28,12 @@ class Spec:
 
     layouts: one per operand, parameters then returns, in the order of `Program.inputs`,
     `Program.outputs` (rank-0 parameters included, with rank 0).
+    threads: of the CPU; 0 for a GPU. is_small: a size-generic executable for a GPU may compute
+    addresses in 32 bits: sizes, and the distance of any element of any operand or temporary from
+    the first, in elements, are below 2^31, as are the threads of every launch. The caller checks.
     """
 
     sizes: tuple[tuple[str, int], ...] | None
     layouts: tuple[Layout, ...]
     threads: int
+    is_small: bool = False

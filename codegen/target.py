@@ -30,11 +30,13 @@ class Target:
     restrict: str
     types: Mapping[str, str]
     linkages: Mapping[str, str]
+    bounds: str
     export: str
     spaces: Mapping[str, str]
+    align: str
+    table: str
     unroll: str
     simd: str
-    axes: Mapping[str, str]
 
 
 def short_name(dtype: DType) -> str:
@@ -73,9 +75,32 @@ C = Target(
         "phase": "static",
         "plan": "static",
     },
+    bounds="",
     export="TC_EXPORT",
-    spaces={"local": "", "shared": ""},
+    spaces={"local": ""},
+    align="__attribute__((aligned({}))) ",
+    table="static",
     unroll="#pragma GCC unroll {}",
     simd="#pragma omp simd",
-    axes={},
+)
+
+CUDA = Target(
+    name="cuda",
+    prelude='#include "prelude.cuh"',
+    maths='#include "smath.cuh"',
+    restrict="__restrict__",
+    types=_SCALARS,
+    linkages={
+        "micro": "TC_MICRO",
+        "helper": "TC_HELPER",
+        "inline": "TC_FN",
+        "kernel": 'extern "C" __global__',
+    },
+    bounds="__launch_bounds__({threads}, {min_blocks}) ",
+    export="",
+    spaces={"local": "", "shared": "__shared__ "},
+    align="__align__({}) ",
+    table="static __device__",
+    unroll="#pragma unroll {}",
+    simd="",
 )

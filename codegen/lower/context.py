@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.group import Group
 from tcdsl.codegen.loopir import Expr
 from tcdsl.codegen.lower.operands import Operands
@@ -14,18 +15,22 @@ from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.sizes import Size
 
+M = TypeVar("M", Machine, Gpu)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """One group under one specialisation.
+class GroupContext(Generic[M]):
+    """One group under one specialisation, for one kind of machine.
 
     sizes are representative values of the symbols, for knobs, defaults and costs (the exact ones
-    where the spec is exact). Functions are named `prefix_...`. The group may use
-    `plan->param[param_base]` and following, up to `Lowered.params_used`. Its own part of the
-    memory that all tasks share (`Lowered.shared_bytes`: packed operands, partial sums) begins at
-    byte shared_base of `args->shared`, 64-byte aligned.
+    where the spec is exact). Functions are named `prefix_...`.
+
+    On the CPU the group may use `plan->param[param_base]` and following, up to
+    `Lowered.params_used`. Its own part of the memory that all tasks share
+    (`Lowered.shared_bytes`: packed operands, partial sums) begins at byte shared_base of
+    `args->shared`, 64-byte aligned. On a GPU params do not exist and shared_base is 0: kernels
+    get the address of each block of memory by itself.
 
     known holds what `once` was asked for. A copy with another prefix or param_base shares it: the
     tuner lowers hundreds of configs of one group.
@@ -34,7 +39,7 @@ class Context:
     program: Program
     group: Group
     spec: Spec
-    machine: Machine
+    machine: M
     sizes: Mapping[str, int]
     prefix: str
     param_base: int
@@ -60,3 +65,7 @@ class Context:
     def is_exact(self) -> bool:
         """Whether all sizes are constants of the executable."""
         return self.spec.sizes is not None
+
+
+Context = GroupContext[Machine]
+GpuContext = GroupContext[Gpu]

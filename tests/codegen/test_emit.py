@@ -15,7 +15,6 @@ from tcdsl.codegen.loopir import (
     Array,
     Assign,
     Bin,
-    Bind,
     Block,
     Call,
     Cast,
@@ -141,11 +140,6 @@ def test_address_constants_fold() -> None:
     assert b.ceil_div(17, 4) == b.c64(5)
     assert b.min64(3, 4) == b.c64(3)
     assert b.all_of() == Const(True, TRUTH)
-
-
-def test_bind_needs_a_target_with_a_grid() -> None:
-    with pytest.raises(KeyError):
-        body_text(b.loop(i, 0, 4, Comment("x"), mark=Bind("threadIdx.x")))
 
 
 def test_whole_unit(golden: Callable[[str, str], None]) -> None:

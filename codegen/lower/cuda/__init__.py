@@ -1,0 +1,1 @@
+"""Leaf forms as CUDA kernels: one file per kind, each with the five functions of a lowering."""
