@@ -15,6 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from tcdsl.codegen.loopir import (
+    Address,
     Array,
     Assign,
     Bin,
@@ -174,6 +175,8 @@ class _Printer:
                 return f"{self.expr(pointer, _POSTFIX)}[{self.expr(index)}]", _POSTFIX
             case Elem(array, indices):
                 return array + "".join(f"[{self.expr(i)}]" for i in indices), _POSTFIX
+            case Address(place):
+                return f"&{self.expr(place, _PREFIX)}", _PREFIX
             case Offset(pointer, index, type, in_bytes):
                 if in_bytes:
                     kind = "const char *" if isinstance(type, Pointer) and type.const else "char *"

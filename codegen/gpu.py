@@ -50,21 +50,11 @@ _DEVICES = (
     ("sm_120", 170, 100, 99, 1536, 24, 96, 2.41, 1792, 128, "RTX 5090"),
 )
 KNOWN = {
-    arch: Gpu(
-        arch,
-        sms,
-        65536,
-        shared << 10,
-        block << 10,
-        threads,
-        blocks,
-        l2 << 20,
-        ghz,
-        gbs,
-        lanes,
-        name,
+    g.arch: g
+    for g in (
+        Gpu(arch, sms, 65536, sm << 10, block << 10, threads, blocks, l2 << 20, ghz, gbs, n, name)
+        for arch, sms, sm, block, threads, blocks, l2, ghz, gbs, n, name in _DEVICES
     )
-    for arch, sms, shared, block, threads, blocks, l2, ghz, gbs, lanes, name in _DEVICES
 }
 DEFAULT_ARCH = "sm_80"  # without a device: what the most machines in use can run or rebuild from
 

@@ -147,6 +147,14 @@ class Elem:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """&array[i][j]: where an element of a local `Array` lies, for copies of several at once."""
+
+    place: Elem
+    type: Pointer
+
+
+@dataclass(frozen=True, slots=True)
 class Offset:
     """pointer + index (elements) or, with bytes=True, + index bytes; the type stays."""
 
@@ -174,7 +182,7 @@ class Call:
     type: Type | None
 
 
-Expr = Const | Var | Bin | Un | Select | Cast | Load | Elem | Offset | Field | Call
+Expr = Const | Var | Bin | Un | Select | Cast | Load | Elem | Address | Offset | Field | Call
 
 # ---- statements
 

@@ -3,7 +3,7 @@
 Names are bound once on every path and before they are used; operands of one operator have one
 type; nothing is stored through a pointer to const; what is assigned may be assigned; indices of
 local arrays are inside them where loops have constant ends; phases and plans have the ABI's
-signature; executables name them.
+signature; executables name them. Kernels give no result; launches hand them what they take.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
     I64,
     TRUTH,
+    Address,
     Array,
     Assign,
     Bin,
@@ -31,6 +32,7 @@ from tcdsl.codegen.loopir import (
     For,
     Function,
     If,
+    Launch,
     Let,
     Load,
     Offset,
@@ -99,6 +101,23 @@ def verify(unit: Unit) -> None:
         for name, linkage in ((e.plan, "plan"), *((p, "phase") for p in e.phases)):
             if name not in functions or functions[name].linkage != linkage:
                 raise InternalError(f"{unit.name}: executable {e.name} has no {linkage} '{name}'")
+    for x in unit.launches:
+        _check_launch(unit, x, functions)
+
+
+def _check_launch(unit: Unit, x: Launch, functions: Mapping[str, Function]) -> None:
+    kernel = functions.get(x.function)
+    if kernel is None or kernel.linkage != "kernel":
+        raise InternalError(f"{unit.name}: launches '{x.function}', which is no kernel")
+    if kernel.threads != x.threads or not 1 <= x.threads <= 1024:
+        raise InternalError(f"{unit.name}: '{x.function}' is launched with {x.threads} threads")
+    if len(kernel.params) != len(x.arguments):
+        raise InternalError(f"{unit.name}: '{x.function}' takes {len(kernel.params)} arguments")
+    for a in x.arguments:
+        if a.kind == "workspace" and a.index >= len(unit.workspace):
+            raise InternalError(
+                f"{unit.name}: '{x.function}' gets block {a.index} of the workspace"
+            )
 
 
 class _Checker:
@@ -118,6 +137,8 @@ class _Checker:
         f = self.f
         if f.linkage == "phase" and (f.params, f.result) != (b.PHASE_PARAMS, b.INT):
             self.fail("a phase has the ABI's signature")
+        if f.linkage == "kernel" and f.result is not None:
+            self.fail("a kernel gives no result")
         if f.linkage == "plan" and (f.params, f.result) != (b.PLAN_PARAMS, b.INT):
             self.fail("a plan has the ABI's signature")
         scope = _Scope(dict(self.tables))
@@ -241,6 +262,9 @@ class _Checker:
                 return type
             case Elem(array, indices, type):
                 self.element(array, indices, type, scope)
+                return type
+            case Address(place, type):
+                self.same(Scalar(type.dtype), self.expr(place, scope), "an element and its address")
                 return type
             case Field(base, _, type):
                 self.expr(base, scope)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from tcdsl.codegen.loopir import (
+    Address,
     Array,
     Assign,
     Bin,
@@ -47,6 +48,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (a, b)
         case Elem(indices=xs) | Call(args=xs):
             return xs
+        case Address(place):
+            return (place,)
         case _:
             assert_never(e)
 
@@ -72,6 +75,10 @@ def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
             return f(Load(go(p), go(i), t))
         case Elem(name, indices, t):
             return f(Elem(name, tuple(map(go, indices)), t))
+        case Address(place, t):
+            new = go(place)
+            assert isinstance(new, Elem), f"{new} is no element"
+            return f(Address(new, t))
         case Offset(p, i, t, in_bytes):
             return f(Offset(go(p), go(i), t, in_bytes))
         case Field(base, text, t):
