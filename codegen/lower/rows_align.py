@@ -68,6 +68,11 @@ class Aligned:
         return next(d for d in self.dims if d.name == name)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The loops by name, as the statements first name them."""
+        return tuple(d.name for d in self.dims)
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """All statements, in the order in which they run."""
         sweeps = (s for w in self.sweeps for s in (*w.before, *w.steps))

@@ -11,7 +11,7 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.rows_access import ONE, ZERO
 from tcdsl.codegen.lower.rows_align import Aligned, Dim, Step
 from tcdsl.codegen.lower.rows_point import Form
-from tcdsl.codegen.lower.rows_space import Space, accesses, points
+from tcdsl.codegen.lower.rows_space import Space, accesses, columns_are_nearer, points
 from tcdsl.codegen.program import affine_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL
@@ -74,14 +74,10 @@ def column_form(ctx: Context, space: Space) -> Form | None:
 
 
 def columns_are_near(ctx: Context, space: Space) -> bool:
-    """Whether the innermost loop over rows takes smaller steps than those within rows."""
+    """Whether rows can be walked side by side, and that is how they lie in memory."""
     if column_form(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
         return False
-    column, inner = space.kept[-1].name, {w[-1].name for w in space.sweeps}
-    touched = [form for (buffer, _), form in space.linear.items() if buffer not in space.arena]
-    near = sum(abs(x.step(column).evaluate(space.sizes)) for x in touched)
-    far = sum(abs(x.step(n).evaluate(space.sizes)) for x in touched for n in inner)
-    return near < far
+    return columns_are_nearer(space)
 
 
 def inside(ctx: Context, r: typed.Read, dims: Mapping[str, Dim]) -> bool:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
-    Assign,
     Call,
     Cast,
     Const,
     Expr,
     Let,
     Mask,
-    Offset,
-    Pointer,
     Scalar,
     Stmt,
     Var,
@@ -23,16 +20,15 @@ from tcdsl.codegen.loopir import (
 )
 from tcdsl.codegen.lower import vexpr
 from tcdsl.codegen.lower.context import Context
-from tcdsl.codegen.lower.expr import Values, narrow, widen
-from tcdsl.codegen.lower.operands import compute_dtype, fresh, safe_name
-from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear, Loop
+from tcdsl.codegen.lower.operands import compute_dtype
+from tcdsl.codegen.lower.rows_access import ONE, ZERO, Loop
 from tcdsl.codegen.lower.rows_fold import combined, operator
-from tcdsl.codegen.lower.rows_space import Access, Space, combines, size_expr
+from tcdsl.codegen.lower.rows_space import Access, Space, combines
+from tcdsl.codegen.lower.rows_values import RowValues
 from tcdsl.codegen.program import Statement
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +60,8 @@ class Point:
     stream: bool = False
 
 
-class Points:
-    """What a nest over rows knows at a point: counters, pointers, values of the row.
+class Points(RowValues):
+    """What a nest over rows knows at a point: `RowValues`, and values in vectors.
 
     Parameters
     ----------
@@ -76,40 +72,10 @@ class Points:
     """
 
     def __init__(self, ctx: Context, space: Space, form: Form) -> None:
-        self.ctx = ctx
-        self.space = space
+        super().__init__(ctx, space)
         self.form = form
-        self.operands = ctx.operands
-        self.row: list[Stmt] = []  # of the row in the making, so far
-        self.index: dict[str, Expr] = {}  # values of index variables
-        self.kept: dict[str, Expr] = {}  # counters of the loops over rows
-        self.values: dict[str, Expr] = {}  # scalars of this row by buffer
         self.hoisted: dict[typed.Expr, Expr] = {}
-        self.pointers: dict[tuple[str, Linear], Var] = {}
         self.prefetched: set[Access] = set()  # what an earlier sweep has read
-        self.taken = set(ctx.operands.taken)
-        self.lows = {d.name: size_expr(ctx.operands, d.low) for d in space.aligned.dims}
-
-    def fresh(self, stem: str) -> str:
-        """Return an unused name that starts with stem."""
-        n = 0
-        while f"{stem}{n}" in self.taken:
-            n += 1
-        self.taken.add(f"{stem}{n}")
-        return f"{stem}{n}"
-
-    def size(self, size: Size) -> Expr:
-        """Return a size as an expression."""
-        return size_expr(self.operands, size)
-
-    def counter(self, loop: Loop) -> Var:
-        """Return the variable of a loop."""
-        return b.i64(safe_name(loop.name))
-
-    def enter(self, counters: Mapping[str, Expr]) -> None:
-        """Fix the counters of the loops over rows."""
-        self.kept = dict(counters)
-        self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
 
     # ---- memory
 
@@ -133,81 +99,7 @@ class Points:
             out.append(Let(p, Cast(b.offset(b.WORKSPACE, at), p.type)))
         return out
 
-    def base(self, name: str) -> Var:
-        """Return the pointer to a buffer's element 0."""
-        if name in self.space.arena:
-            stem = fresh("row_" + name.replace(".", "_"), self.operands.taken)
-            return b.pointer(stem, self.stored(name))
-        return self.operands.pointer(name)
-
-    def stored(self, name: str) -> DType:
-        """Return the type of a buffer's elements in memory."""
-        if name in self.space.arena:
-            return compute_dtype(self.operands.buffer(name).dtype)
-        return self.operands.memory_dtype(name)
-
-    def in_memory(self, name: str) -> bool:
-        """Whether somebody reads a buffer's elements from memory."""
-        return name in self.space.arena or name not in self.ctx.group.local
-
-    def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
-        """Return the row's pointer of an access and the position behind it."""
-        form = self.space.linear[access]
-        rest = form.without(tuple(self.kept))
-        fixed = replace(form, terms=tuple(t for t in form.terms if t[0] in self.kept))
-        key = (access[0], fixed)
-        if key not in self.pointers:
-            base = self.base(access[0])
-            terms = [b.mul(self.kept[n], self.size(step)) for n, step in fixed.terms]
-            at = b.add(*terms, self.size(fixed.const))
-            if b.value_of(at) == 0:
-                self.pointers[key] = base
-            else:
-                assert isinstance(base.type, Pointer)
-                kind = replace(base.type, restrict=False)
-                p = Var(self.fresh(f"{base.name}_row"), kind)
-                self.row.append(Let(p, Offset(base, at, kind)))
-                self.pointers[key] = p
-        # a dimension without a counter is part of another one's loop in this sweep
-        inside = [(counters[n], step) for n, step in rest.terms if n in counters]
-        index = b.add(*(b.mul(c, self.size(step)) for c, step in inside))
-        return self.pointers[key], index
-
-    def element(self, access: Access, counters: Mapping[str, Expr]) -> Expr:
-        """Return an element in its computing type."""
-        pointer, index = self.address(access, counters)
-        return widen(b.load(pointer, index), self.stored(access[0]))
-
-    def store(self, access: Access, counters: Mapping[str, Expr], value: Expr) -> Stmt:
-        """Return the store of a computed scalar."""
-        pointer, index = self.address(access, counters)
-        return Assign(b.load(pointer, index), narrow(value, self.stored(access[0])))
-
     # ---- values
-
-    def scalar(
-        self,
-        e: typed.Expr,
-        counters: Mapping[str, Expr],
-        out: list[Stmt],
-        local: Mapping[Access, Expr] | None = None,
-        known: Mapping[typed.Expr, Expr] | None = None,
-    ) -> Expr:
-        """Return the scalar value of e; what has to run before it goes to out."""
-
-        def read(x: typed.Read) -> Expr | None:
-            if x.tensor in self.values:
-                return self.values[x.tensor]
-            access = (x.tensor, x.subs)
-            if local is not None and access in local:
-                return local[access]
-            return self.element(access, counters) if x.subs else None
-
-        low = {n: b.add(c, self.lows[n]) for n, c in counters.items()}
-        values = _Known(self.operands, {**self.index, **low}, read, known or {}, self.fresh("t"))
-        value = values.value(e)
-        out.extend(values.take())
-        return value
 
     def varies(self, e: typed.Expr, inner: Loop, point: Point) -> bool:
         """Whether e differs between neighbours along the innermost loop."""
@@ -371,21 +263,3 @@ class Points:
         t = value.type
         assert isinstance(t, Vector)
         return vexpr.vector_call("keep", t, point.mask, value, other)
-
-
-class _Known(Values):
-    """Scalar expressions of which some parts have been computed already."""
-
-    def __init__(
-        self,
-        operands: object,
-        index: Mapping[str, Expr],
-        local: object,
-        known: Mapping[typed.Expr, Expr],
-        prefix: str,
-    ) -> None:
-        super().__init__(operands, index, local, prefix)  # type: ignore[arg-type]
-        self.known = known
-
-    def value(self, e: typed.Expr) -> Expr:
-        return self.known[e] if e in self.known else super().value(e)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import Expr, Var
-from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.context import GroupContext
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear, Loop, by_step, join, linear
 from tcdsl.codegen.lower.rows_align import Aligned, Step, align, open_rows
@@ -116,18 +117,32 @@ def combines(s: Statement) -> bool:
     return s.base is not None and s.op != "="
 
 
-def space_of(ctx: Context, *, pointwise: bool = False) -> Space:
-    """Return loops and addresses of a group; pointwise: its rows are the innermost loop.
+def space_of(ctx: GroupContext[Any], *, pointwise: bool = False, uniform: bool = False) -> Space:
+    """Return loops and addresses of a group.
+
+    pointwise: its rows are the innermost loop. uniform: sweeps over the same dimensions have the
+    same loops, and locals have no memory: a value may stay where it was computed.
 
     Raises
     ------
     ScheduleError
         With the reason why the group is not made of rows.
     """
-    return ctx.once(("space", pointwise), lambda: _space_of(ctx, pointwise))
+    return ctx.once(
+        ("space", pointwise, uniform), lambda: _space_of(ctx, pointwise, uniform=uniform)
+    )
 
 
-def _space_of(ctx: Context, pointwise: bool) -> Space:
+def columns_are_nearer(space: Space) -> bool:
+    """Whether the innermost loop over rows takes smaller steps than those within rows."""
+    column, inner = space.kept[-1].name, {w[-1].name for w in space.sweeps}
+    touched = [form for (buffer, _), form in space.linear.items() if buffer not in space.arena]
+    near = sum(abs(x.step(column).evaluate(space.sizes)) for x in touched)
+    far = sum(abs(x.step(n).evaluate(space.sizes)) for x in touched for n in inner)
+    return near < far
+
+
+def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Space:
     for s in ctx.group.statements:
         _check(s)
     aligned = align(ctx.group.statements)
@@ -149,22 +164,30 @@ def _space_of(ctx: Context, pointwise: bool) -> Space:
         if opened is None or len(opened.sweeps) != 1 or not inner:
             raise ScheduleError("there is no dimension to walk along")
         return _finish(ctx, opened, joined[:-1], (joined[-1:],), linears, {})
-    arena = _arena(ctx, aligned)
+    arena = {} if uniform else _arena(ctx, aligned)
     memory = _linears(ctx, aligned, strides, frozenset(ctx.group.local))
+    alike = [_alike(aligned, n) if uniform else w.steps for n, w in enumerate(aligned.sweeps)]
     orders = []
-    for sweep in aligned.sweeps:
-        touched = [memory[a] for s in sweep.steps for a in accesses(s) if a in memory]
-        orders.append(by_step(sweep.dims, touched, sizes))
+    for sweep, steps in zip(aligned.sweeps, alike, strict=True):
+        touched = [memory[a] for s in steps for a in accesses(s) if a in memory]
+        dims = sorted(sweep.dims, key=aligned.names.index) if uniform else sweep.dims
+        orders.append(by_step(dims, touched, sizes))
     for name in arena:
         strides[name] = _arena_strides(aligned, name, orders)
     linears = _linears(ctx, aligned, strides, frozenset(ctx.group.local) - set(arena))
     everything = list(linears.values())
     kept = _join(ctx, aligned, by_step(aligned.kept, list(memory.values()), sizes), everything)
     sweeps = []
-    for sweep, order in zip(aligned.sweeps, orders, strict=True):
-        touched = [linears[a] for s in sweep.steps for a in accesses(s) if a in linears]
+    for steps, order in zip(alike, orders, strict=True):
+        touched = [linears[a] for s in steps for a in accesses(s) if a in linears]
         sweeps.append(_join(ctx, aligned, order, touched))
     return _finish(ctx, aligned, kept, tuple(sweeps), linears, arena)
+
+
+def _alike(aligned: Aligned, n: int) -> tuple[Step, ...]:
+    """Return the statements of all sweeps over the dimensions of sweep n."""
+    dims = set(aligned.sweeps[n].dims)
+    return tuple(s for w in aligned.sweeps if set(w.dims) == dims for s in w.steps)
 
 
 def _check(s: Statement) -> None:
@@ -176,7 +199,7 @@ def _check(s: Statement) -> None:
         raise ScheduleError("a subscript is checked")
 
 
-def _with_strides(ctx: Context) -> Mapping[str, int]:
+def _with_strides(ctx: GroupContext[Any]) -> Mapping[str, int]:
     """Return representative sizes, run-time strides as those of contiguous operands."""
     sizes = dict(ctx.sizes)
     for buffer in ctx.program.buffers:
@@ -192,7 +215,10 @@ def _with_strides(ctx: Context) -> Mapping[str, int]:
 
 
 def _linears(
-    ctx: Context, aligned: Aligned, strides: Mapping[str, tuple[Size, ...]], skip: frozenset[str]
+    ctx: GroupContext[Any],
+    aligned: Aligned,
+    strides: Mapping[str, tuple[Size, ...]],
+    skip: frozenset[str],
 ) -> dict[Access, Linear]:
     """Return the addresses of all accesses to memory."""
     dims = {d.name: d for d in aligned.dims}
@@ -217,7 +243,7 @@ def _exact(form: Linear, sizes: Mapping[str, int]) -> Linear:
 
 
 def _join(
-    ctx: Context, aligned: Aligned, order: tuple[str, ...], touched: list[Linear]
+    ctx: GroupContext[Any], aligned: Aligned, order: tuple[str, ...], touched: list[Linear]
 ) -> tuple[Loop, ...]:
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     loops = [Loop(n, aligned.dim(n).extent.substitute(by)) for n in order]
@@ -231,7 +257,7 @@ def _join(
     return join(loops, touched, values)
 
 
-def _arena(ctx: Context, aligned: Aligned) -> dict[str, Size]:
+def _arena(ctx: GroupContext[Any], aligned: Aligned) -> dict[str, Size]:
     """Return the locals that another sweep than their own reads, with their elements a row."""
     where = {
         s.statement.target: n for n, w in enumerate(aligned.sweeps) for s in w.steps if not s.folds
@@ -267,7 +293,7 @@ def _arena_strides(aligned: Aligned, name: str, orders: list[tuple[str, ...]]) -
 
 
 def _finish(
-    ctx: Context,
+    ctx: GroupContext[Any],
     aligned: Aligned,
     kept: tuple[Loop, ...],
     sweeps: tuple[tuple[Loop, ...], ...],
