@@ -1,0 +1,128 @@
+/* The scalar rules of the language, one text for C and for CUDA: integer / and %, min and max, casts,
+ * half types. Valid as C11 and as C++17.
+ *
+ * The prelude that includes it has defined the integer types, TC_FN (what stands before a function),
+ * TC_BUILTIN(name) (how the compiler calls memcpy, fmodf, ...) and, where it has instructions for the
+ * extremes of float32 and its conversions from and to half types, TC_NATIVE_F32: then those are its.
+ */
+#ifndef TC_SCALARS_H
+#define TC_SCALARS_H
+
+typedef float tc_f32;
+typedef double tc_f64;
+typedef unsigned short tc_f16, tc_bf16; /* storage: tc_f16_f32, tc_f32_f16 convert */
+typedef unsigned char tc_b;             /* 0 or 1 */
+
+TC_FN tc_u32 tc_bits_f32(tc_f32 x) { tc_u32 u; TC_BUILTIN(memcpy)(&u, &x, 4); return u; }
+TC_FN tc_f32 tc_float_u32(tc_u32 u) { tc_f32 x; TC_BUILTIN(memcpy)(&x, &u, 4); return x; }
+TC_FN tc_u64 tc_bits_f64(tc_f64 x) { tc_u64 u; TC_BUILTIN(memcpy)(&u, &x, 8); return u; }
+TC_FN tc_f64 tc_float_u64(tc_u64 u) { tc_f64 x; TC_BUILTIN(memcpy)(&x, &u, 8); return x; }
+
+/* ---- integers: / and % floor, by 0 they give 0, INT_MIN / -1 wraps */
+
+#define TC_SIGNED(T, U)                                                                           \
+  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) {                                                    \
+    if (b == 0) return 0;                                                                         \
+    if (b == -1) return (tc_##T)(0 - (tc_##U)a);                                                   \
+    tc_##T q = (tc_##T)(a / b), r = (tc_##T)(a % b);                                               \
+    return (tc_##T)(q - ((r != 0) & ((r ^ b) < 0)));                                              \
+  }                                                                                               \
+  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) {                                                    \
+    if (b == 0 || b == -1) return 0;                                                              \
+    tc_##T r = (tc_##T)(a % b);                                                                   \
+    return (tc_##T)(r + (((r != 0) & ((r ^ b) < 0)) ? b : 0));                                    \
+  }                                                                                               \
+  TC_FN tc_##T tc_abs_##T(tc_##T a) { return (tc_##T)(a < 0 ? 0 - (tc_##U)a : (tc_##U)a); }        \
+  TC_FN tc_##T tc_sign_##T(tc_##T a) { return (tc_##T)((a > 0) - (a < 0)); }
+
+#define TC_UNSIGNED(T)                                                                            \
+  TC_FN tc_##T tc_div_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a / b); }     \
+  TC_FN tc_##T tc_mod_##T(tc_##T a, tc_##T b) { return b == 0 ? (tc_##T)0 : (tc_##T)(a % b); }     \
+  TC_FN tc_##T tc_abs_##T(tc_##T a) { return a; }                                                 \
+  TC_FN tc_##T tc_sign_##T(tc_##T a) { return a != 0; }
+
+TC_SIGNED(i8, u8) TC_SIGNED(i16, u16) TC_SIGNED(i32, u32) TC_SIGNED(i64, u64)
+TC_UNSIGNED(u8) TC_UNSIGNED(u16) TC_UNSIGNED(u32) TC_UNSIGNED(u64)
+
+/* min, max of integers; of floats, min and max hand NaN on, fmin and fmax drop it. */
+#define TC_ORDERED(T)                                                                             \
+  TC_FN tc_##T tc_min_##T(tc_##T a, tc_##T b) { return a < b ? a : b; }                            \
+  TC_FN tc_##T tc_max_##T(tc_##T a, tc_##T b) { return a > b ? a : b; }
+TC_ORDERED(i8) TC_ORDERED(i16) TC_ORDERED(i32) TC_ORDERED(i64)
+TC_ORDERED(u8) TC_ORDERED(u16) TC_ORDERED(u32) TC_ORDERED(u64) TC_ORDERED(b)
+
+#define TC_FLOATING(T)                                                                            \
+  TC_FN tc_##T tc_min_##T(tc_##T a, tc_##T b) { return ((a < b) | (a != a)) ? a : b; }               \
+  TC_FN tc_##T tc_max_##T(tc_##T a, tc_##T b) { return ((a > b) | (a != a)) ? a : b; }               \
+  TC_FN tc_##T tc_fmin_##T(tc_##T a, tc_##T b) { return ((a < b) | (b != b)) ? a : b; }              \
+  TC_FN tc_##T tc_fmax_##T(tc_##T a, tc_##T b) { return ((a > b) | (b != b)) ? a : b; }
+#ifndef TC_NATIVE_F32
+TC_FLOATING(f32)
+#endif
+TC_FLOATING(f64)
+
+/* Float % floors as in Python: the result has the sign of b. */
+TC_FN tc_f32 tc_mod_f32(tc_f32 a, tc_f32 b) {
+  tc_f32 r = TC_BUILTIN(fmodf)(a, b);
+  return r == 0 ? TC_BUILTIN(copysignf)(0.0f, b) : (b < 0) != (r < 0) ? r + b : r;
+}
+TC_FN tc_f64 tc_mod_f64(tc_f64 a, tc_f64 b) {
+  tc_f64 r = TC_BUILTIN(fmod)(a, b);
+  return r == 0 ? TC_BUILTIN(copysign)(0.0, b) : (b < 0) != (r < 0) ? r + b : r;
+}
+
+/* ---- casts: float to integer truncates, saturates, NaN gives 0 */
+
+/* min and past (max + 1) are powers of two, exact in every float type. */
+#define TC_SATURATING(F, T, min, past, largest)                                                   \
+  TC_FN tc_##T tc_##F##_##T(tc_##F x) {                                                            \
+    return x >= (tc_##F)(past) ? (tc_##T)(largest)                                                \
+           : x > (tc_##F)(min) ? (tc_##T)x                                                        \
+           : x == x            ? (tc_##T)(min)                                                    \
+                               : (tc_##T)0;                                                       \
+  }
+#define TC_FROM_FLOAT(F)                                                                          \
+  TC_SATURATING(F, i8, -0x1p7, 0x1p7, 127)                                                        \
+  TC_SATURATING(F, i16, -0x1p15, 0x1p15, 32767)                                                   \
+  TC_SATURATING(F, i32, -0x1p31, 0x1p31, 0x7fffffff)                                              \
+  TC_SATURATING(F, i64, -0x1p63, 0x1p63, 0x7fffffffffffffffLL)                                    \
+  TC_SATURATING(F, u8, 0, 0x1p8, 255)                                                             \
+  TC_SATURATING(F, u16, 0, 0x1p16, 65535)                                                         \
+  TC_SATURATING(F, u32, 0, 0x1p32, 0xffffffffU)                                                   \
+  TC_SATURATING(F, u64, 0, 0x1p64, 0xffffffffffffffffULL)
+TC_FROM_FLOAT(f32) TC_FROM_FLOAT(f64)
+
+/* bool(x) is x != 0, NaN included. */
+#define TC_TO_BOOL(T) TC_FN tc_b tc_##T##_b(tc_##T x) { return x != 0; }
+TC_TO_BOOL(f32) TC_TO_BOOL(f64)
+TC_TO_BOOL(i8) TC_TO_BOOL(i16) TC_TO_BOOL(i32) TC_TO_BOOL(i64)
+TC_TO_BOOL(u8) TC_TO_BOOL(u16) TC_TO_BOOL(u32) TC_TO_BOOL(u64)
+
+/* ---- half types: stored as 16 bits, computed in float32; round to nearest even, NaN stays NaN */
+
+TC_FN tc_f32 tc_bf16_f32(tc_bf16 h) { return tc_float_u32((tc_u32)h << 16); }
+#ifndef TC_NATIVE_F32
+/* Integer text on purpose: gcc vectorises it, which it does not do with F16C's scalar forms. */
+TC_FN tc_f32 tc_f16_f32(tc_f16 h) {
+  tc_u32 magnitude = (tc_u32)(h & 0x7fff) << 13, sign = (tc_u32)(h & 0x8000) << 16;
+  tc_f32 normal = tc_float_u32(magnitude + ((127 - 15) << 23));
+  tc_f32 tiny = tc_float_u32(magnitude + ((127 - 14) << 23)) - 0x1p-14f; /* exponent field 0 */
+  tc_f32 special = tc_float_u32(magnitude | 0x7f800000);
+  tc_f32 x = magnitude < 0x00800000 ? tiny : magnitude >= 0x0f800000 ? special : normal;
+  return tc_float_u32(tc_bits_f32(x) | sign);
+}
+TC_FN tc_f16 tc_f32_f16(tc_f32 x) {
+  tc_u32 bits = tc_bits_f32(x), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  tc_u32 normal = (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  tc_u32 tiny = tc_bits_f32(tc_float_u32(magnitude) + 0.5f) - 0x3f000000; /* the adder rounds */
+  tc_u32 h = magnitude < 0x38800000 ? tiny : normal;
+  h = magnitude >= 0x477ff000 ? 0x7c00 : h; /* 65520 and above round to infinity */
+  h = magnitude > 0x7f800000 ? 0x7e00 | (magnitude >> 13 & 0x3ff) : h;
+  return (tc_f16)(h | sign);
+}
+TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) { /* not vcvtneps2bf16, which flushes denormals */
+  tc_u32 bits = tc_bits_f32(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return (tc_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
+}
+#endif
+#endif
