@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tcdsl.codegen import nvrtc
+
 GOLDEN = Path(__file__).parent / "golden"
 CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")
 
@@ -25,6 +27,8 @@ def _missing() -> dict[str, str]:
         why["zig"] = "the ziglang wheel is not installed"
     if shutil.which("clang") is None:
         why["clang"] = "no clang on PATH"
+    if "error" in nvrtc.report():
+        why["nvrtc"] = "no NVRTC is installed"
     if importlib.util.find_spec("torch") is None:
         why["torch"] = "torch is not installed"
     if importlib.util.find_spec("cupy") is None:
