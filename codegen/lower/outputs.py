@@ -1,0 +1,48 @@
+"""What the output indices of a statement say of memory: which one walks it, which tell elements."""
+
+from __future__ import annotations
+
+from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.program import Statement, affine_of, indices_of
+
+
+def innermost(operands: Operands, s: Statement) -> str | None:
+    """Return the output index that walks memory in unit steps in most accesses, stores twice.
+
+    A later index wins a tie: it is the one that the text runs through fastest. None if there is
+    no output index.
+    """
+    accesses = [(s.target, s.subs, 2), *((r.tensor, r.subs, 1) for r in s.reads())]
+
+    def unit_steps(name: str) -> int:
+        return sum(
+            weight
+            for tensor, subs, weight in accesses
+            for d, e in enumerate(subs)
+            if d == operands.layout(tensor).unit
+            and name in indices_of(e)
+            and (a := affine_of(e)) is not None
+            and a.coefficient(name) == 1
+        )
+
+    best = max(reversed(s.outputs), key=lambda r: unit_steps(r.name), default=None)
+    return None if best is None else best.name
+
+
+def told(s: Statement) -> frozenset[str]:
+    """Return output indices whose values the written element tells.
+
+    Points that differ in one of them write different elements: `O(i + j, j)` tells `j` by its
+    second subscript and then `i`; `H(I(b), d)` tells `d` only.
+    """
+    free = {r.name for r in s.outputs}
+    forms = [affine_of(e) for e in s.subs]
+    while True:
+        alone = {
+            left[0]
+            for a in forms
+            if a is not None and len(left := [n for n, _ in a.terms if n in free]) == 1
+        }
+        if not alone:
+            return frozenset(r.name for r in s.outputs) - free
+        free -= alone
