@@ -47,9 +47,9 @@ def test_spills_and_serialised_tensor_instructions_are_objections() -> None:
 def test_the_report_of_this_nvrtc_is_understood() -> None:
     text = """extern "C" __global__ void __launch_bounds__(128) k(float *p) {
       __shared__ float a[256];
-      volatile float b[32];
-      for (int i = 0; i < 32; i++) b[i] = p[i];
-      a[threadIdx.x] = b[(int)p[blockIdx.x] & 31];
+      float b[99];
+      for (int i = 0; i < 99; i++) b[i] = p[i] * p[0];
+      a[threadIdx.x] = b[(int)p[blockIdx.x]] + b[(int)p[threadIdx.x]];
       __syncthreads();
       p[threadIdx.x] = a[127 - threadIdx.x];
     }"""
