@@ -7,6 +7,7 @@ definition, so that a defect has to be made twice to stay unseen.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -216,7 +217,9 @@ class _Run:
         for points, kept, _ in self.blocks(stmt, loop, split_reductions=False):
             full = np.broadcast_shapes(*(a.shape for a in points.index.values()))
             value = np.broadcast_to(self.values.of(stmt.value, points), full)
-            flat = value.reshape(*full[:kept], -1)
+            if 0 in full[kept:]:  # nothing to choose from: the target keeps its 0
+                continue
+            flat = value.reshape(*full[:kept], math.prod(full[kept:]))
             best = pick(flat, axis=-1) + low
             target[self.position(stmt, points, target.shape, best.shape, kept)] = best
 

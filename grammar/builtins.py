@@ -49,8 +49,10 @@ BUILTINS: dict[str, Function] = {
     )
 }
 
+PAD = "pad"  # takes an access, not a value
+
 # Part of the language, not built yet: the code of the answer.
-NOT_YET = {"pad": "TC191", "rand": "TC196"}
+NOT_YET = {"rand": "TC196"}
 
 FLOAT_NAMES = {"inf": float("inf"), "nan": float("nan")}
 

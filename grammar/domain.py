@@ -156,8 +156,7 @@ def _unsolved(work: Comprehension, key: str, index: Index, bounds: list[Bound]) 
 
 
 def _bounds_of(access: Access) -> list[Bound]:
-    pairs = zip(access.forms, access.tensor.bounds(), strict=True)
-    return [Bound(form, low, high) for form, (low, high) in pairs]
+    return [Bound(form, low, high) for form, low, high in access.bounds()]
 
 
 def _left_open(access: Access) -> list[Bound]:

@@ -9,14 +9,15 @@ from tcdsl.grammar import nodes as n
 from tcdsl.grammar import operators
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.builtins import Function
-from tcdsl.grammar.dtypes import BY_NAME, FLOAT32, FLOAT64, INT32, INT64, DType
+from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT32, FLOAT64, INT32, INT64, DType
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.names import Names
+from tcdsl.grammar.padding import is_inside
 from tcdsl.grammar.scope import FaultError, Index, Tensor, computing
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Span
-from tcdsl.grammar.values import Value, convert, integral, want_bool
+from tcdsl.grammar.values import Value, coerce, convert, integral, meeting, want_bool
 from tcdsl.grammar.wording import count, declared_here, given, plain_args
 
 MAX_DEPTH = 300  # of nested expressions after names of `where` are replaced
@@ -44,25 +45,42 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A read of an element, for ranges and bounds."""
+    """A read of an element, for ranges and bounds.
+
+    padded: it stands in `pad`, so it may lie outside; only subscripts that are one bare index bound
+    that index.
+    """
 
     tensor: Tensor
     node: n.Apply
     subs: tuple[t.Expr, ...]
     forms: tuple[Size, ...]
     context: Context
+    padded: bool = False
+
+    def bounds(self) -> list[tuple[Size, Size, Size]]:
+        """Return subscripts, as sizes, that have to lie in [low, high), with low and high."""
+        return [
+            (form, low, high)
+            for sub, form, (low, high) in zip(
+                self.subs, self.forms, self.tensor.bounds(), strict=True
+            )
+            if not self.padded or isinstance(sub, t.IndexValue)
+        ]
 
 
 @dataclass(slots=True)
 class Typer:
     """Types the expressions of one statement.
 
-    judge decides which subscripts of an access need a check at run time; it is None while ranges
-    are still unknown. wide: indices and sizes used as int32 values.
+    judge decides which subscripts of an access need a check at run time, margins which sides of
+    the subscripts of a padded one may lie outside, low and high; both are None while ranges are
+    still unknown. wide: indices and sizes used as int32 values.
     """
 
     names: Names
     judge: Callable[[Access], tuple[bool, ...]] | None = None
+    margins: Callable[[Access], tuple[tuple[bool, bool], ...]] | None = None
     forms: Forms = field(default_factory=Forms)
     accesses: list[Access] = field(default_factory=list)
     wide: list[tuple[Size, Span | None]] = field(default_factory=list)
@@ -172,8 +190,41 @@ class Typer:
                 return self._read(tensor, node, at)
             case Function() as function:
                 return self._builtin(function, node, at)
+            case "pad":
+                return self._pad(node, at)
 
     def _read(self, tensor: Tensor, node: n.Apply, at: Context) -> Value:
+        access = self._access(tensor, node, at)
+        checked = self.judge(access) if self.judge is not None else (False,) * len(access.subs)
+        return self._element(access, checked)
+
+    def _pad(self, node: n.Apply, at: Context) -> Value:
+        """Type `pad(A(e0, ..), v)`: v where a subscript is outside."""
+        args = plain_args(node)
+        inner = args[0] if args else None
+        tensor = self.names.applied(inner) if isinstance(inner, n.Apply) else None
+        if len(args) != 2 or not isinstance(inner, n.Apply) or not isinstance(tensor, Tensor):
+            raise FaultError(
+                "TC191",
+                "'pad' takes an element of a tensor and a value",
+                node.span,
+                "",
+                Note("write pad(A(i - 1), 0): 0 where i - 1 is outside of A"),
+            )
+        access = self._access(tensor, inner, at, padded=True)
+        rank = len(access.subs)
+        margins = self.margins(access) if self.margins is not None else ((True, True),) * rank
+        inside = is_inside(access.subs, tensor.bounds(), margins, node.span)
+        read = self._element(access, (False,) * rank)
+        value = self.value(args[1], replace(at, guarded=True))
+        if inside is None:
+            type_ = meeting(read, value, at.hint)
+            return Value(coerce(read, type_), type_)
+        return operators.select(node.span, Value(inside, BOOL), read, value, at.hint)
+
+    def _access(
+        self, tensor: Tensor, node: n.Apply, at: Context, *, padded: bool = False
+    ) -> Access:
         self.names.want_readable(tensor, node.name, node.name_span or node.span)
         tensor.is_read = True
         args = plain_args(node)
@@ -190,12 +241,15 @@ class Typer:
         inner = replace(at, hint=FLOAT32)
         subs = tuple(self.integer(a, inner, f"a subscript of '{node.name}'") for a in args)
         forms = tuple(self.forms.of(s) for s in subs)
-        access = Access(tensor, node, subs, forms, at)
+        access = Access(tensor, node, subs, forms, at, padded)
         self.accesses.append(access)
-        checked = self.judge(access) if self.judge is not None else (False,) * len(subs)
+        return access
+
+    def _element(self, access: Access, checked: tuple[bool, ...]) -> Value:
+        """Return the element that an access reads, as a value."""
+        tensor, stored = access.tensor, access.tensor.stored
         assert tensor.type is not None
-        stored = tensor.stored
-        read: t.Expr = t.Read(tensor.name, subs, stored, checked, span=node.span)
+        read: t.Expr = t.Read(tensor.name, access.subs, stored, checked, span=access.node.span)
         if tensor.host is not None:
             self.forms.know(read, tensor.host)
         return Value(convert(read, computing(stored)), tensor.type)
@@ -246,7 +300,7 @@ class Typer:
             self.value(arm, _guarded(at, self.forms.facts(cond.expr, truth)))
             for arm, truth in ((node.then, True), (node.other, False))
         )
-        return operators.select(node, cond, then, other, at.hint)
+        return operators.select(node.span, cond, then, other, at.hint)
 
 
 def _guarded(at: Context, facts: tuple[Size, ...]) -> Context:

@@ -32,6 +32,18 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
     return tuple(checked)
 
 
+def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...]:
+    """Return which subscripts of a padded access may lie below, and beyond, their dimension."""
+    prover, facts = work.prover(), access.context.facts
+    sides = [
+        (not prover.holds(form - low, facts), not prover.holds(high - 1 - form, facts))
+        for form, (low, high) in zip(access.forms, access.tensor.bounds(), strict=True)
+    ]
+    if access.tensor is work.target:
+        _own_read(work, access, prover)
+    return tuple(sides)
+
+
 def _needs_an_element(
     work: Comprehension, access: Access, d: int, sides: list[Size], prover: Prover
 ) -> bool:

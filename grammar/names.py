@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from tcdsl.grammar import nodes as n
-from tcdsl.grammar.builtins import BUILTINS, FLOAT_NAMES, NOT_YET, Function, is_reserved
+from tcdsl.grammar.builtins import BUILTINS, FLOAT_NAMES, NOT_YET, PAD, Function, is_reserved
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.scope import (
@@ -87,8 +87,8 @@ class Names:
             )
         return self._new_index(node)
 
-    def applied(self, node: n.Apply) -> DType | Tensor | Function:
-        """Return what a name with arguments stands for: a cast, a tensor or a builtin."""
+    def applied(self, node: n.Apply) -> DType | Tensor | Function | Literal["pad"]:
+        """Return what a name with arguments stands for: a cast, a tensor, a builtin or `pad`."""
         name, frame, span = node.name, self.frame, node.name_span or node.span
         if name in frame.types:
             frame.used_generics.add(name)
@@ -111,6 +111,8 @@ class Names:
                 "",
                 Note(f"a call is a whole right side: give its result a name, x = {name}(...)"),
             )
+        if name == PAD:
+            return "pad"
         if name in NOT_YET:
             raise FaultError(NOT_YET[name], f"'{name}' is not available yet", node.span)
         if name in BUILTINS:

@@ -61,11 +61,11 @@ def binary(node: n.Binary, lhs: Value, rhs: Value, hint: DType) -> Value:
     return Value(t.Binary(op, a, b, computing(type_), span=node.span), type_, literal)
 
 
-def select(node: n.Ternary, cond: Value, then: Value, other: Value, hint: DType) -> Value:
+def select(span: Span | None, cond: Value, then: Value, other: Value, hint: DType) -> Value:
     """Type `cond ? then : other`; cond is known to be a bool."""
     type_ = meeting(then, other, hint)
     a, b = coerce(then, type_), coerce(other, type_)
-    expr = t.Select(cond.expr, a, b, computing(type_), span=node.span)
+    expr = t.Select(cond.expr, a, b, computing(type_), span=span)
     return Value(expr, type_, both_literal(then, other))
 
 

@@ -146,6 +146,11 @@ def is_update(op: n.AssignOp) -> bool:
     return op in ("+=", "*=", "min=", "max=")
 
 
+def is_arg(op: n.AssignOp) -> bool:
+    """Whether an assignment gives the place of an extreme."""
+    return op in ("argmin=!", "argmax=!")
+
+
 @dataclass(slots=True)
 class Frame:
     """One definition at work: the entry, or a callee inlined at one place."""

@@ -9,10 +9,10 @@ from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.domain import given_ranges, solve_ranges
-from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, DType, promote
+from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType, promote
 from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.expressions import INT32_MAX, Context, Typer
-from tcdsl.grammar.inside import judge
+from tcdsl.grammar.inside import judge, margins
 from tcdsl.grammar.names import Names
 from tcdsl.grammar.ranges import interval
 from tcdsl.grammar.scope import (
@@ -20,6 +20,8 @@ from tcdsl.grammar.scope import (
     Frame,
     SilentError,
     StatementScope,
+    computing,
+    is_arg,
     is_update,
     near,
 )
@@ -50,10 +52,6 @@ def check_comprehension(session: Session, frame: Frame, node: n.Comprehension) -
     typer = Typer(names)
     work = Comprehension(session, frame, node, target, scope, typer, {})
     try:
-        if node.op in ("argmin=!", "argmax=!"):
-            raise FaultError(
-                "TC195", f"'{node.op}' is not available yet", node.op_span or node.span
-            )
         _lets(session, frame, scope, node)
         if node.equivalent is not None:
             _warn_equivalent(session, node.equivalent)
@@ -70,10 +68,17 @@ def _check(work: Comprehension) -> t.Statement:
     type_left(work)
     _right(work)
     given, exists = given_ranges(work)
-    _refuse_reduction(work)
+    _fits_operator(work)
     ranges = solve_ranges(work, given, exists)
     # Once more, now that the ranges are known.
-    work.typer = replace(work.typer, judge=partial(judge, work), accesses=[], wide=[], nodes=0)
+    work.typer = replace(
+        work.typer,
+        judge=partial(judge, work),
+        margins=partial(margins, work),
+        accesses=[],
+        wide=[],
+        nodes=0,
+    )
     work.typer.forms.narrow.clear()
     value = _right(work)
     _values_fit(work)
@@ -94,25 +99,33 @@ def _right(work: Comprehension) -> Value:
     return work.typer.value(work.node.value, Context())
 
 
-def _refuse_reduction(work: Comprehension) -> None:
-    """Refuse a reduction index under '='."""
+def _fits_operator(work: Comprehension) -> None:
+    """Refuse a reduction index under '=', and an arg reduction over none."""
+    reduced = [(k, x) for k, x in work.scope.indices.items() if x.kind == "reduction"]
+    if is_arg(work.node.op) and not reduced:
+        raise FaultError(
+            "TC195",
+            f"'{work.node.op}' gives the place of an extreme, but nothing is reduced",
+            work.node.op_span or work.node.span,
+            "",
+            Note("an index that stands only on the right is reduced"),
+        )
     if work.node.op != "=":
         return
-    for key, index in work.scope.indices.items():
-        if index.kind == "reduction":
-            left = work.node.target
-            where = left.span.text if left.span is not None else left.name
-            raise FaultError(
-                "TC104",
-                f"index '{key}' is summed over, but '=' does not reduce",
-                index.span,
-                f"not an index of {where}",
-                Note(
-                    f"write '+=!' to sum from zero, or '+=' to add to {left.name}",
-                    work.node.op_span,
-                ),
-                near(key, (*work.frame.names(), *_outputs(work.scope))),
-            )
+    for key, index in reduced:
+        left = work.node.target
+        where = left.span.text if left.span is not None else left.name
+        raise FaultError(
+            "TC104",
+            f"index '{key}' is summed over, but '=' does not reduce",
+            index.span,
+            f"not an index of {where}",
+            Note(
+                f"write '+=!' to sum from zero, or '+=' to add to {left.name}",
+                work.node.op_span,
+            ),
+            near(key, (*work.frame.names(), *_outputs(work.scope))),
+        )
 
 
 def _values_fit(work: Comprehension) -> None:
@@ -138,6 +151,8 @@ def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:
     type_ = FLOAT32 if value.literal else value.type
     if op != "=" and type_ == BOOL:
         type_ = INT32
+    if is_arg(op):
+        return op, _position(work, value, type_)
     if target.type is None:
         target.type = type_
     elif not _fits(target.type, type_, value.literal):
@@ -162,6 +177,25 @@ def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:
     if target.type.is_half and target.role == "return" and op == "=":
         expr = convert(expr, target.type)
     return op, expr
+
+
+def _position(work: Comprehension, value: Value, compared: DType) -> t.Expr:
+    """Return what an arg reduction compares; its target holds positions, which are int64."""
+    target, node = work.target, work.node
+    if target.type not in (None, INT64):
+        raise FaultError(
+            "TC303",
+            f"'{work.name}' is {target.type}, but '{node.op}' gives int64",
+            node.op_span or node.span,
+            "",
+            Note("declare it int64, or leave the type out"),
+            declared_here(target),
+        )
+    target.type = INT64
+    if target.first_op is None:
+        target.first_op = node.op
+        target.first_write = node.target.span
+    return coerce(value, computing(compared))
 
 
 def _not_initialised(work: Comprehension, op: n.AssignOp) -> n.AssignOp:

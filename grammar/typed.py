@@ -156,7 +156,8 @@ class Statement(Node):
     ranges holds output indices first, in order of appearance on the left, then reduction indices
     in order of appearance on the right, then indices that only `where` names (kind reduction).
     subs_checked[d]: the write of dimension d is not proved inside the box (scatter).
-    value has the target's type; into a half output, a reducing op has a float32 value.
+    value has the target's type; into a half output, a reducing op has a float32 value. The target
+    of an arg reduction is int64 and value is what it compares.
     """
 
     target: str

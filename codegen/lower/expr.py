@@ -281,7 +281,7 @@ def identity(op: AssignOp, dtype: DType) -> Expr:
     """Return what a reduction starts from (0 for `=`), in the computing type of dtype."""
     held = compute_dtype(dtype)
     match op.rstrip("!"):
-        case "=" | "+=":
+        case "=" | "+=" | "argmin=" | "argmax=":
             return b.const(False if held == BOOL else 0, held)
         case "*=":
             return b.const(True if held == BOOL else 1, held)

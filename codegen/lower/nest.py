@@ -26,6 +26,7 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.codegen.lower.arg import arg_reduction, is_arg
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.expr import Values, combine, identity, narrow, widen
 from tcdsl.codegen.lower.lowered import Lowered, Phase
@@ -42,9 +43,8 @@ _TASK_NS = 2000.0  # a task should be worth claiming
 
 
 def matches(ctx: Context) -> bool:
-    """Whether the group is one statement of plain operators."""
-    statements = ctx.group.statements
-    return len(statements) == 1 and not statements[0].op.startswith("arg")
+    """Whether the group is one statement."""
+    return len(ctx.group.statements) == 1
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
@@ -129,6 +129,8 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     if s.op == "=":
         value = values.value(s.value)
         body = b.block(values.take(), _store(values, s, value))
+    elif is_arg(s):
+        body = arg_reduction(values, s, lambda x: _loops(ctx, reductions, x, Serial()))
     else:
         acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
         first = identity(s.op, ops.buffer(s.target).dtype)

@@ -1,0 +1,66 @@
+"""Arg reductions: the place of an extreme, the first of equals, the first NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codegen.harness import Case, Problem, differential, expected, problem
+
+pytestmark = pytest.mark.cc
+
+RNG = np.random.default_rng(5)
+ROWS = "def f(T(B,N) X) -> (A) { A(b) argmax=! X(b, n) }"
+
+
+def held(p: Problem) -> None:
+    differential([Case(p, exact=e) for e in (True, False)])
+
+
+@pytest.mark.parametrize("op", ["argmin=!", "argmax=!"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (3, 130), (0, 4), (4, 0)])
+def test_rows(op: str, shape: tuple[int, int]) -> None:
+    x = RNG.integers(-3, 4, shape).astype(np.float32)
+    held(problem(ROWS.replace("T", "float").replace("argmax=!", op), x))
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int64", "double", "float16", "bool"])
+def test_types(kind: str) -> None:
+    dtype = {"double": "float64"}.get(kind, kind)
+    x = RNG.integers(0, 2, (6, 11)).astype(dtype)
+    held(problem(ROWS.replace("T", kind), x))
+
+
+def test_nan_wins_and_the_first_of_it() -> None:
+    x = np.array([[1, np.nan, 9, np.nan], [np.inf, 2, np.inf, 3], [np.nan, 1, 2, 3]], np.float32)
+    p = problem(ROWS.replace("T", "float"), x)
+    held(p)
+    assert expected(p)[0].tolist() == [1, 0, 0]
+
+
+def test_several_reduced_indices_give_a_row_major_position() -> None:
+    text = (
+        "def f(float(B,N,M) X) -> (A, P) { A(b) argmax=! X(b, n, m)  P(b, m) argmin=! X(b, n, m) }"
+    )
+    held(problem(text, RNG.integers(-3, 4, (3, 5, 4)).astype(np.float32)))
+
+
+def test_one_reduced_index_gives_its_own_value() -> None:
+    text = "def f(float(N) X) -> (A) { A argmax=! X(j + 3) where j in -3:N-3 }"
+    p = problem(text, np.array([0, 5, 1, 7, 2], np.float32))
+    held(p)
+    assert expected(p)[0] == 0
+
+
+def test_the_position_can_be_used() -> None:
+    text = """def f(float(B,N) X) -> (A, V) {
+        A(b) argmax=! X(b, n)
+        V(b) = X(b, A(b))
+    }"""
+    held(problem(text, RNG.normal(size=(7, 9)).astype(np.float32)))
+
+
+def test_strided_operands() -> None:
+    x = RNG.integers(-3, 4, (7, 12)).astype(np.float32)
+    for view in (x.T, x[:, ::3], x[::-1, ::-1]):
+        held(problem(ROWS.replace("T", "float"), view))
