@@ -1,91 +1,53 @@
-"""What is timed: a candidate behind the launcher, on arrays that lie as a user's do."""
+"""What holds candidates against a case and times them, inside the worker process: per target."""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
-import numpy as np
+from tcdsl.autotune.case import Case
+from tcdsl.autotune.timing import Turns
 
-from tcdsl.autotune.case import Array, Case, Operand, dtype_of
-from tcdsl.autotune.harness import Executable
-from tcdsl.autotune.timing import Run
-from tcdsl.codegen.runtime import Entry, Launcher
-
-
-class Bench:
-    """The operands of a case, for all candidates of a problem."""
-
-    def __init__(self, case: Case) -> None:
-        self._case = case
-        arrays = [_aligned(o, d) for o, d in zip(case.operands, case.data, strict=True)]
-        paired = list(zip(case.operands, arrays, strict=True))
-        read = [(o, a) for o, a in paired if not o.is_written]
-        self._args = tuple(a[()] if o.role == "scalar" else a for o, a in read)
-        self._outs = tuple(a for o, a in paired if o.is_written)
-
-    def run_of(self, candidate: Executable) -> Run:
-        """Return a candidate as what can be timed: through the launcher, with its threads."""
-        inputs = [o for o in self._case.operands if not o.is_written]
-        outputs = [o for o in self._case.operands if o.is_written]
-        entry = Entry(
-            candidate.address,
-            self._case.sizes,
-            tuple(dtype_of(o.dtype) if o.role == "scalar" else _form(o) for o in inputs),
-            tuple(_form(o) for o in outputs),
-            keep=candidate,
-            max_threads=self._case.threads,
-            bounds=tuple(
-                i
-                for i, o in enumerate(inputs)
-                if o.role == "scalar" and dtype_of(o.dtype).kind in "iu"
-            ),
-        )
-        launcher = Launcher(
-            "candidate",
-            tuple(o.name for o in inputs),
-            tuple(o.name for o in outputs),
-            slow=_no_slow_path,
-            on_error=_on_error,
-            result_type=tuple if len(outputs) > 1 else None,
-        )
-        args, outs = self._args, self._outs
-
-        def run(times: int) -> None:
-            for _ in range(times):
-                launcher.run(entry, args, outs)
-
-        return run
+_MODULES = {"cpu": "tcdsl.autotune.cpu_bench", "cuda": "tcdsl.autotune.cuda_bench"}
 
 
-def _form(operand: Operand) -> tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...] | None]:
-    return dtype_of(operand.dtype), operand.shape, operand.strides
+class WrongAnswerError(Exception):
+    """What a candidate computed is not what the reference computed, or it broke a rule."""
 
 
-def _no_slow_path(*args: object, **kwargs: object) -> None:
-    raise AssertionError("the launcher does not take the operands of its own entry")
+class Bench(Protocol):
+    """A case on one device. Made before any candidate's deadline runs.
+
+    A candidate may end the process: what it does is its own business, the tuner records it.
+    """
+
+    def load(self, code: Mapping[str, Any]) -> Any:
+        """Return a candidate, loaded from what its builder gave and found right.
+
+        Raises
+        ------
+        WrongAnswerError
+            If an output differs from what is expected, or anything else was written.
+        """
+
+    def turns(self, candidate: Any) -> Turns:
+        """Return a candidate as what is timed."""
 
 
-def _on_error(tensor: int, dim: int, value: int, extent: int) -> None:
-    raise IndexError(f"operand {tensor}, dimension {dim}: subscript {value}, extent {extent}")
+def save(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write which bench a worker over this folder opens, beside its case."""
+    (folder / "bench.json").write_text(json.dumps(settings))
 
 
-def _aligned(operand: Operand, data: Array | None) -> Array:
-    """Return an array with the operand's strides whose memory begins at a cache line."""
-    dtype = dtype_of(operand.dtype)
-    reach = [(n - 1) * s for n, s in zip(operand.shape, operand.element_strides, strict=True)]
-    is_empty = 0 in operand.shape
-    low = 0 if is_empty else sum(min(r, 0) for r in reach)
-    high = 0 if is_empty else sum(max(r, 0) for r in reach)
-    span = (high - low + 1) * dtype.itemsize
-    room = np.zeros(span + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    array: Array = np.ndarray(
-        operand.shape,
-        dtype,
-        room.data,
-        start - low * dtype.itemsize,
-        tuple(s * dtype.itemsize for s in operand.element_strides),
-    )
-    if data is not None:
-        array[...] = data
-    return array
+def open_bench(folder: Path) -> Bench:
+    """Return the bench that was saved into a folder, over the case in it.
+
+    Its settings have `target`, the name of one of the modules above; the rest is that module's.
+    """
+    settings = json.loads((folder / "bench.json").read_text())
+    module = importlib.import_module(_MODULES[settings.pop("target")])
+    bench: Bench = module.open_bench(Case.load(folder), **settings)
+    return bench

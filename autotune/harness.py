@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tcdsl.autotune.bench import WrongAnswerError
 from tcdsl.autotune.case import Array, Case, Expected, dtype_of
 from tcdsl.autotune.guard import GuardedArray, GuardedBytes, Place
 
@@ -82,10 +83,6 @@ class _Executable(ctypes.Structure):
         ("plan", _PLANNER),
         ("phase", _PHASE * _MAX_PHASES),
     )
-
-
-class WrongAnswerError(Exception):
-    """What a candidate computed is not what the reference computed, or it broke a rule."""
 
 
 class Executable:

@@ -1,4 +1,4 @@
-"""A checked definition at exact sizes as a tuning problem for the CPU."""
+"""A checked definition at exact sizes as a tuning problem: what all targets share."""
 
 from __future__ import annotations
 
@@ -18,23 +18,17 @@ from tcdsl.autotune.case import Array, Case, Expected, Operand, Role, positions_
 from tcdsl.autotune.harness import compare
 from tcdsl.autotune.inputs import random_array, random_inputs
 from tcdsl.autotune.key import ProblemKey, digest_of
-from tcdsl.autotune.problem import Work
 from tcdsl.autotune.space import Branch, Space
 from tcdsl.autotune.structure import structure
 from tcdsl.codegen import compiler
-from tcdsl.codegen.cachedir import read_json, update_json
-from tcdsl.codegen.cc import Source, find_compiler
 from tcdsl.codegen.config import Config, Knob
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.machine import Machine
-from tcdsl.codegen.objects import compile_many
-from tcdsl.codegen.peak import measure_bandwidth, measure_peak
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.spec import Spec
 from tcdsl.codegen.ssa import program_of
-from tcdsl.codegen.work import bytes_of, flops_of
-from tcdsl.grammar.dtypes import FLOAT64
-from tcdsl.grammar.errors import CompileError, ScheduleError
+from tcdsl.grammar.errors import ScheduleError
 from tcdsl.grammar.typed import CheckedDef
 
 _MOST_BRANCHES = 64
@@ -45,14 +39,13 @@ Strides = Sequence[tuple[int, ...] | None]
 
 @dataclass(frozen=True)
 class KernelProblem:
-    """One kernel at one set of sizes, dtypes and layouts (a `tcdsl.autotune.problem.Problem`).
+    """One kernel at one set of sizes, dtypes and layouts, on a target that a subclass knows.
 
     Parameters
     ----------
     checked : CheckedDef
     spec : Spec
         With exact sizes.
-    machine : Machine
     strides : sequence, optional
         Per operand, parameters then returns, in elements; None, one or all, is C order. They have
         to be of the layout classes of spec.
@@ -64,7 +57,6 @@ class KernelProblem:
 
     checked: CheckedDef
     spec: Spec
-    machine: Machine
     strides: Strides | None = None
     given: Mapping[str, Any] | None = None
     seed: int = 0
@@ -80,11 +72,6 @@ class KernelProblem:
         assert self.spec.sizes is not None
         return dict(self.spec.sizes)
 
-    @functools.cached_property
-    def key(self) -> ProblemKey:
-        """What the result is stored under."""
-        return key_of(self.checked, self.spec, self.machine)
-
     @property
     def name(self) -> str:
         """Name for people, with the sizes."""
@@ -94,29 +81,6 @@ class KernelProblem:
     def text(self) -> str:
         """TC text."""
         return self.program.text
-
-    @functools.cached_property
-    def space(self) -> Space:
-        """The configs to choose from."""
-        return space_of(self.program, self.spec, self.machine)
-
-    @functools.cached_property
-    def work(self) -> Work:
-        """Work of a call, with the measured peaks of this machine."""
-        gflops, gbps = machine_peaks(self.spec.threads)
-        if any(b.dtype == FLOAT64 for b in self.program.buffers):
-            gflops /= 2
-        flops, moved = (f(self.program, self.sizes) for f in (flops_of, bytes_of))
-        return Work(max(flops, 1), max(moved, 1), gflops, gbps)
-
-    def source(self, config: Config, name: str) -> str:
-        """Return C text that exports `tc_exe_NAME`."""
-        unit = compiler.lower(self.program, self.spec, config, self.machine, self.sizes, name)
-        return compiler.emit_c(unit)
-
-    def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
-        """Compile units in parallel."""
-        return compile_many([Source(self.checked.name, text) for text in units])
 
     def case(self) -> Case:
         """Return inputs and what has to come out."""
@@ -165,18 +129,17 @@ class KernelProblem:
         )
 
 
-def key_of(checked: CheckedDef, spec: Spec, machine: Machine) -> ProblemKey:
-    """Return the key of a definition at exact sizes and layouts on this machine."""
+def key_for(checked: CheckedDef, spec: Spec, target: str, compiler: str) -> ProblemKey:
+    """Return the key of a definition at exact sizes and layouts on a target."""
     assert spec.sizes is not None
-    cc = find_compiler()
     return ProblemKey(
         text=digest_of(structure(checked)),
         dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
         layout=repr(spec.layouts),
         sizes=tuple(value for _, value in spec.sizes),
-        target=f"cpu {machine.isa} {cc.isa_key}",
+        target=target,
         threads=spec.threads,
-        compiler=f"{cc.kind} {cc.version}",
+        compiler=compiler,
         generator=generator_version(),
     )
 
@@ -185,26 +148,12 @@ def key_of(checked: CheckedDef, spec: Spec, machine: Machine) -> ProblemKey:
 def generator_version() -> str:
     """Return the digest of the files that decide emitted code."""
     root = Path(compiler.__file__).parent
-    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".h") and p.is_file())
+    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".h", ".cuh") and p.is_file())
     content = hashlib.sha256(b"\0".join(p.read_bytes() for p in files))
     return content.hexdigest()[:12]
 
 
-@functools.cache
-def machine_peaks(threads: int) -> tuple[float, float]:
-    """Return float32 GFLOP/s and GB/s that some threads reach here.
-
-    Measured once a process, shortly; the largest ever counts, since other programs only ever take.
-    """
-    name = f"{find_compiler().isa_key} {threads}"
-    known = read_json("peaks.json").get(name, [0.0, 0.0])
-    gflops = max(float(known[0]), measure_peak(threads, 0.1))
-    gbps = max(float(known[1]), measure_bandwidth(threads, seconds=0.2))
-    update_json("peaks.json", {name: [gflops, gbps]})
-    return gflops, gbps
-
-
-def space_of(program: Program, spec: Spec, machine: Machine) -> Space:
+def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> Space:
     """Return the search space: a branch for each partition and choice of its groups' forms."""
     assert spec.sizes is not None
     sizes = dict(spec.sizes)

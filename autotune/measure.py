@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from tcdsl.autotune.candidate import Candidate, compile_together, emitted
+from tcdsl.autotune.build import Built
+from tcdsl.autotune.candidate import Candidate, emitted
 from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.process import WorkerDiedError
 from tcdsl.autotune.report import Report
-from tcdsl.autotune.rig import Failure, Rig
+from tcdsl.autotune.rig import Rig
 from tcdsl.autotune.search import Budget
+from tcdsl.autotune.source import Source
 from tcdsl.autotune.store import Row, Store
 from tcdsl.autotune.timing import SLICE_NS, quantile_ns
-from tcdsl.autotune.trial import FINAL, Trial, TuneError, Verdict
+from tcdsl.autotune.trial import FINAL, Failure, Trial, TuneError, Verdict
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import usable_cores
 from tcdsl.grammar.errors import ScheduleError
 
 _ROUNDS = 5
@@ -53,6 +54,7 @@ class Measurement:
         rows = store.trials(problem.key)
         self._by_text = {r.text: r.trial for r in rows if r.text and r.status in FINAL}
         self._text_of = {r.config: r.text for r in rows}
+        self._text_of_code: dict[str, str] = {}
         self._times = {r.config: r.time_ns for r in rows if r.status == "timed"}
 
     def __enter__(self) -> Measurement:
@@ -164,22 +166,39 @@ class Measurement:
     def _compile(
         self, rows: Sequence[Row], twins: list[Candidate], ended: list[Trial]
     ) -> list[Candidate]:
-        """Emit and compile, both at once; return those that have a library."""
+        """Emit and compile, both at once; return those that have code of their own."""
         self._report.stage("compile", len(rows))
         candidates: list[Candidate] = []
 
-        def remembered() -> Iterator[Candidate]:
+        def sources() -> Iterator[Source]:
             for candidate in self._emit(rows, twins, ended):
                 candidates.append(candidate)
-                yield candidate
+                yield candidate.source
 
-        guilty = compile_together(self._problem.build, remembered(), len(rows), usable_cores())
+        failures: list[tuple[Candidate, Failure]] = []
+        compiled: dict[str, Candidate] = {}
+        for number, built in self._problem.builder.build(sources(), len(rows)):
+            candidate = candidates[number]
+            if isinstance(built, Failure):
+                failures.append((candidate, built))
+                continue
+            self._take(candidate, built)
+            if candidate.text in self._by_text or candidate.text in compiled:
+                twins.append(candidate)
+            else:
+                compiled[candidate.text] = candidate
         self._store.set_text({c.row.id: c.text for c in (*candidates, *twins)})
-        for candidate, error in guilty:
-            self._fail(candidate.row, Failure("compile", str(error)), ended, candidate.text)
-        compiled = [c for c in candidates if c.library is not None]
-        self._store.set_status([c.row.id for c in compiled], "compiled")
-        return compiled
+        for candidate, failure in failures:
+            self._fail(candidate.row, failure, ended, candidate.text)
+        self._store.set_status([c.row.id for c in compiled.values()], "compiled")
+        return [c for c in candidates if compiled.get(c.text) is c]
+
+    def _take(self, candidate: Candidate, built: Built) -> None:
+        """Give a candidate its code; one whose code another text has goes by that text."""
+        candidate.code = built.load
+        if built.digest:
+            candidate.text = self._text_of_code.setdefault(built.digest, candidate.text)
+            self._text_of[candidate.config] = candidate.text
 
     def _load(self, candidate: Candidate, ended: list[Trial]) -> bool:
         """Load and check a candidate; False, and the end of its trial, if it fails.
@@ -322,9 +341,10 @@ class Measurement:
                 self._try([config], "final", lambda: True)
             elif row.status == "timed":
                 candidate = emitted(self._problem, row)
-                compile_together(self._problem.build, [candidate], 1, 1)
-                if candidate.library is not None:
-                    self._kept[config] = candidate
+                for _, built in self._problem.builder.build([candidate.source], 1):
+                    if not isinstance(built, Failure):
+                        self._take(candidate, built)
+                        self._kept[config] = candidate
         kept = self._kept.get(config)
         return kept if kept is not None and self._load(kept, []) else None
 

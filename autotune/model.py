@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Collection, Iterable, Sequence
 
 from tcdsl.autotune.best import Best
@@ -12,7 +11,6 @@ from tcdsl.autotune.key import digest_of
 from tcdsl.autotune.space import Space
 from tcdsl.codegen.config import Config
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DRAWS = 250  # a prediction takes about a millisecond
 _CLIMBS = 4
 
@@ -42,14 +40,6 @@ def leaders(space: Space, rng: random.Random, count: int, but: Collection[Config
                 pool += space.neighbours(config)
             pool = ranked(space, dict.fromkeys(pool))
     return ranked(space, (c for c in dict.fromkeys(pool) if c not in but))[:count]
-
-
-def fingerprint(text: str, name: str) -> str:
-    """Return the emitted text as the compiler sees it: without comments, spacing and its name.
-
-    Configs of one fingerprint are one candidate.
-    """
-    return " ".join(_COMMENT.sub(" ", text).replace(name, "@").split())
 
 
 def choose(space: Space, tuned: Sequence[Best], most: int = 8) -> Config:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from tcdsl.autotune.build import Builder
 from tcdsl.autotune.case import Case
 from tcdsl.autotune.key import ProblemKey
+from tcdsl.autotune.source import Source
 from tcdsl.autotune.space import Space
 from tcdsl.codegen.config import Config
-from tcdsl.grammar.errors import CompileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,11 @@ class Work:
 
 
 class Problem(Protocol):
-    """One kernel at one set of sizes, dtypes and layouts on one target."""
+    """One kernel at one set of sizes, dtypes and layouts on one target.
+
+    What a target is lies in three places: `source` and `builder` make code that can be loaded, and
+    `bench` says what loads it in the worker process (`tcdsl.autotune.bench`).
+    """
 
     @property
     def key(self) -> ProblemKey:
@@ -66,17 +70,22 @@ class Problem(Protocol):
     def work(self) -> Work:
         """Work of a call."""
 
-    def source(self, config: Config, name: str) -> str:
-        """Return C text that exports `tc_exe_NAME`; texts of other names can follow it in one unit.
+    @property
+    def builder(self) -> Builder:
+        """What compiles candidates."""
+
+    @property
+    def bench(self) -> Mapping[str, Any]:
+        """What checks and times candidates, and its settings: JSON, as `bench.open_bench` reads."""
+
+    def source(self, config: Config) -> Source:
+        """Return the text of a config.
 
         Raises
         ------
         ScheduleError
             If the config does not fit.
         """
-
-    def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
-        """Compile units, as many at a time as the machine has cores, each to a shared object."""
 
     def case(self) -> Case:
         """Return inputs and what has to come out; the same at each call."""

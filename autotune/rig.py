@@ -7,15 +7,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from tcdsl.autotune import bench
 from tcdsl.autotune.candidate import Candidate
 from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.process import WorkerDiedError, WorkerProcess
 from tcdsl.autotune.search import Budget
-from tcdsl.autotune.trial import Reason
+from tcdsl.autotune.trial import Failure
 from tcdsl.codegen.cachedir import subfolder
 
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
@@ -23,14 +23,6 @@ _LEAST_LIMIT_S = 1.0
 _PATIENCE = 20.0  # times the shortest check so far: the deadline while there is much time left
 _FAIR = 3.0  # times the shortest check: the deadline when time is short
 _SHARE = 1 / 8  # of the time left that one candidate may take
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a candidate is out."""
-
-    reason: Reason
-    detail: str
 
 
 class Rig:
@@ -72,12 +64,7 @@ class Rig:
     def load(self, candidate: Candidate) -> Failure | None:
         """Load and check a candidate."""
         worker = self._worker()
-        request = {
-            "do": "check",
-            "row": candidate.row.id,
-            "library": str(candidate.library),
-            "name": candidate.name,
-        }
+        request = {"do": "check", "row": candidate.row.id, "code": candidate.code}
         # The default is what everything else is held against: it gets the time it needs.
         is_default = candidate.config == self._problem.space.default
         limit_s = _FIRST_LIMIT_S if is_default and not self.is_calibrated else self.limit_s
@@ -115,6 +102,7 @@ class Rig:
             room = tempfile.TemporaryDirectory(dir=subfolder("building"), prefix="case-")
             folder = Path(self._stack.enter_context(room))
             self._problem.case().save(folder)
+            bench.save(folder, self._problem.bench)
             self._process = self._stack.enter_context(WorkerProcess(folder))
         self._process.start()
         return self._process

@@ -6,6 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -22,70 +23,100 @@ _ENOUGH_NS = 1_000_000_000  # of one candidate in all rounds
 Run = Callable[[int], None]  # calls a candidate so many times
 
 
+class Turns(Protocol):
+    """A candidate as what is timed: each call is one turn."""
+
+    @property
+    def spent_ns(self) -> float:
+        """Time of the samples of all turns so far."""
+
+    def __call__(self) -> list[float]:
+        """Return new samples, in ns per call."""
+
+
 def quantile_ns(samples_ns: Sequence[float]) -> float:
     """Return the low quantile that stands for a candidate."""
     return float(np.quantile(samples_ns, QUANTILE))
 
 
 def interleaved(
-    runs: Mapping[int, Run],
+    candidates: Mapping[int, Turns],
     rounds: int,
     notice: Callable[[int], None],
-    clock_ns: Callable[[], int] = time.perf_counter_ns,
     drop: Sequence[float] = DROP,
 ) -> dict[int, list[float]]:
     """Time candidates in turn and return the samples of each, in ns per call.
 
     Parameters
     ----------
-    runs : mapping of row -> Run
+    candidates : mapping of row -> Turns
     rounds : int
     notice : callable
         Told the row before each turn of it.
-    clock_ns : callable
-        Returns nanoseconds; a test brings its own.
     drop : sequence of float
         After each round, how many times slower than the best one may be to get another turn; the
         last one holds for all later rounds. Empty: everyone gets all turns.
     """
-    samples: dict[int, list[float]] = {row: [] for row in runs}
-    going = list(runs)
-    repeats: dict[int, int] = {}
+    samples: dict[int, list[float]] = {row: [] for row in candidates}
+    going = list(candidates)
     # In another order each round: beside a program that takes turns of its own with us, those who
     # come at a fixed place would always, or never, have a core less.
     rng = random.Random(0)
     for turn in range(rounds):
         for row in rng.sample(going, len(going)):
             notice(row)
-            if row not in repeats:
-                once_ns = _call_ns(runs[row], clock_ns)
-                if once_ns < _LONG_NS:  # that one warmed up; the next tells how many make a sample
-                    once_ns = _call_ns(runs[row], clock_ns)
-                else:
-                    samples[row].append(once_ns)
-                repeats[row] = max(1, min(_SAMPLE_NS // once_ns, 1000))
-                if samples[row]:
-                    continue
-            end = clock_ns() + SLICE_NS
-            now = clock_ns()
-            while True:
-                begun = now
-                runs[row](repeats[row])
-                now = clock_ns()
-                samples[row].append((now - begun) / repeats[row])
-                if now >= end:
-                    break
+            samples[row] += candidates[row]()
         factor = drop[min(turn, len(drop) - 1)] if drop else math.inf
         limit = factor * min(min(s) for s in samples.values() if s)
         going = [
             row
             for row in going
-            if min(samples[row]) <= limit and sum(samples[row]) * repeats[row] < _ENOUGH_NS
+            if min(samples[row]) <= limit and candidates[row].spent_ns < _ENOUGH_NS
         ]
     return samples
 
 
-def _call_ns(run: Run, clock_ns: Callable[[], int]) -> int:
-    begun = clock_ns()
-    run(1)
-    return max(clock_ns() - begun, 1)
+class HostTurns:
+    """`Turns` by the host's clock: 2 ms of calls, short ones several to a sample.
+
+    Parameters
+    ----------
+    run : Run
+    clock_ns : callable
+        Returns nanoseconds; a test brings its own.
+    """
+
+    def __init__(self, run: Run, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._run, self._clock_ns = run, clock_ns
+        self._repeats = 0  # calls to a sample; 0 before the first turn
+        self.spent_ns = 0.0
+
+    def __call__(self) -> list[float]:
+        """Return new samples, in ns per call."""
+        if self._repeats == 0:
+            once_ns = self._call_ns()
+            is_long = once_ns >= _LONG_NS
+            if not is_long:  # that one warmed up; the next tells how many make a sample
+                once_ns = self._call_ns()
+            self._repeats = max(1, min(_SAMPLE_NS // once_ns, 1000))
+            if is_long:
+                self.spent_ns = once_ns
+                return [once_ns]
+        run, clock_ns, repeats = self._run, self._clock_ns, self._repeats
+        samples = []
+        end = clock_ns() + SLICE_NS
+        now = clock_ns()
+        while True:
+            begun = now
+            run(repeats)
+            now = clock_ns()
+            samples.append((now - begun) / repeats)
+            if now >= end:
+                break
+        self.spent_ns += sum(samples) * repeats
+        return samples
+
+    def _call_ns(self) -> int:
+        begun = self._clock_ns()
+        self._run(1)
+        return max(self._clock_ns() - begun, 1)

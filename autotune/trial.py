@@ -12,13 +12,22 @@ from tcdsl.grammar.errors import TCError
 Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]
 FINAL: tuple[Status, ...] = ("timed", "failed")
 
-# schedule: the lowering refused the config. slow: cut at its deadline; it may hang as well. wrong:
+# schedule: the lowering refused the config. resources: its code cannot run well, or at all: it
+# spills registers, or not one block fits. slow: cut at its deadline; it may hang as well. wrong:
 # another answer than the reference, or a byte written outside an operand that no guard page caught.
-Reason = Literal["", "schedule", "compile", "crash", "slow", "wrong"]
+Reason = Literal["", "schedule", "compile", "resources", "crash", "slow", "wrong"]
 
 
 class TuneError(TCError, RuntimeError):
     """A problem cannot be tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a candidate is out."""
+
+    reason: Reason
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tcdsl.autotune.bench import Bench
-from tcdsl.autotune.case import Case
-from tcdsl.autotune.harness import Checker, Executable, WrongAnswerError
-from tcdsl.autotune.timing import DROP, Run, interleaved
+from tcdsl.autotune.bench import Bench, WrongAnswerError, open_bench
+from tcdsl.autotune.timing import DROP, interleaved
 
 _PR_SET_PDEATHSIG = 1
 
@@ -29,11 +27,10 @@ _PR_SET_PDEATHSIG = 1
 class Worker:
     """Candidates by the row of their trial, loaded, checked and timed."""
 
-    def __init__(self, channel: Connection, case: Case) -> None:
+    def __init__(self, channel: Connection, bench: Bench) -> None:
         self._channel = channel
-        self._checker = Checker(case)  # now, so that no candidate's deadline runs meanwhile
-        self._bench = Bench(case)
-        self._loaded: dict[int, Executable] = {}
+        self._bench = bench
+        self._loaded: dict[int, Any] = {}
 
     def serve(self) -> None:
         """Answer requests until the tuner closes the channel."""
@@ -50,7 +47,7 @@ class Worker:
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request["do"]:
             case "check":
-                return self._check(request["row"], Path(request["library"]), request["name"])
+                return self._check(request["row"], request["code"])
             case "time":
                 drop = DROP if request["drops"] else ()
                 times = self._time(request["rows"], request["rounds"], drop, request["limit_s"])
@@ -62,25 +59,23 @@ class Worker:
             case other:
                 raise AssertionError(other)
 
-    def _check(self, row: int, library: Path, name: str) -> dict[str, Any]:
+    def _check(self, row: int, code: dict[str, Any]) -> dict[str, Any]:
         try:
-            candidate = Executable(library, name)
-            self._checker.check(candidate)
+            self._loaded[row] = self._bench.load(code)
         except WrongAnswerError as error:
             return {"wrong": str(error)}
-        self._loaded[row] = candidate
         return {}
 
     def _time(
         self, rows: list[int], rounds: int, drop: Sequence[float], limit_s: float
     ) -> list[tuple[int, list[float]]]:
-        runs: dict[int, Run] = {row: self._bench.run_of(self._loaded[row]) for row in rows}
+        candidates = {row: self._bench.turns(self._loaded[row]) for row in rows}
 
         def notice(row: int) -> None:
             signal.setitimer(signal.ITIMER_REAL, limit_s)
             self._send({"at": row})
 
-        return list(interleaved(runs, rounds, notice, drop=drop).items())
+        return list(interleaved(candidates, rounds, notice, drop=drop).items())
 
     def _send(self, answer: dict[str, Any]) -> None:
         self._channel.send_bytes(json.dumps(answer).encode())
@@ -101,7 +96,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with Connection(int(channel_fd)) as channel:
-        Worker(channel, Case.load(Path(folder))).serve()
+        Worker(channel, open_bench(Path(folder))).serve()
 
 
 if __name__ == "__main__":

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tcdsl as tc
-from tcdsl.autotune.bench import Bench
-from tcdsl.autotune.harness import Executable
-from tcdsl.autotune.kernel import KernelProblem
+from tcdsl.autotune.build import Built
+from tcdsl.autotune.cpu import CpuProblem
+from tcdsl.autotune.cpu_bench import CpuBench
 from tcdsl.autotune.timing import interleaved, quantile_ns
 from tcdsl.autotune.tuner import tune
 from tcdsl.codegen.config import Config
-from tcdsl.grammar.errors import CompileError
 from tcdsl.kernel import Kernel
 from tcdsl.tuning import problem_of_sizes
 
@@ -45,16 +44,16 @@ WORKLOADS = {
 _ROUNDS = 200
 
 
-def head_to_head(problem: KernelProblem, configs: Sequence[Config], rounds: int) -> list[float]:
+def head_to_head(problem: CpuProblem, configs: Sequence[Config], rounds: int) -> list[float]:
     """Return the times of configs, in ns per call, by turns in this process."""
-    sources = [problem.source(config, f"k{i}") for i, config in enumerate(configs)]
-    (library,) = problem.build(["\n".join(sources)])
-    if isinstance(library, CompileError):
-        raise library
-    bench = Bench(problem.case())
-    runs = {i: bench.run_of(Executable(library, f"k{i}")) for i in range(len(configs))}
-    samples = interleaved(runs, rounds, lambda _: None, drop=())
-    return [quantile_ns(samples[i]) for i in runs]
+    sources = [problem.source(config) for config in configs]
+    bench = CpuBench(problem.case())
+    turns = {}
+    for number, built in problem.builder.build(sources, len(sources)):
+        assert isinstance(built, Built), built
+        turns[number] = bench.turns(bench.load(built.load))
+    samples = interleaved(turns, rounds, lambda _: None, drop=())
+    return [quantile_ns(samples[i]) for i in range(len(configs))]
 
 
 def main() -> None:

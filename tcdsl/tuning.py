@@ -13,7 +13,8 @@ import numpy as np
 
 from tcdsl.arguments import element_strides
 from tcdsl.autotune import best
-from tcdsl.autotune.kernel import KernelProblem, key_of, space_of
+from tcdsl.autotune.cpu import CpuProblem, key_of
+from tcdsl.autotune.kernel import space_of
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.trial import FINAL, Trial
@@ -63,7 +64,7 @@ def neighbour_config(variant: Variant, spec: Spec, database: Path) -> Config | N
 # ---- what a request means
 
 
-def problem_of_call(call: Call) -> KernelProblem:
+def problem_of_call(call: Call) -> CpuProblem:
     """Return the tuning problem of one call: its very layouts, strides and numbers."""
     checked, spec = call.variant.checked, call.spec
     arrays = [*call.operands, *(call.outs or [None] * len(checked.returns))]
@@ -76,13 +77,13 @@ def problem_of_call(call: Call) -> KernelProblem:
         for t, o in zip(checked.params, call.operands, strict=True)
         if not t.shape
     }
-    return KernelProblem(checked, spec, call.variant.machine, strides, given)
+    return CpuProblem(checked, spec, strides, given, machine=call.variant.machine)
 
 
-def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> KernelProblem:
+def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> CpuProblem:
     """Return the tuning problem of these sizes, all operands in C order."""
     values = check_sizes(variant.checked, sizes)
-    return KernelProblem(variant.checked, spec_for(variant, values), variant.machine)
+    return CpuProblem(variant.checked, spec_for(variant, values), machine=variant.machine)
 
 
 def requested(
@@ -91,7 +92,7 @@ def requested(
     sets: Sequence[Mapping[str, int]] | None,
     sizes: Mapping[str, SizeChoice],
     generics: Mapping[str, Any],
-) -> tuple[Variant, list[KernelProblem]]:
+) -> tuple[Variant, list[CpuProblem]]:
     """Return what `Kernel.autotune` was asked for; its docstring has the forms.
 
     Raises
@@ -144,7 +145,7 @@ def _sizes_in(name: str, value: object) -> Iterable[int]:
 # ---- drawings
 
 
-def draw_history(problem: KernelProblem, database: Path, path: Path) -> None:
+def draw_history(problem: CpuProblem, database: Path, path: Path) -> None:
     """Draw the trials of a problem, oldest first, as a PNG."""
     from tcdsl.autotune.cache import find, trials
 
@@ -170,7 +171,7 @@ def tune_first_call(call: Call, session: Session) -> None:
         _tune(problem_of_call(call), session, reporter())
 
 
-def _tune(problem: KernelProblem, session: Session, report: Report) -> None:
+def _tune(problem: CpuProblem, session: Session, report: Report) -> None:
     from tcdsl.autotune.tuner import tune
 
     settings = session.settings
@@ -205,7 +206,7 @@ class Online:
         """Wait for the end of the search."""
         self._thread.join(timeout)
 
-    def _search(self, problem: KernelProblem, session: Session) -> None:
+    def _search(self, problem: CpuProblem, session: Session) -> None:
         try:
             _tune(problem, session, _Listener(self._offer))
         finally:

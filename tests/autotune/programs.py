@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcdsl.autotune.kernel import KernelProblem
-from tcdsl.codegen.machine import detect
+from tcdsl.autotune.cpu import CpuProblem
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
@@ -31,7 +30,7 @@ def checked(text: str) -> CheckedDef:
     return check(parse(text))
 
 
-def problem(text: str, sizes: Mapping[str, int], threads: int = 1) -> KernelProblem:
+def problem(text: str, sizes: Mapping[str, int], threads: int = 1) -> CpuProblem:
     """Return a definition with operands in C order as a problem."""
     definition = checked(text)
     layouts = tuple(
@@ -39,4 +38,4 @@ def problem(text: str, sizes: Mapping[str, int], threads: int = 1) -> KernelProb
         for t in (*definition.params, *definition.returns)
     )
     exact = tuple((name, sizes[name]) for name in definition.sizes)
-    return KernelProblem(definition, Spec(exact, layouts, threads), detect())
+    return CpuProblem(definition, Spec(exact, layouts, threads))

@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tcdsl.autotune import bench
 from tcdsl.autotune.case import Expected
-from tcdsl.autotune.kernel import KernelProblem, key_of, machine_peaks, without_jumps
-from tcdsl.autotune.key import digest_of
+from tcdsl.autotune.cpu import CpuProblem, key_of, machine_peaks
+from tcdsl.autotune.kernel import without_jumps
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.process import WorkerProcess
+from tcdsl.autotune.trial import Failure
 from tcdsl.autotune.tuner import tune
 from tcdsl.codegen.arrange import arrange
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import detect
 from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.grammar.errors import CompileError, ScheduleError
+from tcdsl.grammar.errors import ScheduleError
 from tests.autotune.programs import FCRELU, SOFTMAX, checked, problem
 from tests.codegen.programs import PROGRAMS
 
@@ -31,27 +32,28 @@ pytestmark = pytest.mark.cc
 QUICK = ("row", "casts", "truth", "update", "softmax", "fcrelu", "gather", "scalar_bound", "half")
 
 
-def faults(target: KernelProblem, configs: list[Config]) -> list[str]:
+def faults(target: CpuProblem, configs: list[Config]) -> list[str]:
     """Return what the tuner's check has against configs; nothing where a lowering refuses one."""
     found = []
     with tempfile.TemporaryDirectory() as folder, WorkerProcess(Path(folder)) as worker:
         target.case().save(Path(folder))
+        bench.save(Path(folder), target.bench)
         for i, config in enumerate(configs):
             try:
-                text = target.source(config, f"k{i}")
+                source = target.source(config)
             except ScheduleError:
                 continue
-            (library,) = target.build([text])
-            if isinstance(library, CompileError):
-                found.append(f"{config}: {library}")
+            ((_, built),) = target.builder.build([source], 1)
+            if isinstance(built, Failure):
+                found.append(f"{config}: {built.detail}")
                 continue
-            request = {"do": "check", "row": i, "library": str(library), "name": f"k{i}"}
+            request = {"do": "check", "row": i, "code": built.load}
             if answer := worker.ask(60, request):
                 found.append(f"{config}: {answer['wrong']}")
     return found
 
 
-def of_program(name: str) -> KernelProblem:
+def of_program(name: str) -> CpuProblem:
     entry = PROGRAMS[name]
     return problem(entry.text, entry.sizes[0], threads=2)
 
@@ -105,11 +107,11 @@ def test_a_text_does_not_depend_on_what_was_lowered_before(
     assert texts(drawn) == texts(drawn[::-1]) == alone
 
 
-def lowered(target: KernelProblem, config: Config) -> str:
+def lowered(target: CpuProblem, config: Config) -> str:
     """Return the text of a config, or why there is none."""
     target.space.cost_ns(config)
     try:
-        return target.source(config, f"c{digest_of(config.to_json())}")
+        return target.source(config).text
     except ScheduleError as error:
         return str(error)
 
@@ -127,7 +129,7 @@ def test_strided_operands_are_checked_and_timed_with_their_strides(tmp_path: Pat
     repeated = Layout(2, False, 1, (0,), (False,))
     plain = Layout(2, True, 1)
     spec = Spec((("N", 70), ("M", 90)), (transposed, repeated, plain), 1)
-    target = KernelProblem(definition, spec, detect(), strides=((1, 75), (0, 1), None))
+    target = CpuProblem(definition, spec, strides=((1, 75), (0, 1), None))
     assert faults(target, [target.space.default]) == []
     (tuned,) = tune([target], cache=tmp_path / "t.db", trials=3)
     assert tuned.verdict.time_ns < math.inf

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune import model
 from tcdsl.autotune.search import BATCH, Budget, elite_of, search
+from tcdsl.autotune.source import Source
 from tcdsl.autotune.trial import Trial
 from tcdsl.codegen.config import Config
 from tests.autotune import surfaces
@@ -186,7 +186,7 @@ def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
     ],
 )
 def test_a_fingerprint_forgets_comments_spacing_and_the_name(a: str, b: str, same: bool) -> None:
-    assert (model.fingerprint(a, "k1") == model.fingerprint(b, "k2")) is same
+    assert (Source("k1", a).fingerprint == Source("k2", b).fingerprint) is same
 
 
 PATH = """

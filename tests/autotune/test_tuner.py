@@ -11,6 +11,7 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.rig import Rig
 from tcdsl.autotune.search import Budget
+from tcdsl.autotune.source import Source
 from tcdsl.autotune.store import Store
 from tcdsl.autotune.trial import TuneError
 from tcdsl.autotune.tuner import tune
@@ -139,8 +140,8 @@ def test_a_unit_that_does_not_compile_is_split_until_the_guilty_one_stands_alone
 
 def test_configs_of_one_text_are_one_candidate(tmp_path: Path) -> None:
     class Twins(Toy):
-        def source(self, config: Config, name: str) -> str:
-            return super().source(Config.of({"kind": "right", "turns": 0}), name)
+        def source(self, config: Config) -> Source:
+            return super().source(Config.of({"kind": "right", "turns": 0}))
 
     problem = Twins()
     with (

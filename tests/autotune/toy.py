@@ -6,17 +6,20 @@ knob `turns` how much time it wastes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tcdsl.autotune.build import Builder, SharedObjects
 from tcdsl.autotune.case import Case, Expected, Operand
-from tcdsl.autotune.key import ProblemKey
+from tcdsl.autotune.key import ProblemKey, digest_of
 from tcdsl.autotune.problem import Work
+from tcdsl.autotune.source import Source
 from tcdsl.autotune.space import Branch, Space
-from tcdsl.codegen.cc import Source
+from tcdsl.codegen import cc
 from tcdsl.codegen.config import Config, Knob
 from tcdsl.codegen.objects import compile_many
 from tcdsl.grammar.errors import CompileError, ScheduleError
@@ -97,7 +100,16 @@ class Toy:
         knobs = (Knob("kind", (*self.kinds, "refused")), Knob("turns", self.turns))
         return Space((Branch((), knobs),), self.default, lambda _: 1.0)
 
-    def source(self, config: Config, name: str) -> str:
+    @property
+    def builder(self) -> Builder:
+        return SharedObjects(self.build)
+
+    @property
+    def bench(self) -> Mapping[str, Any]:
+        return {"target": "cpu"}
+
+    def source(self, config: Config) -> Source:
+        name = f"c{digest_of(config.to_json())}"
         kind = str(config.get("kind"))
         if kind == "refused":
             raise ScheduleError("it does not fit")
@@ -116,11 +128,11 @@ class Toy:
             ("NAME", name),
         ):
             text = text.replace(word, by)
-        return f"/* {config} */{text}"
+        return Source(name, f"/* {config} */{text}")
 
     def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
         self.built += [u.count("TC_ABI") for u in units]
-        return compile_many([Source("toy", f'#include "tc_abi.h"\n{u}', "-O1") for u in units])
+        return compile_many([cc.Source("toy", f'#include "tc_abi.h"\n{u}', "-O1") for u in units])
 
     def case(self) -> Case:
         x = np.random.default_rng(0).standard_normal(SIZE).astype(np.float32)
