@@ -125,9 +125,9 @@ def _caches() -> Iterator[Finding]:
     if not os.access(folder, os.W_OK):
         yield Finding("cache", "broken", f"{folder} cannot be written", "set TCDSL_CACHE")
         return
-    from tcdsl.codegen import objects
+    from tcdsl.codegen import contentfile
 
-    count, total = objects.size()
+    count, total = contentfile.size()
     yield Finding("cache", "ok", f"{folder}: {count} objects, {total / 1e6:.1f} MB")
 
 

@@ -131,9 +131,9 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
 def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:
     """Remove old trials; tuned configs stay. Deleting the whole folder is always safe."""
     from tcdsl.autotune.cache import prune as prune_trials
-    from tcdsl.codegen import objects as object_cache
+    from tcdsl.codegen import contentfile
 
     rows = prune_trials(_database(cache), older_than_days=days, failed=failed)
     click.echo(f"{rows} rows removed")
     if objects:
-        click.echo(f"{object_cache.prune():,} bytes of objects removed")
+        click.echo(f"{contentfile.prune():,} bytes of objects removed")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import objects
+from tcdsl.codegen import contentfile, objects
 from tcdsl.codegen.cachedir import cache_dir
 from tcdsl.codegen.cc import Source, find_compiler, probe
 from tcdsl.codegen.objects import compile_many, compile_source, key_of, lookup
@@ -203,7 +203,7 @@ def test_ctrl_c_leaves_no_lock_no_object_and_no_compiler(cache: Path, tmp_path: 
     _, errors = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in errors
     assert not leftovers(cache)
-    assert objects.size() == (0, 0)
+    assert contentfile.size() == (0, 0)
     assert not is_running(str(compiler))
 
 
@@ -228,11 +228,11 @@ def test_a_killed_process_does_not_keep_its_lock(cache: Path, tmp_path: Path) ->
 def test_prune_removes_what_was_unused_for_longest(cache: Path) -> None:
     old, new = (compile_source(number(i)) for i in (1, 2))
     os.utime(old, (1, 1))
-    files, size_bytes = objects.size()
+    files, size_bytes = contentfile.size()
     assert files == 2
-    assert objects.prune(size_bytes - 1) == size_bytes - objects.size()[1]
+    assert contentfile.prune(size_bytes - 1) == size_bytes - contentfile.size()[1]
     assert not old.exists()
     assert new.exists()
-    objects.prune()
-    assert objects.size() == (0, 0)
+    contentfile.prune()
+    assert contentfile.size() == (0, 0)
     assert lookup(key_of(number(2), find_compiler())) is None

@@ -1,0 +1,102 @@
+"""The cubin cache: CUDA text in, machine code out; each text is compiled once for an architecture.
+
+A file holds a line of JSON (what the compilers said) and the cubin behind it, so that both come
+and go together.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tcdsl.codegen import contentfile
+from tcdsl.codegen.contentfile import KeyLock, building_folder, hash_of, move_into_place
+from tcdsl.codegen.nvrtc import (
+    OPTIONS,
+    Cubin,
+    CudaSource,
+    compile_cuda,
+    default_jobs,
+    find_nvrtc,
+    headers,
+)
+from tcdsl.grammar.errors import CompileError
+
+FORMAT = "1"  # of keys and of files
+SUFFIX = ".cubin"
+_POLL_S = 0.005
+
+
+def cached_cubin(source: CudaSource, arch: str) -> Cubin:
+    """Return the cubin of a text, compiled now or at any time before.
+
+    Raises
+    ------
+    CompileError
+        If there is no NVRTC or it refuses the text.
+    """
+    key = key_of(source, arch)
+    while (found := lookup(key)) is None:
+        lock = KeyLock.take(key)
+        if lock is None:  # another thread or process is at work on it
+            time.sleep(_POLL_S)
+            continue
+        try:
+            if (found := lookup(key)) is None:
+                found = compile_cuda(source.text, arch, name=source.name)
+                _keep(found, source.name, key)
+        finally:
+            lock.release()
+        return found
+    return found
+
+
+def cached_cubins(
+    sources: Sequence[CudaSource], arch: str, jobs: int | None = None
+) -> tuple[Cubin | CompileError, ...]:
+    """Return the cubins of several texts, some compiled at a time; an error stands for its own."""
+
+    def run(source: CudaSource) -> Cubin | CompileError:
+        try:
+            return cached_cubin(source, arch)
+        except CompileError as e:
+            return e
+
+    find_nvrtc()  # if there is none that is one error, not one for each
+    with ThreadPoolExecutor(jobs or default_jobs()) as pool:
+        return tuple(pool.map(run, sources))
+
+
+def key_of(source: CudaSource, arch: str) -> str:
+    """Return the hash of all that decides a cubin: text, headers, options, NVRTC's version."""
+    included = (part for header in headers() for part in header)
+    version = ".".join(map(str, find_nvrtc().version))
+    return hash_of([FORMAT, version, arch, *OPTIONS, source.name, source.text, *included])
+
+
+def lookup(key: str) -> Cubin | None:
+    """Return the cubin of a key, or None."""
+    path = contentfile.lookup(key, SUFFIX)
+    if path is None:
+        return None
+    try:
+        head, _, data = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:  # pruned meanwhile
+        return None
+    facts = json.loads(head)
+    return Cubin(data, facts["arch"], facts["log"])
+
+
+def _keep(cubin: Cubin, name: str, key: str) -> Path:
+    folder = building_folder()
+    try:
+        made = folder / "cubin"
+        head = json.dumps({"arch": cubin.arch, "log": cubin.log})
+        made.write_bytes(head.encode() + b"\n" + cubin.data)
+        return move_into_place(made, name, key, SUFFIX)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
