@@ -42,43 +42,66 @@ typedef struct { tc_i64 code, tensor, dim, value, extent; } tc_error;
 #include "scalars.h"
 
 #ifndef TC_CUSIM
-/* ---- instructions: this section a simulator supplies, function by function */
+/* ---- instructions: what stands from here to the end of this section a simulator supplies */
 
-TC_FN tc_i32 tc_thread() { return (tc_i32)threadIdx.x; }
-TC_FN tc_i32 tc_threads() { return (tc_i32)blockDim.x; }
-TC_FN tc_i32 tc_block() { return (tc_i32)blockIdx.x; }
-TC_FN tc_i32 tc_blocks() { return (tc_i32)gridDim.x; }
 TC_FN void tc_barrier() { __syncthreads(); }
 TC_FN void tc_warp_barrier() { __syncwarp(); }
 
-/* The value of another lane: this one, lane ^ mask, lane + n (past the last lane: its own). */
+/* The value of another lane: this one, lane ^ mask, lane + n (past the last one: its own). */
 #define TC_SHUFFLES(T)                                                                            \
-  TC_FN tc_##T tc_shuffle_##T(tc_##T x, tc_i32 lane) { return __shfl_sync(~0u, x, lane); }        \
-  TC_FN tc_##T tc_shuffle_xor_##T(tc_##T x, tc_i32 mask) { return __shfl_xor_sync(~0u, x, mask); } \
-  TC_FN tc_##T tc_shuffle_down_##T(tc_##T x, tc_i32 n) { return __shfl_down_sync(~0u, x, n); }
-TC_SHUFFLES(u32) TC_SHUFFLES(u64)
+  TC_FN tc_##T tc_shuffle_##T(tc_##T x, tc_i32 lane) {                                            \
+    return (tc_##T)__shfl_sync(~0u, x, lane);                                                     \
+  }                                                                                               \
+  TC_FN tc_##T tc_shuffle_xor_##T(tc_##T x, tc_i32 mask) {                                        \
+    return (tc_##T)__shfl_xor_sync(~0u, x, mask);                                                 \
+  }                                                                                               \
+  TC_FN tc_##T tc_shuffle_down_##T(tc_##T x, tc_i32 n) {                                          \
+    return (tc_##T)__shfl_down_sync(~0u, x, n);                                                   \
+  }
+TC_SHUFFLES(i8) TC_SHUFFLES(i16) TC_SHUFFLES(i32) TC_SHUFFLES(i64) TC_SHUFFLES(f32)
+TC_SHUFFLES(u8) TC_SHUFFLES(u16) TC_SHUFFLES(u32) TC_SHUFFLES(u64) TC_SHUFFLES(f64)
+TC_FN tc_b tc_shuffle_b(tc_b x, tc_i32 lane) { return tc_shuffle_u8(x, lane); }
+TC_FN tc_b tc_shuffle_xor_b(tc_b x, tc_i32 mask) { return tc_shuffle_xor_u8(x, mask); }
+TC_FN tc_b tc_shuffle_down_b(tc_b x, tc_i32 n) { return tc_shuffle_down_u8(x, n); }
+
+/* Copy so many bytes at once, between any memories and as any type: both addresses so aligned. */
+#define TC_COPY(BYTES)                                                                            \
+  struct __attribute__((may_alias)) alignas(BYTES) tc_bytes##BYTES { tc_u32 word[BYTES / 4]; };   \
+  TC_FN void tc_copy##BYTES(void *to, const void *from) {                                         \
+    *(tc_bytes##BYTES *)to = *(const tc_bytes##BYTES *)from;                                      \
+  }
+TC_COPY(4) TC_COPY(8) TC_COPY(16)
 
 /* Dynamic shared memory, aligned for what wants most of it. */
-TC_FN char *tc_shared_base() {
-  extern __shared__ __align__(1024) char tc_dynamic_shared[];
-  return tc_dynamic_shared;
-}
+extern __shared__ __align__(1024) char tc_dynamic_shared[];
+#define TC_SHARED(T)                                                                              \
+  TC_FN tc_##T *tc_shared_##T() { return (tc_##T *)tc_dynamic_shared; }
+TC_SHARED(i8) TC_SHARED(i16) TC_SHARED(i32) TC_SHARED(i64)
+TC_SHARED(u8) TC_SHARED(u16) TC_SHARED(u32) TC_SHARED(u64)
+TC_SHARED(b) TC_SHARED(f16) TC_SHARED(bf16) TC_SHARED(f32) TC_SHARED(f64)
 
-/* float adds in global memory flush denormals: the instruction does. */
+/* Float additions in global memory flush denormals: the instruction does. */
 #define TC_ATOMIC_ADD(T)                                                                          \
   TC_FN void tc_atomic_add_##T(tc_##T *p, tc_##T x) { (void)atomicAdd(p, x); }
 #define TC_ATOMIC_EXTREMES(T)                                                                     \
   TC_FN void tc_atomic_min_##T(tc_##T *p, tc_##T x) { (void)atomicMin(p, x); }                    \
   TC_FN void tc_atomic_max_##T(tc_##T *p, tc_##T x) { (void)atomicMax(p, x); }
-/* Swap in `to` if *p is `from`; return what was there. And what is there now. */
-#define TC_ATOMIC_SWAP(T)                                                                         \
-  TC_FN tc_##T tc_atomic_cas_##T(tc_##T *p, tc_##T from, tc_##T to) {                             \
-    return atomicCAS(p, from, to);                                                                \
-  }                                                                                               \
-  TC_FN tc_##T tc_atomic_load_##T(const tc_##T *p) { return *(const volatile tc_##T *)p; }
-TC_ATOMIC_ADD(u32) TC_ATOMIC_ADD(u64) TC_ATOMIC_ADD(f32) TC_ATOMIC_ADD(f64)
+TC_ATOMIC_ADD(i32) TC_ATOMIC_ADD(u32) TC_ATOMIC_ADD(u64) TC_ATOMIC_ADD(f32) TC_ATOMIC_ADD(f64)
 TC_ATOMIC_EXTREMES(i32) TC_ATOMIC_EXTREMES(u32) TC_ATOMIC_EXTREMES(i64) TC_ATOMIC_EXTREMES(u64)
-TC_ATOMIC_SWAP(u32) TC_ATOMIC_SWAP(u64)
+TC_FN void tc_atomic_add_i64(tc_i64 *p, tc_i64 x) { tc_atomic_add_u64((tc_u64 *)p, (tc_u64)x); }
+
+/* Of floats: swap until nobody interferes. Mostly there is nothing to write. NaN is handed on. */
+#define TC_ATOMIC_FLOAT(WHAT, T, U)                                                               \
+  TC_FN void tc_atomic_##WHAT##_##T(tc_##T *p, tc_##T x) {                                        \
+    tc_##U *place = (tc_##U *)p, seen = *(volatile tc_##U *)place;                                \
+    for (;;) {                                                                                    \
+      tc_##U to = tc_bits_##T(tc_##WHAT##_##T(tc_float_##U(seen), x));                            \
+      if (to == seen) return;                                                                     \
+      tc_##U was = atomicCAS(place, seen, to);                                                    \
+      if (was == seen) return;                                                                    \
+      seen = was;                                                                                 \
+    }                                                                                             \
+  }
 
 /* Count up and return the count before. Releases what the block wrote (a barrier first), acquires
  * what those wrote who counted before: the last block may read all of it. */
@@ -166,77 +189,24 @@ TC_MMA(m16n8k8_tf32, "m16n8k8", "tf32")
   }
 TC_LDMATRIX(x4, "") TC_LDMATRIX(x4_t, ".trans")
 #endif
+TC_ATOMIC_FLOAT(min, f32, u32) TC_ATOMIC_FLOAT(max, f32, u32)
+TC_ATOMIC_FLOAT(min, f64, u64) TC_ATOMIC_FLOAT(max, f64, u64)
 #endif /* instructions */
 
 /* ---- threads */
 
-TC_FN tc_i32 tc_lane() { return (tc_i32)((tc_u32)tc_thread() % 32); }
-TC_FN tc_i32 tc_warp() { return (tc_i32)((tc_u32)tc_thread() / 32); }
-TC_FN tc_i64 tc_point() { return (tc_i64)tc_block() * tc_threads() + tc_thread(); }
-
-/* ---- shuffles of the other types, as the bits that hold them */
-
-#define TC_SHUFFLE_AS(T, U, BITS, VALUE)                                                          \
-  TC_FN tc_##T tc_shuffle_##T(tc_##T x, tc_i32 lane) {                                            \
-    return VALUE(tc_shuffle_##U(BITS(x), lane));                                                  \
-  }                                                                                               \
-  TC_FN tc_##T tc_shuffle_xor_##T(tc_##T x, tc_i32 mask) {                                        \
-    return VALUE(tc_shuffle_xor_##U(BITS(x), mask));                                              \
-  }                                                                                               \
-  TC_FN tc_##T tc_shuffle_down_##T(tc_##T x, tc_i32 n) {                                          \
-    return VALUE(tc_shuffle_down_##U(BITS(x), n));                                                \
-  }
-TC_SHUFFLE_AS(f32, u32, tc_bits_f32, tc_float_u32)
-TC_SHUFFLE_AS(f64, u64, tc_bits_f64, tc_float_u64)
-TC_SHUFFLE_AS(i64, u64, (tc_u64), (tc_i64))
-TC_SHUFFLE_AS(i32, u32, (tc_u32), (tc_i32))
-TC_SHUFFLE_AS(i16, u32, (tc_u32), (tc_i16))
-TC_SHUFFLE_AS(u16, u32, (tc_u32), (tc_u16))
-TC_SHUFFLE_AS(i8, u32, (tc_u32), (tc_i8))
-TC_SHUFFLE_AS(u8, u32, (tc_u32), (tc_u8))
-TC_SHUFFLE_AS(b, u32, (tc_u32), (tc_b))
-
-/* ---- memory */
-
-/* Copy so many bytes at once, between any memories and as any type: both addresses so aligned. */
-#define TC_COPY(BYTES)                                                                            \
-  struct __attribute__((may_alias)) alignas(BYTES) tc_bytes##BYTES { tc_u32 word[BYTES / 4]; };   \
-  TC_FN void tc_copy##BYTES(void *to, const void *from) {                                         \
-    *(tc_bytes##BYTES *)to = *(const tc_bytes##BYTES *)from;                                      \
-  }
-TC_COPY(4) TC_COPY(8) TC_COPY(16)
-
-#define TC_SHARED(T)                                                                              \
-  TC_FN tc_##T *tc_shared_##T() { return (tc_##T *)tc_shared_base(); }
-TC_SHARED(i8) TC_SHARED(i16) TC_SHARED(i32) TC_SHARED(i64)
-TC_SHARED(u8) TC_SHARED(u16) TC_SHARED(u32) TC_SHARED(u64)
-TC_SHARED(b) TC_SHARED(f16) TC_SHARED(bf16) TC_SHARED(f32) TC_SHARED(f64)
-
-/* ---- atomics that no instruction has */
-
-TC_FN void tc_atomic_add_i32(tc_i32 *p, tc_i32 x) { tc_atomic_add_u32((tc_u32 *)p, (tc_u32)x); }
-TC_FN void tc_atomic_add_i64(tc_i64 *p, tc_i64 x) { tc_atomic_add_u64((tc_u64 *)p, (tc_u64)x); }
-
-/* Until nobody interferes; mostly there is nothing to write. NaN is handed on. */
-#define TC_ATOMIC_FLOAT(WHAT, T, U)                                                               \
-  TC_FN void tc_atomic_##WHAT##_##T(tc_##T *p, tc_##T x) {                                        \
-    tc_##U *place = (tc_##U *)p, seen = tc_atomic_load_##U(place);                                \
-    for (;;) {                                                                                    \
-      tc_##U to = tc_bits_##T(tc_##WHAT##_##T(tc_float_##U(seen), x));                            \
-      if (to == seen) return;                                                                     \
-      tc_##U was = tc_atomic_cas_##U(place, seen, to);                                            \
-      if (was == seen) return;                                                                    \
-      seen = was;                                                                                 \
-    }                                                                                             \
-  }
-TC_ATOMIC_FLOAT(min, f32, u32) TC_ATOMIC_FLOAT(max, f32, u32)
-TC_ATOMIC_FLOAT(min, f64, u64) TC_ATOMIC_FLOAT(max, f64, u64)
+TC_FN tc_i32 tc_thread() { return (tc_i32)threadIdx.x; }
+TC_FN tc_i32 tc_lane() { return (tc_i32)(threadIdx.x % 32); }
+TC_FN tc_i32 tc_warp() { return (tc_i32)(threadIdx.x / 32); }
+TC_FN tc_i32 tc_block() { return (tc_i32)blockIdx.x; }
+TC_FN tc_i32 tc_blocks() { return (tc_i32)gridDim.x; }
+TC_FN tc_i64 tc_point() { return (tc_i64)blockIdx.x * blockDim.x + threadIdx.x; }
 
 /* ---- faults */
 
 /* Report a subscript outside its tensor; the host reads the first one after the kernels. */
 TC_FN void tc_fault(tc_error *fault, tc_i64 tensor, tc_i64 dim, tc_i64 value, tc_i64 extent) {
-  if (tc_atomic_cas_u64((tc_u64 *)&fault->code, 0, 1) != 0) return;
+  if (atomicCAS((tc_u64 *)&fault->code, 0, 1) != 0) return;
   fault->tensor = tensor;
   fault->dim = dim;
   fault->value = value;
