@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from tcdsl.codegen.philox import uniform
 from tcdsl.codegen.reference_math import BUILTINS, Array, arithmetic, cast, numpy_dtype
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT64, INT64, DType
@@ -86,6 +87,10 @@ class Evaluator:
                 x = self.of(operand, points)
                 keep = self.float64 and dtype.is_float
                 return cast(x, FLOAT64 if keep else dtype)
+            case typed.Builtin("rand", (seed, counter), dtype):
+                key = int(self.of(seed, points).flat[0])
+                got = uniform(key, self.of(counter, points), numpy_dtype(dtype))
+                return got.astype(self.dtype(dtype), copy=False)
             case typed.Builtin(name, args, dtype):
                 got = BUILTINS[name](*(self.of(a, points) for a in args))
                 return np.asarray(got).astype(self.dtype(dtype), copy=False)

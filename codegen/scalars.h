@@ -125,4 +125,28 @@ TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) { /* not vcvtneps2bf16, which flushes denorm
   return (tc_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
 }
 #endif
+
+/* ---- random numbers without a state: Philox4x32-10, its first two words */
+
+TC_FN tc_u64 tc_philox(tc_u64 key, tc_u64 counter) {
+  tc_u32 a = (tc_u32)counter, b = (tc_u32)(counter >> 32), c = 0, d = 0;
+  tc_u32 k0 = (tc_u32)key, k1 = (tc_u32)(key >> 32);
+  for (int round = 0; round < 10; round++) {
+    tc_u64 p = (tc_u64)a * 0xD2511F53U, q = (tc_u64)c * 0xCD9E8D57U;
+    a = (tc_u32)(q >> 32) ^ b ^ k0;
+    b = (tc_u32)q;
+    c = (tc_u32)(p >> 32) ^ d ^ k1;
+    d = (tc_u32)p;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return (tc_u64)b << 32 | a;
+}
+/* In [0, 1): 24 random bits in float32, 53 in float64. */
+TC_FN tc_f32 tc_rand_f32(tc_u64 seed, tc_i64 c) {
+  return (tc_f32)((tc_u32)tc_philox(seed, (tc_u64)c) >> 8) * 0x1p-24f;
+}
+TC_FN tc_f64 tc_rand_f64(tc_u64 seed, tc_i64 c) {
+  return (tc_f64)(tc_philox(seed, (tc_u64)c) >> 11) * 0x1p-53;
+}
 #endif

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import operators
 from tcdsl.grammar import typed as t
-from tcdsl.grammar.builtins import Function
-from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT32, FLOAT64, INT32, INT64, DType
+from tcdsl.grammar.builtins import RAND, Function
+from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.names import Names
@@ -192,6 +192,8 @@ class Typer:
                 return self._builtin(function, node, at)
             case "pad":
                 return self._pad(node, at)
+            case "rand":
+                return self._rand(node, at)
 
     def _read(self, tensor: Tensor, node: n.Apply, at: Context) -> Value:
         access = self._access(tensor, node, at)
@@ -221,6 +223,25 @@ class Typer:
             type_ = meeting(read, value, at.hint)
             return Value(coerce(read, type_), type_)
         return operators.select(node.span, Value(inside, BOOL), read, value, at.hint)
+
+    def _rand(self, node: n.Apply, at: Context) -> Value:
+        """Type `rand(seed, c)`: a float of the type that it meets, like a literal."""
+        args = plain_args(node)
+        if len(args) != 2:
+            message = f"'rand' takes a seed and a counter, but {given(len(args))}"
+            raise FaultError("TC106", message, node.span)
+        seed = self.value(args[0], replace(at, is_subscript=False))
+        if seed.literal or not seed.type.is_integer or _varies(seed.expr):
+            raise FaultError(
+                "TC196",
+                "the seed of 'rand' is not an integer that is the same everywhere",
+                args[0].span,
+                "",
+                Note("what tells one number from another is the second argument"),
+            )
+        counter = self.integer(args[1], at, "the counter of 'rand'")
+        call = t.Builtin(RAND, (convert(seed.expr, UINT64), counter), FLOAT64, span=node.span)
+        return Value(call, FLOAT64, literal=True)
 
     def _access(
         self, tensor: Tensor, node: n.Apply, at: Context, *, padded: bool = False
@@ -301,6 +322,25 @@ class Typer:
             for arm, truth in ((node.then, True), (node.other, False))
         )
         return operators.select(node.span, cond, then, other, at.hint)
+
+
+def _varies(e: t.Expr) -> bool:
+    """Whether an expression may differ between points."""
+    match e:
+        case t.IndexValue():
+            return True
+        case t.Read(subs=subs):
+            return any(map(_varies, subs))
+        case t.Unary(operand=a) | t.Cast(operand=a):
+            return _varies(a)
+        case t.Binary(lhs=a, rhs=b):
+            return _varies(a) or _varies(b)
+        case t.Select(a, b, c):
+            return _varies(a) or _varies(b) or _varies(c)
+        case t.Builtin(args=args):
+            return any(map(_varies, args))
+        case t.Lit() | t.SizeValue():
+            return False
 
 
 def _guarded(at: Context, facts: tuple[Size, ...]) -> Context:

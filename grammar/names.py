@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from tcdsl.grammar import nodes as n
-from tcdsl.grammar.builtins import BUILTINS, FLOAT_NAMES, NOT_YET, PAD, Function, is_reserved
+from tcdsl.grammar.builtins import BUILTINS, FLOAT_NAMES, PAD, RAND, Function, is_reserved
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.scope import (
@@ -87,8 +87,8 @@ class Names:
             )
         return self._new_index(node)
 
-    def applied(self, node: n.Apply) -> DType | Tensor | Function | Literal["pad"]:
-        """Return what a name with arguments stands for: a cast, a tensor, a builtin or `pad`."""
+    def applied(self, node: n.Apply) -> DType | Tensor | Function | Literal["pad", "rand"]:
+        """Return what a name with arguments is: a cast, a tensor, a builtin, `pad` or `rand`."""
         name, frame, span = node.name, self.frame, node.name_span or node.span
         if name in frame.types:
             frame.used_generics.add(name)
@@ -113,8 +113,8 @@ class Names:
             )
         if name == PAD:
             return "pad"
-        if name in NOT_YET:
-            raise FaultError(NOT_YET[name], f"'{name}' is not available yet", node.span)
+        if name == RAND:
+            return "rand"
         if name in BUILTINS:
             return BUILTINS[name]
         self._refuse_later(name, span)

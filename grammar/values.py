@@ -126,6 +126,8 @@ def retype(expr: t.Expr, dtype: DType) -> t.Expr:
         case t.Select(cond, then, other):
             arms = retype(then, dtype), retype(other, dtype)
             return t.Select(cond, *arms, dtype, span=expr.span)
+        case t.Builtin("rand"):  # the type of its result alone: another number of bits
+            return replace(expr, dtype=dtype)
         case t.Builtin(name, args):
             return t.Builtin(name, tuple(retype(a, dtype) for a in args), dtype, span=expr.span)
         case _:

@@ -28,6 +28,7 @@ from tcdsl.codegen.loopir import (
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
+from tcdsl.grammar.builtins import RAND
 from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from tcdsl.grammar.errors import InternalError
 from tcdsl.grammar.nodes import AssignOp
@@ -253,6 +254,8 @@ def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:
 
 def builtin(name: str, args: tuple[Expr, ...], dtype: DType) -> Expr:
     """Return a call of a builtin function of the language."""
+    if name == RAND:  # the only one whose type does not follow from its arguments
+        return Call(f"tc_rand_{short_name(dtype)}", args, Scalar(dtype))
     first = args[0].type
     assert isinstance(first, Scalar)
     function = f"tc_{_RENAMED.get(name, name)}_{short_name(first.dtype)}"

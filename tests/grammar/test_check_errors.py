@@ -52,6 +52,10 @@ BODIES = [
     ("TC126", 3, 8, "O(i) = A(i)\nO(i) = O(i + 1)"),
     ("TC126", 3, 10, "O(i) = A(i)\nO(i) +=! O(i) * B(i, k)"),
     ("TC127", 2, 27, "O(i) = x where x = A(i) + x"),
+    ("TC106", 2, 8, "O(i) = rand(I(i))"),
+    ("TC196", 2, 13, "O(i) = rand(I(i), i)"),
+    ("TC196", 2, 13, "O(i) = rand(s, I(i))"),
+    ("TC301", 2, 16, "O(i) = rand(3, A(i))"),
     ("TC191", 2, 8, "O(i) = pad(A(i) + 1.0, 0)"),
     ("TC191", 2, 8, "O(i) = pad(A(i))"),
     ("TC195", 2, 6, "O(i) argmax=! A(i)"),
@@ -62,7 +66,6 @@ BODIES = [
     ("TC192", 2, 1, "O(i + j) +=! B(i, j)"),
     ("TC193", 2, 3, "O(i / 2) = A(i)"),
     ("TC194", 3, 1, "O(i) = A(i)\nfor t in 0:3 { O(i) = A(i) }"),
-    ("TC196", 2, 8, "O(i) = rand(3, i) where i in 0:N"),
     # ranges
     ("TC201", 2, 3, "O(i) = s"),
     ("TC201", 2, 6, "O(i, n) = A(i)"),
