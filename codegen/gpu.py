@@ -27,7 +27,7 @@ class Gpu:
     bandwidth_gbs: float
     f32_lanes: int  # float32 FMAs that a multiprocessor starts per cycle
     name: str = ""
-    driver: int = 0  # version of CUDA that its driver serves, 13000 for 13.0; 0: no device was asked
+    driver: int = 0  # the CUDA that its driver serves, 13000 for 13.0; 0: no device was asked
 
     @property
     def capability(self) -> int:
