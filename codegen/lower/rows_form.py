@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import Any, assert_never
 
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import vexpr
-from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.context import Context, GroupContext
 from tcdsl.codegen.lower.rows_access import ONE, ZERO
 from tcdsl.codegen.lower.rows_align import Aligned, Dim, Step
 from tcdsl.codegen.lower.rows_point import Form
@@ -80,7 +80,7 @@ def columns_are_near(ctx: Context, space: Space) -> bool:
     return columns_are_nearer(space)
 
 
-def inside(ctx: Context, r: typed.Read, dims: Mapping[str, Dim]) -> bool:
+def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, Dim]) -> bool:
     """Whether the ranges alone prove that a read is inside, whatever guards it."""
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):
@@ -228,7 +228,7 @@ def _output_bytes(ctx: Context, space: Space) -> int:
     return total
 
 
-def flops(ctx: Context, aligned: Aligned) -> float:
+def flops(ctx: GroupContext[Any], aligned: Aligned) -> float:
     """Return the operations of the whole group at representative sizes."""
     total = 0.0
     for step in aligned.steps:
@@ -238,7 +238,7 @@ def flops(ctx: Context, aligned: Aligned) -> float:
     return total
 
 
-def _points_of(ctx: Context, extents: Iterable[Size]) -> float:
+def _points_of(ctx: GroupContext[Any], extents: Iterable[Size]) -> float:
     product = 1.0
     for e in extents:
         product *= max(0, ctx.extent(e))

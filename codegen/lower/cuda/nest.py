@@ -42,6 +42,7 @@ from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
 
 MAX_BLOCKS = 2**31 - 1  # of a grid
+_UNROLLED = 4  # turns of a reduction that the CUDA compiler loads for at once
 
 
 def matches(ctx: GpuContext) -> bool:
@@ -80,13 +81,14 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     inner = str(values.get("inner", ranges[-1].name if ranges else ""))
     touches = [_touch(ctx, s, s.target, s.subs, inner, _points(ctx, s.outputs))]
     touches += [_touch(ctx, s, r.tensor, r.subs, inner, points) for r in s.reads() if r.subs]
-    work = Work(points, operations(s.value) + 1, threads, points / max(1.0, threads))
+    in_flight = sum(x.bytes for x in touches[1:]) * (_UNROLLED if s.reductions else 1)
+    work = Work(points, operations(s.value) + 1, threads, points / max(1.0, threads), in_flight)
     fill = 0.0
     if s.base is None and not s.covers:
         size = ctx.operands.memory_dtype(s.target).size_bytes
         elements = prod(max(0, ctx.extent(x)) for x in ctx.operands.buffer(s.target).shape)
         touch = Touch(elements, size, size, elements * size)
-        fill = kernel_ns(ctx.machine, Work(elements, 0, elements / each, each), [touch])
+        fill = kernel_ns(ctx.machine, Work(elements, 0, elements / each, each, 0), [touch])
     return fill + kernel_ns(ctx.machine, work, touches)
 
 
