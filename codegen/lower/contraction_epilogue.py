@@ -87,7 +87,7 @@ class _Builder:
         """Add a statement on the same points."""
         if s.reductions or not s.covers:
             raise Unfused(f"'{s.text}' is not pointwise")
-        rename = self.renaming(s)
+        rename = renaming(self.problem.statement, s)
         value = self.point(s.value, rename)
         if s.op != "=" and s.base is not None:
             base = self.point(typed.Read(s.base, s.subs, s.value.dtype), rename)
@@ -134,21 +134,6 @@ class _Builder:
 
     def home(self, version: str) -> str:
         return self.ctx.program.buffer(version).home
-
-    def renaming(self, s: Statement) -> dict[str, typed.Expr]:
-        """Return the contraction's index for every index of a statement on the same points."""
-        main = self.problem.statement
-        mine = {r.name: r for r in s.ranges}
-        out: dict[str, typed.Expr] = {}
-        for there, here in zip(main.subs, s.subs, strict=True):
-            x, y = affine_of(there), affine_of(here)
-            if x is None or y is None or x.plain is None or y.plain is None:
-                raise Unfused(f"'{s.text}' is written at shifted subscripts")
-            span = next(r for r in main.ranges if r.name == x.plain)
-            if (mine[y.plain].low, mine[y.plain].high) != (span.low, span.high):
-                raise Unfused(f"'{s.text}' runs over other points")
-            out[y.plain] = there
-        return out
 
     def point(self, e: typed.Expr, rename: dict[str, typed.Expr]) -> typed.Expr:
         """Return e on the contraction's indices, its leaves replaced by what the tile knows."""
@@ -212,6 +197,27 @@ class _Builder:
         if stored == BOOL:
             raise Unfused(f"'{name}' has bool elements")
         return Access(param, x, row != ZERO, along == ONE, stored, is_read)
+
+
+def renaming(main: Statement, s: Statement) -> dict[str, typed.Expr]:
+    """Return the contraction's index for every index of a statement on the same points.
+
+    Raises
+    ------
+    Unfused
+        If it writes other points than the contraction, main.
+    """
+    mine = {r.name: r for r in s.ranges}
+    out: dict[str, typed.Expr] = {}
+    for there, here in zip(main.subs, s.subs, strict=True):
+        x, y = affine_of(there), affine_of(here)
+        if x is None or y is None or x.plain is None or y.plain is None:
+            raise Unfused(f"'{s.text}' is written at shifted subscripts")
+        span = next(r for r in main.ranges if r.name == x.plain)
+        if (mine[y.plain].low, mine[y.plain].high) != (span.low, span.high):
+            raise Unfused(f"'{s.text}' runs over other points")
+        out[y.plain] = there
+    return out
 
 
 def _combined(s: Statement, base: typed.Expr, value: typed.Expr) -> typed.Expr:

@@ -117,13 +117,14 @@ def extent_of(fused: tuple[Index, ...]) -> Size:
 # ---- factors
 
 
-def _factors(e: typed.Expr) -> tuple[typed.Expr, ...]:
+def factors_of(e: typed.Expr) -> tuple[typed.Expr, ...]:
     """Return the factors of a product; a minus sign is the factor -1."""
     match e:
-        case typed.Binary("*", lhs, rhs) if e.dtype.is_float:
-            return _factors(lhs) + _factors(rhs)
-        case typed.Unary("-", operand) if e.dtype.is_float:
-            return (typed.Lit(-1.0, e.dtype), *_factors(operand))
+        case typed.Binary("*", lhs, rhs):
+            return factors_of(lhs) + factors_of(rhs)
+        case typed.Unary("-", operand) if e.dtype.kind in ("float", "int"):
+            one = -1.0 if e.dtype.is_float else -1
+            return (typed.Lit(one, e.dtype), *factors_of(operand))
         case _:
             return (e,)
 
@@ -221,14 +222,14 @@ def problem_of(
     if statement.op not in ("+=", "+=!") or not dtype.is_float or not statement.covers:
         return None
     reduced = {r.name for r in statement.ranges if r.kind == "reduction"}
-    factors = _factors(value)
+    factors = factors_of(value)
     if any(f.dtype != dtype for f in factors) or any(statement.subs_checked):
         return None
     scale = tuple(f for f in factors if not _indices(f) & reduced)
     reads = [_storage_read(f) for f in factors if _indices(f) & reduced]
     if len(reads) != 2 or not all(r is not None and not any(r.checked) for r in reads):
         return None
-    if not _is_one_to_one(statement):
+    if not is_one_to_one(statement):
         return None
     first, second = (operand_of(reach, statement, r.tensor, r.subs) for r in reads if r is not None)
     c = operand_of(reach, statement, target, statement.subs)
@@ -242,7 +243,7 @@ def problem_of(
     return _by_roles(statement, a, b, c, indices, reduced, scale)
 
 
-def _is_one_to_one(statement: Statement) -> bool:
+def is_one_to_one(statement: Statement) -> bool:
     """Whether every subscript on the left is one index, each another, maybe shifted."""
     seen: list[str] = []
     for sub in statement.subs:
