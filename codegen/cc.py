@@ -25,7 +25,7 @@ from tcdsl.grammar.errors import CompileError
 
 Kind = Literal["gcc", "clang", "zig"]
 
-INCLUDES = Path(__file__).resolve().parent  # prelude.h, scalars.h, smath.h, tc_abi.h
+INCLUDES = Path(__file__).resolve().parent  # prelude.h, smath.h and what they include
 OLDEST = {"gcc": 12, "clang": 14}
 INSTALL = (
     "install one (Debian: apt install gcc; Fedora: dnf install gcc; macOS: xcode-select --install),"

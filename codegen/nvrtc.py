@@ -108,7 +108,7 @@ def headers() -> tuple[tuple[str, str], ...]:
 
     NVRTC gets them from memory and looks into no folder.
     """
-    paths = (*sorted(INCLUDES.glob("*.cuh")), INCLUDES / "scalars.h")
+    paths = (*sorted(INCLUDES.glob("*.cuh")), INCLUDES / "scalars.h", INCLUDES / "builtins.h")
     return tuple((p.name, p.read_text(encoding="utf-8")) for p in paths)
 
 

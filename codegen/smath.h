@@ -40,6 +40,8 @@ TC_FN tc_f32 tc_copysign_f32(tc_f32 x, tc_f32 s) { return __builtin_copysignf(x,
 TC_FN tc_f64 tc_copysign_f64(tc_f64 x, tc_f64 s) { return __builtin_copysign(x, s); }
 TC_FN tc_f32 tc_fabs_f32(tc_f32 x) { return __builtin_fabsf(x); }
 TC_FN tc_f64 tc_fabs_f64(tc_f64 x) { return __builtin_fabs(x); }
+TC_FN tc_f32 tc_trunc_f32(tc_f32 x) { return __builtin_truncf(x); }
+TC_FN tc_f64 tc_trunc_f64(tc_f64 x) { return __builtin_trunc(x); }
 
 /* ---- exponentials, float32 */
 
@@ -88,11 +90,6 @@ TC_FN tc_f32 tc_tanh_f32(tc_f32 x) {
   tc_f32 s = tc_pow2_f32(n), e = (p * (r * r) + r) * s + (s - 1.0f);
   return tc_copysign_f32(e / (e + 2.0f), x);
 }
-/* From e^-|x|, which does not overflow: also results near 0 are right. */
-TC_FN tc_f32 tc_sigmoid_f32(tc_f32 x) {
-  tc_f32 e = tc_exp_f32(-tc_fabs_f32(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
-}
 
 /* ---- logarithms, float32 */
 
@@ -127,11 +124,8 @@ TC_FN tc_f32 tc_log1p_f32(tc_f32 x) {
   tc_f32 y = tc_log_parts_f32(k == 0.0f ? x : f, k, k == 0.0f ? 0.0f : c);
   return x == 0.0f ? x : tc_log_ends_f32(u, y);
 }
-TC_FN tc_f32 tc_softplus_f32(tc_f32 x) {
-  return tc_max_f32(x, 0.0f) + tc_log1p_f32(tc_exp_f32(-tc_fabs_f32(x)));
-}
 
-/* ---- the error function and the normal distribution, float32 */
+/* ---- the error function, float32 */
 
 /* Near 0 x + x P(x x), else 1 - e^(-a Q(a)). */
 TC_FN tc_f32 tc_erf_f32(tc_f32 x) {
@@ -144,26 +138,6 @@ TC_FN tc_f32 tc_erf_f32(tc_f32 x) {
   tc_f32 y = a < 0.92f ? x + x * near
                        : tc_copysign_f32(1.0f - tc_scaled_exp_f32(1.0f, -a * far, 0.0f), x);
   return x != x ? x : y;
-}
-/* e^(a a / 2) Phi(-a) (a + 5/2) for 0 <= a <= 14.6, in t = (a - 5/2) / (a + 5/2). */
-#define TC_MILLS                                                                                  \
-  0.7066566568805343, -0.43369214092822295, 0.13198728113530292, 0.009239132402681302,            \
-      -0.01639008528482859, -0.0016244640223508715, 0.0025387643565207983, 0.0007562093488782768, \
-      -0.0003274879256919484, -0.0002547853117848869, -8.709232365612934e-06,                     \
-      4.7789006480635784e-05, 1.5320670533463832e-05
-/* x Phi(x), the exact form; right of 0 x - |x| Phi(-|x|). u = 1 / (a + 5/2) sums two roundings, e,
- * to which the result is about 1.6 - t / 2 times as sensitive; it is put back in the exponent. The
- * square of a splits into that of a head of 12 bits, which is exact, and a rest. */
-TC_FN tc_f32 tc_gelu_f32(tc_f32 x) {
-  tc_f32 a = tc_fabs_f32(x);
-  a = a > 14.5f ? 14.5f : a; /* beyond, the tail is 0 */
-  tc_f32 s = a + 2.5f, u = 1.0f / s, e = (1.0f - s * u) - u * (a - (s - 2.5f));
-  tc_f32 t = 1.0f - 5.0f * u, factor = a * u * TC_POLY(f32, t, TC_MILLS);
-  tc_f32 head = tc_float_u32(tc_bits_f32(a) & 0xfffff000);
-  tc_f32 low = e * (1.6f - 0.5f * t) - 0.5f * ((a - head) * (a + head));
-  tc_f32 tail = tc_scaled_exp_f32(factor, -0.5f * (head * head), low);
-  tail = x == -TC_INF_F32 ? TC_NAN_F32 : tail; /* -inf * 0, as everywhere */
-  return x < 0.0f ? -tail : x - tail;
 }
 
 /* ---- float64: exponentials and logarithms, and what float32 makes of them */
@@ -226,13 +200,8 @@ TC_FN tc_f64 tc_log1p_f64(tc_f64 x) {
   tc_f64 y = tc_log_parts_f64(k == 0.0 ? x : f, k, k == 0.0 ? 0.0 : c);
   return x == 0.0 ? x : tc_log_ends_f64(u, y);
 }
-TC_FN tc_f64 tc_softplus_f64(tc_f64 x) {
-  return tc_max_f64(x, 0.0) + tc_log1p_f64(tc_exp_f64(-tc_fabs_f64(x)));
-}
-TC_FN tc_f64 tc_sigmoid_f64(tc_f64 x) {
-  tc_f64 e = tc_exp_f64(-tc_fabs_f64(x));
-  return (x < 0.0 ? e : 1.0) / (1.0 + e);
-}
+
+#include "builtins.h"
 
 /* Phi(-a) for a >= 0 to 30 bits. */
 TC_FN tc_f64 tc_normal_tail(tc_f64 a) {
@@ -392,47 +361,19 @@ TC_FN tc_f32 tc_atan2_f32(tc_f32 y, tc_f32 x) {
   return ((x != x) | (y != y)) ? x + y : (tc_f32)tc_copysign_f64(angle, y);
 }
 
-/* ---- roots, norms, parts, signs: both types */
+/* ---- roots, norms, parts: both types */
 
 #define TC_INEXACT(T, F)                                                                          \
   TC_FN tc_##T tc_sqrt_##T(tc_##T x) { return __builtin_sqrt##F(x); }                             \
   TC_FN tc_##T tc_rsqrt_##T(tc_##T x) { return (tc_##T)1 / __builtin_sqrt##F(x); }                \
-  TC_FN tc_##T tc_fdivide_##T(tc_##T x, tc_##T y) { return x / y; }                               \
   TC_FN tc_##T tc_fma_##T(tc_##T x, tc_##T y, tc_##T z) { return __builtin_fma##F(x, y, z); }     \
   TC_FN tc_##T tc_ceil_##T(tc_##T x) { return __builtin_ceil##F(x); }                             \
   TC_FN tc_##T tc_floor_##T(tc_##T x) { return __builtin_floor##F(x); }                           \
-  TC_FN tc_##T tc_trunc_##T(tc_##T x) { return __builtin_trunc##F(x); }                           \
-  TC_FN tc_##T tc_round_##T(tc_##T x) { /* halves away from zero */                               \
-    tc_##T a = tc_fabs_##T(x), t = __builtin_trunc##F(a);                                         \
-    return tc_copysign_##T(a - t >= (tc_##T)0.5 ? t + 1 : t, x);                                  \
-  }                                                                                               \
-  TC_FN tc_##T tc_fdim_##T(tc_##T x, tc_##T y) {                                                  \
-    return ((x != x) | (y != y)) ? x + y : x > y ? x - y : 0;                                       \
-  }                                                                                               \
   TC_FN tc_##T tc_fmod_##T(tc_##T x, tc_##T y) { return __builtin_fmod##F(x, y); }                \
   TC_FN tc_##T tc_remainder_##T(tc_##T x, tc_##T y) { return __builtin_remainder##F(x, y); }      \
   TC_FN tc_##T tc_nextafter_##T(tc_##T x, tc_##T y) { return __builtin_nextafter##F(x, y); }      \
-  TC_FN tc_##T tc_logb_##T(tc_##T x) { return __builtin_logb##F(x); }                             \
-  TC_FN tc_##T tc_abs_##T(tc_##T x) { return tc_fabs_##T(x); }                                    \
-  TC_FN tc_##T tc_sign_##T(tc_##T x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                       \
-  TC_FN tc_b tc_isnan_##T(tc_##T x) { return x != x; }                                            \
-  TC_FN tc_b tc_isinf_##T(tc_##T x) { return tc_fabs_##T(x) == (tc_##T)TC_INF_F64; }              \
-  TC_FN tc_b tc_isfinite_##T(tc_##T x) { return tc_fabs_##T(x) < (tc_##T)TC_INF_F64; }            \
-  TC_FN tc_##T tc_relu_##T(tc_##T x) { return x <= 0 ? 0 : x; }                                   \
-  TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
-    x = ((x < low) | (low != low)) ? low : x;                                                     \
-    return ((x > high) | (high != high)) ? high : x;                                              \
-  }
-#define TC_CLAMP_OF(T)                                                                            \
-  TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
-    return tc_min_##T(tc_max_##T(x, low), high);                                                  \
-  }
-#define TC_RELU_OF(T) TC_FN tc_##T tc_relu_##T(tc_##T x) { return x > 0 ? x : 0; }
+  TC_FN tc_##T tc_logb_##T(tc_##T x) { return __builtin_logb##F(x); }
 TC_INEXACT(f32, f) TC_INEXACT(f64, )
-TC_CLAMP_OF(i8) TC_CLAMP_OF(i16) TC_CLAMP_OF(i32) TC_CLAMP_OF(i64)
-TC_CLAMP_OF(u8) TC_CLAMP_OF(u16) TC_CLAMP_OF(u32) TC_CLAMP_OF(u64)
-TC_RELU_OF(i8) TC_RELU_OF(i16) TC_RELU_OF(i32) TC_RELU_OF(i64)
-TC_RELU_OF(u8) TC_RELU_OF(u16) TC_RELU_OF(u32) TC_RELU_OF(u64)
 
 /* Squares of float32 fit float64 without scaling. An infinity wins over NaN. */
 TC_FN tc_f64 tc_square_sum(tc_f32 a, tc_f32 b, tc_f32 c, tc_f32 d) {
