@@ -1,0 +1,109 @@
+"""Compile the runtime once, and units of CUDA text against it; both by content, in the cache."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import tcdsl.codegen
+from tcdsl.codegen.cachedir import subfolder
+
+HERE = Path(__file__).parent
+CODEGEN = Path(tcdsl.codegen.__file__).parent
+UNIT = "unit.cu"  # what the compiler calls a unit's text
+
+_COMPILER = "g++"
+_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g1", "-shared", "-fPIC", "-Wall", "-Wextra")
+# Thread sanitising gives the hooks; what would hide an access from them, or join two, is off.
+_UNIT_FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-fPIC",
+    "-w",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-fno-tree-sra",
+    "-fno-tree-vectorize",
+    "-fno-ipa-icf",
+    "-fno-optimize-sibling-calls",
+    "-ftrivial-auto-var-init=pattern",
+    "-fsanitize=thread",
+    "-fsanitize=bounds,shift,integer-divide-by-zero,signed-integer-overflow",
+)
+_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
+
+
+def kernels_of(text: str) -> tuple[str, ...]:
+    """Return the names of the kernels of a unit, in order."""
+    return tuple(_KERNEL.findall(text))
+
+
+@cache
+def runtime() -> ctypes.CDLL:
+    """Return the runtime, whose names the units' libraries find."""
+    sources = sorted((HERE / "runtime").glob("*.cpp"))
+    headers = sorted((HERE / "runtime").glob("*.h"))
+    key = _digest(*_RUNTIME_FLAGS, *(p.read_text() for p in (*sources, *headers)))
+    path = _folder() / f"runtime-{key}.so"
+    if not path.exists():
+        _compile([_COMPILER, *_RUNTIME_FLAGS, *map(str, sources)], path)
+    return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+
+
+def compile_unit(text: str) -> Path:
+    """Return the library of a unit."""
+    key = _digest(*_UNIT_FLAGS, *_headers(), text)
+    path = _folder() / f"unit-{key}.so"
+    if path.exists():
+        return path
+    exports = "".join(f"CUSIM_EXPORT({k})\n" for k in kernels_of(text))
+    whole = f'#include "cusim.h"\n#line 1 "{UNIT}"\n{text}\n{exports}'
+    include = [f"-I{HERE}", f"-I{CODEGEN}"]
+    with tempfile.TemporaryDirectory() as scratch:
+        source, made = Path(scratch, "source.cpp"), Path(scratch, "unit.o")
+        source.write_text(whole)
+        _compile([_COMPILER, *_UNIT_FLAGS, *include, "-c", str(source)], made)
+        _compile([_COMPILER, "-shared", str(made)], path)  # without libtsan
+    return path
+
+
+def compile_all(texts: Sequence[str], jobs: int = 2) -> list[Path]:
+    """Return the libraries of several units, compiled side by side."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(compile_unit, texts))
+
+
+def _compile(command: Sequence[str], path: Path) -> None:
+    """Run a compiler; what it makes appears whole or not at all, whoever else makes it too."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    done = subprocess.run([*command, "-o", name], capture_output=True, text=True)
+    if done.returncode:
+        Path(name).unlink()
+        raise AssertionError(f"{' '.join(command)}\n{done.stderr}")
+    Path(name).replace(path)
+
+
+@cache
+def _headers() -> tuple[str, ...]:
+    files = (*HERE.glob("*.h"), *CODEGEN.glob("*.cuh"), *CODEGEN.glob("*.h"))
+    return tuple(p.read_text() for p in sorted(files))
+
+
+def _folder() -> Path:
+    return subfolder("cusim")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]

@@ -1,0 +1,247 @@
+"""Lower, emit and run definitions in the simulator, and hold them against the reference."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.gpu import Gpu, gpu_of
+from tcdsl.codegen.hostplan import HostPlan, plan
+from tcdsl.codegen.loopir import Argument, Scalar, Type, Unit
+from tcdsl.codegen.spec import Spec
+from tcdsl.grammar.errors import BoundsError
+from tests.codegen.harness import Problem, arrays_of, assert_same, expected, spec_of
+from tests.cusim.build import compile_all
+from tests.cusim.report import Report
+from tests.cusim.simulator import Access, Array, Module, Order, Simulator
+
+_MARGIN = 256  # canary bytes around every piece of memory
+_POISON = 0xFF  # NaN in every float type, -1 in integers
+_CANARY = 0xA5
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Device memory of its own, 256-byte aligned as a GPU's allocator gives, with canaries."""
+
+    everything: Array
+    bytes: Array
+
+    @classmethod
+    def of(cls, size: int, fill: int = _POISON) -> Block:
+        raw = np.full(size + 3 * _MARGIN, _CANARY, np.uint8)
+        start = -raw.ctypes.data % _MARGIN + _MARGIN
+        inside = raw[start : start + size]
+        inside[...] = fill
+        return cls(raw, inside)
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nobody wrote around it."""
+        start = self.bytes.ctypes.data - self.everything.ctypes.data
+        rest = self.everything[:start], self.everything[start + self.bytes.size :]
+        return all(bool((r == _CANARY).all()) for r in rest)
+
+
+def on_device(a: Array) -> tuple[Block, Array]:
+    """Return a copy of an array in device memory; a view keeps its place in what it views."""
+    base = a
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    if a.flags.c_contiguous or not base.flags.c_contiguous:
+        base = a = np.ascontiguousarray(a)
+    block = Block.of(base.nbytes)
+    block.bytes[...] = np.ascontiguousarray(base).reshape(-1).view(np.uint8)
+    flat = block.bytes.view(a.dtype)
+    at = (a.ctypes.data - base.ctypes.data) // a.itemsize
+    return block, np.lib.stride_tricks.as_strided(flat[at:], a.shape, a.strides)
+
+
+def differential(
+    problem: Problem,
+    *configs: Config,
+    exact: Sequence[bool] = (True, False),
+    gpu: Gpu | None = None,
+    orders: Sequence[Order] = ("forward", "reverse"),
+    checked: bool = True,
+    is_small: bool = False,
+    terms: int = 1,
+) -> None:
+    """Run a problem's kernels in every order: nothing is found, and results are the reference's.
+
+    Parameters
+    ----------
+    configs
+        Each is tried; none means the default one.
+    exact
+        Sizes baked in, and size-generic.
+    is_small
+        Of the size-generic ones, `Spec.is_small`.
+    terms
+        Of the longest sum, for the tolerance.
+    """
+    gpu = gpu or gpu_of("sm_90")
+    want = expected(problem)
+    units = []
+    for config, is_exact in product(configs or (Config(),), exact):
+        unit = lowered(problem, config, exact=is_exact, gpu=gpu, is_small=is_small)
+        units.append((unit, f"{config} {'exact' if is_exact else 'generic'}"))
+    texts = [compiler.emit_cuda(u) for u, _ in units]
+    compile_all(texts)
+    for (unit, label), text in zip(units, texts, strict=True):
+        for order in orders:
+            where = f"{label} {order} {problem.sizes}"
+            got, report = simulate(unit, text, problem, order=order, checked=checked)
+            report.assert_clean(where)
+            try:
+                assert_same(got, want, terms)
+            except AssertionError as e:
+                raise AssertionError(f"{where}\n{e}\n{text}") from e
+
+
+def lowered(
+    problem: Problem,
+    config: Config | None = None,
+    *,
+    exact: bool = True,
+    gpu: Gpu | None = None,
+    is_small: bool = False,
+    name: str = "k",
+) -> Unit:
+    """Return the unit of a problem for a GPU."""
+    spec = spec_of(problem, exact=exact, threads=0)
+    spec = Spec(spec.sizes, spec.layouts, 0, is_small and not exact)
+    gpu = gpu or gpu_of("sm_90")
+    return compiler.lower(problem.program, spec, config or Config(), gpu, problem.sizes, name)
+
+
+def simulate(
+    unit: Unit,
+    text: str,
+    problem: Problem,
+    *,
+    order: Order = "forward",
+    seed: int = 0,
+    checked: bool = True,
+    counters: bool = False,
+) -> tuple[tuple[Array, ...], Report]:
+    """Run one call of a unit; return its outputs, and what the simulator saw.
+
+    Raises
+    ------
+    BoundsError
+        If a kernel reported a subscript outside its tensor.
+    """
+    module = Module(text)
+    steps = plan(unit, problem.sizes)
+    simulator = Simulator(order, seed, checked=checked, counters=counters)
+    call = _Call(simulator, unit, problem, steps)
+    for start in steps.starts:
+        arguments = [
+            call.value(argument, parameter)
+            for argument, parameter in zip(
+                start.arguments, call.parameters[start.function], strict=True
+            )
+        ]
+        ended = simulator.launch(
+            module, start.function, start.blocks, start.threads, arguments, start.shared_bytes
+        )
+        if not ended:
+            break
+    call.finish()
+    return call.outputs, simulator.report
+
+
+class _Call:
+    """The memory of one call, and what it passes for each parameter."""
+
+    def __init__(self, simulator: Simulator, unit: Unit, problem: Problem, steps: HostPlan) -> None:
+        self.parameters: Mapping[str, list[Type]] = {
+            f.name: [v.type for v in f.params] for f in unit.functions
+        }
+        self.problem = problem
+        program = problem.program
+        self._blocks: dict[str, Block] = {}
+        self._operands: list[Array] = []
+        checked = problem.checked
+        names = (*program.inputs, *program.outputs)
+        given = (*arrays_of(problem), *problem.fresh_outputs())
+        updated = {t.name for t in checked.returns if t.is_updated}
+        for name, a in zip(names, given, strict=True):
+            block, view = on_device(a)
+            is_output = len(self._operands) >= len(program.inputs)
+            access: Access = "read"
+            if is_output:
+                access = "update" if name in updated else "write"
+            simulator.add_array(name, view, access)
+            self._blocks[name] = block
+            self._operands.append(view)
+        self.outputs = tuple(self._operands[len(program.inputs) :])
+        self._before = [a.copy() for a in self._operands[: len(program.inputs)]]
+        self._workspace = self._add_workspace(simulator, steps)
+        self._fault = Block.of(40, fill=0)
+        simulator.add("the fault record", self._fault.bytes.ctypes.data, 40)
+        self._blocks["the fault record"] = self._fault
+
+    def _add_workspace(self, simulator: Simulator, steps: HostPlan) -> list[int]:
+        ends = (*steps.offsets, steps.workspace_bytes)[1:]
+        found = []
+        for i, (start, end) in enumerate(zip(steps.offsets, ends, strict=True)):
+            block = Block.of(end - start)
+            address = block.bytes.ctypes.data
+            name = f"block {i} of the workspace"
+            simulator.add(name, address, end - start, "write")
+            self._blocks[name] = block
+            found.append(address)
+        return found
+
+    def value(self, argument: Argument, parameter: Type) -> Any:
+        """Return what is passed for a parameter, as its type in C."""
+        match argument.kind:
+            case "data":
+                return ctypes.c_void_p(self._operands[argument.index].ctypes.data)
+            case "workspace":
+                return ctypes.c_void_p(self._workspace[argument.index])
+            case "fault":
+                return ctypes.c_void_p(self._fault.bytes.ctypes.data)
+            case "stride":
+                a = self._operands[argument.index]
+                return _scalar(parameter, a.strides[argument.dim] // a.itemsize)
+            case "size":
+                return _scalar(parameter, self.problem.sizes[self._program_sizes[argument.index]])
+            case "scalar":
+                name = self.problem.program.scalars[argument.index]
+                at = self.problem.program.inputs.index(name)
+                return _scalar(parameter, self._operands[at].item())
+
+    @property
+    def _program_sizes(self) -> Sequence[str]:
+        return self.problem.program.sizes
+
+    def finish(self) -> None:
+        """Check canaries, inputs and the fault record."""
+        for name, block in self._blocks.items():
+            assert block.is_intact, f"wrote around {name}"
+        for a, before in zip(self._operands, self._before, strict=False):
+            assert a.tobytes() == before.tobytes(), "wrote to an input"
+        code, tensor, dim, at, extent = self._fault.bytes.view(np.int64).tolist()
+        if code:
+            raise BoundsError(f"operand {tensor} dim {dim}: {at} of {extent}")
+
+
+def _scalar(parameter: Type, value: Any) -> Any:
+    """Return a value as the C type of a parameter."""
+    assert isinstance(parameter, Scalar), parameter
+    dtype = parameter.dtype
+    if dtype.is_float:
+        return ctypes.c_double(value) if dtype.bits == 64 else ctypes.c_float(value)
+    signed = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
+    unsigned = {8: ctypes.c_uint8, 16: ctypes.c_uint16, 32: ctypes.c_uint32, 64: ctypes.c_uint64}
+    return (signed if dtype.kind == "int" else unsigned)[dtype.bits](int(value))
