@@ -19,6 +19,7 @@ from tcdsl.codegen.lower import contraction, nest, pointwise, reduction, rows
 from tcdsl.codegen.lower.context import GroupContext
 from tcdsl.codegen.lower.cuda import contraction as cuda_contraction
 from tcdsl.codegen.lower.cuda import nest as cuda_nest
+from tcdsl.codegen.lower.cuda import permute as cuda_permute
 from tcdsl.codegen.lower.cuda import pointwise as cuda_pointwise
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
@@ -30,7 +31,7 @@ from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
 LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, reduction, rows, nest)
-CUDA_LOWERINGS: tuple[ModuleType, ...] = (cuda_contraction, cuda_pointwise, cuda_nest)
+CUDA_LOWERINGS: tuple[ModuleType, ...] = (cuda_contraction, cuda_permute, cuda_pointwise, cuda_nest)
 
 
 @dataclass(frozen=True, slots=True)

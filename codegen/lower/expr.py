@@ -211,9 +211,7 @@ def convert(x: Expr, source: DType, to: DType) -> Expr:
     if to.is_half:
         if source == to:
             return x
-        name = short_name(to)
-        stored = Call(f"tc_f32_{name}", (convert(x, source, FLOAT32),), Scalar(to))
-        return Call(f"tc_{name}_f32", (stored,), Scalar(FLOAT32))
+        return widen(narrow(convert(x, source, FLOAT32), to), to)
     held = compute_dtype(source)
     if held == to:
         return x
@@ -230,10 +228,13 @@ def widen(place: Expr, stored: DType) -> Expr:
 
 
 def narrow(x: Expr, stored: DType) -> Expr:
-    """Return a value as it is stored."""
+    """Return a value as it is stored; what was widened from that type is what it was."""
     if not stored.is_half:
         return x
-    return Call(f"tc_f32_{short_name(stored)}", (x,), Scalar(stored))
+    name = short_name(stored)
+    if isinstance(x, Call) and x.function == f"tc_{name}_f32":
+        return x.args[0]
+    return Call(f"tc_f32_{name}", (x,), Scalar(stored))
 
 
 def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:

@@ -29,6 +29,7 @@ from tcdsl.codegen.loopir import (
     Scalar,
     Stmt,
 )
+from tcdsl.codegen.lower.arg import arg_reduction, is_arg
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels, kernel
 from tcdsl.codegen.lower.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
@@ -46,9 +47,8 @@ _UNROLLED = 4  # turns of a reduction that the CUDA compiler loads for at once
 
 
 def matches(ctx: GpuContext) -> bool:
-    """Whether the group is one statement of plain operators."""
-    statements = ctx.group.statements
-    return len(statements) == 1 and not statements[0].op.startswith("arg")
+    """Whether the group is one statement."""
+    return len(ctx.group.statements) == 1
 
 
 def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
@@ -122,6 +122,8 @@ def _main(grid: _Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)
         body = b.block(values.take(), Assign(place, narrow(value, stored)))
+    elif is_arg(s):
+        body = arg_reduction(values, s, lambda search: _loops(ctx, s.reductions, search))
     else:
         acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
         place = values.place(s.target, s.subs, s.subs_checked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tcdsl.codegen import build as b
@@ -24,7 +24,7 @@ from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.cuda.pointwise_vectors import copied, inner_loop, steady
 from tcdsl.codegen.lower.expr import combine, narrow, widen
 from tcdsl.codegen.lower.operands import safe_name
-from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear
+from tcdsl.codegen.lower.rows_access import ONE, ZERO, Linear, Loop
 from tcdsl.codegen.lower.rows_space import Access, Space, combines
 from tcdsl.codegen.lower.rows_values import RowValues
 from tcdsl.codegen.program import Statement, reads_of
@@ -81,16 +81,16 @@ class PointText(RowValues):
             step = step * loop.extent
         return True
 
-    def decode(self, point: Expr) -> tuple[list[Stmt], dict[str, Expr]]:
-        """Declare the counters of a point among all, the innermost loop running fastest."""
-        loops, extents = self.loops, [self.size(x.extent) for x in self.loops]
+    def decode(self, point: Expr, loops: Sequence[Loop]) -> tuple[list[Stmt], dict[str, Expr]]:
+        """Declare the counters of a point among all, the last loop running fastest."""
+        extents = [self.size(x.extent) for x in loops]
         lets: list[Stmt] = []
         counters: dict[str, Expr] = {}
         for k, loop in enumerate(loops):
             at = b.div(point, b.mul(*extents[k + 1 :]))
             if k:
                 at = b.mod(at, extents[k])
-            if len(loops) > 1:
+            if not isinstance(at, Var):
                 lets.append(Let(self.counter(loop), at))
                 at = self.counter(loop)
             counters[loop.name] = at
@@ -99,7 +99,7 @@ class PointText(RowValues):
     def points(self, point: Expr, width: int = 1) -> list[Stmt]:
         """Return all statements at a point among all, or at width neighbours from it on."""
         self.run, self.taken = point, set(self.operands.taken)
-        lets, counters = self.decode(point)
+        lets, counters = self.decode(point, self.loops)
         here = self.vector(counters, width) if width > 1 else self.point(Point(counters))
         return [*lets, *here]
 

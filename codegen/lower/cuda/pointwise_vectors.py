@@ -49,7 +49,7 @@ def copied(ctx: GpuContext, space: Space, width: int) -> tuple[Access, ...]:
     if width == 1:
         return ()
     found: dict[Access, None] = {}
-    always = set(_always(ctx, space))
+    always = always_touched(ctx, space)
     for step in space.aligned.steps:
         for access in accesses(step):
             if access in space.linear and access in always and _fits(ctx, space, access, width):
@@ -106,8 +106,12 @@ def steady(e: typed.Expr) -> Iterator[typed.Read]:
             pass
 
 
+def always_touched(ctx: GpuContext, space: Space) -> frozenset[Access]:
+    """Return what may be touched at every point: not the reads that only a guard keeps inside."""
+    return frozenset(_always(ctx, space))
+
+
 def _always(ctx: GpuContext, space: Space) -> Iterator[Access]:
-    """Yield what may be touched at every point: not the reads that only a guard keeps inside."""
     dims = {d.name: d for d in space.aligned.dims}
     for step in space.aligned.steps:
         s = step.statement
