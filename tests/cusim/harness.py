@@ -51,12 +51,19 @@ class Block:
 
 
 def on_device(a: Array) -> tuple[Block, Array]:
-    """Return a copy of an array in device memory; a view keeps its place in what it views."""
+    """Return a copy of an array in device memory; a view keeps its place in what it views.
+
+    Of a contiguous view that is where it begins, as far as alignment goes.
+    """
     base = a
     while isinstance(base.base, np.ndarray):
         base = base.base
     if a.flags.c_contiguous or not base.flags.c_contiguous:
-        base = a = np.ascontiguousarray(a)
+        lead = (a.ctypes.data - base.ctypes.data) % _MARGIN if a.size else 0
+        block = Block.of(lead + a.nbytes)
+        view = block.bytes[lead:].view(a.dtype).reshape(a.shape)
+        view[...] = a
+        return block, view
     block = Block.of(base.nbytes)
     block.bytes[...] = np.ascontiguousarray(base).reshape(-1).view(np.uint8)
     flat = block.bytes.view(a.dtype)
