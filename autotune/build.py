@@ -30,10 +30,12 @@ class Built:
     load : what the bench in the worker process loads it by, as JSON.
     digest : of its machine code and its launches, "" where that is not known: candidates that
         share it are one.
+    objection : why it cannot be fast, if the compiler told: then it is not worth a run.
     """
 
     load: Mapping[str, Any]
     digest: str = ""
+    objection: str | None = None
 
 
 class Builder(Protocol):

@@ -179,6 +179,8 @@ class Measurement:
         compiled: dict[str, Candidate] = {}
         for number, built in self._problem.builder.build(sources(), len(rows)):
             candidate = candidates[number]
+            if isinstance(built, Built) and built.objection and not self._is_default(candidate):
+                built = Failure("resources", built.objection)
             if isinstance(built, Failure):
                 failures.append((candidate, built))
                 continue
@@ -192,6 +194,10 @@ class Measurement:
             self._fail(candidate.row, failure, ended, candidate.text)
         self._store.set_status([c.row.id for c in compiled.values()], "compiled")
         return [c for c in candidates if compiled.get(c.text) is c]
+
+    def _is_default(self, candidate: Candidate) -> bool:
+        """Whether it is the config that serves untuned: it is timed, however bad it looks."""
+        return candidate.config == self._problem.space.default
 
     def _take(self, candidate: Candidate, built: Built) -> None:
         """Give a candidate its code; one whose code another text has goes by that text."""

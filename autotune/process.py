@@ -128,8 +128,8 @@ class WorkerProcess:
         self.end()
         if code == -signal.SIGALRM:
             return _too_slow(limit_s, row)
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return WorkerDiedError("crash", f"{how}\n{words}".strip(), row)
+        parts = (signal.Signals(-code).name, words) if code < 0 else (words, f"exit code {code}")
+        return WorkerDiedError("crash", "\n".join(filter(None, parts)), row)
 
 
 def _too_slow(limit_s: float, row: int | None) -> WorkerDiedError:

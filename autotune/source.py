@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tcdsl.autotune.key import digest_of
+from tcdsl.codegen.loopir import Unit
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
@@ -22,18 +20,21 @@ class Source:
     name : str
         The prefix of all names in text; the same for every candidate where each is compiled alone.
     text : str
-    launch : mapping, optional
-        What starting it takes beside its code, as JSON: a GPU's kernels do not know their grids.
+    unit : Unit, optional
+        Where text is not all there is to it: how a GPU's kernels are started.
     """
 
     name: str
     text: str
-    launch: Mapping[str, Any] | None = None
+    unit: Unit | None = None
 
     @property
     def fingerprint(self) -> str:
         """Digest of the text as the compiler sees it: without comments, spacing and its name."""
         plain = " ".join(_COMMENT.sub(" ", self.text).replace(self.name, "@").split())
-        if self.launch is None:
-            return digest_of(plain)
-        return digest_of(plain + json.dumps(self.launch, sort_keys=True))
+        return digest_of(plain + self.launches)
+
+    @property
+    def launches(self) -> str:
+        """What decides a run beside the text: kernels, arguments, grids, memory."""
+        return "" if self.unit is None else repr((self.unit.launches, self.unit.workspace))

@@ -96,7 +96,12 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with Connection(int(channel_fd)) as channel:
-        Worker(channel, open_bench(Path(folder))).serve()
+        try:
+            Worker(channel, open_bench(Path(folder))).serve()
+        except Exception as error:
+            # After an error on a GPU nothing there can be used, nor given back: end at once.
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
 
 
 if __name__ == "__main__":
