@@ -17,6 +17,7 @@ from tcdsl.codegen.loopir import Expr
 from tcdsl.codegen.lower.context import GroupContext
 from tcdsl.codegen.lower.cuda.operands import KernelOperands
 from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.lower.outputs import all_told
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Spec
@@ -105,7 +106,10 @@ def arrange(
         ]
 
     def forms(ctx: GroupContext[Any]) -> dict[str, ModuleType]:
-        return {x.__name__.rsplit(".", 1)[1]: x for x in lowerings if x.matches(ctx)}
+        named = {x.__name__.rsplit(".", 1)[1]: x for x in lowerings}
+        if not all(map(all_told, ctx.group.statements)):
+            named = {"nest": named["nest"]}  # only there may points meet in one element
+        return {name: x for name, x in named.items() if x.matches(ctx)}
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
 

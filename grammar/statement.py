@@ -26,7 +26,7 @@ from tcdsl.grammar.scope import (
     near,
 )
 from tcdsl.grammar.session import Session
-from tcdsl.grammar.target import declare, target_of, type_left, write_box
+from tcdsl.grammar.target import declare, target_of, type_left, want_one_to_one, write_box
 from tcdsl.grammar.values import Value, coerce, convert
 from tcdsl.grammar.wording import declared_here
 
@@ -70,6 +70,7 @@ def _check(work: Comprehension) -> t.Statement:
     given, exists = given_ranges(work)
     _fits_operator(work)
     ranges = solve_ranges(work, given, exists)
+    want_one_to_one(work)
     # Once more, now that the ranges are known.
     work.typer = replace(
         work.typer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
@@ -10,7 +11,7 @@ from tcdsl.grammar.builtins import is_reserved
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.expressions import Context
-from tcdsl.grammar.ranges import interval
+from tcdsl.grammar.ranges import ANY, Prover, interval, is_exact
 from tcdsl.grammar.scope import (
     Box,
     FaultError,
@@ -18,9 +19,12 @@ from tcdsl.grammar.scope import (
     Tensor,
 )
 from tcdsl.grammar.session import Session
-from tcdsl.grammar.sizes import FloorDiv, Modulo, Size
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Modulo, Size
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.wording import count, declared_here, not_yet_dots
+
+_MAX_DIGITS = 4  # indices that make one subscript together: R * h + r
 
 
 def target_of(session: Session, frame: Frame, node: n.Target) -> Tensor:
@@ -93,76 +97,139 @@ def type_left(work: Comprehension) -> None:
             "",
             declared_here(work.target),
         )
-    _one_to_one(work, nodes)
 
 
-def _one_to_one(work: Comprehension, nodes: Sequence[n.Sub]) -> None:
-    """Refuse what needs a scatter: subscripts that do not determine the indices."""
-    outputs = {x.name for x in work.scope.indices.values()}
-    for form, sub in zip(work.forms, nodes, strict=True):
-        if any(name.startswith("?") for name in form.symbols()):
-            raise FaultError(
-                "TC192",
-                "a subscript read from data on the left (scatter) is not available yet",
-                sub.span,
-            )
-        for atom in (a for m, _ in form.terms for a in m):
-            if isinstance(atom, FloorDiv | Modulo) and outputs & set(Size.atom(atom).symbols()):
-                raise FaultError("TC193", "'/' and '%' on the left are not available yet", sub.span)
-    free = set(outputs)
+def want_one_to_one(work: Comprehension) -> None:
+    """Refuse an assignment in which two points may write one element; what combines may meet."""
+    if work.node.op not in ("=", "argmin=!", "argmax=!"):
+        return
+    known = _with_quotients(work.forms)
+    free = {x.name for x in work.scope.indices.values() if x.kind == "output"}
     while free:
-        alone = {
-            names[0]
-            for form in work.forms
-            if len(names := [s for s in form.symbols() if s in free]) == 1
-            and _is_linear(form, names[0])
-        }
-        if not alone:
-            at = work.node.target.span
+        told = {name for form in known for name in _told(work, form, free)}
+        if not told:
+            left = work.node.target
             raise FaultError(
                 "TC192",
-                "a left side that is not one-to-one in its indices is not available yet",
-                at,
+                f"two points may write one element of '{work.name}', and '{work.node.op}' does "
+                "not combine them",
+                left.span,
+                "not one-to-one in its indices",
+                Note("write '+=', '*=', 'min=' or 'max=', with '!' to start anew"),
             )
-        free -= alone
+        free -= told
 
 
-def _is_linear(form: Size, name: str) -> bool:
-    """Whether form is c * name + what does not depend on name, c a constant."""
+def _told(work: Comprehension, form: Size, free: set[str]) -> tuple[str, ...]:
+    """Return those of the free indices in a form whose values its value tells.
+
+    One alone; or the digits of a number: `R * h + r` with r in 0:R.
+    """
+    names = tuple(s for s in form.symbols() if s in free)
+    factors = {name: _factor(form, name) for name in names}
+    if not names or any(f is None for f in factors.values()):
+        return ()
+    if len(names) == 1:
+        return names if (factors[names[0]] or Size()).constant not in (None, 0) else ()
+    for order in permutations(names) if len(names) <= _MAX_DIGITS else ():
+        reach = Size()  # the largest that the digits so far make
+        for name in order:
+            factor, at = factors[name], work.domain[name]
+            assert factor is not None
+            assert at.low is not None
+            assert at.high is not None
+            if not is_nonnegative(factor - reach - 1, work.extents()):
+                break
+            reach += factor * (at.high - at.low)
+        else:
+            return names
+    return ()
+
+
+def _factor(form: Size, name: str) -> Size | None:
+    """Return c of c * name + what does not depend on name; None where form is not so."""
     symbol = Size.symbol(name, signed=True)
-    coefficient = next((c for m, c in form.terms if m == symbol.terms[0][0]), 0)
-    return coefficient != 0 and name not in (form - symbol * coefficient).symbols()
+    (atom,) = symbol.terms[0][0]
+    factor, rest = Size(), Size()
+    for monomial, coefficient in form.terms:
+        if monomial.count(atom) == 1:
+            left = list(monomial)
+            left.remove(atom)
+            factor += Size(((tuple(left), coefficient),))
+        else:
+            rest += Size(((monomial, coefficient),))
+    return None if name in (*factor.symbols(), *rest.symbols()) else factor
+
+
+def _with_quotients(forms: Sequence[Size]) -> list[Size]:
+    """Return forms, and e wherever both e / d and e % d are among them."""
+    known = list(forms)
+    for _ in forms:
+        for form in tuple(known):
+            match form.terms:
+                case (((Modulo(e, d),), 1),) if e not in known and e // d in known:
+                    known.append(e)
+    return known
 
 
 def write_box(work: Comprehension) -> tuple[bool, ...]:
-    """Grow the box of the target, or demand that the writes are inside."""
+    """Grow the box of the target, or see to it that the writes are inside.
+
+    Returns which subscripts need a check at run time.
+    """
+    if work.target.dims is None:
+        _grow(work)
+        return (False,) * len(work.subs)
     prover = work.prover()
+    checked = []
+    for d, (form, extent) in enumerate(zip(work.forms, work.target.dims, strict=True)):
+        open_sides = [x for x in (form, extent - 1 - form) if not prover.holds(x)]
+        is_sure = [_demand_inside(work, d, side, prover) for side in open_sides]  # all of them
+        checked.append(not all(is_sure))
+    return tuple(checked)
+
+
+def _grow(work: Comprehension) -> None:
+    # what is read from data may be anything: only what the text makes of it bounds a result
+    domain = work.domain | dict.fromkeys(work.typer.forms.unknowns, ANY)
     lows, highs, plain = [], [], []
-    for form, sub in zip(work.forms, work.subs, strict=True):
-        at = interval(form, work.domain)
+    for d, (form, sub) in enumerate(zip(work.forms, work.subs, strict=True)):
+        at = interval(form, domain)
         if at.low is None or at.high is None:
-            message = f"the elements of '{work.name}' that are written are not understood"
-            raise FaultError("TC192", message, work.node.target.span)
+            at_sub = (work.node.target.subs or ())[d].span
+            raise FaultError(
+                "TC193",
+                f"nothing bounds dimension {d} of '{work.name}', which this subscript writes",
+                at_sub,
+                "",
+                Note(f"declare it among the returns: -> (float(N) {work.name}), where N is a size")
+                if work.target.role == "return"
+                else Note("bound the subscript, as in clamp(I(i), 0, N - 1)"),
+            )
         lows.append(at.low)
         highs.append(at.high + 1)
         plain.append(isinstance(sub, t.IndexValue))
-    if work.target.dims is None:
-        if work.target.box is None:
-            work.target.box = Box(lows, highs, plain)
-        else:
-            work.target.box.add(lows, highs, plain)
-        return (False,) * len(work.subs)
-    for d, (form, extent) in enumerate(zip(work.forms, work.target.dims, strict=True)):
-        for side in (form, extent - 1 - form):
-            if prover.holds(side):
-                continue
-            message = (
-                f"dimension {d} of '{work.name}' is written from {lows[d]} to "
-                f"{highs[d] - 1}, but has {extent} elements"
-            )
-            worst = interval(side, work.domain).low
-            assert worst is not None
-            at_sub = (work.node.target.subs or ())[d].span
-            if not work.demand(worst, message, at_sub):
-                raise FaultError("TC208", message, at_sub, "", declared_here(work.target))
-    return (False,) * len(work.subs)
+    if work.target.box is None:
+        work.target.box = Box(lows, highs, plain)
+    else:
+        work.target.box.add(lows, highs, plain)
+
+
+def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> bool:
+    """Make calls check side >= 0; False where only the kernel can, point by point."""
+    form = work.forms[d]
+    at, worst = interval(form, prover.domain), interval(side, prover.domain).low
+    from_data = any(name.startswith("?") for name in form.symbols())
+    if from_data or at.low is None or at.high is None or worst is None:
+        return False
+    if not is_exact(form, work.domain):
+        return False
+    assert work.target.dims is not None
+    message = (
+        f"dimension {d} of '{work.name}' is written from {at.low} to {at.high}, "
+        f"but has {work.target.dims[d]} elements"
+    )
+    at_sub = (work.node.target.subs or ())[d].span
+    if not work.demand(worst, message, at_sub):
+        raise FaultError("TC208", message, at_sub, "", declared_here(work.target))
+    return True

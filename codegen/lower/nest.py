@@ -2,13 +2,15 @@
 
     for outputs: acc = identity (or the base's element); for reductions: acc op value; store
 
-Parallel over output points where they provably write different elements, else one task. A
-statement that initialises a box it does not cover fills the box in a phase before.
+Parallel over the output indices that the written element tells. The others, whose points may meet
+in one element (a scatter's), are run through in the order of the text by every task. A statement
+that initialises a box it does not cover fills the box in a phase before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
@@ -31,8 +33,9 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.expr import Values, combine, identity, narrow, widen
 from tcdsl.codegen.lower.lowered import Lowered, Phase
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
-from tcdsl.codegen.program import Statement, affine_of, indices_of, walk_typed
-from tcdsl.codegen.walk import walk_stmt
+from tcdsl.codegen.lower.outputs import all_told, innermost, told
+from tcdsl.codegen.program import Statement, walk_typed
+from tcdsl.codegen.walk import all_exprs, variables, walk_stmt
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.sizes import Size
@@ -56,21 +59,8 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 def default(ctx: Context) -> dict[str, Value]:
     """Return the index that walks memory in unit steps in most accesses, the target's first."""
     s = ctx.group.statements[0]
-    if len(s.outputs) < 2:
-        return {}
-    accesses = [(s.target, s.subs), *((r.tensor, r.subs) for r in s.reads())]
-
-    def unit_steps(name: str) -> int:
-        return sum(
-            (2 if i == 0 else 1)
-            for i, (tensor, subs) in enumerate(accesses)
-            for d, e in enumerate(subs)
-            if d == ctx.operands.layout(tensor).unit and _coefficient(e, name) == 1
-        )
-
-    # the later index wins a tie: it is the one the text runs through fastest
-    best = max(reversed(s.outputs), key=lambda r: unit_steps(r.name))
-    return {"inner": best.name}
+    best = innermost(ctx.operands, s)
+    return {"inner": best} if best is not None and len(s.outputs) > 1 else {}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -94,7 +84,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         functions.append(function)
         phases.append(phase)
     return Lowered(
-        form="nest" if is_parallel(s) else "nest, serial",
+        form=_form(s),
         functions=tuple(functions),
         phases=tuple(phases),
         plan=(),
@@ -104,14 +94,10 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
 
 
-def is_parallel(s: Statement) -> bool:
-    """Whether different output points provably write different elements."""
-    alone = set()
-    for e in s.subs:
-        a = affine_of(e)
-        if a is not None and len(a.terms) == 1:
-            alone.add(a.terms[0][0])
-    return all(r.name in alone for r in s.outputs) and not any(s.subs_checked)
+def _form(s: Statement) -> str:
+    if all_told(s):
+        return "nest"
+    return "nest, points that meet in order" if told(s) else "nest, serial"
 
 
 # ---- the two phases
@@ -119,12 +105,14 @@ def is_parallel(s: Statement) -> bool:
 
 def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     ops = ctx.operands
-    parallel = is_parallel(s)
     outputs = sorted(s.outputs, key=lambda r: r.name == inner)  # stable: inner goes last
+    tasked = [r for r in outputs if r.name in told(s)]
+    meeting = [r for r in s.outputs if r not in tasked]  # in the order of the text
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     # a scatter may meet an element twice, so what stands there counts
-    starts_fresh = s.base is None and s.covers and parallel
+    starts_fresh = s.base is None and s.covers and not meeting
     reductions = list(s.reductions)
+    locate: list[Stmt] = []
 
     if s.op == "=":
         value = values.value(s.value)
@@ -142,13 +130,11 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         step = combine(s.op, acc, values.value(s.value))
         update = b.block(values.take(), Assign(acc, step))
         body = b.block(
-            locate,
             Let(acc, first, mutable=True),
             _loops(ctx, reductions, update, _reduction_mark(s, acc)),
             Assign(place, narrow(acc, ops.memory_dtype(s.target))),
         )
-    name = f"{ctx.prefix}_nest"
-    return _phase(ctx, name, outputs if parallel else [], outputs, body, s)
+    return _phase(ctx, f"{ctx.prefix}_nest", _Nest(tasked, meeting, locate, body), s)
 
 
 def _fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
@@ -162,7 +148,7 @@ def _fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
     at = [b.i64(r.name) for r in ranges]
     value = narrow(identity(s.op, buffer.dtype), ops.memory_dtype(s.target))
     body = Assign(ops.element(s.target, at), value)
-    return _phase(ctx, f"{ctx.prefix}_fill", ranges, ranges, body, None)
+    return _phase(ctx, f"{ctx.prefix}_fill", _Nest(ranges, (), (), body), None)
 
 
 def _store(values: Values, s: Statement, value: Expr) -> Stmt:
@@ -173,47 +159,63 @@ def _store(values: Values, s: Statement, value: Expr) -> Stmt:
     )
 
 
-def _phase(
-    ctx: Context,
-    name: str,
-    tasked: Sequence[Range],
-    ranges: Sequence[Range],
-    body: Stmt,
-    s: Statement | None,
-) -> tuple[Function, Phase]:
-    """Return a phase over ranges; all of them are in tasks, or none (one task)."""
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """A point and the loops around it.
+
+    tasked ranges are divided among tasks; meeting ones, whose points may write one element, are
+    run through in order by every task. locate finds the element of a point before body works on
+    it.
+    """
+
+    tasked: Sequence[Range]
+    meeting: Sequence[Range]
+    locate: Sequence[Stmt]
+    body: Stmt
+
+    def under(self, ctx: Context, inner: Callable[[Stmt, Simd | Serial], Stmt], last: str) -> Stmt:
+        """Return the loops over the meeting ranges around the innermost one, which inner makes.
+
+        What locates an element is done once where it does not depend on the innermost index.
+        """
+        used = {name for t in self.locate for e in all_exprs(t) for name in variables(e)}
+        if self.meeting and last not in used:
+            nest = b.block(self.locate, inner(self.body, _parallel_mark(self.body)))
+        else:
+            point = b.block(self.locate, self.body)
+            nest = inner(point, _parallel_mark(point))
+        return _loops(ctx, self.meeting, nest, Serial())
+
+
+def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[Function, Phase]:
+    """Return a phase over the ranges of a nest; one task where none can be divided."""
     ops = ctx.operands
     task = b.i64("task")
     point_ns = _NS_PER_NODE if s is None else _point_ns(s)
-    total = [_extent(ctx, r) for r in (ranges if s is None else s.ranges)]
+    total = [_extent(ctx, r) for r in (nest.tasked if s is None else s.ranges)]
     cost = _float_product([*total], point_ns)
-    if not tasked:
-        nest = _loops(ctx, ranges, body, Serial())
+    if not nest.tasked:
+        loops = _loops(ctx, nest.meeting, b.block(nest.locate, nest.body), Serial())
         # also a statement without points is one task, which then does nothing
-        nest = b.when(b.compare(">", b.END, b.BEGIN), nest)
+        loops = b.when(b.compare(">", b.END, b.BEGIN), loops)
         tasks: Expr = b.c64(1)
     else:
-        *outer, last = tasked
-        block = 1 if outer else _block(ctx, last, s)
-        count = b.ceil_div(_extent(ctx, last), block)
+        *outer, last = nest.tasked
+        v, low, high = b.i64(safe_name(last.name)), ops.size(last.low), ops.size(last.high)
         if outer:
             tasks = b.mul(*(_extent(ctx, r) for r in outer))
-            nest = b.loop(
-                task,
-                b.BEGIN,
-                b.END,
-                _decode(ctx, outer, task),
-                _loops(ctx, [last], body, _parallel_mark(body)),
-            )
+            row = nest.under(ctx, lambda x, mark: b.loop(v, low, high, x, mark=mark), v.name)
+            loops = b.loop(task, b.BEGIN, b.END, _decode(ctx, outer, task), row)
         else:
-            tasks = count
-            v, low = b.i64(safe_name(last.name)), ops.size(last.low)
+            block = _block(ctx, last, s)
+            tasks = b.ceil_div(_extent(ctx, last), block)
+            start = b.add(low, b.mul(b.BEGIN, block))
             stop = b.i64(ops.local("stop"))
-            nest = b.block(
-                Let(stop, b.min64(ops.size(last.high), b.add(low, b.mul(b.END, block)))),
-                b.loop(v, b.add(low, b.mul(b.BEGIN, block)), stop, body, mark=_parallel_mark(body)),
+            loops = b.block(
+                Let(stop, b.min64(high, b.add(low, b.mul(b.END, block)))),
+                nest.under(ctx, lambda x, mark: b.loop(v, start, stop, x, mark=mark), v.name),
             )
-    function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
+    function = b.phase_function(name, b.block(ops.declare(loops), Return(b.const(0, INT32))))
     return function, Phase(name, tasks, cost)
 
 
@@ -267,8 +269,8 @@ def _block(ctx: Context, r: Range, s: Statement | None) -> int:
     work_ns = _NS_PER_NODE
     if s is not None:
         work_ns = _point_ns(s)
-        for q in s.reductions:
-            work_ns *= max(1, ctx.extent(q.extent))
+        for q in s.ranges:
+            work_ns *= 1 if q.name == r.name else max(1, ctx.extent(q.extent))
     block = 1
     while block < 4096 and block * work_ns < _TASK_NS:
         block *= 2
@@ -294,8 +296,3 @@ def _flops(ctx: Context, s: Statement) -> float:
         points *= max(0, ctx.extent(r.extent))
     work = sum(isinstance(e, typed.Binary | typed.Builtin) for e in walk_typed(s.value))
     return points * (work + (s.op != "="))
-
-
-def _coefficient(e: typed.Expr, name: str) -> int:
-    a = affine_of(e)
-    return 0 if a is None or name not in indices_of(e) else a.coefficient(name)
