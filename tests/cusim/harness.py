@@ -186,7 +186,7 @@ class _Call:
             is_output = len(self._operands) >= len(program.inputs)
             access: Access = "read"
             if is_output:
-                access = "update" if name in updated else "write"
+                access = "update" if program.buffer(name).tensor in updated else "write"
             simulator.add_array(name, view, access)
             self._blocks[name] = block
             self._operands.append(view)
