@@ -2,8 +2,8 @@
  * activations. Valid as C11 and as C++17.
  *
  * The header that includes it has defined, for f32 and f64, tc_fabs, tc_copysign, tc_trunc, tc_exp and
- * tc_log1p; tc_scaled_exp_f32(factor, x, low), which is factor e^(x + low) for a tiny low, right also
- * where the power alone is denormal; TC_POLY(TYPE, x, c0, c1, ...) = c0 + c1 x + ...
+ * tc_log1p; tc_scaled_exp_f32(factor, x, low) = factor e^(x + low) for |low| < 0.06;
+ * TC_POLY(TYPE, x, c0, c1, ...) = c0 + c1 x + ...
  */
 #ifndef TC_BUILTINS_H
 #define TC_BUILTINS_H

@@ -57,9 +57,10 @@ template <class T> TC_FN T tc_poly(T, T c) { return c; }
 template <class T, class... Rest> TC_FN T tc_poly(T x, T c, Rest... rest) {
   return tc_poly<T>(x, rest...) * x + c;
 }
+/* e^low by its series: low is too large for two terms, and would be lost in x + low. */
 TC_FN tc_f32 tc_scaled_exp_f32(tc_f32 factor, tc_f32 x, tc_f32 low) {
   tc_f32 e = tc_exp_f32(x);
-  return factor * (e + e * low);
+  return factor * (e + e * (low * TC_POLY(f32, low, 1.0f, 0.5f, 1.0f / 6, 1.0f / 24)));
 }
 #include "builtins.h"
 TC_FN tc_f64 tc_gelu_f64(tc_f64 x) { return x * tc_normcdf_f64(x); }

@@ -48,7 +48,7 @@ TC_FN tc_f64 tc_trunc_f64(tc_f64 x) { return __builtin_trunc(x); }
 /* e^r = 1 + r + r r P(r), |r| <= ln(2) / 2 */
 #define TC_EXP_F32 0.5f, 0.16666666f, 0.041666303f, 0.008333493f, 0.0013944284f, 0.00019791716f
 
-/* factor * e^(x + low) for x in [-104, 89] and a tiny low: 2^n e^r with |r| <= ln(2) / 2. The power
+/* factor * e^(x + low) for x in [-104, 89] and a small low: 2^n e^r with |r| <= ln(2) / 2. The power
  * comes in two steps, so that neither overflows before the result does. */
 TC_FN tc_f32 tc_scaled_exp_f32(tc_f32 factor, tc_f32 x, tc_f32 low) {
   tc_f32 n = tc_nearest_f32(x * 0x1.715476p+0f);

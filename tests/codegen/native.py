@@ -1,10 +1,11 @@
-"""C text as a Python library, by each compiler and instruction set at hand."""
+"""C text as a Python library, by each compiler and instruction set at hand; CUDA's as C++."""
 
 from __future__ import annotations
 
 import ctypes
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ BUILDS = [
     pytest.param("zig", marks=pytest.mark.zig),
     pytest.param("clang", marks=pytest.mark.clang),
 ]
+CUDA = pytest.param("cuda", marks=pytest.mark.cusim)
+_CUSIM = Path(__file__).parent.parent / "cusim"
 
 
 def compiler_of(build: str) -> Compiler:
@@ -40,10 +43,23 @@ def compiler_of(build: str) -> Compiler:
 
 
 def library(name: str, text: str, build: str) -> ctypes.CDLL:
-    """Compile for a build: a compiler, then, if given, another architecture than the machine's."""
+    """Compile for a build: a compiler, then, if given, another architecture than the machine's.
+
+    "cuda" takes the same text with the headers of CUDA, by the simulator's header as C++.
+    """
+    if build == "cuda":
+        return cuda_library(name, text.replace('.h"', '.cuh"'))
     _, *march = build.split()
     source = Source(name, text, flags=tuple(f"-march={m}" for m in march))
     return ctypes.CDLL(str(compile_source(source, compiler_of(build))))
+
+
+def cuda_library(name: str, text: str) -> ctypes.CDLL:
+    """Compile functions that need no device: no threads, no instructions of the device."""
+    whole = f'#include "cusim.h"\n#define TC_EXPORT extern "C"\n{text}'
+    flags = ("-x", "c++", "-std=c++17", "-w", "-fno-exceptions", "-fvisibility=default")
+    source = Source(f"{name}_cuda", whole, "-O2", flags, _CUSIM)
+    return ctypes.CDLL(str(compile_source(source, find_compiler())))
 
 
 def loop(name: str, call: str, result: str, *args: str) -> str:

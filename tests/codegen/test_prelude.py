@@ -1,4 +1,4 @@
-"""prelude.h, bit for bit against Python's integers, NumPy's casts and plain loops."""
+"""prelude.h and scalars.h, bit for bit against Python's integers, NumPy's casts and plain loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.cc import INCLUDES
-from tests.codegen.native import BUILDS, C_OF, Array, library, loop, run
+from tests.codegen.native import BUILDS, C_OF, CUDA, Array, library, loop, run
 
 INTEGERS: list[np.dtype[Any]] = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
 FLOATS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
@@ -41,7 +41,7 @@ def scalar_text() -> str:
     return "".join(parts)
 
 
-@pytest.fixture(scope="module", params=BUILDS)
+@pytest.fixture(scope="module", params=[*BUILDS, CUDA])
 def lib(request: pytest.FixtureRequest) -> ctypes.CDLL:
     return library("prelude_scalars", scalar_text(), request.param)
 

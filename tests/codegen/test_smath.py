@@ -1,4 +1,4 @@
-"""The builtin functions in C against exact values."""
+"""The builtin functions in C and CUDA against exact values; of CUDA's own, stand-ins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcdsl.codegen.cc import INCLUDES, find_compiler
 from tcdsl.codegen.machine import detect
 from tcdsl.codegen.reference_math import BUILTINS as REFERENCE
 from tcdsl.grammar.builtins import BUILTINS
-from tests.codegen.native import BUILDS, Array, library, loop, run
+from tests.codegen.native import BUILDS, CUDA, Array, library, loop, run
 from tests.codegen.smath_bounds import FUNCTIONS
 
 # Exact by nature, or one rounding: the reference in the same type is right.
@@ -50,6 +50,8 @@ VECTOR_F64 = (
     "abs", "ceil", "clamp", "exp", "expm1", "floor", "fma", "log", "log1p", "relu", "rsqrt",
     "sigmoid", "softplus", "sqrt", "tanh", "trunc",
 )  # fmt: skip
+# How far CUDA's own float64 functions may be off in the simulator, where libm stands in for them.
+STAND_IN = 2000
 TINY = {"f32": 2.0**-149, "f64": 5e-324}
 
 
@@ -96,8 +98,13 @@ OURS = [
 ]
 
 
-@pytest.fixture(scope="module", params=OURS)
+@pytest.fixture(scope="module", params=[*OURS, CUDA])
 def lib(request: pytest.FixtureRequest) -> ctypes.CDLL:
+    return library("smath", text(), request.param)
+
+
+@pytest.fixture(scope="module", params=OURS)
+def vectors(request: pytest.FixtureRequest) -> ctypes.CDLL:
     return library("smath", text(), request.param)
 
 
@@ -164,17 +171,18 @@ def test_float32_is_within_its_bound(lib: ctypes.CDLL, name: str, request: Any) 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_float64_is_within_its_bound(lib: ctypes.CDLL, name: str) -> None:
+def test_float64_is_within_its_bound(lib: ctypes.CDLL, name: str, request: Any) -> None:
     f, rng = FUNCTIONS[name], np.random.default_rng(2)
     inside = rng.uniform(f.low, f.high, 24)
     near_zero = np.clip(rng.standard_normal(12), f.low + 1e-3, f.high - 1e-3)
     x = np.concatenate([inside, near_zero, f.more])
     got = run(lib, f"{name}_f64", np.float64, x)
+    bound = STAND_IN if "cuda" in request.node.name else f.bound64
     with mp.workdps(40):
         for a, g in zip(x, got, strict=True):
             exact = f.exact(mp.mpf(float(a)))
             unit = max(float(np.spacing(abs(float(exact)))), 5e-324)
-            assert abs(mp.mpf(float(g)) - exact) <= f.bound64 * unit, (a, g)
+            assert abs(mp.mpf(float(g)) - exact) <= bound * unit, (a, g)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -286,11 +294,11 @@ def errors_wide(got: Array, want: Array, dtype: Any) -> Array:
 
 
 @pytest.mark.parametrize(("name", "t"), VECTOR_CASES)
-def test_vectors_agree_with_scalars(lib: ctypes.CDLL, name: str, t: str) -> None:
+def test_vectors_agree_with_scalars(vectors: ctypes.CDLL, name: str, t: str) -> None:
     dtype = np.float32 if t == "f32" else np.float64
     args = [a[: len(a) // 16 * 16] for a in arguments(name, dtype)]
-    scalar = run(lib, f"{name}_{t}", dtype, *args)
-    vector = run(lib, f"vec_{name}_{t}", dtype, *args)
+    scalar = run(vectors, f"{name}_{t}", dtype, *args)
+    vector = run(vectors, f"vec_{name}_{t}", dtype, *args)
     with np.errstate(all="ignore"):
         close = np.abs(vector - scalar) <= 2 * np.spacing(np.abs(scalar))
     assert (close | (vector == scalar) | (np.isnan(vector) & np.isnan(scalar))).all()

@@ -105,11 +105,11 @@ static inline double erfcinv(double y) {
   if (!(y > 0 && y < 2)) return y == 0 || y == 2 ? (1 - y) * __builtin_inf() : __builtin_nan("");
   if (y > 0.5 && y < 1.5) return erfinv(1 - y);
   if (y > 1) return -erfcinv(2 - y);
-  double t = __builtin_sqrt(-2 * __builtin_log(0.5 * y));
+  double log_y = __builtin_log(y), t = __builtin_sqrt(-2 * (log_y - __builtin_log(2)));
   double z = (t - (2.515517 + t * (0.802853 + t * 0.010328)) /
                       (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))) / SQRT2;
   for (int i = 0; i < 4; i++) {
-    double h = (y * __builtin_exp(z * z) - erfcx(z)) / TWO_OVER_SQRT_PI;
+    double h = (__builtin_exp(log_y + z * z) - erfcx(z)) / TWO_OVER_SQRT_PI;
     z -= h / (1 + z * h);
   }
   return z;
