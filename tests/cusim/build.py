@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +23,7 @@ CODEGEN = Path(tcdsl.codegen.__file__).parent
 UNIT = "unit.cu"  # what the compiler calls a unit's text
 
 _COMPILER = "g++"
-_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g1", "-shared", "-fPIC", "-Wall", "-Wextra")
+_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g1", "-shared", "-fPIC", "-w")
 # Thread sanitising gives the hooks; what would hide an access from them, or join two, is off.
 _UNIT_FLAGS = (
     "-std=c++17",
@@ -56,8 +58,10 @@ def runtime() -> ctypes.CDLL:
     headers = sorted((HERE / "runtime").glob("*.h"))
     key = _digest(*_RUNTIME_FLAGS, *(p.read_text() for p in (*sources, *headers)))
     path = _folder() / f"runtime-{key}.so"
-    if not path.exists():
-        _compile([_COMPILER, *_RUNTIME_FLAGS, *map(str, sources)], path)
+    with _alone("runtime"):  # other processes wait, and find it
+        if not path.exists():
+            whole = "".join(f'#include "{p}"\n' for p in sources)  # the headers are read once
+            _compile([_COMPILER, *_RUNTIME_FLAGS, "-x", "c++", "-"], path, whole)
     return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 
@@ -71,9 +75,8 @@ def compile_unit(text: str) -> Path:
     whole = f'#include "cusim.h"\n#line 1 "{UNIT}"\n{text}\n{exports}'
     include = [f"-I{HERE}", f"-I{CODEGEN}"]
     with tempfile.TemporaryDirectory() as scratch:
-        source, made = Path(scratch, "source.cpp"), Path(scratch, "unit.o")
-        source.write_text(whole)
-        _compile([_COMPILER, *_UNIT_FLAGS, *include, "-c", str(source)], made)
+        made = Path(scratch, "unit.o")
+        _compile([_COMPILER, *_UNIT_FLAGS, *include, "-c", "-x", "c++", "-"], made, whole)
         _compile([_COMPILER, "-shared", str(made)], path)  # without libtsan
     return path
 
@@ -84,11 +87,19 @@ def compile_all(texts: Sequence[str], jobs: int = 2) -> list[Path]:
         return list(pool.map(compile_unit, texts))
 
 
-def _compile(command: Sequence[str], path: Path) -> None:
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Hold a lock that one process at a time has."""
+    with (_folder() / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(command: Sequence[str], path: Path, text: str = "") -> None:
     """Run a compiler; what it makes appears whole or not at all, whoever else makes it too."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
-    done = subprocess.run([*command, "-o", name], capture_output=True, text=True)
+    done = subprocess.run([*command, "-o", name], input=text, capture_output=True, text=True)
     if done.returncode:
         Path(name).unlink()
         raise AssertionError(f"{' '.join(command)}\n{done.stderr}")

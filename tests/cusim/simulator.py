@@ -201,10 +201,22 @@ class Simulator:
             One ctypes value each, of the parameter's type.
         """
         addresses = (ctypes.c_void_p * max(1, len(arguments)))(*map(ctypes.addressof, arguments))
+        return self.run(module, kernel, blocks, threads, ctypes.addressof(addresses), shared_bytes)
+
+    def run(
+        self,
+        module: Module,
+        kernel: str,
+        blocks: int,
+        threads: int,
+        arguments: int,
+        shared_bytes: int = 0,
+    ) -> bool:
+        """Run a kernel as `launch` does; arguments is where the addresses of the values lie."""
         lib = _library()
         with _lock:
             entry = module.entry(kernel)
-            status = lib.cusim_run(self._machine, entry, blocks, threads, shared_bytes, addresses)
+            status = lib.cusim_run(self._machine, entry, blocks, threads, shared_bytes, arguments)
             assert status >= 0, f"no such launch: {threads} threads, {shared_bytes} bytes shared"
             self._collect(module, kernel)
         return bool(status == 0)
