@@ -21,15 +21,16 @@ from tcdsl.codegen.lower.cuda.contraction_finish import finish_kernel
 from tcdsl.codegen.lower.cuda.contraction_kernel import main_kernel
 from tcdsl.codegen.lower.cuda.contraction_problem import Contraction, contraction_of, role_extent
 from tcdsl.codegen.lower.cuda.contraction_schedule import (
+    ASYNC_COPIES,
     DEPTHS,
     RASTERS,
     SPLITS,
     THREADS,
     TILES,
     Shape,
-    blocks_per_sm,
     check,
     choose,
+    min_blocks,
     predicted_ns,
     tiling_of,
 )
@@ -78,17 +79,17 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     x, t = _required(ctx), tiling_of(values)
     shape = _shape(ctx, x)
     check(shape, t, ctx.machine)
-    min_blocks = blocks_per_sm(shape, t, ctx.machine)
+    resident = min_blocks(shape, t, ctx.machine)
     words = ["simt", t.name]
     flops = 2.0 * shape.outer * shape.m * shape.n * shape.k
     if t.splits == 1:
-        parts = [main_kernel(ctx, x, t, min_blocks, None)]
+        parts = [main_kernel(ctx, x, t, resident, None)]
         scratch: tuple[Expr, ...] = ()
     else:
         words.append(f"in {t.splits} parts")
         partial = b.pointer(ctx.operands.local("partial"), x.dtype, restrict=True)
         parts = [
-            main_kernel(ctx, x, t, min_blocks, partial),
+            main_kernel(ctx, x, t, resident, partial),
             finish_kernel(ctx, x, partial, t.splits),
         ]
         points = b.mul(*(role_extent(ctx, g) for g in (x.outer, x.m, x.n)))
@@ -119,4 +120,10 @@ def _shape(ctx: GpuContext, x: Contraction) -> Shape:
     outer, m, n, k = (max(0, ctx.extent(extent_of(g))) for g in x.roles())
     size = max(x.a.dtype.size_bytes, x.b.dtype.size_bytes)
     loads = max(x.a.stored.size_bytes, x.b.stored.size_bytes)
-    return Shape(outer, m, n, k, size, x.dtype.size_bytes, loads, copies=False)
+    copies = (
+        ctx.machine.capability >= ASYNC_COPIES
+        and x.a.is_copied
+        and x.b.is_copied
+        and {x.a.stored.size_bytes, x.b.stored.size_bytes} <= {4, 8}
+    )
+    return Shape(outer, m, n, k, size, x.dtype.size_bytes, loads, copies)

@@ -78,7 +78,8 @@ def main_kernel(
         a.fragment(t.tm),
         o.fragment(t.tn),
     ]
-    stmts += _through_registers(ctx, x, t, at, a, o, acc)
+    sum_up = _through_registers if t.stages == 2 else _by_copies
+    stmts += sum_up(ctx, x, t, at, a, o, acc)
     stmts.append(_stores(ctx, x, t, at, acc, partial))
     outer, ms, ns, _ = (role_extent(ctx, g) for g in x.roles())
     blocks = b.mul(outer, b.ceil_div(ms, t.bm), b.ceil_div(ns, t.bn), t.splits)
@@ -125,8 +126,10 @@ def _place(ctx: GpuContext, x: Contraction, t: Tiling) -> Place:
     if x.outer:
         lets.append(Let(batch, b.div(rest, tiles)))
         rest = b.mod(rest, tiles)
-    tile = b.i64(ops.local("tile"))
-    lets.append(Let(tile, rest))
+    tile = block
+    if rest != block:
+        tile = b.i64(ops.local("tile"))
+        lets.append(Let(tile, rest))
     lets += _raster(ctx, t, tile, rows, columns, m0, n0)
     along_n = t.bn // t.tn
     fits = [n for n in (8, 4, 2, 1, 16, 32) if along_n % n == 0 and (t.bm // t.tm) % (32 // n) == 0]
@@ -157,11 +160,17 @@ def _raster(
             Let(n0, b.mul(b.mod(tile, columns), t.bn)),
         ]
     ops = ctx.operands
-    first, height = b.i64(ops.local("first")), b.i64(ops.local("height"))
+    first = b.i64(ops.local("first"))
+    known = b.value_of(rows)
+    height: Expr = b.c64(t.raster)
+    lets: list[Stmt] = []
+    if known is None or known % t.raster:
+        height = b.i64(ops.local("height"))
+        lets.append(Let(height, b.min64(b.sub(rows, first), t.raster)))
     inside = b.mod(tile, b.mul(columns, t.raster))
     return [
         Let(first, b.mul(b.div(tile, b.mul(columns, t.raster)), t.raster)),
-        Let(height, b.min64(b.sub(rows, first), t.raster)),
+        *lets,
         Let(m0, b.mul(b.add(first, b.mod(inside, height)), t.bm)),
         Let(n0, b.mul(b.div(inside, height), t.bn)),
     ]
@@ -256,6 +265,40 @@ def _through_registers(
             b.do("tc_barrier"),
             step=t.bk,
         ),
+    ]
+
+
+def _by_copies(
+    ctx: GpuContext, x: Contraction, t: Tiling, at: Place, a: Tile, o: Tile, acc: str
+) -> list[Stmt]:
+    """Return the loop over tiles, of which the next ones are on their way while one is used.
+
+    Every turn commits one group of copies, an empty one at the end, so that waiting for all but
+    the latest `stages - 2` groups is waiting for the tile of the turn.
+    """
+    ops = ctx.operands
+    k0, stage = b.i64(ops.local("k0")), b.i64(ops.local("stage"))
+    ahead = t.stages - 1
+
+    def copies(to: Expr, start: Expr) -> list[Stmt]:
+        inside = b.compare("<", start, at.k_high)
+        return [b.when(inside, a.copy(to, start), o.copy(to, start)), b.do("tc_copy_commit")]
+
+    first = [s for i in range(ahead) for s in copies(b.c64(i), b.add(at.k_low, i * t.bk))]
+    return [
+        *first,
+        b.loop(
+            k0,
+            at.k_low,
+            at.k_high,
+            Let(stage, b.mod(b.div(b.sub(k0, at.k_low), t.bk), t.stages)),
+            b.do("tc_copy_wait", b.const(t.stages - 2, INT32)),
+            b.do("tc_barrier"),
+            copies(b.mod(b.add(stage, ahead), t.stages), b.add(k0, ahead * t.bk)),
+            _products(ctx, x, t, at, a, o, acc, stage, k0),
+            step=t.bk,
+        ),
+        b.do("tc_copy_wait", b.const(0, INT32)),
     ]
 
 

@@ -75,10 +75,7 @@ class Side:
     @property
     def is_copied(self) -> bool:
         """Whether the tile holds what memory does, bit for bit."""
-        e = self.element
-        if isinstance(e, typed.Cast) and not self.stored.is_half:
-            return False
-        return self.is_plain and self.dtype == self.stored
+        return self.element == self.read and not self.stored.is_half
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from tcdsl.codegen.config import Value
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.grammar.errors import ScheduleError
 
+ASYNC_COPIES = 80  # the first architecture that has them
 STATIC_SHARED = 48 << 10  # bytes a kernel may declare
 PAD = (
     4  # elements after each row of the tile of `a`: threads that store a column of it hit all banks
@@ -134,6 +135,14 @@ def blocks_per_sm(x: Shape, t: Tiling, gpu: Gpu) -> int:
     return max(1, min(gpu.registers // (given * t.threads), by_shared, by_threads))
 
 
+def min_blocks(x: Shape, t: Tiling, gpu: Gpu) -> int:
+    """Return how many blocks of a multiprocessor the compiler has to leave registers for; 0: any.
+
+    Large tiles are held to the registers they were chosen for; small ones get what they ask for.
+    """
+    return blocks_per_sm(x, t, gpu) if registers(x, t) > 96 else 0
+
+
 def predicted_ns(x: Shape, t: Tiling, gpu: Gpu) -> float:
     """Return the time of a choice: the slowest of arithmetic, cache and memory, and the start."""
     tiles = ceil(x.m / t.bm) * ceil(x.n / t.bn) * x.outer
@@ -162,7 +171,7 @@ def predicted_ns(x: Shape, t: Tiling, gpu: Gpu) -> float:
     return total * (1.0 if t.raster > 1 or tiles < 4 * gpu.sms else 1.02)
 
 
-_DEFAULTS = (
+TUNED = (
     (128, 128, 8, 8, 8),
     (64, 128, 8, 8, 8),
     (128, 64, 8, 8, 8),
@@ -180,7 +189,7 @@ _DEFAULTS = (
 def choose(x: Shape, gpu: Gpu) -> Tiling:
     """Return the best of some choices known to be good, by the model."""
     best: tuple[float, Tiling] | None = None
-    for tile in _DEFAULTS:
+    for tile in TUNED:
         for splits in SPLITS:
             if splits > 1 and x.k < 4 * tile[2] * splits:
                 break

@@ -32,7 +32,7 @@ from tcdsl.codegen.lower.cuda.contraction_schedule import PAD
 from tcdsl.codegen.lower.cuda.kernel import KernelValues
 from tcdsl.codegen.lower.expr import widen
 from tcdsl.codegen.lower.rows_space import size_expr
-from tcdsl.grammar.dtypes import UINT16
+from tcdsl.grammar.dtypes import INT32, UINT16
 
 WHOLE = Unroll(0)
 
@@ -188,6 +188,21 @@ class Tile:
         value = values.value(self.side.element)
         return self._each(b.block(values.take(), b.assign(self.element(stage, k, x), value)), i)
 
+    def copy(self, stage: Expr, k0: Expr) -> Stmt:
+        """Return the asynchronous copies of the tile at k0; zeros stand for what is outside."""
+        i = b.i64(self.ctx.operands.local("i"))
+        k, x = self._coordinates(i)
+        size = self.side.stored.size_bytes
+        inside, element = self._inside(), self._memory()
+        source = b.offset(element.pointer, b.select(inside, element.index, b.c64(0)))
+        read = b.select(inside, b.const(size, INT32), b.const(0, INT32))
+        body = b.block(
+            Let(self.k, b.add(k0, k)),
+            Let(self.x, b.add(self.first, x)),
+            b.do(f"tc_copy_async{size}", self.address(stage, k, x), source, read),
+        )
+        return self._each(body, i)
+
     def fragment(self, size: int) -> Array:
         """Return the array that holds a thread's own part of one k."""
         return Array(self._local("own"), Scalar(self.side.dtype), (size,), align=16)
@@ -213,7 +228,8 @@ class Tile:
 
 def vector_of(side: Side, size: int) -> int:
     """Return how many elements of a fragment are loaded at once."""
-    return max(1, min(size, 16 // side.dtype.size_bytes))
+    vector = max(1, min(size, 16 // side.dtype.size_bytes))
+    return vector if vector * side.dtype.size_bytes >= 4 else 1
 
 
 def position(side: Side, width: int, size: int, lane: Expr, i: Expr) -> Expr:

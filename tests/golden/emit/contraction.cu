@@ -1,19 +1,20 @@
-/* def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
+/* def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { O(b,n) +=! I(b,m) * W(n,m) O(b,n) = O(b,n) + c(n)  O(b,n) = fmax(O(b,n), 0) }
  *
- * sizes: M=100 K=30 N=200
+ * sizes: B=100 M=30 N=200
  * config: g0.depth=8 g0.splits=1 g0.thread=8x4 g0.tile=64x64
- * C(m,n) +=! A(m,k) * B(k,n)    [simt 64x64x8 of 8x4]
+ * O(b,n) +=! I(b,m) * W(n,m)    [simt 64x64x8 of 8x4 + epilogue]
+ * O(b,n) = O(b,n) + c(n)    [simt 64x64x8 of 8x4 + epilogue]
+ * O(b,n) = fmax(O(b,n), 0)    [simt 64x64x8 of 8x4 + epilogue]
  */
 #include "prelude.cuh"
 
-extern "C" __global__ void __launch_bounds__(128, 5) k_g0_contract(const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C) {
+extern "C" __global__ void __launch_bounds__(128, 1) k_g0_contract(const float *__restrict__ I, const float *__restrict__ W, const float *__restrict__ c, float *__restrict__ O) {
   const tc_i64 block = (tc_i64)tc_block();
   const tc_i64 thread = (tc_i64)tc_thread();
-  const tc_i64 tile = block;
-  const tc_i64 first = tile / 32 * 8;
+  const tc_i64 first = block / 32 * 8;
   const tc_i64 height = tc_min_i64(2 - first, 8);
-  const tc_i64 m0 = (first + tile % 32 % height) * 64;
-  const tc_i64 n0 = tile % 32 / height * 64;
+  const tc_i64 m0 = (first + block % 32 % height) * 64;
+  const tc_i64 n0 = block % 32 / height * 64;
   const tc_i64 row = thread / 32 / 2 * 4 + thread % 32 / 8;
   const tc_i64 column = thread / 32 % 2 * 8 + thread % 32 % 8;
   __shared__ __align__(16) float a_tile[2][8][68];
@@ -32,15 +33,15 @@ extern "C" __global__ void __launch_bounds__(128, 5) k_g0_contract(const float *
   float b_next[4];
   #pragma unroll 4
   for (tc_i64 i = 0; i < 4; i++) {
-    const tc_i64 k = thread % 8;
-    const tc_i64 m = m0 + (thread / 8 + i * 16);
-    a_next[i] = m < 100 && k < 30 ? A[m * 30 + k] : 0.0f;
+    const tc_i64 m = thread % 8;
+    const tc_i64 b = m0 + (thread / 8 + i * 16);
+    a_next[i] = b < 100 && m < 30 ? I[b * 30 + m] : 0.0f;
   }
   #pragma unroll 4
   for (tc_i64 i = 0; i < 4; i++) {
-    const tc_i64 k = thread / 64 + i * 2;
-    const tc_i64 n = n0 + thread % 64;
-    b_next[i] = n < 200 && k < 30 ? B[n + k * 200] : 0.0f;
+    const tc_i64 m = thread % 8;
+    const tc_i64 n = n0 + (thread / 8 + i * 16);
+    b_next[i] = n < 200 && m < 30 ? W[n * 30 + m] : 0.0f;
   }
   #pragma unroll 4
   for (tc_i64 i = 0; i < 4; i++) {
@@ -48,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) k_g0_contract(const float *
   }
   #pragma unroll 4
   for (tc_i64 i = 0; i < 4; i++) {
-    b_tile[0][thread / 64 + i * 2][thread % 64] = b_next[i];
+    b_tile[0][thread % 8][thread / 8 + i * 16] = b_next[i];
   }
   tc_barrier();
   for (tc_i64 k0 = 0; k0 < 30; k0 += 8) {
@@ -56,15 +57,15 @@ extern "C" __global__ void __launch_bounds__(128, 5) k_g0_contract(const float *
     if (k0 + 8 < 30) {
       #pragma unroll 4
       for (tc_i64 i = 0; i < 4; i++) {
-        const tc_i64 k = k0 + thread % 8 + 8;
-        const tc_i64 m = m0 + (thread / 8 + i * 16);
-        a_next[i] = m < 100 && k < 30 ? A[m * 30 + k] : 0.0f;
+        const tc_i64 m = k0 + thread % 8 + 8;
+        const tc_i64 b = m0 + (thread / 8 + i * 16);
+        a_next[i] = b < 100 && m < 30 ? I[b * 30 + m] : 0.0f;
       }
       #pragma unroll 4
       for (tc_i64 i = 0; i < 4; i++) {
-        const tc_i64 k = k0 + (thread / 64 + i * 2) + 8;
-        const tc_i64 n = n0 + thread % 64;
-        b_next[i] = n < 200 && k < 30 ? B[n + k * 200] : 0.0f;
+        const tc_i64 m = k0 + thread % 8 + 8;
+        const tc_i64 n = n0 + (thread / 8 + i * 16);
+        b_next[i] = n < 200 && m < 30 ? W[n * 30 + m] : 0.0f;
       }
     }
     #pragma unroll 8
@@ -89,20 +90,21 @@ extern "C" __global__ void __launch_bounds__(128, 5) k_g0_contract(const float *
       }
       #pragma unroll 4
       for (tc_i64 i = 0; i < 4; i++) {
-        b_tile[1 - stage][thread / 64 + i * 2][thread % 64] = b_next[i];
+        b_tile[1 - stage][thread % 8][thread / 8 + i * 16] = b_next[i];
       }
     }
     tc_barrier();
   }
   #pragma unroll 8
   for (tc_i64 i = 0; i < 8; i++) {
-    const tc_i64 m = m0 + (i / 4 * 32 + row * 4 + i % 4);
-    if (m < 100) {
+    const tc_i64 b = m0 + (i / 4 * 32 + row * 4 + i % 4);
+    if (b < 100) {
       #pragma unroll 4
       for (tc_i64 j = 0; j < 4; j++) {
         const tc_i64 n = n0 + (column * 4 + j);
         if (n < 200) {
-          C[m * 200 + n] = acc[i][j];
+          const float total = acc[i][j];
+          O[b * 200 + n] = tc_fmax_f32(total + c[n], 0.0f);
         }
       }
     }
