@@ -2,10 +2,11 @@
 
     for outputs (threads): acc = identity (or the base's element); for reductions: acc op value
 
-The innermost output index runs along the threads of a warp. Output indices that the written
-element does not tell (a scatter's) are loops in the thread, in the order of the text: the points
-that meet in an element are all the same thread's. A statement that initialises a box it does not
-cover fills the box by a kernel before.
+The innermost output index runs along the threads of a warp. Points of a scatter may meet in an
+element. Where the order in which they are combined does not show (integers, extremes), each still
+has its thread and the combination is atomic. Else the output indices that the element does not
+tell are loops in the thread, in the order of the text: points that meet are the same thread's.
+A statement that initialises a box it does not cover fills the box by a kernel before.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels, kernel
 from tcdsl.codegen.lower.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.lower.expr import combine, identity, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
-from tcdsl.codegen.lower.outputs import innermost, told
+from tcdsl.codegen.lower.outputs import all_told, innermost, told
 from tcdsl.codegen.program import Statement, affine_of
+from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import INT32
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
 
 MAX_BLOCKS = 2**31 - 1  # of a grid
+_ATOMICS = {"+": "tc_atomic_add", "min": "tc_atomic_min", "max": "tc_atomic_max"}
 _UNROLLED = 4  # turns of a reduction that the CUDA compiler loads for at once
 
 
@@ -53,7 +56,7 @@ def matches(ctx: GpuContext) -> bool:
 
 def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
     """Return the innermost index, the threads of a block and the points of a thread."""
-    names = tuple(r.name for r in _threaded(ctx.group.statements[0]))
+    names = tuple(r.name for r in _threaded(ctx, ctx.group.statements[0]))
     inner = (Knob("inner", names),) if len(names) > 1 else ()
     return (*inner, Knob("threads", (64, 128, 256, 512)), Knob("points", (1, 2, 4)))
 
@@ -61,7 +64,7 @@ def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
 def default(ctx: GpuContext) -> dict[str, Value]:
     """Return the index that walks memory in unit steps, and blocks that reach all of the GPU."""
     s = ctx.group.statements[0]
-    ranges = _threaded(s)
+    ranges = _threaded(ctx, s)
     inner: dict[str, Value] = {}
     if len(ranges) > 1:
         names = [r.name for r in ranges]
@@ -74,7 +77,7 @@ def default(ctx: GpuContext) -> dict[str, Value]:
 def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     """Return the time of memory traffic, arithmetic or the turns of a thread, whichever is most."""
     s = ctx.group.statements[0]
-    ranges = _threaded(s)
+    ranges = _threaded(ctx, s)
     each = int(values["points"])
     points = _points(ctx, s.ranges)
     threads = _points(ctx, ranges) / each
@@ -99,9 +102,8 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     parts = [_fill(grid, s)] if s.base is None and not s.covers else []
     parts.append(_main(grid, s, str(values.get("inner", ""))))
     started = [p for p in parts if b.value_of(p[1].blocks) != 0]
-    form = "nest" if len(_threaded(s)) == len(s.outputs) else "nest, points that meet in order"
     return LoweredKernels(
-        form,
+        _form(ctx, s),
         tuple(f for f, _ in started),
         tuple(x for _, x in started),
         flops=_points(ctx, s.ranges) * (operations(s.value) + (s.op != "=")),
@@ -113,7 +115,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
 
 def _main(grid: _Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
     ctx, ops = grid.ctx, grid.ctx.operands
-    ranges = sorted(_threaded(s), key=lambda r: r.name == inner)  # stable: inner goes last
+    ranges = sorted(_threaded(ctx, s), key=lambda r: r.name == inner)  # stable: inner goes last
     meeting = [r for r in s.outputs if r not in ranges]
     values = KernelValues(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     stored = ops.memory_dtype(s.target)
@@ -122,6 +124,8 @@ def _main(grid: _Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)
         body = b.block(values.take(), Assign(place, narrow(value, stored)))
+    elif is_atomic(ctx, s):
+        body = _atomically(ctx, s, values)
     elif is_arg(s):
         body = arg_reduction(values, s, lambda search: _loops(ctx, s.reductions, search))
     else:
@@ -156,10 +160,48 @@ def _fill(grid: _Grid, s: Statement) -> tuple[Function, Launch]:
     return grid.over("fill", ranges, body)
 
 
-def _threaded(s: Statement) -> list[Range]:
+def _atomically(ctx: GpuContext, s: Statement, values: KernelValues) -> Stmt:
+    """Combine what a point comes to with its element, which other threads may do as well."""
+    place = values.place(s.target, s.subs, s.subs_checked)
+    assert isinstance(place, Load)
+    locate = values.take()
+    dtype = ctx.operands.memory_dtype(s.target)
+    value = values.value(s.value)
+    first = values.take()
+    if s.reductions:
+        acc = b.var(ctx.operands.local("acc"), dtype)
+        update = b.block(first, Assign(acc, combine(s.op, acc, value)))
+        start = Let(acc, identity(s.op, dtype), mutable=True)
+        first, value = [start, _loops(ctx, s.reductions, update)], acc
+    at = b.offset(place.pointer, place.index)
+    return b.block(
+        locate, first, b.do(f"{_ATOMICS[s.op.rstrip('=!')]}_{short_name(dtype)}", at, value)
+    )
+
+
+def is_atomic(ctx: GpuContext, s: Statement) -> bool:
+    """Whether points may meet, in any order, in an element that the hardware can combine."""
+    dtype = ctx.operands.memory_dtype(s.target)
+    home = ctx.operands.buffer(s.target).home
+    return (
+        not all_told(s)
+        and s.op.rstrip("=!") in _ATOMICS
+        and dtype.bits in (32, 64)
+        and (dtype.is_integer or s.op[0] == "m")
+        and all(ctx.operands.buffer(r.tensor).home != home for r in s.reads())
+    )
+
+
+def _threaded(ctx: GpuContext, s: Statement) -> list[Range]:
     """Return the output indices that threads divide among themselves."""
-    apart = told(s)
+    apart = {r.name for r in s.outputs} if is_atomic(ctx, s) else told(s)
     return [r for r in s.outputs if r.name in apart]
+
+
+def _form(ctx: GpuContext, s: Statement) -> str:
+    if all_told(s):
+        return "nest"
+    return "nest, atomic" if is_atomic(ctx, s) else "nest, points that meet in order"
 
 
 def _loops(ctx: GpuContext, ranges: Sequence[Range], body: Stmt) -> Stmt:
