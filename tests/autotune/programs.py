@@ -31,11 +31,16 @@ def checked(text: str) -> CheckedDef:
 
 
 def problem(text: str, sizes: Mapping[str, int], threads: int = 1) -> CpuProblem:
-    """Return a definition with operands in C order as a problem."""
+    """Return a definition with operands in C order as a problem for the CPU."""
     definition = checked(text)
+    return CpuProblem(definition, spec_of(definition, sizes, threads))
+
+
+def spec_of(definition: CheckedDef, sizes: Mapping[str, int], threads: int) -> Spec:
+    """Return the specialisation to exact sizes, operands in C order."""
     layouts = tuple(
         Layout(len(t.shape), True, len(t.shape) - 1 if t.shape else None)
         for t in (*definition.params, *definition.returns)
     )
     exact = tuple((name, sizes[name]) for name in definition.sizes)
-    return CpuProblem(definition, Spec(exact, layouts, threads))
+    return Spec(exact, layouts, threads)
