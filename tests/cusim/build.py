@@ -23,7 +23,7 @@ CODEGEN = Path(tcdsl.codegen.__file__).parent
 UNIT = "unit.cu"  # what the compiler calls a unit's text
 
 _COMPILER = "g++"
-_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g1", "-shared", "-fPIC", "-w")
+_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g1", "-shared", "-fPIC", "-w", "-fvisibility=hidden")
 # Thread sanitising gives the hooks; what would hide an access from them, or join two, is off.
 _UNIT_FLAGS = (
     "-std=c++17",

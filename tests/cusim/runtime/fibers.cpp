@@ -10,9 +10,10 @@
 namespace cusim {
 std::vector<Fiber> fibers;
 Fiber *running = nullptr;
+uintptr_t stack = 0;
 
 namespace {
-constexpr size_t STACK = 128 << 10, GUARD = 4096;
+constexpr size_t GUARD = 4096;
 
 void run_kernel() {
   machine->entry(machine->kernel, machine->args);
@@ -60,9 +61,11 @@ void start(Fiber &f) {  // as if run_kernel had been called and had switched awa
 
 void resume(Fiber &f) {
   running = &f;
+  stack = (uintptr_t)f.stack;
   machine->switches++;
   cusim_switch(&scheduler, f.stack_pointer);
   running = nullptr;
+  stack = 0;
 }
 void leave() { cusim_switch(&running->stack_pointer, scheduler); }
 #else
@@ -82,9 +85,11 @@ void start(Fiber &f) {
 
 void resume(Fiber &f) {
   running = &f;
+  stack = (uintptr_t)f.stack;
   machine->switches++;
   swapcontext(&scheduler, (ucontext_t *)f.stack_pointer);
   running = nullptr;
+  stack = 0;
 }
 void leave() { swapcontext((ucontext_t *)running->stack_pointer, &scheduler); }
 #endif
@@ -114,12 +119,9 @@ void prepare_fibers(unsigned threads) {
   }
 }
 
-bool is_stack(uintptr_t a, bool own_only) {
-  auto in = [a](const Fiber &f) { return a - (uintptr_t)f.stack < STACK; };
-  if (running && in(*running)) return true;
-  if (own_only) return false;
+bool is_local(uintptr_t a) {
   for (const Fiber &f : fibers)
-    if (in(f)) return true;
+    if (a - (uintptr_t)f.stack < STACK) return true;
   return false;
 }
 }  // namespace cusim

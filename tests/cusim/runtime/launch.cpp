@@ -89,6 +89,7 @@ char *dynamic_shared() {  // aligned as on the GPU
 
 using namespace cusim;
 
+#pragma GCC visibility push(default)
 extern "C" {
 Machine *cusim_new(int order, uint64_t seed, int is_checked, int is_counted) {
   auto m = new Machine;
@@ -181,3 +182,4 @@ size_t cusim_lines(Machine *m, Line *out, size_t room) {
 
 uint64_t cusim_switches(Machine *m) { return m->switches; }
 }
+#pragma GCC visibility pop

@@ -188,7 +188,10 @@ void prepare_fibers(unsigned threads);
 void resume(Fiber &f);
 void leave();  // back to the scheduler
 [[noreturn]] void abandon();  // the launch ends here
-bool is_stack(uintptr_t a, bool own_only);
+bool is_local(uintptr_t a);    // in the stack of any thread
+constexpr size_t STACK = 128 << 10;
+extern uintptr_t stack;  // where that of the running fiber begins; 0 outside fibers
+inline bool is_own(const void *p) { return (uintptr_t)p - stack < STACK; }
 
 // memory.cpp
 void access(const void *p, unsigned size, bool is_write, const void *site, bool is_atomic = false);

@@ -192,7 +192,7 @@ Region *find(uintptr_t a, unsigned size) {
 
 // Name the nearest memory in the report and end the launch: going on would damage the process.
 [[noreturn]] void report_outside(uintptr_t a, unsigned size, bool is_write, const void *site) {
-  if (is_stack(a, false)) {
+  if (is_local(a)) {
     report(Kind::local_memory, site, "%s", "").is_write = is_write;
     abandon();
   }
@@ -224,9 +224,8 @@ Region *find(uintptr_t a, unsigned size) {
 }  // namespace
 
 void access(const void *p, unsigned size, bool is_write, const void *site, bool is_atomic) {
-  if (!running) return;
+  if (is_own(p) || !running) return;
   const auto a = (uintptr_t)p;
-  if (is_stack(a, true)) return;
   Region *r = find(a, size);
   if (!r) {
     const bool is_table = a - machine->image < machine->image_end - machine->image;

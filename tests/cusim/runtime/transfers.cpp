@@ -7,6 +7,7 @@
 using namespace cusim;
 #define SITE __builtin_return_address(0)
 
+#pragma GCC visibility push(default)
 extern "C" {
 void cusim_copy(void *to, const void *from, unsigned bytes) {
   unsigned char data[16];
@@ -84,3 +85,4 @@ ATOMICS(u64, unsigned long long, *p + x)
 ATOMICS(f32, float, *p + x)
 ATOMICS(f64, double, *p + x)
 }
+#pragma GCC visibility pop

@@ -159,6 +159,7 @@ void finish_thread() {
 using namespace cusim;
 #define SITE __builtin_return_address(0)
 
+#pragma GCC visibility push(default)
 extern "C" {
 unsigned cusim_thread() { return running->thread; }
 unsigned cusim_block() { return machine->block; }
@@ -210,3 +211,4 @@ void cusim_mma(float *d, const uint32_t *a, const uint32_t *b, int kind, int lin
       d[i] += f.a(lane / 4 + i / 2 * 8, k) * f.b(k, lane % 4 * 2 + i % 2);
 }
 }
+#pragma GCC visibility pop
