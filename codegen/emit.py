@@ -14,7 +14,9 @@ from typing import assert_never
 
 import numpy as np
 
+from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
+    I64,
     Address,
     Array,
     Assign,
@@ -194,8 +196,9 @@ class _Printer:
         strength = _BINARY[e.op]
         # int64 literals are spelled without a suffix unless nothing else makes C compute in 64 bits
         alone = isinstance(e.lhs, Const) and (isinstance(e.rhs, Const) or e.op in ("<<", ">>"))
-        lhs = self._long(e.lhs) if alone else self.expr(e.lhs, strength)
-        return f"{lhs} {e.op} {self.expr(e.rhs, strength + 1)}", strength
+        left, right = (e.lhs, e.rhs) if e.op in ("<<", ">>") else _promoted(e.lhs, e.rhs)
+        lhs = self._long(left) if alone else self.expr(left, strength)
+        return f"{lhs} {e.op} {self.expr(right, strength + 1)}", strength
 
     def _long(self, e: Expr) -> str:
         if isinstance(e, Const) and isinstance(e.type, Scalar) and e.type.dtype.name == "int64":
@@ -357,6 +360,34 @@ def literal(value: int | float | bool, dtype: DType) -> str:
             if abs(value) > _LARGEST_F32:
                 return literal(math.copysign(math.inf, value), dtype)
             return f"{np.float32(value)!s}f"
+
+
+def _promoted(x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Return operands without a widening cast of one that C does for the other's sake."""
+    if isinstance(x, Cast) and _is_widening(x) and _is_long(y) and not _is_widening(y):
+        return x.operand, y
+    if isinstance(y, Cast) and _is_widening(y) and _is_long(x):
+        return x, y.operand
+    return x, y
+
+
+def _is_widening(e: Expr) -> bool:
+    return isinstance(e, Cast) and e.type == I64 and e.operand.type == b.INT
+
+
+def _is_long(e: Expr) -> bool:
+    """Whether C has 64 bits for an int64 expression, which it has not for plain literals."""
+    match e:
+        case Bin("<<" | ">>", x):
+            return _is_long(x)
+        case Bin(lhs=x, rhs=y) | Select(then=x, other=y):
+            return _is_long(x) or _is_long(y)
+        case Un(operand=x):
+            return _is_long(x)
+        case Const():
+            return False
+        case _:
+            return e.type == I64
 
 
 def _calls_maths(u: Unit) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SMALL = 1 << 30  # of `Spec.is_small`: half of what 32 bits hold, so that a tile beyond still fits
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -29,8 +31,9 @@ class Spec:
     layouts: one per operand, parameters then returns, in the order of `Program.inputs`,
     `Program.outputs` (rank-0 parameters included, with rank 0).
     threads: of the CPU; 0 for a GPU. is_small: a size-generic executable for a GPU may compute
-    addresses in 32 bits: sizes, and the distance of any element of any operand or temporary from
-    the first, in elements, are below 2^31, as are the threads of every launch. The caller checks.
+    addresses in 32 bits. Below SMALL are then: sizes, the points of every statement's outputs and
+    of its reductions, and the distance of any element of any operand or temporary from the first,
+    in elements. The caller checks.
     """
 
     sizes: tuple[tuple[str, int], ...] | None
