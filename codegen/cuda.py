@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tcdsl.codegen.cubins import cached_cubin
 from tcdsl.codegen.device import HostArray, Memory, Place, Shape
 from tcdsl.codegen.gpu import KNOWN, Gpu
-from tcdsl.codegen.nvrtc import compile_cuda
+from tcdsl.codegen.nvrtc import CudaSource
 from tcdsl.grammar.errors import DeviceError
 
 INSTALL = 'pip install "tcdsl[cuda13]", or "tcdsl[cuda12]" where the driver is older than 580'
@@ -74,6 +75,21 @@ def current_device() -> int:
     return int(load_cupy().cuda.runtime.getDevice())
 
 
+def device_of(address: int) -> int:
+    """Return the number of the device that an address belongs to.
+
+    Raises
+    ------
+    DeviceError
+        If it is no memory that CUDA knows.
+    """
+    runtime = load_cupy().cuda.runtime
+    try:
+        return int(runtime.pointerGetAttributes(address).device)
+    except runtime.CUDARuntimeError as error:
+        raise DeviceError(f"{address:#x} is no memory of a GPU: {error}") from error
+
+
 class CupyDevice:
     """A GPU through CuPy; `tcdsl.codegen.device.Device` says what each method does."""
 
@@ -101,7 +117,7 @@ class CupyDevice:
 
     def load(self, text: str, name: str) -> CupyModule:
         """Return the kernels of a text."""
-        return CupyModule(compile_cuda(text, self.gpu.arch, name=name).data)
+        return CupyModule(cached_cubin(CudaSource(name, text), self.gpu.arch).data)
 
     # ---- streams
 
@@ -156,6 +172,10 @@ class CupyDevice:
         if size_bytes:
             self._runtime.memcpyAsync(target, source, size_bytes, kind, stream)
             self.synchronize(stream)
+
+    def owns(self, address: int) -> bool:
+        """Whether the device has an address."""
+        return device_of(address) == self.number
 
     def fill(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
         """Set bytes."""
@@ -285,6 +305,7 @@ def describe(number: int) -> Gpu:
         clock_ghz=ask(_CLOCK_KHZ) / 1e6 or kin.clock_ghz,
         bandwidth_gbs=bandwidth or kin.bandwidth_gbs,
         name=runtime.getDeviceProperties(number)["name"].decode(),
+        driver=int(runtime.driverGetVersion()),
     )
 
 

@@ -134,6 +134,10 @@ class Device(Protocol):
         """Fill an array in C order from the device, after what the stream was given so far."""
         ...
 
+    def owns(self, address: int) -> bool:
+        """Whether an address is in this device's memory."""
+        ...
+
     def fill(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
         """Set every byte of memory of the device."""
         ...
@@ -170,6 +174,22 @@ def device(number: int) -> Device:
             if found is None:
                 found = _devices[number] = CupyDevice(number)
     return found
+
+
+def device_of(address: int) -> Device:
+    """Return the GPU in whose memory an address is.
+
+    Raises
+    ------
+    DeviceError
+        If there is none.
+    """
+    for known in _devices.values():
+        if known.owns(address):
+            return known
+    from tcdsl.codegen.cuda import device_of
+
+    return device(device_of(address))
 
 
 def register(new: Device) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tcdsl.codegen.spec import Layout
+from tcdsl.device_arrays import DeviceArray, as_device_array, is_on_device
 from tcdsl.dlpack import give_bfloat16, take_bfloat16
 from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
 from tcdsl.grammar.errors import TCTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Operand = Array | DeviceArray
 
 
 def as_array(value: object, name: str) -> Array:
@@ -54,7 +56,18 @@ def as_array(value: object, name: str) -> Array:
     return array
 
 
-def dtype_of(array: Array, name: str) -> DType:
+def as_operand(value: object, name: str) -> Operand:
+    """Return an argument as an array that shares its memory, be it the host's or a GPU's.
+
+    Raises
+    ------
+    TCTypeError
+        If it gives none, or it is of no type that the language has.
+    """
+    return as_device_array(value, name) if is_on_device(value) else as_array(value, name)
+
+
+def dtype_of(array: Operand, name: str) -> DType:
     """Return the language's type of an array.
 
     Raises
@@ -72,18 +85,18 @@ def dtype_of(array: Array, name: str) -> DType:
         ) from None
 
 
-def is_addressable(array: Array) -> bool:
+def is_addressable(array: Operand) -> bool:
     """Whether every element lies at a multiple of its size: all that a kernel asks for."""
     item = array.itemsize
     return array.flags.aligned and all(stride % item == 0 for stride in array.strides)
 
 
-def element_strides(array: Array) -> tuple[int, ...]:
+def element_strides(array: Operand) -> tuple[int, ...]:
     """Return strides as kernels count them: in elements."""
     return tuple(s // array.itemsize for s in array.strides)
 
 
-def layout_of(array: Array) -> Layout:
+def layout_of(array: Operand) -> Layout:
     """Return the layout class of an operand.
 
     Dimensions of extent 1 have no stride worth the name: they neither break contiguity nor count
@@ -115,8 +128,11 @@ def like(example: object) -> Callable[[Array], Any]:
     """Return how to hand results back in the kind of the first argument.
 
     An array of another library (`torch.Tensor`, say) gets its results through that library's own
-    ``from_dlpack``, sharing memory; NumPy arrays and numbers get NumPy arrays.
+    ``from_dlpack``, sharing memory; NumPy arrays and numbers get NumPy arrays. An array without
+    ``__dlpack__`` gets what the device's own library has.
     """
+    if not hasattr(example, "__dlpack__"):
+        return lambda array: array
     if isinstance(example, np.ndarray | np.generic | bool | int | float):
         return lambda array: array
     library = sys.modules[type(example).__module__.partition(".")[0]]

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from tcdsl.arguments import Array, as_array, contiguous, element_strides, is_addressable, layout_of
+from tcdsl.arguments import (
+    Array,
+    Operand,
+    as_operand,
+    contiguous,
+    element_strides,
+    is_addressable,
+    layout_of,
+)
+from tcdsl.codegen.cpu import Loaded
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.codegen.spec import Spec
+from tcdsl.device_arrays import DeviceArray, may_overlap
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.variant import Compiled, Variant
 
-Outputs = tuple[Array, ...]
+_SMALL = 1 << 30  # of `Spec.is_small`
+
+Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class Call:
     """A definition with all that one call decides.
 
     operands : per parameter, an array whose elements lie at multiples of their size, or a number.
+    All arrays lie on the host, or all on one device: where the variant is for.
     outs : the caller's buffers; None where fresh ones are wanted.
     """
 
@@ -93,7 +107,7 @@ class Call:
 
     @staticmethod
     def of(
-        variant: Variant, sizes: Mapping[str, int], values: Sequence[Any], arrays: Sequence[Array]
+        variant: Variant, sizes: Mapping[str, int], values: Sequence[Any], arrays: Sequence[Operand]
     ) -> Call:
         """Return a call with these arguments, as they came and as arrays."""
         operands = tuple(
@@ -127,13 +141,34 @@ class Call:
     @property
     def key(self) -> tuple[object, ...]:
         """What tells this call's entry from others of the same definition."""
-        arrays = [o for o in (*self.operands, *(self.outs or ())) if isinstance(o, np.ndarray)]
-        places = tuple((a.shape, a.strides) for a in arrays)
+        places = tuple((a.shape, a.strides) for a in self._arrays)
         return (self.variant, self.spec, places, self.outs is None)
 
+    @property
+    def _arrays(self) -> list[Operand]:
+        given = (*self.operands, *(self.outs or ()))
+        return [o for o in given if isinstance(o, np.ndarray | DeviceArray)]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a GPU may compute addresses in 32 bits; see `Spec.is_small`."""
+        if not self.variant.is_for_gpu:
+            return False
+        program, sizes = self.variant.program, self.sizes
+        spans = [abs(n) for n in sizes.values()]
+        for a in self._arrays:
+            steps = zip(a.shape, element_strides(a), strict=True)
+            spans.append(sum(max(0, n - 1) * abs(s) for n, s in steps))
+        boxes = [x.shape for x in program.buffers if x.role != "param"]
+        for s in program.statements:
+            boxes += [tuple(r.extent for r in rs) for rs in (s.outputs, s.reductions)]
+        spans += [prod(max(1, n.evaluate(sizes)) for n in box) for box in boxes]
+        return max(spans, default=0) < _SMALL
+
     def entry(self, compiled: Compiled) -> Entry:
-        """Return an executable bound to these sizes and strides."""
-        checked = self.variant.checked
+        """Return an executable of the CPU bound to these sizes and strides."""
+        checked, loaded = self.variant.checked, compiled.loaded
+        assert isinstance(loaded, Loaded), "entries are the CPU's"
         params = tuple(
             _form(o) if t.shape else numpy_dtype(t.dtype)
             for o, t in zip(self.operands, checked.params, strict=True)
@@ -143,20 +178,21 @@ class Call:
         else:
             returns = tuple(map(_form, self.outs))
         return Entry(
-            compiled.loaded.address,
+            loaded.address,
             tuple(self.sizes[s] for s in checked.sizes),
             params,
             returns,
             self.variant.inplace,
-            compiled.loaded.library,
+            loaded.library,
             tuple(  # scalars in bounds: another value is another size
                 i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
             ),
             self.variant.threads,
         )
 
-    def initial(self) -> Outputs | None:
-        """Return fresh outputs with their initial values, where the definition updates one first.
+    @property
+    def identities(self) -> tuple[Any, ...] | None:
+        """Values that fresh outputs begin with, where the definition updates one first.
 
         `op=` without `!` on a return combines with the caller's buffer; where none is given, with
         the identity of op.
@@ -164,15 +200,22 @@ class Call:
         checked = self.variant.checked
         if not any(t.is_updated for t in checked.returns):
             return None
-        outs = []
-        for tensor, (dtype, shape) in zip(checked.returns, self.forms, strict=True):
+        values = []
+        for tensor, (dtype, _) in zip(checked.returns, self.forms, strict=True):
             first = next(
                 s
                 for s in checked.body
                 if isinstance(s, typed.Statement) and s.target == tensor.name
             )
-            outs.append(np.full(shape, identity(first.op.rstrip("!"), dtype), dtype))
-        return tuple(outs)
+            values.append(identity(first.op.rstrip("!"), dtype))
+        return tuple(values)
+
+    def initial(self) -> Outputs | None:
+        """Return fresh outputs of the host that hold `identities`, if there are any."""
+        values = self.identities
+        if values is None:
+            return None
+        return tuple(np.full(s, v, d) for v, (d, s) in zip(values, self.forms, strict=True))
 
     def check_outputs(self, given: Sequence[Any]) -> Outputs:
         """Return the caller's buffers as arrays that may be written.
@@ -189,24 +232,25 @@ class Call:
                 given, checked.returns, self.forms, strict=True
             )
         )
-        if any(np.may_share_memory(a, b) for a, b in combinations(outs, 2)):
+        if any(_may_share(a, b) for a, b in combinations(outs, 2)):
             raise ShapeError(f"{checked.name}: two outputs overlap in memory")
         return outs
 
-    def targets(self, outs: Outputs) -> Outputs:
+    def targets(self, outs: Outputs, copy: Callable[[Any], Any]) -> Outputs:
         """Return where to write: the buffers, or a copy of one that overlaps an input.
 
-        An output may be the very view of an input that is read only where it is written.
+        An output may be the very view of an input that is read only where it is written. copy
+        gives a copy in C order.
         """
         return tuple(
-            out if is_addressable(out) and not self._overlaps(r, out) else out.copy(order="C")
+            out if is_addressable(out) and not self._overlaps(r, out) else copy(out)
             for r, out in enumerate(outs)
         )
 
-    def _overlaps(self, r: int, out: Array) -> bool:
+    def _overlaps(self, r: int, out: Operand) -> bool:
         return any(
-            isinstance(x, np.ndarray)
-            and np.may_share_memory(out, x)
+            isinstance(x, np.ndarray | DeviceArray)
+            and _may_share(out, x)
             and not ((r, p) in self.variant.inplace and _is_same_view(out, x))
             for p, x in enumerate(self.operands)
         )
@@ -214,9 +258,9 @@ class Call:
 
 def _checked_output(
     name: str, value: Any, tensor: typed.Tensor, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> Array:
-    array = as_array(value, tensor.name)
-    if not array.flags.writeable and not isinstance(value, np.ndarray):
+) -> Operand:
+    array = as_operand(value, tensor.name)
+    if isinstance(array, np.ndarray) and array is not value and not array.flags.writeable:
         array = np.asarray(value)  # what dlpack gave read-only may be writable as a buffer
     what = f"{name}: out '{tensor.name}'"
     if array.dtype != dtype:
@@ -240,10 +284,20 @@ def _form(array: Array) -> ArrayForm:
     return array.dtype, array.shape, element_strides(array)
 
 
-def _is_same_view(a: Array, b: Array) -> bool:
+def _may_share(a: Operand, b: Operand) -> bool:
+    if isinstance(a, DeviceArray) or isinstance(b, DeviceArray):
+        return isinstance(a, DeviceArray) and isinstance(b, DeviceArray) and may_overlap(a, b)
+    return np.may_share_memory(a, b)
+
+
+def _is_same_view(a: Operand, b: Operand) -> bool:
     return (
-        a.ctypes.data == b.ctypes.data
+        _address(a) == _address(b)
         and a.shape == b.shape
         and a.strides == b.strides
         and a.dtype == b.dtype
     )
+
+
+def _address(a: Operand) -> int:
+    return a.address if isinstance(a, DeviceArray) else a.ctypes.data

@@ -10,7 +10,7 @@ from tcdsl.constants import fill_constants
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.parser import parse
 from tcdsl.kernel import Kernel
-from tcdsl.session import Session, Settings, Tune
+from tcdsl.session import Check, Session, Settings, Tune
 
 
 class Definitions:
@@ -50,6 +50,7 @@ def define(
     trials: int | None = None,
     seed: int = 0,
     threads: int | None = None,
+    check: Check = "async",
     source: str = "<text>",
 ) -> Kernel | Definitions:
     """Parse a text and return its kernels.
@@ -71,6 +72,10 @@ def define(
         Budget and seed of tuning at calls.
     threads : int, optional
         How many threads a kernel may use; by default all cores this process may run on.
+    check : {"async", "sync", "off"}
+        When a call on a GPU raises for a subscript read from data that is outside its tensor: at
+        the next call on the same stream or at `tcdsl.synchronize()`; before the call returns,
+        which has to wait for the kernel; or never. On the CPU a call always raises at once.
     source : str
         What messages call the text, usually its file.
 
@@ -94,8 +99,10 @@ def define(
     program = parse(fill_constants(text, constants or {}, source), source)
     if tune not in ("off", "cached", "first-call", "online"):
         raise TCTypeError(f"tune is '{tune}'; expected 'off', 'cached', 'first-call' or 'online'")
+    if check not in ("async", "sync", "off"):
+        raise TCTypeError(f"check is '{check}'; expected 'async', 'sync' or 'off'")
     settings = Settings(
-        tune, None if cache is None else Path(cache), seconds, trials, seed, threads
+        tune, None if cache is None else Path(cache), seconds, trials, seed, threads, check
     )
     session = Session(program, settings)
     by_name = {d.name: d for d in program.defs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -14,12 +14,15 @@ from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.codegen.spec import Spec
+from tcdsl.device_arrays import is_on_device
+from tcdsl.device_calls import DeviceCalls
+from tcdsl.faults import Names, bounds_error
 from tcdsl.grammar import nodes
-from tcdsl.grammar.errors import BoundsError, TCTypeError
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
-from tcdsl.variant import Variant, spec_for
+from tcdsl.variant import Compiled, Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.tuning import Online
@@ -63,6 +66,7 @@ class Kernel(Launcher):
             self._raise_fault,
             self._result if len(names) > 1 else None,
         )
+        self._devices = DeviceCalls(self)
 
     def __repr__(self) -> str:
         return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
@@ -196,6 +200,7 @@ class Kernel(Launcher):
             variant.forget_choices()
             self._entries.clear()
             self.clear()
+        self._devices.clear()
 
     # ---- calls
 
@@ -204,7 +209,12 @@ class Kernel(Launcher):
         return self._call(tell_apart(self.definition, args, generics))[0]
 
     def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
-        given = tell_apart(self.definition, args, kwargs)
+        if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):
+            return self._devices(args, kwargs)
+        return self.call_on_host(tell_apart(self.definition, args, kwargs))
+
+    def call_on_host(self, given: Arguments) -> Any:
+        """Call with arrays in the host's memory, whether or not the launcher knows their form."""
         call, arrays = self._call(given)
         if given.outputs is None:
             result = self._run(replace(call, outs=call.initial()))
@@ -212,14 +222,18 @@ class Kernel(Launcher):
             convert = like(example)
             if len(self.returns) == 1:
                 return convert(result)
-            return self._result._make(map(convert, result))
+            return self.result(tuple(map(convert, result)))
         outs = call.check_outputs(given.outputs)
-        targets = call.targets(outs)
+        targets = call.targets(outs, lambda out: out.copy(order="C"))
         self._run(replace(call, outs=targets))
         for out, target in zip(outs, targets, strict=True):
             if target is not out:
                 out[...] = target
-        return given.outputs[0] if len(outs) == 1 else self._result._make(given.outputs)
+        return given.outputs[0] if len(outs) == 1 else self.result(given.outputs)
+
+    def result(self, outs: tuple[Any, ...]) -> Any:
+        """Return several outputs as the definition's named tuple."""
+        return self._result._make(outs)
 
     def _call(self, given: Arguments) -> tuple[Call, list[Array]]:
         """Return a call with these arguments, and the arguments as arrays."""
@@ -228,14 +242,11 @@ class Kernel(Launcher):
         return Call.of(variant, sizes, given.values, arrays), arrays
 
     def _run(self, call: Call) -> Any:
-        candidate = None
-        if self.session.settings.tune in ("first-call", "online"):
-            candidate = self._tune_at_call(call)
+        candidate = self.candidate(call)
         if candidate is not None:
-            compiled = call.variant.compile(call.spec, candidate, call.sizes)
-            return self.run(call.entry(compiled), call.operands, call.outs)
+            return self.run(call.entry(candidate), call.operands, call.outs)
         entry = self._entry(call)
-        if call.spec not in self._online:
+        if self.is_settled(call):
             self.install(entry, call.operands, call.outs)
         return self.run(entry, call.operands, call.outs)
 
@@ -246,14 +257,32 @@ class Kernel(Launcher):
             if entry is None:
                 if len(self._entries) >= _MAX_ENTRIES:
                     self._entries.clear()
-                compiled = call.variant.executable(
-                    call.sizes,
-                    call.spec.layouts,
-                    self.session.tuned(call.variant),
-                    self.session.advised(call.variant),
-                )
-                entry = self._entries[call.key] = call.entry(compiled)
+                entry = self._entries[call.key] = call.entry(self.serving(call))
             return entry
+
+    def serving(self, call: Call) -> Compiled:
+        """Return the executable that serves calls of this form."""
+        variant = call.variant
+        return variant.executable(
+            call.sizes,
+            call.spec.layouts,
+            self.session.tuned(variant),
+            self.session.advised(variant),
+            is_small=call.is_small,
+        )
+
+    def is_settled(self, call: Call) -> bool:
+        """Whether calls of this form go on with the same executable."""
+        return call.spec not in self._online
+
+    def candidate(self, call: Call) -> Compiled | None:
+        """Return an executable that is tried in this very call, where tuning at calls says so."""
+        if self.session.settings.tune not in ("first-call", "online"):
+            return None
+        config = self._tune_at_call(call)
+        if config is None:
+            return None
+        return call.variant.compile(call.spec, config, call.sizes)
 
     def _tune_at_call(self, call: Call) -> Config | None:
         """Tune as `tune="first-call"` and `"online"` say; return a candidate for this very call."""
@@ -278,9 +307,14 @@ class Kernel(Launcher):
         return None
 
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
-        names = (*self.params, *self.returns)
-        name = names[operand] if operand >= 0 else "a temporary"
-        raise BoundsError(
-            f"{self.name}: subscript {dim} of '{name}' is {value}, outside [0, {extent})\n"
-            "  the outputs of this call are undefined"
-        )
+        names = Names(self.name, (*self.params, *self.returns))
+        raise bounds_error(names, operand, dim, value, extent)
+
+
+def _values_of(keywords: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what keywords give, several outputs one by one."""
+    for value in keywords.values():
+        if isinstance(value, tuple | list):
+            yield from value
+        else:
+            yield value

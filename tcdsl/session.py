@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tcdsl.arguments import Array, dtype_of
+import numpy as np
+
+from tcdsl.arguments import Operand, dtype_of
 from tcdsl.codegen.config import Config
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.machine import Machine, detect, usable_cores
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar import nodes
@@ -21,11 +24,12 @@ from tcdsl.locks import Lock
 from tcdsl.variant import Variant
 
 Tune = Literal["off", "cached", "first-call", "online"]
+Check = Literal["async", "sync", "off"]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How kernels of a text are tuned; see `define`."""
+    """How kernels of a text are tuned and checked; see `define`."""
 
     tune: Tune = "cached"
     cache: Path | None = None
@@ -33,6 +37,7 @@ class Settings:
     trials: int | None = None
     seed: int = 0
     threads: int | None = None
+    check: Check = "async"
 
 
 class Session:
@@ -55,9 +60,11 @@ class Session:
         """How many threads a kernel may use."""
         return self.settings.threads or usable_cores()
 
-    def variant(self, definition: nodes.Def, generics: Mapping[str, Any]) -> Variant:
-        """Return the definition bound to generics, checked at its first use."""
-        key = (definition.name, tuple(sorted(generics.items(), key=lambda g: g[0])))
+    def variant(
+        self, definition: nodes.Def, generics: Mapping[str, Any], gpu: Gpu | None = None
+    ) -> Variant:
+        """Return the definition bound to generics and a machine, checked at its first use."""
+        key = (definition.name, tuple(sorted(generics.items(), key=lambda g: g[0])), gpu)
         with self._lock:
             found = self._variants.get(key)
             if found is None:
@@ -67,7 +74,8 @@ class Session:
                     if text not in self._warned:
                         self._warned.add(text)
                         warnings.warn(text, stacklevel=4)
-                found = self._variants[key] = Variant(checked, self.machine, self.threads)
+                machine, threads = (self.machine, self.threads) if gpu is None else (gpu, 0)
+                found = self._variants[key] = Variant(checked, machine, threads)
             return found
 
     def check_now(self, definition: nodes.Def) -> None:
@@ -76,9 +84,15 @@ class Session:
             self.variant(definition, {})
 
     def bind(
-        self, definition: nodes.Def, arrays: Sequence[Array], generics: Mapping[str, Any]
+        self,
+        definition: nodes.Def,
+        arrays: Sequence[Operand],
+        generics: Mapping[str, Any],
+        gpu: Gpu | None = None,
     ) -> tuple[Variant, dict[str, int]]:
         """Return the variant that takes these arrays, and the sizes they bring.
+
+        gpu is where the arrays lie; None for the host.
 
         Raises
         ------
@@ -87,7 +101,7 @@ class Session:
         """
         dtypes = self._dtypes(definition, arrays)
         values = bind_generics(definition, dtypes, generics)
-        variant = self.variant(definition, values)
+        variant = self.variant(definition, values, gpu)
         checked = variant.checked
         for param, array in zip(checked.params, arrays, strict=True):
             if not param.shape and param.dtype.is_integer and array.dtype.kind not in "iub":
@@ -100,11 +114,11 @@ class Session:
         scalars = {
             p.name: int(a)
             for p, a in zip(checked.params, arrays, strict=True)
-            if p.name in checked.scalars and a.ndim == 0
+            if p.name in checked.scalars and isinstance(a, np.ndarray) and a.ndim == 0
         }
         return variant, bind(checked, [a.shape for a in arrays], expected, scalars)
 
-    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Array]) -> list[DType]:
+    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand]) -> list[DType]:
         """Return the types of the arguments.
 
         A number that stands for a type variable takes the type of an array that does, since

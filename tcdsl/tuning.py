@@ -15,12 +15,14 @@ from tcdsl.arguments import element_strides
 from tcdsl.autotune import best
 from tcdsl.autotune.cpu import CpuProblem, key_of
 from tcdsl.autotune.kernel import space_of
+from tcdsl.autotune.key import ProblemKey
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.trial import FINAL, Trial
 from tcdsl.call import Call
 from tcdsl.codegen.cachedir import cache_dir
 from tcdsl.codegen.config import Config
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.bind import bind
 from tcdsl.grammar.errors import ShapeError, TCTypeError
@@ -46,19 +48,26 @@ def default_database() -> Path:
 
 def tuned_config(variant: Variant, spec: Spec, database: Path) -> Config | None:
     """Return the config tuned for exactly this specialisation, or None."""
-    key = key_of(variant.checked, spec, variant.machine)
-    found = best.lookup(database, key)
+    found = best.lookup(database, _key(variant, spec))
     return None if found is None else found.config
 
 
 def neighbour_config(variant: Variant, spec: Spec, database: Path) -> Config | None:
     """Return the config of another size where the model puts it above this size's default."""
-    tuned = best.relatives(database, key_of(variant.checked, spec, variant.machine))
+    tuned = best.relatives(database, _key(variant, spec))
     if not tuned:
         return None
     space = space_of(variant.program, spec, variant.machine)
     chosen = choose(space, tuned)
     return None if chosen == space.default else chosen
+
+
+def _key(variant: Variant, spec: Spec) -> ProblemKey:
+    if isinstance(variant.machine, Gpu):
+        from tcdsl.autotune import cuda  # on use: the CPU does without
+
+        return cuda.key_of(variant.checked, spec, variant.machine)
+    return key_of(variant.checked, spec, variant.machine)
 
 
 # ---- what a request means
@@ -77,12 +86,15 @@ def problem_of_call(call: Call) -> CpuProblem:
         for t, o in zip(checked.params, call.operands, strict=True)
         if not t.shape
     }
-    return CpuProblem(checked, spec, strides, given, machine=call.variant.machine)
+    machine = call.variant.machine
+    assert not isinstance(machine, Gpu), "a problem of the CPU"
+    return CpuProblem(checked, spec, strides, given, machine=machine)
 
 
 def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> CpuProblem:
     """Return the tuning problem of these sizes, all operands in C order."""
     values = check_sizes(variant.checked, sizes)
+    assert not isinstance(variant.machine, Gpu), "a problem of the CPU"
     return CpuProblem(variant.checked, spec_for(variant, values), machine=variant.machine)
 
 

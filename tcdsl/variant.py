@@ -1,4 +1,4 @@
-"""A definition bound to types and generics: its program, and the executables made for it so far."""
+"""A definition bound to types, generics and a machine: its program, and its executables so far."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from tcdsl.arguments import contiguous
 from tcdsl.codegen import compiler, cpu
 from tcdsl.codegen.config import Config
+from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.inplace import inplace_pairs
+from tcdsl.codegen.launch import Executable
+from tcdsl.codegen.loopir import Unit
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Layout, Spec
@@ -29,11 +32,14 @@ class Compiled:
 
     spec: Spec
     config: Config
-    loaded: cpu.Loaded
+    loaded: cpu.Loaded | Executable
 
 
 class Variant:
     """One binding of a definition, and which executable serves which sizes and layouts.
+
+    machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
+    GPUs of the same description share a variant.
 
     The first sizes get an executable of their own, with every extent a constant. The next ones
     bring a size-generic executable, which serves all others from then on; a layout class of its
@@ -41,7 +47,7 @@ class Variant:
     has run keeps its executable, so that equal calls give equal bits.
     """
 
-    def __init__(self, checked: CheckedDef, machine: Machine, threads: int) -> None:
+    def __init__(self, checked: CheckedDef, machine: Machine | Gpu, threads: int) -> None:
         self.checked = checked
         self.program: Program = program_of(checked)
         self.inplace = inplace_pairs(self.program)
@@ -49,8 +55,8 @@ class Variant:
         self.threads = threads
         self._lock = Lock()
         self._compiled: dict[tuple[Spec, Config], Compiled] = {}
-        self._serving: dict[tuple[Sizes, Layouts], Compiled] = {}
-        self._generic: dict[Layouts, Spec] = {}
+        self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
+        self._classes: dict[Layouts, Layouts] = {}
         self._exact: tuple[Sizes, Layouts] | None = None
 
     @property
@@ -64,6 +70,8 @@ class Variant:
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
         advised: Callable[[Spec], Config | None],
+        *,
+        is_small: bool = False,
     ) -> Compiled:
         """Return the executable for these sizes and layouts, compiled if it has to be.
 
@@ -78,11 +86,13 @@ class Variant:
         advised : callable
             Gives the config of another size where the model puts it above the default, or None;
             asked for the first sizes only, since others are served without compiling.
+        is_small : bool, default False
+            Whether a GPU may compute addresses in 32 bits (`Spec.is_small`).
         """
-        key = (tuple(sizes.items()), layouts)
+        key = (tuple(sizes.items()), layouts, is_small)
         with self._lock:
             if key not in self._serving:
-                self._serving[key] = self._choose(sizes, layouts, tuned, advised)
+                self._serving[key] = self._choose(sizes, layouts, tuned, advised, is_small)
             return self._serving[key]
 
     def forget_choices(self) -> None:
@@ -96,6 +106,7 @@ class Variant:
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
         advised: Callable[[Spec], Config | None],
+        is_small: bool,
     ) -> Compiled:
         key = (tuple(sizes.items()), layouts)
         exact = Spec(key[0], layouts, self.threads)
@@ -107,30 +118,51 @@ class Variant:
         if self._exact == key:
             config = advised(exact) or self.default_config(exact, sizes)
             return self.compile(exact, config, sizes)
-        spec = self._generic.get(layouts)
-        if spec is None:
-            if len(self._generic) < MAX_GENERIC:
+        return self._generic_for(sizes, layouts, is_small)
+
+    def _generic_for(self, sizes: Mapping[str, int], layouts: Layouts, is_small: bool) -> Compiled:
+        classes = self._classes.get(layouts)
+        if classes is None:
+            if len(self._classes) < MAX_GENERIC:
                 classes = layouts
             else:
                 classes = tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
-            spec = self._generic[layouts] = Spec(None, classes, self.threads)
-        return self.compile(spec, self.default_config(spec, sizes), sizes)
+            self._classes[layouts] = classes
+        spec = Spec(None, classes, self.threads, is_small)
+        config = self.default_config(spec, sizes)
+        return self.compile(spec, config, sizes)
 
     def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice."""
         return compiler.default_config(self.program, spec, self.machine, sizes)
 
     def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
-        """Return the C text of an executable."""
-        unit = compiler.lower(self.program, spec, config, self.machine, sizes, self.checked.name)
-        return compiler.emit_c(unit)
+        """Return the C or CUDA text of an executable."""
+        unit = self._unit(spec, config, sizes)
+        return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
+
+    @property
+    def is_for_gpu(self) -> bool:
+        """Whether the machine is a GPU."""
+        return isinstance(self.machine, Gpu)
+
+    def _unit(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Unit:
+        return compiler.lower(self.program, spec, config, self.machine, sizes, self.checked.name)
 
     def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
-        """Return the executable of a specialisation and a config, made once."""
+        """Return the executable of a specialisation and a config, made once.
+
+        That of a GPU is machine code only once it is bound to a device.
+        """
         with self._lock:
             known = self._compiled.get((spec, config))
             if known is None:
-                loaded = cpu.compile_and_load(self.text(spec, config, sizes), self.checked.name)
+                unit = self._unit(spec, config, sizes)
+                loaded: cpu.Loaded | Executable
+                if self.is_for_gpu:
+                    loaded = Executable(self.program, unit)
+                else:
+                    loaded = cpu.compile_and_load(compiler.emit_c(unit), self.checked.name)
                 known = self._compiled[spec, config] = Compiled(spec, config, loaded)
             return known
 

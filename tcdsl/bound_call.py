@@ -1,0 +1,148 @@
+"""An executable of a GPU with all that calls of one form share."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tcdsl.arguments import element_strides
+from tcdsl.call import Call
+from tcdsl.codegen.device import Device
+from tcdsl.codegen.launch import Executable
+from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.device_arrays import DeviceArray, dense_strides
+from tcdsl.faults import Names, faults_of
+from tcdsl.grammar.dtypes import DType
+from tcdsl.session import Check
+
+
+class BoundCall:
+    """What a call of one form does, given addresses and numbers.
+
+    Parameters
+    ----------
+    call : Call
+        Of that form; its outs are the caller's, or None where fresh ones are made.
+    executable : Executable
+    device : Device
+    names : Names
+        For faults.
+    check : {"async", "sync", "off"}
+        When faults are raised.
+    """
+
+    def __init__(
+        self, call: Call, executable: Executable, device: Device, names: Names, check: Check
+    ) -> None:
+        self.device = device
+        self._names = names
+        self._faults = faults_of(device)
+        self._is_checked = check != "off"
+        self._fresh = [(shape, dtype) for dtype, shape in call.forms]
+        params = call.variant.checked.params
+        self._scalars = [(i, _converter(t.dtype)) for i, t in enumerate(params) if not t.shape]
+        self._params = len(params)
+        self._inplace = call.variant.inplace
+        arrays = [*call.operands, *(call.outs or ())]
+        self._arrays = [a if isinstance(a, DeviceArray) else None for a in arrays]
+        self._bound = executable.bind(device, call.sizes, _strides(call))
+        self._waits = check == "sync" and self._bound.can_fault
+
+    def __call__(self, places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+        """Run, and return fresh outputs, arrays of the device's own library.
+
+        Parameters
+        ----------
+        places : sequence of int
+            Addresses of the parameters; any number for those of rank 0.
+        values : sequence
+            Numbers for the parameters of rank 0; anything for the others.
+        """
+        device = self.device
+        with device.active():
+            outs = tuple(device.empty(shape, dtype) for shape, dtype in self._fresh)
+            self._start([*places, *(device.place(o)[0] for o in outs)], values)
+        return outs
+
+    def write(self, places: Sequence[int], values: Sequence[Any]) -> None:
+        """Run into buffers, whose addresses stand behind those of the parameters."""
+        with self.device.active():
+            self._start(places, values)
+
+    def _start(self, places: Sequence[int], values: Sequence[Any]) -> None:
+        device, bound = self.device, self._bound
+        stream = device.stream()
+        if self._is_checked:
+            self._faults.poll(stream)
+        scalars = [convert(values[i]) for i, convert in self._scalars]
+        fault = 0
+        if bound.can_fault:
+            fault = self._faults.record(stream if self._is_checked else None, self._names).address
+        if bound.workspace_bytes:
+            memory = device.allocate(bound.workspace_bytes)  # goes back behind the kernels
+            bound.run(places, scalars, memory.address, fault, stream)
+        else:
+            bound.run(places, scalars, 0, fault, stream)
+        if self._waits:
+            device.synchronize(stream)
+            self._faults.poll(stream)
+
+    def may_write(self, places: Sequence[int]) -> bool:
+        """Whether no output meets an input or another output, but where that is allowed."""
+        ends = []
+        for array, at in zip(self._arrays, places, strict=True):
+            low, high = (0, 0) if array is None else array.reach
+            ends.append((at + low, at + high))
+        for r in range(self._params, len(ends)):
+            low, high = ends[r]
+            for p, (other_low, other_high) in enumerate(ends[:r]):
+                if low < other_high and other_low < high and not self._is_inplace(r, p, places):
+                    return False
+        return True
+
+    def _is_inplace(self, r: int, p: int, places: Sequence[int]) -> bool:
+        a, b = self._arrays[r], self._arrays[p]
+        return (
+            (r - self._params, p) in self._inplace
+            and places[r] == places[p]
+            and a is not None
+            and b is not None
+            and (a.shape, a.strides) == (b.shape, b.strides)
+        )
+
+
+def _strides(call: Call) -> list[tuple[int, ...]]:
+    """Return the strides of all operands, in elements."""
+    params = call.variant.checked.params
+    own = [
+        element_strides(o) if t.shape else () for o, t in zip(call.operands, params, strict=True)
+    ]
+    if call.outs is None:
+        return [*own, *(dense_strides(shape, 1) for _, shape in call.forms)]
+    return [*own, *map(element_strides, call.outs)]
+
+
+def _converter(dtype: DType) -> Callable[[Any], Any]:
+    """Return how a number becomes a value of a rank-0 parameter, as `Bound.run` takes it."""
+    match dtype.kind:
+        case "bool":
+            return bool
+        case "float" if dtype.is_half:
+            half = numpy_dtype(dtype).type
+            return lambda v: float(half(float(v)))
+        case "float":
+            return float if dtype.bits == 64 else lambda v: ctypes.c_float(float(v)).value
+        case "int":
+            return functools.partial(_integer, -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+        case "uint":
+            return functools.partial(_integer, 0, 2**dtype.bits - 1)
+
+
+def _integer(low: int, high: int, value: Any) -> int:
+    number = operator.index(value)
+    if not low <= number <= high:
+        raise OverflowError("an integer does not fit the parameter's type")
+    return number

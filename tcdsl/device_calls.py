@@ -1,0 +1,259 @@
+"""Calls of a definition on arrays in a GPU's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcdsl.arguments import Operand, as_array, like
+from tcdsl.bound_call import BoundCall
+from tcdsl.call import Arguments, Call, tell_apart
+from tcdsl.codegen import device as devices
+from tcdsl.codegen.device import Device
+from tcdsl.codegen.launch import Executable
+from tcdsl.device_arrays import (
+    DeviceArray,
+    as_device_array,
+    is_native,
+    is_on_device,
+    native_place,
+)
+from tcdsl.device_copies import copy, fill, new_array
+from tcdsl.faults import Names
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.locks import Lock
+
+if TYPE_CHECKING:
+    from tcdsl.kernel import Kernel
+
+_MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
+_ALIGNMENT = 16  # bytes: what the widest loads of a kernel ask of an address
+_PLACE = 5  # members of a `Place`; behind them stands the array of a foreign library
+
+
+class DeviceCalls:
+    """How one kernel is called on GPUs.
+
+    A call whose arguments look like those of one before is a look-up, the allocation of its
+    outputs and the start of its kernels; any other is checked as calls on the host are.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._quick: dict[Hashable, BoundCall] = {}  # by what arguments look like
+        self._bound: dict[Hashable, BoundCall] = {}  # by what a checked call is
+        self._names = Names(kernel.name, (*kernel.params, *kernel.returns))
+        self._in_bounds: frozenset[int] = frozenset()  # parameters whose values are sizes
+        self._lock = Lock()
+
+    def clear(self) -> None:
+        """Forget bound calls, so that the next ones choose their executables anew."""
+        with self._lock:
+            self._quick, self._bound = {}, {}
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call with arguments of which at least one is an array of a device."""
+        kernel = self._kernel
+        if kwargs or len(args) != len(kernel.params):
+            given = tell_apart(kernel.definition, args, kwargs)
+        else:
+            given = Arguments(args, None, kwargs)
+        seen = [_look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
+        for i, x in enumerate(seen):
+            if type(x) is tuple and not x[1]:
+                seen[i] = _number(x)
+        if given.outputs is not None:
+            seen += [_look(v, n) for v, n in zip(given.outputs, kernel.returns, strict=True)]
+        known = self._quick.get(self._look_of(given, seen))
+        if known is not None:
+            places = [x[0] if type(x) is tuple else 0 for x in seen]
+            if given.outputs is None:
+                return self._results(known(places, seen), given)
+            if known.may_write(places):
+                known.write(places, seen)
+                return self._written(known.device, given.outputs)
+        return self._slowly(given, seen)
+
+    def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
+        """Return what tells forms apart: of arrays all but the address, of numbers the type."""
+        forms: list[Any] = []
+        for i, x in enumerate(seen):
+            if type(x) is tuple:
+                is_readonly = len(x) > _PLACE and not x[_PLACE].is_writeable
+                forms.append((x[1:_PLACE], x[0] % _ALIGNMENT == 0, is_readonly))
+            else:
+                forms.append((type(x), x) if i in self._in_bounds else type(x))
+        generics = given.generics
+        if not generics:
+            return tuple(forms), given.outputs is None
+        if not all(isinstance(v, Hashable) for v in generics.values()):
+            return None  # the key of nothing; the checks say what is wrong
+        return tuple(forms), given.outputs is None, tuple(sorted(generics.items()))
+
+    # ---- calls that look like none before
+
+    def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
+        kernel = self._kernel
+        count = len(kernel.params)
+        names = (*kernel.params, *kernel.returns)
+        values = (*given.values, *(given.outputs or ()))
+        arrays = [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
+        device = self._device_of(arrays)
+        if device is None:  # what lay on a device were numbers
+            return kernel.call_on_host(replace(given, values=tuple(seen[:count])))
+        with device.active():
+            variant, sizes = kernel.session.bind(
+                kernel.definition, arrays[:count], given.generics, device.gpu
+            )
+            params = variant.checked.params
+            self._in_bounds = frozenset(
+                i for i, t in enumerate(params) if t.name in variant.checked.scalars
+            )
+            call = Call.of(variant, sizes, seen[:count], arrays[:count])
+            if given.outputs is not None:
+                self._write(call, device, arrays[count:], self._look_of(given, seen))
+                return self._written(device, given.outputs)
+            identities = call.identities
+            if identities is None:
+                bound = self._bind(call, device, self._look_of(given, seen))
+                return self._results(bound(_places(call), call.operands), given)
+            fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
+            targets = tuple(DeviceArray(*device.place(a), a) for a in fresh)
+            for target, identity in zip(targets, identities, strict=True):
+                fill(device, target, identity)
+            self._run(replace(call, outs=targets), device)
+            return self._results(fresh, given)
+
+    def _write(self, call: Call, device: Device, given: Sequence[Operand], look: Hashable) -> None:
+        """Run into the caller's buffers, by way of fresh ones where an input would be hurt."""
+        outs = call.check_outputs(given)
+
+        def copied(out: DeviceArray) -> DeviceArray:
+            fresh = new_array(device, out)
+            copy(out, fresh)  # what is not written stays, and `op=` goes on from it
+            return fresh
+
+        targets = call.targets(outs, copied)
+        is_direct = all(t is out for t, out in zip(targets, outs, strict=True))
+        self._run(replace(call, outs=targets), device, look if is_direct else None)
+        for out, target in zip(outs, targets, strict=True):
+            if target is not out:
+                copy(target, out)
+
+    def _run(self, call: Call, device: Device, look: Hashable = None) -> None:
+        self._bind(call, device, look).write(_places(call), call.operands)
+
+    def _bind(self, call: Call, device: Device, look: Hashable) -> BoundCall:
+        """Return a call's form bound to its executable; look is what it is found by next time."""
+        kernel = self._kernel
+        candidate = kernel.candidate(call)
+        if candidate is not None:
+            return self._made(call, device, candidate.loaded)
+        with self._lock:
+            key = (device.number, call.key)
+            found = self._bound.get(key)
+            if found is None:
+                if max(len(self._bound), len(self._quick)) >= _MAX_KNOWN:
+                    self._quick, self._bound = {}, {}
+                found = self._bound[key] = self._made(call, device, kernel.serving(call).loaded)
+            if look is not None and kernel.is_settled(call):
+                self._quick[look] = found
+            return found
+
+    def _made(self, call: Call, device: Device, executable: object) -> BoundCall:
+        assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
+        check = self._kernel.session.settings.check
+        return BoundCall(call, executable, device, self._names, check)
+
+    def _device_of(self, arrays: Sequence[Operand]) -> Device | None:
+        """Return the device on which all arrays lie; None where there are but numbers.
+
+        Raises
+        ------
+        TCTypeError
+            If they lie in several places.
+        """
+        kernel = self._kernel
+        places = [
+            (name, a.device if isinstance(a, DeviceArray) else None)
+            for name, a in zip((*kernel.params, *kernel.returns), arrays, strict=False)
+            if isinstance(a, DeviceArray) or a.ndim
+        ]
+        on_device = next((number for _, number in places if number is not None), None)
+        if on_device is None:
+            return None
+        first, where = places[0]
+        for name, other in places:
+            if other != where:
+                raise TCTypeError(
+                    f"{kernel.name}: '{first}' lies {_place_text(where)}, '{name}' "
+                    f"{_place_text(other)}\n  bring all arrays to one place: "
+                    f"cupy.asarray(x), torch's x.to('cuda:{on_device}')"
+                )
+        return devices.device(on_device)
+
+    # ---- results
+
+    def _results(self, outs: tuple[Any, ...], given: Arguments) -> Any:
+        """Return outputs in the kind of the first array argument."""
+        example = next((v for v in given.values if is_on_device(v) and _rank(v)), None)
+        if example is not None and not is_native(example):
+            outs = tuple(map(like(example), outs))
+        return outs[0] if len(outs) == 1 else self._kernel.result(outs)
+
+    def _written(self, device: Device, outputs: tuple[Any, ...]) -> Any:
+        """Return the caller's buffers, after which their library's stream sees what they hold."""
+        foreign = next((o for o in outputs if not is_native(o)), None)
+        if foreign is not None and hasattr(foreign, "__dlpack__"):
+            with device.active():  # whoever takes an array waits for what was written before
+                like(foreign)(device.empty((1,), np.dtype(np.float32)))
+        return outputs[0] if len(outputs) == 1 else self._kernel.result(outputs)
+
+
+def _look(value: Any, name: str) -> Any:
+    """Return the place of an array of a device; any other value as it is.
+
+    Behind the place of an array that is not of the device's own library stands the array.
+    """
+    place = native_place(value)
+    if place is not None:
+        return place
+    if not is_on_device(value):
+        return value
+    a = as_device_array(value, name)
+    return a.address, a.shape, a.strides, a.dtype, a.device, a
+
+
+def _number(place: tuple[Any, ...]) -> Any:
+    """Return the number that an array of rank 0 on a device holds; waits for it."""
+    device = devices.device(place[4])
+    number = np.empty((), place[3])
+    with device.active():
+        device.download(number, place[0], device.stream())
+    return number[()]
+
+
+def _array(seen: Any, value: Any, name: str) -> Operand:
+    if type(seen) is not tuple:
+        return as_array(seen, name)
+    if len(seen) > _PLACE:
+        array: DeviceArray = seen[_PLACE]
+        return array
+    address, shape, strides, dtype, device = seen
+    return DeviceArray(address, shape, strides, dtype, device, value)
+
+
+def _places(call: Call) -> list[int]:
+    arrays = (*call.operands, *(call.outs or ()))
+    return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
+
+
+def _rank(value: Any) -> int:
+    return int(value.ndim)
+
+
+def _place_text(number: int | None) -> str:
+    return "in the host's memory" if number is None else f"on GPU {number}"

@@ -1,0 +1,50 @@
+"""Copies and fills of a GPU's memory in any layout, by kernels of our own."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcdsl.codegen.device import Device
+from tcdsl.device_arrays import DeviceArray, dense_strides
+
+if TYPE_CHECKING:
+    from tcdsl.kernel import Kernel
+
+
+def new_array(device: Device, like: DeviceArray) -> DeviceArray:
+    """Return new memory for elements of the shape and type of others, in C order."""
+    memory = device.allocate(max(1, like.size * like.itemsize))
+    strides = dense_strides(like.shape, like.itemsize)
+    return replace(like, address=memory.address, strides=strides, owner=memory, is_writeable=True)
+
+
+def copy(source: DeviceArray, target: DeviceArray) -> None:
+    """Copy elements on the current stream; the arrays must not overlap."""
+    if not source.shape:
+        source, target = (replace(a, shape=(1,), strides=(a.itemsize,)) for a in (source, target))
+    _copier(source.ndim)(source, out=target)
+
+
+def fill(device: Device, target: DeviceArray, value: Any) -> None:
+    """Set every element on the current stream."""
+    one = np.array(value, target.dtype)
+    memory = device.allocate(one.nbytes)
+    device.upload(memory.address, one, device.stream())
+    strides = (0,) * target.ndim
+    copy(replace(target, address=memory.address, strides=strides, owner=memory), target)
+
+
+@functools.cache
+def _copier(rank: int) -> Kernel:
+    from tcdsl.definitions import define  # on use: it needs the kernels that need this
+
+    sizes = ", ".join(f"N{d}" for d in range(rank))
+    at = ", ".join(f"i{d}" for d in range(rank))
+    text = f"def copy<T>(T({sizes}) A) -> (B) {{ B({at}) = A({at}) }}"
+    found: Any = define(text, tune="off", check="off", source="<copy>")
+    kernel: Kernel = found
+    return kernel
