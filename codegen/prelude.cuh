@@ -90,19 +90,6 @@ TC_ATOMIC_ADD(i32) TC_ATOMIC_ADD(u32) TC_ATOMIC_ADD(u64) TC_ATOMIC_ADD(f32) TC_A
 TC_ATOMIC_EXTREMES(i32) TC_ATOMIC_EXTREMES(u32) TC_ATOMIC_EXTREMES(i64) TC_ATOMIC_EXTREMES(u64)
 TC_FN void tc_atomic_add_i64(tc_i64 *p, tc_i64 x) { tc_atomic_add_u64((tc_u64 *)p, (tc_u64)x); }
 
-/* Of floats: swap until nobody interferes. Mostly there is nothing to write. NaN is handed on. */
-#define TC_ATOMIC_FLOAT(WHAT, T, U)                                                               \
-  TC_FN void tc_atomic_##WHAT##_##T(tc_##T *p, tc_##T x) {                                        \
-    tc_##U *place = (tc_##U *)p, seen = *(volatile tc_##U *)place;                                \
-    for (;;) {                                                                                    \
-      tc_##U to = tc_bits_##T(tc_##WHAT##_##T(tc_float_##U(seen), x));                            \
-      if (to == seen) return;                                                                     \
-      tc_##U was = atomicCAS(place, seen, to);                                                    \
-      if (was == seen) return;                                                                    \
-      seen = was;                                                                                 \
-    }                                                                                             \
-  }
-
 /* Count up and return the count before. Releases what the block wrote (a barrier first), acquires
  * what those wrote who counted before: the last block may read all of it. */
 TC_FN tc_u32 tc_ticket(tc_u32 *p) {
@@ -164,9 +151,10 @@ TC_COPY_ASYNC(4, ca) TC_COPY_ASYNC(8, ca) TC_COPY_ASYNC(16, cg)
 TC_FN void tc_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define tc_copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
-/* d += a b on the tensor cores. Of a fragment lane l, g = l / 4, t = l % 4, holds: d rows g, g + 8,
- * columns 2 t, 2 t + 1 (row by row); a rows g, g + 8 (first), k pairs t, t + 4; b column g. For tf32
- * a pair is one element. */
+/* d += a b on the tensor cores, d 16x8. A register holds a pair: two neighbours along k, of tf32 one
+ * element. Lane l, with g = l / 4 and t = l % 4, holds of d rows g and g + 8 at columns 2 t and
+ * 2 t + 1, row by row; of a the pairs (row, pair) (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); of
+ * b the pairs t and t + 4 of column g. */
 #define TC_MMA(NAME, SHAPE, TYPE)                                                                 \
   TC_FN void tc_mma_##NAME(tc_f32 *d, const tc_u32 *a, const tc_u32 *b) {                         \
     asm volatile("mma.sync.aligned." SHAPE ".row.col.f32." TYPE "." TYPE ".f32 "                  \
@@ -189,8 +177,6 @@ TC_MMA(m16n8k8_tf32, "m16n8k8", "tf32")
   }
 TC_LDMATRIX(x4, "") TC_LDMATRIX(x4_t, ".trans")
 #endif
-TC_ATOMIC_FLOAT(min, f32, u32) TC_ATOMIC_FLOAT(max, f32, u32)
-TC_ATOMIC_FLOAT(min, f64, u64) TC_ATOMIC_FLOAT(max, f64, u64)
 #endif /* instructions */
 
 /* ---- threads */
@@ -201,6 +187,25 @@ TC_FN tc_i32 tc_warp() { return (tc_i32)(threadIdx.x / 32); }
 TC_FN tc_i32 tc_block() { return (tc_i32)blockIdx.x; }
 TC_FN tc_i32 tc_blocks() { return (tc_i32)gridDim.x; }
 TC_FN tc_i64 tc_point() { return (tc_i64)blockIdx.x * blockDim.x + threadIdx.x; }
+
+/* ---- extremes of floats in memory: no instruction has them, NaN is handed on */
+
+/* Swap until nobody interferes; mostly there is nothing to write. */
+#define TC_ATOMIC_FLOAT(NAME, WHAT, T, U)                                                         \
+  TC_FN void NAME(tc_##T *p, tc_##T x) {                                                          \
+    tc_##U *place = (tc_##U *)p, seen = *(volatile tc_##U *)place;                                \
+    for (;;) {                                                                                    \
+      tc_##U to = tc_bits_##T(tc_##WHAT##_##T(tc_float_##U(seen), x));                            \
+      if (to == seen) return;                                                                     \
+      tc_##U was = atomicCAS(place, seen, to);                                                    \
+      if (was == seen) return;                                                                    \
+      seen = was;                                                                                 \
+    }                                                                                             \
+  }
+#ifndef TC_CUSIM
+TC_ATOMIC_FLOAT(tc_atomic_min_f32, min, f32, u32) TC_ATOMIC_FLOAT(tc_atomic_max_f32, max, f32, u32)
+TC_ATOMIC_FLOAT(tc_atomic_min_f64, min, f64, u64) TC_ATOMIC_FLOAT(tc_atomic_max_f64, max, f64, u64)
+#endif
 
 /* ---- faults */
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.nvrtc import compile_cuda
-from tests.codegen.native import C_OF, Array
+from tests.codegen.native import C_OF, Array, cuda_library
 from tests.cusim.harness import on_device
 from tests.cusim.simulator import Module, Simulator
 
@@ -289,6 +289,53 @@ def test_atomic_extremes_hand_nan_on(t: str) -> None:
     assert np.isnan(y).all()
     _, y = run(f"atomic_{t}", 1, 64, np.zeros_like(x), np.full(3, np.nan, DTYPES[t]))
     assert np.isnan(y).all()
+
+
+# What another thread does to the place in between: the first swap of each finds it changed.
+INTERFERENCE = r"""
+#include "prelude.cuh"
+static int meddling;
+#define CAS(U)                                                                                    \
+  static tc_##U atomicCAS_##U(tc_##U *p, tc_##U from, tc_##U to, tc_##U other) {                   \
+    if (meddling) *p = other, meddling = 0;                                                       \
+    tc_##U was = *p;                                                                              \
+    if (was == from) *p = to;                                                                     \
+    return was;                                                                                   \
+  }                                                                                               \
+  static tc_##U other_##U;
+CAS(u32) CAS(u64)
+#define EXTREMES(T, U)                                                                            \
+  TC_ATOMIC_FLOAT(smallest_##T, min, T, U) TC_ATOMIC_FLOAT(largest_##T, max, T, U)                 \
+  TC_EXPORT void extremes_##T(tc_##T *y, const tc_##T *x, const tc_##T *other, tc_i64 n) {         \
+    for (tc_i64 i = 0; i < n; i++) {                                                              \
+      other_##U = tc_bits_##T(other[i]);                                                          \
+      meddling = 1, smallest_##T(y + 2 * i, x[i]);                                                \
+      meddling = 1, largest_##T(y + 2 * i + 1, x[i]);                                             \
+    }                                                                                             \
+  }
+#define atomicCAS(p, from, to) atomicCAS_u32(p, from, to, other_u32)
+EXTREMES(f32, u32)
+#undef atomicCAS
+#define atomicCAS(p, from, to) atomicCAS_u64(p, from, to, other_u64)
+EXTREMES(f64, u64)
+"""
+
+
+@pytest.mark.cusim
+@pytest.mark.parametrize("t", ["f32", "f64"])
+def test_extremes_are_swapped_in_though_others_interfere(t: str) -> None:
+    dtype = DTYPES[t]
+    values = np.array([0.0, 1, -2, np.inf, -np.inf, np.nan, 1e-40], dtype)
+    start, x, other = (np.ascontiguousarray(v.ravel()) for v in np.meshgrid(values, values, values))
+    y = np.repeat(start, 2)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (y, x, other)]
+    library = cuda_library("interference", INTERFERENCE)
+    getattr(library, f"extremes_{t}")(*pointers, ctypes.c_int64(len(x)))
+    for k, extreme in enumerate((np.minimum, np.maximum)):
+        # Nothing to write: nobody else is met either.
+        idle = np.equal(extreme(start, x), start) | np.isnan(start)
+        want = np.where(idle, start, extreme(other, x))
+        np.testing.assert_array_equal(y[k::2], want)
 
 
 @pytest.mark.cusim
