@@ -1,0 +1,64 @@
+"""The programs that users of the original wrote, and small sizes for them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcdsl.grammar import typed
+from tcdsl.grammar.typed import CheckedDef
+
+DATA = Path(__file__).parents[1] / "data"
+CATALOG: list[dict[str, Any]] = json.loads((DATA / "tc_catalog.json").read_text())
+# These two entries of the catalog are named after the page they are from, not after their def.
+NAMES = {"docs_fixed/lut_clamped": "lut", "docs_fixed/average_pool_2_where": "average_pool_2"}
+REFUSED = {"coding_conventions/matmul#2": "TC204"}  # by design: a triangular domain
+NOT_YET: dict[str, str] = {}  # code of the answer; may only shrink
+POINTS = 200_000
+LEGAL = [e for e in CATALOG if e["name"] not in {*REFUSED, *NOT_YET}]
+KERNEL_SIZES = {"KH", "KW", "KH1", "KW1", "L", "L1", "L2"}  # stay small, so that domains do not end
+
+
+def name_of(entry: dict[str, Any]) -> str:
+    """Return the name of the definition that an entry is about."""
+    return str(NAMES.get(entry["name"], entry["def_name"]))
+
+
+def points(checked: CheckedDef, sizes: dict[str, int]) -> int:
+    """Return the points of the largest statement."""
+    return max(
+        math.prod(max(r.extent.evaluate(sizes), 0) for r in s.ranges)
+        for s in checked.body
+        if isinstance(s, typed.Statement)
+    )
+
+
+def holds(checked: CheckedDef, sizes: dict[str, int]) -> bool:
+    values = [(c.relation, c.size.evaluate(sizes)) for c in checked.constraints]
+    filled = all(
+        d.evaluate(sizes) > 0 for t in (*checked.params, *checked.returns) for d in t.shape
+    )
+    return filled and all(v >= 0 if r == ">=0" else v == 0 for r, v in values)
+
+
+def small_sizes(
+    checked: CheckedDef, entry: dict[str, Any], rng: np.random.Generator
+) -> dict[str, int]:
+    """Return ragged sizes of the order of the entry's own, that are legal and quick."""
+    own: dict[str, int] = entry.get("sizes") or entry["suggested_sizes"]
+    names = [s for s in checked.sizes if s not in checked.scalars]
+    for limit in (23, 19, 13, 11, 9, 7, 6, 5, 4, 3, 2):
+        for _ in range(20):
+            sizes = {
+                n: min(own.get(n, 3), 3) if n in KERNEL_SIZES else int(rng.integers(2, limit + 2))
+                for n in names
+            }
+            if "KP1" in sizes and "K" in sizes:
+                sizes["KP1"] = sizes["K"] + 1
+            if points(checked, sizes) <= POINTS and holds(checked, sizes):
+                return sizes
+    raise AssertionError(f"no small sizes for {entry['name']}")
