@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from tcdsl.codegen.program import walk_typed
 from tcdsl.codegen.reference_expr import Evaluator, Points
 from tcdsl.codegen.reference_math import Array, identity
 from tcdsl.grammar import typed
@@ -120,10 +121,12 @@ class _Run:
         if tensor.dtype.is_half and stmt.is_reduction:
             dtype = self.values.dtype(FLOAT32)  # rounded once, when all points are in
         before = self.values.store.get(stmt.target)  # the right side sees the target as it was
-        if stmt.op.endswith("!") or before is None:
+        if before is None or (stmt.op.endswith("!") and _reads_on_the_left(stmt)):
             after = np.full(shape, identity(op, dtype), dtype)
         else:
             after = before.astype(dtype)
+            if stmt.op.endswith("!"):
+                self.start(stmt, after, identity(op, dtype), loop)
         if before is None:
             self.values.store[stmt.target] = after.copy()
         if op in ("argmin=", "argmax="):
@@ -138,6 +141,12 @@ class _Run:
                     stmt, op, after, value.astype(dtype, copy=False), points, kept, reduced
                 )
         self.values.store[stmt.target] = after.astype(stored, copy=False)
+
+    def start(self, stmt: Statement, target: Array, first: Any, loop: Mapping[str, int]) -> None:
+        """Let the elements that a statement writes begin anew."""
+        for points, kept, _ in self.blocks(stmt, loop, split_reductions=True):
+            full = np.broadcast_shapes(*(a.shape for a in points.index.values()), ())
+            target[self.position(stmt, points, target.shape, full[:kept], kept)] = first
 
     def blocks(
         self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
@@ -248,6 +257,11 @@ class _Run:
             for n, b in zip(names, lows, strict=True)
         )
         target[box] += np.einsum(*call, [letters[n] for n in names], optimize=True)
+
+
+def _reads_on_the_left(stmt: Statement) -> bool:
+    """Whether data decides which elements a statement writes."""
+    return any(isinstance(e, typed.Read) for sub in stmt.subs for e in walk_typed(sub))
 
 
 _UFUNCS: dict[str, np.ufunc] = {

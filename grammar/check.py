@@ -132,9 +132,16 @@ def _symbols(
     sizes: list[Size] = [c.size for c in constraints]
     for tensor in tensors:
         sizes += (*tensor.shape, *tensor.low)
-    for statement in body:
-        if isinstance(statement, t.Statement):
-            for r in statement.ranges:
-                sizes += (r.low, r.high)
+    loops: set[str] = set()
+    todo = list(body)
+    while todo:
+        match todo.pop():
+            case t.Statement(ranges=ranges):
+                for r in ranges:
+                    sizes += (r.low, r.high)
+            case t.Loop(var, low, high, inner):
+                sizes += (low, high)
+                loops.add(var)
+                todo += inner
     for size in sizes:
-        yield from size.symbols()
+        yield from (s for s in size.symbols() if s not in loops)

@@ -11,6 +11,7 @@ from tcdsl.grammar.call import Call, call_of
 from tcdsl.grammar.declare import declare_generics
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.leftovers import report_leftovers, targets_of
+from tcdsl.grammar.loop import check_loop
 from tcdsl.grammar.results import hand_back, result_of, want_distinct
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, SilentError, Tensor
 from tcdsl.grammar.session import Session
@@ -52,7 +53,7 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
                     for target in targets:
                         frame.tensors[target.name].is_read = True  # not all need be wanted
                 case n.ForLoop():
-                    raise FaultError("TC194", "'for' is not available yet", node.span)
+                    done.append(check_loop(session, frame, node, check_body))
         except FatalError:
             raise
         except FaultError as fault:

@@ -216,7 +216,7 @@ class Typer:
         access = self._access(tensor, inner, at, padded=True)
         rank = len(access.subs)
         margins = self.margins(access) if self.margins is not None else ((True, True),) * rank
-        inside = is_inside(access.subs, tensor.bounds(), margins, node.span)
+        inside = is_inside(access.subs, tensor.whole_bounds(), margins, node.span)
         read = self._element(access, (False,) * rank)
         value = self.value(args[1], replace(at, guarded=True))
         if inside is None:

@@ -16,10 +16,14 @@ from tcdsl.grammar.wording import declared_here
 
 def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
     """Return which subscripts need a check at run time; demand what calls can check."""
+    if work.session.is_trial:
+        return (False,) * len(access.subs)
     prover = work.prover()
     guarded, facts = access.context.guarded, access.context.facts
     checked = []
-    for d, (form, (low, high)) in enumerate(zip(access.forms, access.tensor.bounds(), strict=True)):
+    for d, (form, (low, high)) in enumerate(
+        zip(access.forms, access.tensor.whole_bounds(), strict=True)
+    ):
         sides = [form - low, high - 1 - form]
         open_sides = [s for s in sides if not prover.holds(s, facts)]
         if open_sides and not guarded and _is_exact(work, form):
@@ -34,10 +38,12 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
 
 def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...]:
     """Return which subscripts of a padded access may lie below, and beyond, their dimension."""
+    if work.session.is_trial:
+        return ((True, True),) * len(access.subs)
     prover, facts = work.prover(), access.context.facts
     sides = [
         (not prover.holds(form - low, facts), not prover.holds(high - 1 - form, facts))
-        for form, (low, high) in zip(access.forms, access.tensor.bounds(), strict=True)
+        for form, (low, high) in zip(access.forms, access.tensor.whole_bounds(), strict=True)
     ]
     if access.tensor is work.target:
         _own_read(work, access, prover)
@@ -51,7 +57,7 @@ def _needs_an_element(
 
     So `A(max(min(I(i), N - 1), 0))` is checked once, not for each i.
     """
-    low, high = access.tensor.bounds()[d]
+    low, high = access.tensor.whole_bounds()[d]
     last = high - low - 1
     if not all(Prover(prover.domain, (*prover.given, last)).holds(s) for s in sides):
         return False
@@ -62,7 +68,7 @@ def _needs_an_element(
 def _is_exact(work: Comprehension, form: Size) -> bool:
     """Whether some point of the statement takes the bounds of a subscript."""
     from_data = any(s.startswith("?") for s in form.symbols())
-    return not from_data and is_exact(form, work.domain)
+    return not from_data and is_exact(form, work.domain | work.session.turns)
 
 
 def _demand_inside(
@@ -72,7 +78,7 @@ def _demand_inside(
     left = []
     node = access.node.args[d] if access.node.args else access.node
     text = node.span.text if node.span is not None else str(access.forms[d])
-    low, high = access.tensor.bounds()[d]
+    low, high = access.tensor.whole_bounds()[d]
     for side in sides:
         worst = interval(side, prover.domain).low
         if worst is None:  # a factor of unknown sign
@@ -91,11 +97,12 @@ def _demand_inside(
 
 def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
     """Refuse a read of the target at elements that the statement writes."""
+    domain = work.domain | work.typer.forms.unknowns  # in one turn: variables of loops are fixed
     has_reduction = any(x.kind == "reduction" for x in work.scope.indices.values())
     if access.forms == work.forms and not has_reduction:
         return
     for mine, its in zip(work.forms, access.forms, strict=True):
-        a, b = interval(mine, prover.domain), interval(its, prover.domain)
+        a, b = interval(mine, domain), interval(its, domain)
         for x, y in ((a, b), (b, a)):
             if x.low is None or y.high is None:
                 continue

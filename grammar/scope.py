@@ -73,8 +73,9 @@ class Tensor:
     """A tensor while its definition is checked.
 
     type is the type in the language; what is stored differs for temporaries of a half type.
-    dims: the declared extents, of a parameter or an annotated return. host: the value of a rank-0
-    integer that is known before the kernel runs.
+    dims: the declared extents, of a parameter or an annotated return. box: what the statements so
+    far write; whole: inside a loop, what all of the loop writes as well. host: the value of a
+    rank-0 integer that is known before the kernel runs.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Tensor:
     dims: tuple[Size, ...] | None = None
     declared: str = ""
     box: Box | None = None
+    whole: Box | None = None
     host: Size | None = None
     first_op: n.AssignOp | None = None
     first_write: Span | None = None
@@ -114,9 +116,15 @@ class Tensor:
 
     def bounds(self) -> tuple[tuple[Size, Size], ...]:
         """Return [low, high) of each dimension as the statements so far make it."""
+        return self._bounds(self.box)
+
+    def whole_bounds(self) -> tuple[tuple[Size, Size], ...]:
+        """Return [low, high) of each dimension by which reads are judged."""
+        return self._bounds(self.whole or self.box)
+
+    def _bounds(self, box: Box | None) -> tuple[tuple[Size, Size], ...]:
         if self.dims is not None:
             return tuple((Size(), d) for d in self.dims)
-        box = self.box
         assert box is not None
         found = []
         for low, high, plain in zip(box.low, box.high, box.plain, strict=True):
@@ -165,6 +173,7 @@ class Frame:
     inputs: set[str] = field(default_factory=set)  # parameters, whatever the caller passes
     results: set[str] = field(default_factory=set)  # returns of a callee
     later: set[str] = field(default_factory=set)  # targets that no statement has written yet
+    loops: set[str] = field(default_factory=set)  # variables of the loops around
     is_entry: bool = True
 
     def role(self, name: str) -> str | None:
@@ -174,6 +183,8 @@ class Frame:
             if tensor.role == "temp":
                 return "a temporary"
             return "a parameter" if tensor.role == "param" else "a return"
+        if name in self.loops:
+            return "the variable of a loop"
         if name in self.sizes:
             return "a size"
         if name in self.ints or name in self.types:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.scope import Frame, Tensor
+from tcdsl.grammar.ranges import Interval, interval
+from tcdsl.grammar.scope import Box, Frame, Tensor
 from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.typed import Constraint
 
@@ -29,6 +31,20 @@ class Session:
     tensors: list[Tensor] = field(default_factory=list)
     calls: list[tuple[str, Span | None]] = field(default_factory=list)
     statements: int = 0
+    turns: dict[str, Interval] = field(default_factory=dict)  # values of the loops around
+    foreseen: dict[str, Box] = field(default_factory=dict)  # of temporaries new in a loop
+    is_trial: bool = False  # only the boxes count: nothing is judged, demanded or reported
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Let what happens leave no trace here."""
+        diagnostics, constraints = [*self.diagnostics], {**self.constraints}
+        tensors, taken, statements = [*self.tensors], {*self.taken}, self.statements
+        self.is_trial = True
+        yield
+        self.is_trial = False
+        self.diagnostics, self.constraints = diagnostics, constraints
+        self.tensors, self.taken, self.statements = tensors, taken, statements
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Note an error or a warning, once; in a callee, also where it is called."""
@@ -50,7 +66,18 @@ class Session:
         span: Span | None,
         relation: Literal[">=0", "==0"] = ">=0",
     ) -> bool:
-        """Make calls check size >= 0 (or == 0); False if it is wrong for all sizes."""
+        """Make calls check size >= 0 (or == 0); False if it is wrong for all sizes.
+
+        In a loop the size is that of the turn in which it is least; nothing is checked without
+        turns.
+        """
+        if self.is_trial:
+            return True
+        if self.turns and relation == ">=0":
+            least = interval(size, self.turns).low
+            if least is None:
+                return True
+            size = maximum(least, *self._no_turns())
         if relation == ">=0":
             known = tuple(c.size for c in self.constraints.values() if c.relation == ">=0")
             if is_nonnegative(size) or is_nonnegative(size, known[:MAX_KNOWN]):
@@ -64,6 +91,15 @@ class Session:
                 return False
         self.constraints.setdefault((size, relation), Constraint(size, relation, message, span))
         return True
+
+    def _no_turns(self) -> Iterator[Size]:
+        """Yield sizes that are >= 0 where a loop around has no turn."""
+        for at in self.turns.values():
+            if at.low is None or at.high is None:
+                continue
+            least = interval(at.low - at.high - 1, self.turns).low
+            if least is not None and not is_nonnegative(-least - 1):
+                yield least
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""

@@ -132,13 +132,13 @@ def _fits_operator(work: Comprehension) -> None:
 def _values_fit(work: Comprehension) -> None:
     """Demand that sizes and indices used as int32 values fit."""
     for size, span in work.typer.wide:
-        high = interval(size, work.domain).high
+        high = interval(size, work.everywhere).high
         text = span.text if span is not None else str(size)
         if high is not None:
             message = f"'{text}' does not fit int32, as which it is used: write int64({text})"
             work.session.demand(-high + INT32_MAX, message, span)
     for size, span in work.typer.forms.narrow:
-        at = interval(size, work.domain)
+        at = interval(size, work.everywhere)
         text = span.text if span is not None else str(size)
         message = f"'{text}' does not fit int32: convert its indices, as in int64(i)"
         if at.low is not None and at.high is not None:

@@ -44,7 +44,7 @@ def target_of(session: Session, frame: Frame, node: n.Target) -> Tensor:
         return tensor
     declare(session, frame, name, span)
     typed_name = name if frame.is_entry else session.fresh(f"{frame.definition.name}_{name}")
-    tensor = Tensor(typed_name, "temp", span)
+    tensor = Tensor(typed_name, "temp", span, whole=session.foreseen.get(name))
     frame.tensors[name] = tensor
     session.tensors.append(tensor)
     return tensor
@@ -191,7 +191,7 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
 
 def _grow(work: Comprehension) -> None:
     # what is read from data may be anything: only what the text makes of it bounds a result
-    domain = work.domain | dict.fromkeys(work.typer.forms.unknowns, ANY)
+    domain = work.everywhere | dict.fromkeys(work.typer.forms.unknowns, ANY)
     lows, highs, plain = [], [], []
     for d, (form, sub) in enumerate(zip(work.forms, work.subs, strict=True)):
         at = interval(form, domain)
@@ -222,7 +222,7 @@ def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> b
     from_data = any(name.startswith("?") for name in form.symbols())
     if from_data or at.low is None or at.high is None or worst is None:
         return False
-    if not is_exact(form, work.domain):
+    if not is_exact(form, work.domain | work.session.turns):
         return False
     assert work.target.dims is not None
     message = (
