@@ -229,7 +229,7 @@ def run(
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(
     "arch",
-    ["sm_80", "sm_90", *(pytest.param(a, marks=pytest.mark.deep) for a in ("sm_89", "sm_120"))],
+    ["sm_80", "sm_90", *(pytest.param(a, marks=pytest.mark.deep) for a in ("sm_86", "sm_120"))],
 )
 def test_nvrtc_takes_all_of_it_and_local_arrays_are_registers(arch: str) -> None:
     cubin = compile_cuda(TEXT, arch, name="prelude")
