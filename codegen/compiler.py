@@ -14,6 +14,7 @@ from tcdsl.codegen.config import Config, Knob, Value
 from tcdsl.codegen.emit import emit
 from tcdsl.codegen.fuse import partitions
 from tcdsl.codegen.gpu import Gpu
+from tcdsl.codegen.integers import narrow
 from tcdsl.codegen.loopir import Unit
 from tcdsl.codegen.lower import contraction, nest, pointwise, reduction, rows
 from tcdsl.codegen.lower.context import GroupContext
@@ -151,8 +152,11 @@ def lower(
     """
     arrangement = _arrangement(program, spec, config, machine, sizes)
     contexts, lowered = _lowered(arrangement, config, name)
-    join = assemble_kernels if isinstance(machine, Gpu) else assemble
+    is_gpu = isinstance(machine, Gpu)
+    join = assemble_kernels if is_gpu else assemble
     unit = simplify(join(program, spec, arrangement, contexts, lowered, config, name))
+    if is_gpu:
+        unit = narrow(unit, program, spec, temps=len(arrangement.temps))
     verify(unit)
     return unit
 

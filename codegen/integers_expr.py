@@ -210,9 +210,10 @@ class Exprs:
         if x.span is None or y.span is None:
             return Value(replace(e, lhs=x.expr, rhs=y.expr))
         if op == "/":
-            y = replace(y, span=(max(y.bounds[0], _factor(e.rhs)), max(y.bounds)))
+            least = _factor(e.rhs)
+            y = replace(y, span=(max(y.span[0], least), max(y.span[1], least)))
         if op == "*" and self._is_size(e.lhs) and self._is_size(e.rhs):
-            known = spans.binary(op, x.span, y.span) or LONG
+            known = spans.binary(op, x.bounds, y.bounds) or LONG
             return self._join(e, x, y, spans.clip(known, (-self._product, self._product)))
         return self._join(e, x, y, self._limited(op, x, y, inner))
 
