@@ -19,22 +19,30 @@ _SPARE_REGISTERS = 40  # for addresses, predicates and loop counters
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
-    """One choice: a block computes bm x bn sums, bk steps at a time; a thread tm x tn of them.
+class Cut:
+    """What a block computes: bm x bn sums, bk steps at a time.
 
-    stages: tiles in shared memory; 2 are filled through registers, more by asynchronous copies.
-    splits: parts of the sum that different blocks compute. raster: rows of blocks that run
-    together, so that they find each other's tiles of `b` in the cache.
+    stages: tiles in shared memory. splits: parts of the sum that different blocks compute.
+    raster: height in tiles of the stripes along which blocks are numbered.
     """
 
     bm: int
     bn: int
     bk: int
-    tm: int
-    tn: int
     stages: int
     splits: int
     raster: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling(Cut):
+    """A cut of which a thread computes tm x tn sums by plain arithmetic.
+
+    Two stages are filled through registers, more by asynchronous copies.
+    """
+
+    tm: int
+    tn: int
 
     @property
     def threads(self) -> int:
@@ -72,8 +80,10 @@ def tiling_of(values: Mapping[str, Value]) -> Tiling:
     """Return the choice that knobs stand for."""
     bm, bn = map(int, str(values["tile"]).split("x"))
     tm, tn = map(int, str(values["thread"]).split("x"))
-    rest = (int(values[name]) for name in ("stages", "splits", "raster"))
-    return Tiling(bm, bn, int(values["depth"]), tm, tn, *rest)
+    bk, stages, splits, raster = (
+        int(values[name]) for name in ("depth", "stages", "splits", "raster")
+    )
+    return Tiling(bm, bn, bk, stages, splits, raster, tm, tn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +199,11 @@ TUNED = (
 def choose(x: Shape, gpu: Gpu) -> Tiling:
     """Return the best of some choices known to be good, by the model."""
     best: tuple[float, Tiling] | None = None
-    for tile in TUNED:
+    for bm, bn, bk, tm, tn in TUNED:
         for splits in SPLITS:
-            if splits > 1 and x.k < 4 * tile[2] * splits:
+            if splits > 1 and x.k < 4 * bk * splits:
                 break
-            t = Tiling(*tile, stages=2, splits=splits, raster=8)
+            t = Tiling(bm, bn, bk, stages=2, splits=splits, raster=8, tm=tm, tn=tn)
             try:
                 check(x, t, gpu)
             except ScheduleError:

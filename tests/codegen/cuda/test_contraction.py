@@ -156,6 +156,17 @@ def test_doubles() -> None:
     check(matmul(NN, 40, 50, 30, "float64"), config(), config(stages=3), terms=30)
 
 
+@pytest.mark.cusim
+@pytest.mark.parametrize("name", ["int32", "int64", "uint32", "int8"])
+def test_integers_wrap(name: str) -> None:
+    rng, most = np.random.default_rng(3), np.iinfo(name)
+    a, b = (
+        rng.integers(most.min, most.max, (rows, 40), dtype=name, endpoint=True) for rows in (19, 33)
+    )
+    p = problem(NT.replace("float(", f"{name}("), a, b)
+    check(p, config(splits=2) if name == "int64" else config(), exact=(name != "int32",))
+
+
 # ---- what happens to the sums
 
 FINISHES = EPILOGUES | {
