@@ -58,14 +58,14 @@ def on_device(a: Array) -> tuple[Block, Array]:
     base = a
     while isinstance(base.base, np.ndarray):
         base = base.base
-    if a.flags.c_contiguous or not base.flags.c_contiguous:
+    if a.flags.c_contiguous or not base.flags.forc:
         lead = (a.ctypes.data - base.ctypes.data) % _MARGIN if a.size else 0
         block = Block.of(lead + a.nbytes)
         view = block.bytes[lead:].view(a.dtype).reshape(a.shape)
         view[...] = a
         return block, view
     block = Block.of(base.nbytes)
-    block.bytes[...] = np.ascontiguousarray(base).reshape(-1).view(np.uint8)
+    block.bytes[...] = base.ravel(order="K").view(np.uint8)
     flat = block.bytes.view(a.dtype)
     at = (a.ctypes.data - base.ctypes.data) // a.itemsize
     return block, np.lib.stride_tricks.as_strided(flat[at:], a.shape, a.strides)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from tests.cusim.build import UNIT
+from tests.cusim.symbols import Site
 
 # As the runtime numbers them, with what to do about each.
 KINDS: Mapping[str, str] = {
@@ -29,17 +27,6 @@ KINDS: Mapping[str, str] = {
     "local memory": "the address of a local array must stay in its thread",
     "space": "the instruction works on another kind of memory",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A line of a unit's text; 0 where it is not known."""
-
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{UNIT}:{self.line}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,28 +139,3 @@ class Report:
         """Fail with the text of all findings, where there are any."""
         if self.findings:
             raise AssertionError("\n".join([where, *map(str, self.findings)]).strip())
-
-
-def resolve(library: Path, text: str, offsets: Sequence[int]) -> dict[int, Site]:
-    """Return the line of the unit's text for each return address of its library.
-
-    A call inlined from a header is told of by the line of the unit that it stands in.
-    """
-    if not offsets:
-        return {}
-    lines = text.splitlines()
-    wanted = [hex(o - 1) for o in offsets]  # the call lies before what it returns to
-    command = ["addr2line", "-a", "-i", "-e", str(library), *wanted]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    sites: dict[int, Site] = {}
-    at = -1
-    for row in output.splitlines():
-        if row.startswith("0x"):
-            at = int(row, 16) + 1
-            sites[at] = Site(0, "")
-            continue
-        file, _, number = row.partition(" ")[0].rpartition(":")
-        if file.endswith(UNIT) and number.isdigit() and sites[at].line == 0:
-            n = int(number)
-            sites[at] = Site(n, lines[n - 1].strip() if 0 < n <= len(lines) else "")
-    return sites

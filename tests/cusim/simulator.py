@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tests.cusim.build import compile_unit, runtime
-from tests.cusim.report import KINDS, Finding, LineCount, Report, Site, resolve
+from tests.cusim.build import compile_unit, kernels_of, runtime
+from tests.cusim.report import KINDS, Finding, LineCount, Report
+from tests.cusim.symbols import SharedArray, Site, resolve, shared_arrays
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Access = Literal["read", "write", "update"]
@@ -69,7 +70,9 @@ def _library() -> ctypes.CDLL:
     ]  # fmt: skip
     lib.cusim_remove.argtypes = [pointer, ctypes.c_int]
     lib.cusim_fill.argtypes = [pointer, ctypes.c_int]
-    lib.cusim_run.argtypes = [pointer, pointer, ctypes.c_uint, ctypes.c_uint, size, pointer]
+    lib.cusim_run.argtypes = [
+        pointer, pointer, ctypes.c_uint, ctypes.c_uint, size, pointer, pointer,
+    ]  # fmt: skip
     lib.cusim_findings.argtypes = [pointer, pointer, size]
     lib.cusim_findings.restype = size
     lib.cusim_lines.argtypes = [pointer, pointer, size]
@@ -87,6 +90,23 @@ class Module:
         self.text = text
         self.path: Path = compile_unit(text)
         self._library = ctypes.CDLL(str(self.path))
+        self._size, arrays = shared_arrays(self.path) if "__shared__" in text else (0, ())
+        self._arrays: dict[str, list[SharedArray]] = {k: [] for k in kernels_of(text)}
+        for a in arrays:
+            for kernel in (a.kernel,) if a.kernel else self._arrays:
+                self._arrays[kernel].append(a)
+
+    def arrays(self, kernel: str) -> Array:
+        """Return, for every byte of shared memory, the number of the kernel's array it is in."""
+        numbers: Array = np.zeros(self._size, np.uint8)
+        for i, a in enumerate(self._arrays[kernel]):
+            numbers[a.at : a.at + a.size] = i % 255 + 1
+        return numbers
+
+    def array_at(self, kernel: str, byte: int) -> SharedArray:
+        """Return the array of a kernel that a byte of shared memory is in, or behind."""
+        arrays = self._arrays[kernel]
+        return next((a for a in reversed(arrays) if a.at <= byte), arrays[0])
 
     def entry(self, kernel: str) -> int:
         """Return the address of the function that starts a kernel."""
@@ -215,13 +235,15 @@ class Simulator:
         """Run a kernel as `launch` does; arguments is where the addresses of the values lie."""
         lib = _library()
         with _lock:
-            entry = module.entry(kernel)
-            status = lib.cusim_run(self._machine, entry, blocks, threads, shared_bytes, arguments)
+            entry, fixed = module.entry(kernel), module.arrays(kernel)
+            status = lib.cusim_run(
+                self._machine, entry, blocks, threads, shared_bytes, fixed.ctypes.data, arguments
+            )
             assert status >= 0, f"no such launch: {threads} threads, {shared_bytes} bytes shared"
-            self._collect(module, kernel)
+            self._collect(module, kernel, shared_bytes)
         return bool(status == 0)
 
-    def _collect(self, module: Module, kernel: str) -> None:
+    def _collect(self, module: Module, kernel: str, shared_bytes: int) -> None:
         """Move findings and counters to the report, with the lines that they are of."""
         lib = _library()
         findings = (_Finding * lib.cusim_findings(self._machine, None, 0))()
@@ -231,7 +253,9 @@ class Simulator:
         offsets = {f.site for f in findings} | {f.other_site for f in findings if f.other_site}
         offsets |= {c.site for c in counts}
         sites = resolve(module.path, module.text, sorted(offsets))
-        self.report.findings += [self._finding(f, sites, kernel) for f in findings]
+        for f in findings:
+            where = self._where(f, module, kernel, shared_bytes)
+            self.report.findings.append(_finding(f, sites, kernel, *where))
         self.report.counts += [
             LineCount(
                 sites[c.site],
@@ -246,28 +270,40 @@ class Simulator:
         ]
         self.report.switches = lib.cusim_switches(self._machine)
 
-    def _finding(self, f: _Finding, sites: dict[int, Site], kernel: str) -> Finding:
+    def _where(
+        self, f: _Finding, module: Module, kernel: str, shared_bytes: int
+    ) -> tuple[str, int, int]:
+        """Return the memory of a finding: its name, the byte in it, its size."""
+        if f.buffer == _DYNAMIC:
+            return "dynamic shared memory", f.byte, shared_bytes
+        if f.buffer == _STATIC:
+            a = module.array_at(kernel, f.byte)
+            return f"shared array '{a.name}'", f.byte - a.at, a.size
         name, size = self._names.get(f.buffer, ("", 0))
-        if f.buffer in (_STATIC, _DYNAMIC):
-            name = "shared memory" if f.buffer == _STATIC else "dynamic shared memory"
-        return Finding(
-            kind=_KIND_NAMES[f.kind],
-            site=sites[f.site],
-            kernel=kernel,
-            buffer=name,
-            byte=f.byte,
-            size=f.size,
-            is_write=bool(f.is_write),
-            block=f.block,
-            thread=f.thread,
-            other=sites[f.other_site] if f.other_site else None,
-            other_is_write=bool(f.other_is_write),
-            other_block=f.other_block,
-            other_thread=f.other_thread,
-            count=f.count,
-            note=f.note.decode(),
-            buffer_bytes=size,
-        )
+        return name, f.byte, size
+
+
+def _finding(
+    f: _Finding, sites: dict[int, Site], kernel: str, buffer: str, byte: int, size: int
+) -> Finding:
+    return Finding(
+        kind=_KIND_NAMES[f.kind],
+        site=sites[f.site],
+        kernel=kernel,
+        buffer=buffer,
+        byte=byte,
+        size=f.size,
+        is_write=bool(f.is_write),
+        block=f.block,
+        thread=f.thread,
+        other=sites[f.other_site] if f.other_site else None,
+        other_is_write=bool(f.other_is_write),
+        other_block=f.other_block,
+        other_thread=f.other_thread,
+        count=f.count,
+        note=f.note.decode(),
+        buffer_bytes=size,
+    )
 
 
 def span(array: Array) -> tuple[int, int, Array | None]:

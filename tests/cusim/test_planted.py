@@ -140,6 +140,15 @@ tc_barrier();
 y[t] = s[t / 8][t % 8 + 1]; // <-
 """,
     ),
+    "copy_past_an_array": _bug(
+        "out of bounds",
+        """
+__shared__ __align__(16) float a[126];
+tc_copy16(a + 4 * t, x + 4 * t); // <-
+y[t] = 0;
+""",
+        threads=32,
+    ),
     "dynamic_overrun": _bug(
         "out of bounds",
         """
@@ -358,6 +367,11 @@ def test_planted(name: str, order: Order) -> None:
 def test_a_race_across_blocks_needs_no_lucky_order(rng: np.random.Generator) -> None:
     for seed in rng.integers(0, 1000, 3):
         assert "race" in run(_KERNELS, "other_blocks_output", "random", seed=int(seed)).report.kinds
+
+
+def test_arrays_in_shared_memory_are_named() -> None:
+    (finding,) = run(_KERNELS, "copy_past_an_array").report.findings
+    assert (finding.buffer, finding.byte, finding.buffer_bytes) == ("shared array 'a'", 496, 504)
 
 
 def test_a_finding_tells_line_memory_and_cure() -> None:

@@ -3,7 +3,9 @@
 #include "machine.h"
 
 #include <sys/mman.h>
-#ifndef __x86_64__
+#if defined(__x86_64__) && !defined(CUSIM_UCONTEXT)
+#define CUSIM_ASSEMBLY
+#else
 #include <ucontext.h>
 #endif
 
@@ -24,7 +26,7 @@ void run_kernel() {
 }
 }  // namespace
 
-#ifdef __x86_64__
+#ifdef CUSIM_ASSEMBLY
 extern "C" void cusim_switch(void **save, void *to);
 asm(R"(.text
 .globl cusim_switch

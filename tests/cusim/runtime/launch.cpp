@@ -102,9 +102,9 @@ Machine *cusim_new(int order, uint64_t seed, int is_checked, int is_counted) {
 
 void cusim_delete(Machine *m) { delete m; }
 
-// Let kernels touch memory. is_set: it has values; reachable: a byte each, or null for all.
+// Let kernels touch memory. is_set: it has values; arrays: as `Region::arrays`, or null.
 void cusim_add(Machine *m, int number, char *base, size_t bytes, unsigned granule, int access,
-               int is_set, const uint8_t *reachable) {
+               int is_set, const uint8_t *arrays) {
   Region r;
   r.base = base;
   r.bytes = bytes;
@@ -114,7 +114,7 @@ void cusim_add(Machine *m, int number, char *base, size_t bytes, unsigned granul
   if (m->is_checked && r.access != Access::read) r.cells.resize((bytes + r.granule - 1) / r.granule);
   if (is_set)
     for (Cell &c : r.cells) c.state = State::set;
-  if (reachable) r.reachable.assign(reachable, reachable + bytes);
+  if (arrays) r.arrays.assign(arrays, arrays + bytes);
   m->buffers.push_back(std::move(r));
 }
 
@@ -131,11 +131,12 @@ void cusim_fill(Machine *m, int number) {  // the host has written all of it
 }
 
 int cusim_run(Machine *m, int (*start)(void **), unsigned blocks, unsigned threads,
-              size_t shared_bytes, void **args) {
+              size_t shared_bytes, const uint8_t *fixed_arrays, void **args) {
   if (threads < 1 || threads > 1024 || shared_bytes > LARGEST_SHARED) return -1;
   machine = m;
   m->blocks = blocks;
   m->threads = threads;
+  m->fixed_arrays = fixed_arrays;
   place(m->dynamic, dynamic_shared(), shared_bytes, DYNAMIC);
   return start(args);
 }
@@ -149,6 +150,7 @@ int cusim_launch(void (*entry)(void *, void **), void *kernel, void **args, cons
   m.image = (uintptr_t)image;
   m.image_end = (uintptr_t)image_end;
   place(m.fixed, section, section_end - section, STATIC);
+  m.fixed.arrays.assign(m.fixed_arrays, m.fixed_arrays + m.fixed.bytes);
   m.is_aborted = false;
   m.launch_phase = m.phase + 1;
   m.block_phases.clear();

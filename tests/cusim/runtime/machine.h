@@ -78,7 +78,9 @@ struct Region {
   unsigned granule = 4;
   bool is_shared = false;
   std::vector<Cell> cells;
-  std::vector<uint8_t> reachable;  // per byte; empty: all of them
+  // Per byte, the number of the array that has it, or 0; an access stays in one array. Empty: all
+  // of it is one.
+  std::vector<uint8_t> arrays;
 
   bool holds(uintptr_t a, size_t n) const {
     return a - (uintptr_t)base < bytes && n <= bytes - (a - (uintptr_t)base);
@@ -152,7 +154,8 @@ struct Machine {
   uint64_t random = 1;
   // memory
   std::vector<Region> buffers;
-  Region fixed, dynamic;  // shared memory: static and dynamic
+  Region fixed, dynamic;       // shared memory: static and dynamic
+  const uint8_t *fixed_arrays = nullptr;  // of the kernel that runs, as `Region::arrays`
   size_t last = 0;        // of buffers, that the last access fell into
   // one launch
   unsigned threads = 0, blocks = 0;

@@ -135,17 +135,19 @@ void forget_other_blocks(Cell &c) {
   if (c.write.phase < machine->block_phase && c.read.phase < machine->block_phase) c = {};
 }
 
+void check_array(const Region &r, size_t at, unsigned size, bool is_write, const void *site) {
+  const auto first = r.arrays.begin() + at;
+  if (*first && std::all_of(first, first + size, [=](uint8_t a) { return a == *first; })) return;
+  const Kind kind = r.is_shared ? Kind::out_of_bounds : Kind::between_elements;
+  Finding &f = report(kind, site, "%s", "");
+  f.buffer = r.number;
+  f.byte = at;
+  f.size = size;
+  f.is_write = is_write;
+}
+
 void check(Region &r, size_t at, unsigned size, bool is_write, bool is_atomic, const void *site) {
-  if (!r.reachable.empty())
-    for (unsigned i = 0; i < size; i++)
-      if (!r.reachable[at + i]) {
-        Finding &f = report(Kind::between_elements, site, "%s", "");
-        f.buffer = r.number;
-        f.byte = at + i;
-        f.size = size;
-        f.is_write = is_write;
-        break;
-      }
+  if (!r.arrays.empty()) check_array(r, at, size, is_write, site);
   if (r.access == Access::read) {
     if (!is_write) return;  // nobody writes it, so there is nothing to race with
     Finding &f = report(Kind::read_only, site, "%s", "");
