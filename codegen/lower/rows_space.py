@@ -200,13 +200,15 @@ def _check(s: Statement) -> None:
 
 
 def _with_strides(ctx: GroupContext[Any]) -> Mapping[str, int]:
-    """Return representative sizes, run-time strides as those of contiguous operands."""
+    """Return representative sizes; run-time strides as if operands were dense, the unit first."""
     sizes = dict(ctx.sizes)
     for buffer in ctx.program.buffers:
         if ctx.operands.is_scalar(buffer.name):
             continue
+        unit = ctx.operands.layout(buffer.name).unit
         step = 1
-        for d in reversed(range(len(buffer.shape))):
+        inward = [d for d in reversed(range(len(buffer.shape))) if d != unit]
+        for d in inward if unit is None else (unit, *inward):
             stride = ctx.operands.stride(buffer.name, d)
             if isinstance(stride, Var):
                 sizes[stride.name] = step
