@@ -1,5 +1,5 @@
 /* The scalar rules of the language, one text for C and for CUDA: integer / and %, min and max, casts,
- * half types. Valid as C11 and as C++17.
+ * half types, random numbers. Valid as C11 and as C++17.
  *
  * The prelude that includes it has defined the integer types, TC_FN (what stands before a function),
  * TC_BUILTIN(name) (how the compiler calls memcpy, fmodf, ...) and, where it has instructions for the
