@@ -22,6 +22,8 @@ from tcdsl.codegen.lower.cuda import contraction as cuda_contraction
 from tcdsl.codegen.lower.cuda import nest as cuda_nest
 from tcdsl.codegen.lower.cuda import permute as cuda_permute
 from tcdsl.codegen.lower.cuda import pointwise as cuda_pointwise
+from tcdsl.codegen.lower.cuda import reduction as cuda_reduction
+from tcdsl.codegen.lower.cuda import rows as cuda_rows
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.simplify import simplify
@@ -32,7 +34,14 @@ from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
 LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, reduction, rows, nest)
-CUDA_LOWERINGS: tuple[ModuleType, ...] = (cuda_contraction, cuda_permute, cuda_pointwise, cuda_nest)
+CUDA_LOWERINGS: tuple[ModuleType, ...] = (
+    cuda_contraction,
+    cuda_permute,
+    cuda_pointwise,
+    cuda_reduction,
+    cuda_rows,
+    cuda_nest,
+)
 
 
 @dataclass(frozen=True, slots=True)

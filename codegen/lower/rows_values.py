@@ -87,8 +87,7 @@ class RowValues:
         key = (access[0], fixed)
         if key not in self.pointers:
             base = self.base(access[0])
-            terms = [b.mul(self.kept[n], self.size(step)) for n, step in fixed.terms]
-            at = b.add(*terms, self.size(fixed.const))
+            at = self.row_offset(fixed)
             if b.value_of(at) == 0:
                 self.pointers[key] = base
             else:
@@ -101,6 +100,11 @@ class RowValues:
         inside = [(counters[n], step) for n, step in rest.terms if n in counters]
         index = b.add(*(b.mul(c, self.size(step)) for c, step in inside))
         return self.pointers[key], index
+
+    def row_offset(self, form: Linear) -> Expr:
+        """Return the part of an address that is the same in all of the row."""
+        terms = [b.mul(self.kept[n], self.size(step)) for n, step in form.terms if n in self.kept]
+        return b.add(*terms, self.size(form.const))
 
     def element(self, access: Access, counters: Mapping[str, Expr]) -> Expr:
         """Return an element in its computing type."""

@@ -1,0 +1,89 @@
+"""Reductions on a GPU: one pass that folds values, and statements on what it gives.
+
+Either the threads of a row walk it together and fold by shuffles and shared memory, or, where
+neighbours in memory belong to different results, threads walk columns side by side. Where results
+are few and folds long, several blocks share a row: each leaves its part, a second kernel folds
+the parts in their order. How many parts there are follows from the config, so that a sum is the
+same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.lower import rows_form
+from tcdsl.codegen.lower.context import GpuContext
+from tcdsl.codegen.lower.cuda import rows_shape
+from tcdsl.codegen.lower.cuda.kernel import LoweredKernels, kernel
+from tcdsl.codegen.lower.cuda.reduction_split import split_rows
+from tcdsl.codegen.lower.cuda.rows_kernel import whole_rows
+from tcdsl.codegen.lower.cuda.rows_program import program_of
+from tcdsl.codegen.lower.cuda.traffic import LAUNCH_NS
+from tcdsl.grammar.errors import ScheduleError
+
+PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_LEAST = 16  # points of a thread that are worth a part of a row
+
+
+def matches(ctx: GpuContext) -> bool:
+    """Whether the group is one pass of folds and what follows from them."""
+    try:
+        sweeps = program_of(ctx).space.aligned.sweeps
+    except ScheduleError:
+        return False
+    return len(sweeps) == 1 and not sweeps[0].before and all(s.folds for s in sweeps[0].steps)
+
+
+def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
+    """Return the knobs of rows, and the blocks that share one."""
+    program = program_of(ctx)
+    length = rows_shape.row_length(ctx, program.space)
+    parts = tuple(n for n in PARTS if n == 1 or n <= length // 64 or not ctx.is_exact())
+    return (*rows_shape.knobs(ctx, program), Knob("parts", parts))
+
+
+def default(ctx: GpuContext) -> dict[str, Value]:
+    """Return what rows have; parts where whole rows leave multiprocessors without work."""
+    program = program_of(ctx)
+    values = rows_shape.default(ctx, program)
+    team = rows_shape.team_of(values)
+    length, rows = (f(ctx, program.space) for f in (rows_shape.row_length, rows_shape.row_count))
+    if team.walk == "rows" and -(-rows // team.rows) * team.lanes < ctx.machine.sms * 256:
+        values |= {"lanes": 256, "threads": 256} if length > 256 * _LEAST else {}
+        team = rows_shape.team_of(values)
+    parts = 1
+    while (
+        2 * parts <= PARTS[-1]
+        and rows * team.lanes * parts < ctx.machine.sms * 512
+        and length >= 2 * parts * team.lanes * _LEAST
+    ):
+        parts *= 2
+    values["unroll"] = 8
+    return {**values, "parts": parts}
+
+
+def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of all kernels."""
+    parts = int(values["parts"])
+    second = LAUNCH_NS if parts > 1 else 0.0
+    return rows_shape.cost_ns(ctx, program_of(ctx), values, parts) + second
+
+
+def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
+    """Return one kernel, two where blocks share rows."""
+    program, team = program_of(ctx), rows_shape.team_of(values)
+    unroll, parts = int(values["unroll"]), int(values["parts"])
+    threads = f"{team.lanes} thread{'s' if team.lanes > 1 else ''}"
+    form = f"reduction along {team.walk}, {threads} to a row"
+    flops = rows_form.flops(ctx, program.space.aligned)
+    nest = whole_rows(ctx, program, team, unroll)
+    if rows_shape.is_empty(nest.blocks()):
+        return LoweredKernels(form, (), ())
+    if parts > 1:
+        form += f", {parts} blocks to a row"
+        return replace(split_rows(ctx, program, team, unroll, parts, form), flops=flops)
+    blocks, body = nest.blocks(), nest.body()
+    function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=team.threads)
+    return LoweredKernels(form, (*nest.functions, function), (launch,), flops=flops)

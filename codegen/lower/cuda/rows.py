@@ -1,0 +1,58 @@
+"""Row groups on a GPU: softmax, norms, reductions with what precedes and follows them.
+
+One kernel. Threads of a row fold by shuffles, and through shared memory where they are in several
+warps; values that several sweeps need stay in registers where a row fits into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.lower import rows_form
+from tcdsl.codegen.lower.context import GpuContext
+from tcdsl.codegen.lower.cuda import rows_shape
+from tcdsl.codegen.lower.cuda.kernel import LoweredKernels, kernel
+from tcdsl.codegen.lower.cuda.rows_kernel import held_points, whole_rows
+from tcdsl.codegen.lower.cuda.rows_program import program_of
+from tcdsl.grammar.errors import ScheduleError
+
+
+def matches(ctx: GpuContext) -> bool:
+    """Whether the statements share rows, with at least one pass along them."""
+    try:
+        return bool(program_of(ctx).space.sweeps)
+    except ScheduleError:
+        return False
+
+
+def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
+    """Return the direction, the threads of a row and of a block, and loads under way."""
+    return rows_shape.knobs(ctx, program_of(ctx))
+
+
+def default(ctx: GpuContext) -> dict[str, Value]:
+    """Return a warp to a short row, a block to a long one; columns where neighbours are rows."""
+    return rows_shape.default(ctx, program_of(ctx))
+
+
+def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
+    """Return the predicted time."""
+    return rows_shape.cost_ns(ctx, program_of(ctx), values)
+
+
+def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
+    """Return one kernel over rows."""
+    program, team = program_of(ctx), rows_shape.team_of(values)
+    nest = whole_rows(ctx, program, team, int(values["unroll"]))
+    sweeps = len(program.space.sweeps)
+    held = any(held_points(program, team, n) for n in range(sweeps))
+    threads = f"{team.lanes} thread{'s' if team.lanes > 1 else ''}"
+    form = f"{team.walk} of {sweeps} sweep{'s' if sweeps > 1 else ''}, {threads} to a row"
+    form += ", in registers" if held else ""
+    flops = rows_form.flops(ctx, program.space.aligned)
+    if rows_shape.is_empty(nest.blocks()):
+        return LoweredKernels(form, (), ())
+    function, launch = kernel(ctx, "rows", nest.body(), blocks=nest.blocks(), threads=team.threads)
+    functions = (*nest.functions, function)
+    return LoweredKernels(form, functions, (launch,), flops=flops)
