@@ -7,7 +7,8 @@ fault shows, there so that a call is fast.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tcdsl.autotune.bench import WrongAnswerError
 from tcdsl.autotune.case import Array, Case, Expected, dtype_of
 from tcdsl.autotune.guard import GuardedArray, GuardedBytes, Place
 
-_ABI, _MAX_PHASES, _MAX_PARAMS = 1, 64, 192  # of tc_abi.h
+_ABI, _MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 2, 64, 192, 16  # of tc_abi.h
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
 _SIDES: tuple[tuple[Place, int], ...] = (("after", 0xFF), ("before", 0x7B))  # with their poison
@@ -67,7 +68,14 @@ class Args(ctypes.Structure):
         ("shared", ctypes.c_void_p),
         ("error", ctypes.POINTER(Fault)),
         ("threads", ctypes.c_int64),
+        ("turn", ctypes.POINTER(ctypes.c_int64)),
     )
+
+
+class Range(ctypes.Structure):
+    """`tc_range`."""
+
+    _fields_ = (("low", ctypes.c_int64), ("high", ctypes.c_int64))
 
 
 _PLANNER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Args), ctypes.POINTER(Plan))
@@ -76,12 +84,22 @@ _PHASE = ctypes.CFUNCTYPE(
 )
 
 
+class _Loop(ctypes.Structure):
+    _fields_ = (
+        ("first", ctypes.c_int64),
+        ("last", ctypes.c_int64),
+        ("range", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Args), ctypes.POINTER(Range))),
+    )
+
+
 class _Executable(ctypes.Structure):
     _fields_ = (
         ("abi", ctypes.c_int64),
         ("phases", ctypes.c_int64),
         ("plan", _PLANNER),
         ("phase", _PHASE * _MAX_PHASES),
+        ("loops", ctypes.c_int64),
+        ("loop", _Loop * _MAX_LOOPS),
     )
 
 
@@ -116,6 +134,7 @@ class Executable:
             None,
             ctypes.pointer(fault),
             case.threads,
+            (ctypes.c_int64 * _MAX_LOOPS)(),
         )
         if (code := self._exe.plan(ctypes.byref(args), ctypes.byref(plan))) != 0:
             raise WrongAnswerError(f"plan returned {code}")
@@ -127,7 +146,9 @@ class Executable:
             )
             shared.bytes[:] = 0xFF
             args.shared = shared.address
-            for p in range(self._exe.phases):
+            spans = [(x.first, x.last) for x in self._exe.loop[: self._exe.loops]]
+            range_of = functools.partial(self._range_of, args)
+            for p in in_order(spans, range_of, args.turn, 0, self._exe.phases):
                 for begin, end in _pieces(plan.tasks[p], one_by_one):
                     own.bytes[:] = 0xFF
                     code = self._exe.phase[p](ctypes.byref(args), own.address, begin, end)
@@ -139,6 +160,47 @@ class Executable:
                         )
             if not (shared.is_intact() and own.is_intact()):
                 raise WrongAnswerError("bytes next to its workspace were written")
+
+    def _range_of(self, args: Args, loop: int) -> tuple[int, int]:
+        found = Range()
+        if self._exe.loop[loop].range(ctypes.byref(args), ctypes.byref(found)) != 0:
+            raise WrongAnswerError(f"the range of loop {loop} failed")
+        return found.low, found.high
+
+
+def in_order(
+    spans: Sequence[tuple[int, int]],
+    range_of: Callable[[int], tuple[int, int]],
+    turn: Any,
+    first: int,
+    last: int,
+    loop: int = 0,
+) -> Iterator[int]:
+    """Yield phases [first, last) in the order in which they run, as the launcher does.
+
+    Parameters
+    ----------
+    spans
+        First and last phase of each loop.
+    range_of
+        Gives the range of a loop's variable.
+    turn
+        Where the value of each loop's variable is put while its phases are yielded.
+    loop
+        The first one that may lie in there.
+    """
+    p = first
+    while p < last:
+        while loop < len(spans) and spans[loop][0] < p:
+            loop += 1
+        if loop == len(spans) or spans[loop][0] > p or spans[loop][1] > last:
+            yield p
+            p += 1
+            continue
+        for value in range(*range_of(loop)):
+            turn[loop] = value
+            yield from in_order(spans, range_of, turn, *spans[loop], loop + 1)
+        p = spans[loop][1]
 
 
 class Checker:

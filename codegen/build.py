@@ -54,6 +54,8 @@ WORKSPACE = Var("workspace", Opaque("char *"))
 BEGIN, END = Var("begin", I64), Var("end", I64)
 PHASE_PARAMS = (ARGS, WORKSPACE, BEGIN, END)
 PLAN_PARAMS = (ARGS, PLAN)
+RANGE = Var("range", Opaque("tc_range *"))
+RANGE_PARAMS = (ARGS, RANGE)
 INT = Scalar(INT32)  # what phases and plans return
 
 
@@ -65,6 +67,11 @@ def phase_function(name: str, body: Stmt) -> Function:
 def plan_function(name: str, body: Stmt) -> Function:
     """Return the plan of a unit."""
     return Function(name, PLAN_PARAMS, body, "plan", INT)
+
+
+def range_function(name: str, body: Stmt) -> Function:
+    """Return what gives the range of a loop over phases."""
+    return Function(name, RANGE_PARAMS, body, "range", INT)
 
 
 def plan_param(index: int) -> Expr:

@@ -328,7 +328,9 @@ class _Printer:
     def _executable(self, e: Executable) -> None:
         phases = ", ".join(e.phases) or "0"
         self.out.add(f"{self.target.export} const tc_executable tc_exe_{e.name} = {{")
-        self.out.add(f"  TC_ABI, {len(e.phases)}, {e.plan}, {{{phases}}}")
+        loops = ", ".join(f"{{{x.first}, {x.last}, {x.range}}}" for x in e.loops)
+        tail = f", {len(e.loops)}, {{{loops}}}" if e.loops else ""
+        self.out.add(f"  TC_ABI, {len(e.phases)}, {e.plan}, {{{phases}}}{tail}")
         self.out.add("};")
 
 

@@ -302,14 +302,14 @@ class Function:
 
     linkage: "micro" is never inlined nor cloned (`noipa`), "helper" is static, "inline" always
     inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's,
-    "kernel" is started on a GPU in blocks of `threads` threads, of which `min_blocks` fit on a
-    multiprocessor (0: as many as registers allow).
+    "range" gives the range of a loop over phases, "kernel" is started on a GPU in blocks of
+    `threads` threads, of which `min_blocks` fit on a multiprocessor (0: as many as registers allow).
     """
 
     name: str
     params: tuple[Var, ...]
     body: Stmt
-    linkage: Literal["micro", "helper", "inline", "phase", "plan", "kernel"]
+    linkage: Literal["micro", "helper", "inline", "phase", "plan", "range", "kernel"]
     result: Type | None = None
     threads: int = 0
     min_blocks: int = 0
@@ -325,12 +325,25 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseLoop:
+    """Phases [first, last) run for each value in the range that the function `range` gives."""
+
+    first: int
+    last: int
+    range: str
+
+
+@dataclass(frozen=True, slots=True)
 class Executable:
-    """The exported symbol `tc_exe_NAME`: a plan function and phases in their order."""
+    """The exported symbol `tc_exe_NAME`: a plan function and phases in their order.
+
+    Loops nest, and stand in the order in which they begin, an outer one first.
+    """
 
     name: str
     plan: str
     phases: tuple[str, ...]
+    loops: tuple[PhaseLoop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

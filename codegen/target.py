@@ -74,6 +74,7 @@ C = Target(
         "inline": "TC_FN",
         "phase": "static",
         "plan": "static",
+        "range": "static",
     },
     bounds="",
     export="TC_EXPORT",

@@ -12,7 +12,7 @@ typedef short tc_i16; typedef unsigned short tc_u16;
 typedef int tc_i32; typedef unsigned int tc_u32;
 typedef long long tc_i64; typedef unsigned long long tc_u64;
 
-enum { TC_ABI = 1, TC_MAX_PHASES = 64, TC_MAX_PARAMS = 192 };
+enum { TC_ABI = 2, TC_MAX_PHASES = 64, TC_MAX_PARAMS = 192, TC_MAX_LOOPS = 16 };
 
 /* bool and signed integers in i, unsigned in u, float64 in d; float32, and the half types rounded to
  * theirs, in f. */
@@ -40,6 +40,7 @@ typedef struct {
   char *shared;
   tc_error *error;
   tc_i64 threads;           /* how many may run; the same for plan and phases */
+  tc_i64 *turn;             /* per loop: the value of its variable while its phases run; 0 in plan */
 } tc_args;
 
 /* Tasks [begin, end), end > begin; several calls a phase and thread. workspace: thread_bytes of it.
@@ -47,11 +48,21 @@ typedef struct {
 typedef int (*tc_phase)(const tc_args *, char *workspace, tc_i64 begin, tc_i64 end);
 typedef int (*tc_planner)(const tc_args *, tc_plan *);
 
+/* Phases [first, last) run once for each value of a variable in [low, high), in order. The range may
+ * depend on the variables of loops around. Loops nest, and stand in the order in which they begin. */
+typedef struct { tc_i64 low, high; } tc_range;
+typedef struct {
+  tc_i64 first, last;
+  int (*range)(const tc_args *, tc_range *);
+} tc_loop;
+
 /* One exported symbol per executable: const tc_executable tc_exe_NAME. */
 typedef struct {
   tc_i64 abi;
   tc_i64 phases;
   tc_planner plan;
   tc_phase phase[TC_MAX_PHASES];
+  tc_i64 loops;
+  tc_loop loop[TC_MAX_LOOPS];
 } tc_executable;
 #endif

@@ -98,7 +98,8 @@ def verify(unit: Unit) -> None:
             if isinstance(v, str) and v not in functions:
                 raise InternalError(f"{unit.name}: table {t.name} names '{v}', which is missing")
     for e in unit.executables:
-        for name, linkage in ((e.plan, "plan"), *((p, "phase") for p in e.phases)):
+        ranges = ((x.range, "range") for x in e.loops)
+        for name, linkage in ((e.plan, "plan"), *((p, "phase") for p in e.phases), *ranges):
             if name not in functions or functions[name].linkage != linkage:
                 raise InternalError(f"{unit.name}: executable {e.name} has no {linkage} '{name}'")
     for x in unit.launches:
@@ -137,6 +138,8 @@ class _Checker:
         f = self.f
         if f.linkage == "phase" and (f.params, f.result) != (b.PHASE_PARAMS, b.INT):
             self.fail("a phase has the ABI's signature")
+        if f.linkage == "range" and (f.params, f.result) != (b.RANGE_PARAMS, b.INT):
+            self.fail("the range of a loop has the ABI's signature")
         if f.linkage == "kernel" and f.result is not None:
             self.fail("a kernel gives no result")
         if f.linkage == "plan" and (f.params, f.result) != (b.PLAN_PARAMS, b.INT):
@@ -217,7 +220,7 @@ class _Checker:
                     names = [x.name for x in walk_expr(pointer) if isinstance(x, Var)]
                     self.fail(f"stores to input {', '.join(names)}")
             case Field(Var(name)):
-                if name != b.PLAN.name:
+                if name not in (b.PLAN.name, b.RANGE.name):
                     self.fail(f"stores to a field of '{name}'")
             case Elem() | Field():
                 pass

@@ -280,7 +280,8 @@ static int threads_of(const Entry *e) {
 static int plan_entry(Entry *e) {
   int threads = threads_of(e);
   tc_error error = {0, 0, 0, 0, 0};
-  tc_args args = {NULL, e->sizes, e->strides, e->planned_scalars, NULL, NULL, &error, threads};
+  tc_i64 turn[TC_MAX_LOOPS] = {0};
+  tc_args args = {NULL, e->sizes, e->strides, e->planned_scalars, NULL, NULL, &error, threads, turn};
   e->planned_threads = 0;
   memset(&e->plan, 0, sizeof e->plan);
   int rc = e->exe->plan(&args, &e->plan);

@@ -125,17 +125,40 @@ typedef struct {
   int parallel;
 } Work; /* by value: a new plan may come while the call runs */
 
-static int run_phases(const tc_executable *exe, const tc_args *args, Work work) {
-  int rc = 0, owner = work.parallel && pool_take();
-  for (int p = 0; p < exe->phases && !rc && !args->error->code; p++) {
-    tc_i64 tasks = args->plan->tasks[p];
-    double cost_ns = args->plan->cost_ns[p];
-    if (tasks <= 0) continue;
-    if (owner && pool_pays((int)args->threads, tasks, cost_ns))
-      rc = pool_run(exe->phase[p], args, work.slots, work.slot_bytes, tasks, cost_ns);
-    else
-      rc = exe->phase[p](args, work.slots, 0, tasks);
+static int run_phase(const tc_executable *exe, tc_i64 p, const tc_args *args, Work work, int owner) {
+  tc_i64 tasks = args->plan->tasks[p];
+  double cost_ns = args->plan->cost_ns[p];
+  if (tasks <= 0) return 0;
+  if (owner && pool_pays((int)args->threads, tasks, cost_ns))
+    return pool_run(exe->phase[p], args, work.slots, work.slot_bytes, tasks, cost_ns);
+  return exe->phase[p](args, work.slots, 0, tasks);
+}
+
+/* Phases [first, last); of the loops, those from `loop` on may lie in there. */
+static int run_span(const tc_executable *exe, tc_i64 first, tc_i64 last, tc_i64 loop, const tc_args *args,
+                    Work work, int owner) {
+  int rc = 0;
+  for (tc_i64 p = first; p < last && !rc && !args->error->code;) {
+    while (loop < exe->loops && exe->loop[loop].first < p) loop++;
+    if (loop == exe->loops || exe->loop[loop].first > p || exe->loop[loop].last > last) {
+      rc = run_phase(exe, p++, args, work, owner);
+      continue;
+    }
+    const tc_loop *l = &exe->loop[loop];
+    tc_range range = {0, 0};
+    rc = l->range(args, &range);
+    for (tc_i64 t = range.low; t < range.high && !rc && !args->error->code; t++) {
+      args->turn[loop] = t;
+      rc = run_span(exe, l->first, l->last, loop + 1, args, work, owner);
+    }
+    p = l->last;
   }
+  return rc;
+}
+
+static int run_phases(const tc_executable *exe, const tc_args *args, Work work) {
+  int owner = work.parallel && pool_take();
+  int rc = run_span(exe, 0, exe->phases, 0, args, work, owner);
   if (owner) pool_give();
   return rc;
 }
@@ -156,8 +179,9 @@ static int execute(const Launcher *l, const Entry *e, char *const *data, const t
   char *shared = memory ? storage_data(memory) : NULL;
   Work work = {memory ? shared + e->shared_bytes : NULL, e->slot_bytes, e->parallel};
   tc_error error = {0, 0, 0, 0, 0};
-  tc_args args = {data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads};
-  int rc = e->cost_ns > RELEASE_NS ? run_released(e->exe, &args, work) : run_phases(e->exe, &args, work);
+  tc_i64 turn[TC_MAX_LOOPS];
+  tc_args args = {data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads, turn};
+  int rc = e->cost_ns > RELEASE_NS || e->exe->loops ? run_released(e->exe, &args, work) : run_phases(e->exe, &args, work);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
     PyObject *r =

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tcdsl.autotune.harness import in_order
 from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import Compiler, Source
 from tcdsl.codegen.config import Config
@@ -32,7 +33,7 @@ from tcdsl.grammar.typed import CheckedDef, Statement
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_PHASES, _PARAMS = 64, 192
+_PHASES, _PARAMS, _LOOPS = 64, 192, 16
 
 
 class _Plan(ctypes.Structure):
@@ -68,6 +69,7 @@ class _Args(ctypes.Structure):
         ("shared", ctypes.c_void_p),
         ("error", ctypes.c_void_p),
         ("threads", ctypes.c_int64),
+        ("turn", ctypes.c_void_p),
     ]
 
 
@@ -77,12 +79,21 @@ _PhaseFunction = ctypes.CFUNCTYPE(
 _PlanFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
+_RangeFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Loop(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_int64), ("last", ctypes.c_int64), ("range", _RangeFunction)]
+
+
 class _Executable(ctypes.Structure):
     _fields_ = [
         ("abi", ctypes.c_int64),
         ("phases", ctypes.c_int64),
         ("plan", _PlanFunction),
         ("phase", _PhaseFunction * _PHASES),
+        ("loops", ctypes.c_int64),
+        ("loop", _Loop * _LOOPS),
     ]
 
 
@@ -227,7 +238,7 @@ def call(address: int, p: Problem, threads: int, rng: np.random.Generator) -> tu
         if kind.kind == "uint":
             member = "u"
         setattr(scalars[i], member, float(value) if kind.is_float else int(value))
-    plan, error = _Plan(), _Error()
+    plan, error, turn = _Plan(), _Error(), np.zeros(_LOOPS, np.int64)
     args = _Args(
         data.ctypes.data,
         sizes.ctypes.data,
@@ -237,6 +248,7 @@ def call(address: int, p: Problem, threads: int, rng: np.random.Generator) -> tu
         0,
         ctypes.addressof(error),
         threads,
+        turn.ctypes.data,
     )
     assert exe.plan(ctypes.addressof(args), ctypes.addressof(plan)) == 0
     shared, shared_canary = _poisoned(plan.shared_bytes)
@@ -245,7 +257,14 @@ def call(address: int, p: Problem, threads: int, rng: np.random.Generator) -> tu
     before = [m.copy() for m in margins]
     watched = [a for a in inputs if a.nbytes < 1 << 26]
     held = [a.copy() for a in watched]
-    for k in range(exe.phases):
+
+    def range_of(loop: int) -> tuple[int, int]:
+        found = np.zeros(2, np.int64)
+        assert exe.loop[loop].range(ctypes.addressof(args), found.ctypes.data) == 0
+        return int(found[0]), int(found[1])
+
+    spans = [(x.first, x.last) for x in exe.loop[: exe.loops]]
+    for k in in_order(spans, range_of, turn, 0, exe.phases):
         for begin, end in _pieces(plan.tasks[k], rng):
             workspace, canary = _poisoned(plan.thread_bytes)
             code = exe.phase[k](ctypes.addressof(args), workspace, begin, end)

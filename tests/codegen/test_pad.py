@@ -20,7 +20,7 @@ STRIDED = """def conv<S=2, D=2>(float(C,H,W) I, float(F,C,KH,KW) K) -> (O) {
 }"""
 
 
-def numbers(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
+def numbers(*shape: int) -> np.ndarray:
     return RNG.integers(-4, 5, shape).astype(np.float32)
 
 
