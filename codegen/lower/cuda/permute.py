@@ -4,8 +4,8 @@
 
 A block has a square tile of points. What crosses it (`A`) is read along its own rows into shared
 memory, and taken from there along the columns: all of global memory is walked side by side. A
-row of the tile is one element longer than the tile is wide, so that neither way two threads of a
-warp meet in a bank.
+row of the tile is one bank longer than the tile is wide, so that neither way two threads of a warp
+meet in a bank.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from tcdsl.codegen.lower.cuda.traffic import Touch, Work, kernel_ns, operations
 from tcdsl.codegen.lower.expr import widen
 from tcdsl.codegen.lower.rows_access import ONE, ZERO, Loop
 from tcdsl.codegen.lower.rows_space import Access, Space, points, space_of
-from tcdsl.grammar.dtypes import INT32
+from tcdsl.grammar.dtypes import INT32, DType
 from tcdsl.grammar.errors import ScheduleError
 
 TILE = 32  # points along a side: a row of it is what a warp reads at once
 _LEAST = 8  # points along a side below which most of a tile would be empty
+_BANK = 4  # bytes
 _SHARED = 48 << 10  # bytes that a kernel may declare
 
 
@@ -126,7 +127,13 @@ def _space(ctx: GpuContext) -> Space:
 
 def _shared_bytes(ctx: GpuContext, space: Space, across: Loop) -> int:
     turned = crossing(ctx, space, across)
-    return sum(ctx.operands.memory_dtype(a[0]).size_bytes * TILE * (TILE + 1) for a in turned)
+    types = (ctx.operands.memory_dtype(name) for name, _ in turned)
+    return sum(t.size_bytes * TILE * _pitch(t) for t in types)
+
+
+def _pitch(dtype: DType) -> int:
+    """Return the elements from a row of the shared tile to the next: a bank more than the tile."""
+    return TILE + max(1, _BANK // dtype.size_bytes)
 
 
 class _TileText(PointText):
@@ -177,7 +184,8 @@ class _TileText(PointText):
     def square(self, access: Access) -> Array:
         """Return the shared memory of what crosses the rows."""
         name = self.fresh(f"{self.operands.pointer(access[0]).name}_tile")
-        return Array(name, Scalar(self.stored(access[0])), (TILE, TILE + 1), space="shared")
+        stored = self.stored(access[0])
+        return Array(name, Scalar(stored), (TILE, _pitch(stored)), space="shared")
 
     def turns(self, body: Callable[[Expr], Stmt]) -> Stmt:
         """Return the rows of a tile that a thread has."""
