@@ -48,6 +48,7 @@ class BoundCall:
         self._inplace = call.variant.inplace
         arrays = [*call.operands, *(call.outs or ())]
         self._arrays = [a if isinstance(a, DeviceArray) else None for a in arrays]
+        self._reaches = [(0, 0) if a is None else a.reach for a in self._arrays]
         self._bound = executable.bind(device, call.sizes, _strides(call))
         self._waits = check == "sync" and self._bound.can_fault
 
@@ -92,14 +93,14 @@ class BoundCall:
 
     def may_write(self, places: Sequence[int]) -> bool:
         """Whether no output meets an input or another output, but where that is allowed."""
-        ends = []
-        for array, at in zip(self._arrays, places, strict=True):
-            low, high = (0, 0) if array is None else array.reach
-            ends.append((at + low, at + high))
-        for r in range(self._params, len(ends)):
-            low, high = ends[r]
-            for p, (other_low, other_high) in enumerate(ends[:r]):
-                if low < other_high and other_low < high and not self._is_inplace(r, p, places):
+        for r in range(self._params, len(places)):
+            low, high = self._reaches[r]
+            low, high = places[r] + low, places[r] + high
+            for p in range(r):
+                other_low, other_high = self._reaches[p]
+                at = places[p]
+                overlaps = low < at + other_high and at + other_low < high
+                if overlaps and not self._is_inplace(r, p, places):
                     return False
         return True
 

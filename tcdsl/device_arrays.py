@@ -101,9 +101,10 @@ def may_overlap(a: DeviceArray, b: DeviceArray) -> bool:
 
 # ---- from what a caller has
 
-# Types known to lie on the host, and types of whose arrays a device reads the place itself.
+# Types that lie on the host, and those of whose arrays a device reads the place itself, so far as
+# such have been seen.
 _host_types: set[type] = {np.ndarray, int, float, bool, complex, list, tuple, str, type(None)}
-_native: dict[type, Callable[[Any], Place]] = {
+NATIVE: dict[type, Callable[[Any], Place]] = {
     DeviceArray: lambda a: (a.address, a.shape, a.strides, a.dtype, a.device)
 }
 
@@ -111,7 +112,7 @@ _native: dict[type, Callable[[Any], Place]] = {
 def is_on_device(value: object) -> bool:
     """Whether a value is an array in the memory of a GPU."""
     kind = type(value)
-    if kind in _native:
+    if kind in NATIVE:
         return True
     if kind in _host_types:
         return False
@@ -130,13 +131,13 @@ def is_on_device(value: object) -> bool:
 
 
 def is_native(value: object) -> bool:
-    """Whether a value is an array of a device's own library, so far as such were seen."""
-    return type(value) in _native
+    """Whether a value is an array of a device's own library."""
+    return type(value) in NATIVE
 
 
 def native_place(value: object) -> Place | None:
     """Return where an array of a device's own library lies, quickly; None for other values."""
-    place = _native.get(type(value))
+    place = NATIVE.get(type(value))
     return None if place is None else place(value)
 
 
@@ -169,7 +170,7 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     number = int(value.__dlpack_device__()[1])
     device = devices.device(number)
     if isinstance(value, device.array_type):
-        _native[device.array_type] = device.place
+        NATIVE[device.array_type] = device.place
         return DeviceArray(*device.place(value), value)
     try:
         with device.active():

@@ -15,6 +15,7 @@ from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.launch import Executable
 from tcdsl.device_arrays import (
+    NATIVE,
     DeviceArray,
     as_device_array,
     is_native,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
 
 _MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
-_ALIGNMENT = 16  # bytes: what the widest loads of a kernel ask of an address
+_NUMBERS = frozenset((int, float, bool))
 _PLACE = 5  # members of a `Place`; behind them stands the array of a foreign library
 
 
@@ -47,6 +48,7 @@ class DeviceCalls:
         self._bound: dict[Hashable, BoundCall] = {}  # by what a checked call is
         self._names = Names(kernel.name, (*kernel.params, *kernel.returns))
         self._in_bounds: frozenset[int] = frozenset()  # parameters whose values are sizes
+        self._count, self._is_single = len(kernel.params), len(kernel.returns) == 1
         self._lock = Lock()
 
     def clear(self) -> None:
@@ -56,11 +58,43 @@ class DeviceCalls:
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call with arguments of which at least one is an array of a device."""
+        if len(args) == self._count:
+            if not kwargs:
+                known, places = self._known(args, True)
+                if known is not None:
+                    fresh = known(places, args)
+                    return fresh[0] if len(fresh) == 1 else self._kernel.result(fresh)
+            elif self._is_single and len(kwargs) == 1 and "out" in kwargs:
+                out = kwargs["out"]
+                known, places = self._known((*args, out), False)
+                if known is not None and known.may_write(places):
+                    known.write(places, args)
+                    return out
+        return self._call(tell_apart(self._kernel.definition, args, kwargs))
+
+    def _known(self, values: tuple[Any, ...], is_fresh: bool) -> tuple[BoundCall | None, list[int]]:
+        """Return what serves values of which each is a number or an array of a device's library.
+
+        With it come their addresses.
+        """
+        looks: list[Any] = []
+        places = []
+        for i, v in enumerate(values):
+            read = NATIVE.get(type(v))
+            if read is not None:
+                place = read(v)
+                places.append(place[0])
+                looks.append(place[1:])
+            elif type(v) in _NUMBERS:
+                places.append(0)
+                looks.append((type(v), v) if i in self._in_bounds else type(v))
+            else:
+                return None, places
+        return self._quick.get((tuple(looks), is_fresh)), places
+
+    def _call(self, given: Arguments) -> Any:
+        """Call with arguments of any kind."""
         kernel = self._kernel
-        if kwargs or len(args) != len(kernel.params):
-            given = tell_apart(kernel.definition, args, kwargs)
-        else:
-            given = Arguments(args, None, kwargs)
         seen = [_look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
         for i, x in enumerate(seen):
             if type(x) is tuple and not x[1]:
@@ -79,21 +113,43 @@ class DeviceCalls:
 
     def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
         """Return what tells forms apart: of arrays all but the address, of numbers the type."""
-        forms: list[Any] = []
+        looks: list[Any] = []
         for i, x in enumerate(seen):
             if type(x) is tuple:
                 is_readonly = len(x) > _PLACE and not x[_PLACE].is_writeable
-                forms.append((x[1:_PLACE], x[0] % _ALIGNMENT == 0, is_readonly))
+                looks.append((*x[1:_PLACE], "read-only") if is_readonly else x[1:_PLACE])
             else:
-                forms.append((type(x), x) if i in self._in_bounds else type(x))
+                looks.append((type(x), x) if i in self._in_bounds else type(x))
         generics = given.generics
         if not generics:
-            return tuple(forms), given.outputs is None
+            return tuple(looks), given.outputs is None
         if not all(isinstance(v, Hashable) for v in generics.values()):
             return None  # the key of nothing; the checks say what is wrong
-        return tuple(forms), given.outputs is None, tuple(sorted(generics.items()))
+        return tuple(looks), given.outputs is None, tuple(sorted(generics.items()))
 
     # ---- calls that look like none before
+
+    def meaning(self, given: Arguments) -> Call:
+        """Return what a call with arrays of a device means, without making it."""
+        seen = [_look(v, n) for v, n in zip(given.values, self._kernel.params, strict=True)]
+        names = self._kernel.params
+        arrays = [_array(x, v, n) for x, v, n in zip(seen, given.values, names, strict=True)]
+        device = self._device_of(arrays)
+        assert device is not None, "an argument is an array of a device"
+        with device.active():
+            return self._meant(given, seen, arrays, device)
+
+    def _meant(
+        self, given: Arguments, seen: Sequence[Any], arrays: Sequence[Operand], device: Device
+    ) -> Call:
+        variant, sizes = self._kernel.session.bind(
+            self._kernel.definition, arrays, given.generics, device.gpu
+        )
+        params = variant.checked.params
+        self._in_bounds = frozenset(
+            i for i, t in enumerate(params) if t.name in variant.checked.scalars
+        )
+        return Call.of(variant, sizes, seen, arrays)
 
     def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
         kernel = self._kernel
@@ -105,14 +161,7 @@ class DeviceCalls:
         if device is None:  # what lay on a device were numbers
             return kernel.call_on_host(replace(given, values=tuple(seen[:count])))
         with device.active():
-            variant, sizes = kernel.session.bind(
-                kernel.definition, arrays[:count], given.generics, device.gpu
-            )
-            params = variant.checked.params
-            self._in_bounds = frozenset(
-                i for i, t in enumerate(params) if t.name in variant.checked.scalars
-            )
-            call = Call.of(variant, sizes, seen[:count], arrays[:count])
+            call = self._meant(given, seen[:count], arrays[:count], device)
             if given.outputs is not None:
                 self._write(call, device, arrays[count:], self._look_of(given, seen))
                 return self._written(device, given.outputs)

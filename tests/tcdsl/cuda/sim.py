@@ -7,6 +7,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,16 @@ def current_device() -> int:
     """Return the number of the thread's current device."""
     number: int = getattr(_current, "device", 0)
     return number
+
+
+@contextlib.contextmanager
+def _current_device(number: int) -> Iterator[None]:
+    before = current_device()
+    _current.device = number
+    try:
+        yield
+    finally:
+        _current.device = before
 
 
 class SimArray:
@@ -230,14 +241,8 @@ class SimDevice:
 
     # ---- Device
 
-    @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        before = current_device()
-        _current.device = self.number
-        try:
-            yield
-        finally:
-            _current.device = before
+    def active(self) -> AbstractContextManager[Any]:
+        return _current_device(self.number)
 
     def _assert_active(self) -> None:
         if current_device() != self.number:

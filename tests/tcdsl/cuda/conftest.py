@@ -1,0 +1,22 @@
+"""A simulated device in place of GPU 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tcdsl.codegen import device as devices
+from tests.tcdsl.cuda.sim import SimDevice
+
+
+@pytest.fixture
+def device() -> Iterator[SimDevice]:
+    """Return a device that stands in for GPU 0; what it found at the end is a failure."""
+    simulated = SimDevice(0)
+    devices.register(simulated)
+    try:
+        yield simulated
+    finally:
+        devices.unregister(0)
+    simulated.assert_clean()
