@@ -163,14 +163,15 @@ class _TileText(PointText):
         """Return what a thread does."""
         tile, row, column = (b.i64(self.fresh(n)) for n in ("tile", "row", "column"))
         down = b.div(tile, self.columns)
+        known = b.value_of(self.rows) is not None and not self.outer  # else % bounds it, for int32
         lets: list[Stmt] = [
             Let(tile, _index("tc_block")),
             Let(self.lane, _index("tc_lane")),
             Let(self.warp, _index("tc_warp")),
-            Let(row, b.mul(b.mod(down, self.rows) if self.outer else down, TILE)),
+            Let(row, b.mul(down if known else b.mod(down, self.rows), TILE)),
             Let(column, b.mul(b.mod(tile, self.columns), TILE)),
         ]
-        outer, counters = self.decode(b.div(tile, b.mul(self.columns, self.rows)), self.outer)
+        outer, counters = self.decode(b.div(down, self.rows), self.outer)
         squares = {a: self.square(a) for a in self.turned}
         return b.block(
             lets,
