@@ -1,8 +1,8 @@
 /* What emitted CUDA stands on: scalar rules, threads and barriers, copies, atomics, tensor cores.
  *
- * Nothing is included but scalars.h: NVRTC needs no installation, and reads no headers. NVRTC 12.8 or
- * newer, C++17, sm_75 or newer; asynchronous copies and tensor cores from sm_80 on. Not -ftz nor
- * -use_fast_math: denormals live, / and sqrt are IEEE.
+ * Nothing is included but scalars.h: no CUDA installation is needed, and no header is read. C++17, sm_75
+ * or newer; asynchronous copies and tensor cores from sm_80 on. Neither -ftz nor -use_fast_math:
+ * denormals live, / and sqrt are IEEE.
  *
  * Names are those of prelude.h, tc_WHAT_TYPE with a scalar TYPE. Grids and blocks have one dimension,
  * warps are full. What an instruction of the device does is in one section, which a simulator

@@ -1,21 +1,20 @@
-"""smath.cuh: NVRTC takes every builtin, and kernels that call them run in the simulator.
+"""smath.cuh: NVRTC takes every builtin, and programs that call them run in the simulator.
 
 What they compute is tested with those of C, in test_smath.py.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
-import scipy.special
 
+from tcdsl.codegen.compiler import emit_cuda
 from tcdsl.codegen.nvrtc import compile_cuda
 from tcdsl.grammar.builtins import BUILTINS
-from tests.cusim.harness import on_device
-from tests.cusim.simulator import Module, Simulator
+from tests.codegen.harness import expected, problem
+from tests.cusim.harness import lowered, simulate
 
 OF_INTEGERS = ("abs", "sign", "relu", "clamp")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -57,15 +56,22 @@ def test_nvrtc_takes_those_of_integers() -> None:
 
 
 @pytest.mark.cusim
-def test_a_kernel_that_calls_them_runs_in_the_simulator() -> None:
-    x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
-    module = Module(text(("gelu", "normcdfinv"), "f32"))
-    simulator = Simulator()
-    (_, given), (_, y) = on_device(x), on_device(np.zeros_like(x))
-    simulator.add_array("x", given, "read")
-    simulator.add_array("y", y, "write")
-    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (given, y)]
-    for name, want in (("gelu", x * scipy.special.ndtr(x)), ("normcdfinv", scipy.special.ndtri(x))):
-        assert simulator.launch(module, f"{name}_f32", 2, 32, pointers)
-        simulator.report.assert_clean(name)
-        np.testing.assert_allclose(y, want, rtol=1e-6)
+@pytest.mark.parametrize(("t", "rtol"), [("float", 3e-6), ("double", 1e-12), ("int32", 3e-6)])
+@pytest.mark.parametrize("part", range(4))
+def test_programs_of_all_of_them_agree_with_the_reference(t: str, rtol: float, part: int) -> None:
+    some = (*OF_INTEGERS, "exp", "isnan", "fma", "copysign")
+    names = [n for n in BUILTINS if t != "int32" or n in some][part::4]
+    reads = ("A(i)", "B(i)", "C(i)", "A(i)")
+    body = "\n".join(
+        f"O{k}(i) = {n}({', '.join(reads[: BUILTINS[n].arity])})" for k, n in enumerate(names)
+    )
+    outputs = ", ".join(f"O{k}" for k in range(len(names)))
+    text = f"def f({t}(N) A, {t}(N) B, {t}(N) C) -> ({outputs}) {{\n{body}\n}}"
+    rng, high = np.random.default_rng(0), 20 if t == "int32" else 1
+    dtype = {"float": np.float32, "double": np.float64, "int32": np.int32}[t]
+    p = problem(text, *(rng.uniform(0.1 * high, 0.9 * high, 20).astype(dtype) for _ in range(3)))
+    unit = lowered(p)
+    results, report = simulate(unit, emit_cuda(unit), p)
+    report.assert_clean("builtins")
+    for name, got, want in zip(names, results, expected(p), strict=True):
+        np.testing.assert_allclose(got, want, rtol, err_msg=name)
