@@ -1,4 +1,4 @@
-"""The programs that users of the original wrote, and small sizes for them."""
+"""The programs that users of the original wrote, small sizes and random arguments for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from tcdsl.grammar import typed
 from tcdsl.grammar.typed import CheckedDef
+from tests.tcdsl.differential import dtype_of, shape_of
 
 DATA = Path(__file__).parents[1] / "data"
 CATALOG: list[dict[str, Any]] = json.loads((DATA / "tc_catalog.json").read_text())
@@ -62,3 +63,51 @@ def small_sizes(
             if points(checked, sizes) <= POINTS and holds(checked, sizes):
                 return sizes
     raise AssertionError(f"no small sizes for {entry['name']}")
+
+
+def arguments(
+    checked: CheckedDef, sizes: dict[str, int], rng: np.random.Generator
+) -> list[np.ndarray[Any, Any]]:
+    """Return random arguments; those that are subscripts lie inside what they index."""
+    bounds: dict[str, int] = {}
+    for s in checked.body:
+        assert isinstance(s, typed.Statement)
+        for read in reads(s.value):
+            shape = shape_of(checked.tensor(read.tensor), sizes)
+            for sub, extent in zip(read.subs, shape, strict=True):
+                for inner in reads(sub):
+                    bounds[inner.tensor] = min(bounds.get(inner.tensor, extent), extent)
+    args = []
+    for t in checked.params:
+        shape, dtype = shape_of(t, sizes), dtype_of(t)
+        if t.name in bounds:
+            array = rng.integers(0, bounds[t.name], shape).astype(dtype)
+        elif dtype.kind in "iu":
+            array = rng.integers(0, 2 if "Mask" in t.name else 6, shape).astype(dtype)
+        else:
+            array = rng.uniform(0.25, 1.0, shape).astype(dtype) * rng.choice([-1, 1], shape)
+            array = np.abs(array) if not t.shape else array
+        args.append(np.asarray(array, dtype))
+    return args
+
+
+def reads(expr: typed.Expr) -> list[typed.Read]:
+    """Return every read in an expression, those in subscripts too."""
+    found: list[typed.Read] = []
+    todo: list[typed.Expr] = [expr]
+    while todo:
+        match todo.pop():
+            case typed.Read(_, subs) as read:
+                found.append(read)
+                todo += subs
+            case typed.Unary(_, operand) | typed.Cast(operand):
+                todo.append(operand)
+            case typed.Binary(_, lhs, rhs):
+                todo += [lhs, rhs]
+            case typed.Select(cond, then, other):
+                todo += [cond, then, other]
+            case typed.Builtin(_, args):
+                todo += args
+            case _:
+                pass
+    return found

@@ -1,0 +1,97 @@
+"""Every program that users of the original wrote, as kernels: compiled by NVRTC, run in cusim."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.gpu import gpu_of
+from tcdsl.codegen.nvrtc import compile_cuda
+from tcdsl.codegen.spec import Layout, Spec
+from tcdsl.codegen.ssa import program_of
+from tcdsl.grammar.canonical import canonical
+from tcdsl.grammar.typed import CheckedDef
+from tests.codegen.harness import Problem
+from tests.cusim.harness import lowered, simulate
+from tests.cusim.simulator import Order
+from tests.tcdsl.catalog import LEGAL, arguments, holds, name_of, points, small_sizes
+from tests.tcdsl.differential import assert_close, reference
+
+SPILLING: dict[str, str] = {}  # entry and architecture -> why its default config may spill
+Entry = dict[str, Any]
+
+
+@cache
+def _distinct() -> tuple[Entry, ...]:
+    """Return one entry of those that differ in names only."""
+    found: dict[str, Entry] = {}
+    for entry in LEGAL:
+        session = _defined(entry).session
+        found.setdefault("".join(map(canonical, session.program.defs)), entry)
+    return tuple(found.values())
+
+
+def _defined(entry: Entry) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tc.define(entry["tc"], name_of(entry), tune="off", source=entry["name"])
+
+
+def _checked(entry: Entry) -> CheckedDef:
+    checked: CheckedDef = _defined(entry).variant().checked
+    return checked
+
+
+def _rng(entry: Entry) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(entry["name"].encode()))
+
+
+def _own_sizes(checked: CheckedDef, entry: Entry) -> dict[str, int]:
+    """Return the entry's own sizes, or small ones where it has no legal ones."""
+    own: dict[str, int] = entry.get("sizes") or entry["suggested_sizes"]
+    sizes = {n: own[n] for n in checked.sizes if n in own}
+    whole = len(sizes) == len(checked.sizes)
+    return sizes if whole and holds(checked, sizes) else small_sizes(checked, entry, _rng(entry))
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("entry", _distinct(), ids=lambda e: e["name"])
+def test_nvrtc_takes_every_program_without_a_spill(entry: Entry) -> None:
+    checked = _checked(entry)
+    program, sizes = program_of(checked), _own_sizes(checked, entry)
+    ranks = [len(program.buffer(n).shape) for n in program.operands]
+    layouts = tuple(Layout(r, True, r - 1 if r else None) for r in ranks)
+    extents = tuple((n, sizes[n]) for n in program.sizes if n not in program.scalars)
+    for arch, exact in (("sm_90", extents), ("sm_80", None)):
+        unit = compiler.lower(program, Spec(exact, layouts, 0), Config(), gpu_of(arch), sizes, "k")
+        cubin = compile_cuda(compiler.emit_cuda(unit), arch, name="k")
+        assert not cubin.warnings, cubin.log
+        if f"{entry['name']} {arch}" not in SPILLING:
+            assert cubin.report.objection is None, compiler.emit_cuda(unit)
+
+
+@pytest.mark.cusim
+@pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("entry", _distinct(), ids=lambda e: e["name"])
+def test_every_program_computes_what_the_reference_computes(entry: Entry, exact: bool) -> None:
+    rng, checked = _rng(entry), _checked(entry)
+    sizes = small_sizes(checked, entry, rng)
+    problem = Problem(checked, tuple(arguments(checked, sizes, rng)))
+    want = reference(checked, problem.args, float64=True)
+    terms = 8 * max(points(checked, sizes) // max(min(w.size for w in want), 1), 8)
+    unit = lowered(problem, exact=exact)
+    text = compiler.emit_cuda(unit)
+    orders: tuple[Order, ...] = ("forward", "reverse")
+    for order in orders:
+        got, report = simulate(unit, text, problem, order=order)
+        report.assert_clean(text)
+        for g, w in zip(got, want, strict=True):
+            assert_close(g, w, terms)
