@@ -1,8 +1,8 @@
-/* Builtin functions that are made of others, one text for C and for CUDA: signs, roundings, classes,
- * activations. Valid as C11 and as C++17.
+/* Builtin functions that are made of others, one text for C and for CUDA: signs, roundings,
+ * classes, activations. Valid as C11 and as C++17.
  *
- * The header that includes it has defined, for f32 and f64, tc_fabs, tc_copysign, tc_trunc, tc_exp and
- * tc_log1p; tc_scaled_exp_f32(factor, x, low) = factor e^(x + low) for |low| < 0.06;
+ * The header that includes it has defined, for f32 and f64, tc_fabs, tc_copysign, tc_trunc, tc_exp
+ * and tc_log1p; tc_scaled_exp_f32(factor, x, low) = factor e^(x + low) for |low| < 0.06;
  * TC_POLY(TYPE, x, c0, c1, ...) = c0 + c1 x + ...
  */
 #ifndef TC_BUILTINS_H

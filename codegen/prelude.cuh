@@ -1,12 +1,13 @@
 /* What emitted CUDA stands on: scalar rules, threads and barriers, copies, atomics, tensor cores.
  *
- * Nothing is included but scalars.h: no CUDA installation is needed, and no header is read. C++17, sm_75
- * or newer; asynchronous copies and tensor cores from sm_80 on. Neither -ftz nor -use_fast_math:
- * denormals live, / and sqrt are IEEE.
+ * Nothing is included but scalars.h: no CUDA installation is needed, and no header is read. C++17,
+ * sm_75 or newer; asynchronous copies and tensor cores from sm_80 on. Neither -ftz nor
+ * -use_fast_math: denormals live, / and sqrt are IEEE.
  *
- * Names are those of prelude.h, tc_WHAT_TYPE with a scalar TYPE. Grids and blocks have one dimension,
- * warps are full. What an instruction of the device does is in one section, which a simulator
- * (TC_CUSIM) supplies in its stead, before this file; all else is plain C++ and the same text there.
+ * Names are those of prelude.h, tc_WHAT_TYPE with a scalar TYPE. Grids and blocks have one
+ * dimension, warps are full. What an instruction of the device does is in one section, which a
+ * simulator (TC_CUSIM) supplies in its stead, before this file; all else is plain C++ and the same
+ * text there.
  */
 #ifndef TC_PRELUDE_CUH
 #define TC_PRELUDE_CUH
@@ -129,16 +130,16 @@ TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
   return h;
 }
-/* The bits of x as tensor cores read float32: rounded to 10 bits of mantissa, halves away from 0. */
+/* The bits of x as tensor cores read float32: 10 bits of mantissa, halves round away from 0. */
 TC_FN tc_u32 tc_f32_tf32(tc_f32 x) {
   tc_u32 bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
 }
 
-/* Start a copy from global to shared memory of the first `bytes` bytes, and of zeros for the rest of
- * 4, 8 or 16. What was started since the last commit is a group; tc_copy_wait(n) waits for all groups
- * but the n newest (a literal) of this thread, whose copies are then visible to it alone. */
+/* Start a copy from global to shared memory of the first `bytes` bytes, and of zeros for the rest
+ * of 4, 8 or 16. What was started since the last commit is a group; tc_copy_wait(n) waits for all
+ * groups of this thread but the n newest (a literal); their copies are then visible to it alone. */
 #define TC_COPY_ASYNC(BYTES, CACHE)                                                               \
   TC_FN void tc_copy_async##BYTES(void *to, const void *from, tc_i32 bytes) {                     \
     asm volatile("cp.async." #CACHE ".shared.global [%0], [%1], " #BYTES ", %2;"                  \
@@ -151,10 +152,10 @@ TC_COPY_ASYNC(4, ca) TC_COPY_ASYNC(8, ca) TC_COPY_ASYNC(16, cg)
 TC_FN void tc_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define tc_copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
-/* d += a b on the tensor cores, d 16x8. A register holds a pair: two neighbours along k, of tf32 one
- * element. Lane l, with g = l / 4 and t = l % 4, holds of d rows g and g + 8 at columns 2 t and
- * 2 t + 1, row by row; of a the pairs (row, pair) (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); of
- * b the pairs t and t + 4 of column g. */
+/* d += a b on the tensor cores, d 16x8. A register holds a pair: two neighbours along k, of tf32
+ * one element. Lane l, with g = l / 4 and t = l % 4, holds of d rows g and g + 8 at columns 2 t and
+ * 2 t + 1, row by row; of a in rows g, g + 8, g, g + 8 the pairs t, t, t + 4, t + 4; of b in column
+ * g the pairs t, t + 4. */
 #define TC_MMA(NAME, SHAPE, TYPE)                                                                 \
   TC_FN void tc_mma_##NAME(tc_f32 *d, const tc_u32 *a, const tc_u32 *b) {                         \
     asm volatile("mma.sync.aligned." SHAPE ".row.col.f32." TYPE "." TYPE ".f32 "                  \
@@ -166,8 +167,8 @@ TC_MMA(m16n8k16_f16, "m16n8k16", "f16")
 TC_MMA(m16n8k16_bf16, "m16n8k16", "bf16")
 TC_MMA(m16n8k8_tf32, "m16n8k8", "tf32")
 
-/* Four 8x8 matrices of 16-bit elements from shared memory: lanes 8 i to 8 i + 7 point to the rows of
- * matrix i, r[i] is this lane's pair of it, of its transpose for _t. */
+/* Four 8x8 matrices of 16-bit elements from shared memory: lanes 8 i to 8 i + 7 point to the rows
+ * of matrix i, r[i] is this lane's pair of it, of its transpose for _t. */
 #define TC_LDMATRIX(NAME, TRANS)                                                                  \
   TC_FN void tc_ldmatrix_##NAME(tc_u32 *r, const void *p) {                                       \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0, %1, %2, %3}, [%4];"      \

@@ -1,9 +1,10 @@
-/* The scalar rules of the language, one text for C and for CUDA: integer / and %, min and max, casts,
- * half types, random numbers. Valid as C11 and as C++17.
+/* The scalar rules of the language, one text for C and for CUDA: integer / and %, min and max,
+ * casts, half types, random numbers. Valid as C11 and as C++17.
  *
- * The prelude that includes it has defined the integer types, TC_FN (what stands before a function),
- * TC_BUILTIN(name) (how the compiler calls memcpy, fmodf, ...) and, where it has instructions for the
- * extremes of float32 and its conversions from and to half types, TC_NATIVE_F32: then those are its.
+ * The prelude that includes it has defined the integer types, TC_FN (what stands before a
+ * function), TC_BUILTIN(name) (how the compiler calls memcpy, fmodf, ...) and, where it has
+ * instructions for the extremes of float32 and its conversions from and to half types,
+ * TC_NATIVE_F32: then those are its.
  */
 #ifndef TC_SCALARS_H
 #define TC_SCALARS_H

@@ -1,9 +1,9 @@
-/* The builtin functions of the language in CUDA: tc_NAME_f32, tc_NAME_f64, with the meaning they have
- * in smath.h.
+/* The builtin functions of the language in CUDA: tc_NAME_f32, tc_NAME_f64, with the meaning they
+ * have in smath.h.
  *
- * Nearly all are CUDA's own, which NVRTC knows without a header, with the accuracy that CUDA documents
- * (README.md); ours are those of builtins.h. Never the fast ones (__expf, fdividef): they are wrong at
- * the edges. A simulator supplies CUDA's in namespace libdevice.
+ * Nearly all are CUDA's own, which NVRTC knows without a header, with the accuracy that CUDA
+ * documents (README.md); ours are those of builtins.h. Never the fast ones (__expf, __fdividef):
+ * they are wrong at the edges. A simulator supplies CUDA's in namespace libdevice.
  */
 #ifndef TC_SMATH_CUH
 #define TC_SMATH_CUH

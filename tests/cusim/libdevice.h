@@ -60,7 +60,7 @@ static inline float rnorm4df(float x, float y, float z, float w) {
   return (float)rnorm4d(x, y, z, w);
 }
 
-/* Half turns: x modulo 2 and the quarter are exact; zeros as CUDA's: those of sinpi have its sign. */
+/* Half turns: x modulo 2 and the quarter are exact; zeros of sinpi have its sign. */
 static inline double sinpi(double x) {
   double t = x - 2 * __builtin_rint(0.5 * x), n = __builtin_rint(2 * t), r = PI * (t - 0.5 * n);
   double y = n == 0    ? __builtin_sin(r)
