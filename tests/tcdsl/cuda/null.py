@@ -35,10 +35,13 @@ class NullArray:
 class NullDevice(SimDevice):
     """A simulated device that never starts a kernel."""
 
-    array_type = NullArray
+    array_type: type = NullArray
 
     def active(self) -> AbstractContextManager[Any]:
         return _HERE
+
+    def _assert_active(self) -> None:
+        pass
 
     def stream(self) -> int:
         return 0

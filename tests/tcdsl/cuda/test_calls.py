@@ -250,7 +250,7 @@ def test_an_output_that_overlaps_an_input_is_computed_beside_it(device: SimDevic
 
 
 def test_an_updated_output_goes_on_from_the_buffer_or_from_nothing(device: SimDevice) -> None:
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="S"):
         k = kernel(ONTO)
     a = device.array(ramp(5))
     np.testing.assert_array_equal(k(a).get(), ramp(5))
