@@ -18,7 +18,6 @@ from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
 from tcdsl.grammar import nodes
-from tcdsl.grammar.errors import TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
@@ -128,7 +127,7 @@ class Kernel(Launcher):
         seconds: float | None = None,
         trials: int | None = None,
         seed: int = 0,
-        target: str = "cpu",
+        target: str | None = None,
         quiet: bool = False,
         **named: Any,
     ) -> Any:
@@ -153,7 +152,10 @@ class Kernel(Launcher):
             Budget of new trials for each size.
         seed : int
             The same seed takes the same path.
-        target : "cpu"
+        target : "cpu", "cuda" or "cuda:sm_90", optional
+            By default where the arrays lie, the CPU for shapes and sizes. A GPU has to be at hand:
+            its first one, or the one where the arrays are, is what is measured. Candidates run
+            in a process of their own, and what they break there ends with it.
         quiet : bool
             Show no progress.
         **named
@@ -168,17 +170,16 @@ class Kernel(Launcher):
         Raises
         ------
         TCError
-            If the sizes do not fit, or the default itself does not run right.
+            If the sizes do not fit, or the default itself does not run right, or there is no such
+            target here.
         """
         from tcdsl import tuning
         from tcdsl.autotune.report import reporter
         from tcdsl.autotune.tuner import tune
 
-        if target != "cpu":
-            raise TCTypeError(f"target is '{target}'; expected 'cpu'")
         known = {g.name for g in self.definition.generics}
         generics = {k: named.pop(k) for k in [*named] if k in known}
-        variant, wanted = tuning.requested(self, args, sizes, named, generics)
+        variant, wanted = tuning.requested(self, args, sizes, named, generics, target)
         share = None if seconds is None else seconds / len(wanted)
         database = self.database if cache is None else Path(cache)
         results = tune(
@@ -206,7 +207,10 @@ class Kernel(Launcher):
 
     def call(self, *args: Any, **generics: Any) -> Call:
         """Return what a call with these arguments means, without making it."""
-        return self._call(tell_apart(self.definition, args, generics))[0]
+        given = tell_apart(self.definition, args, generics)
+        return (
+            self._devices.meaning(given) if any(map(is_on_device, args)) else self._call(given)[0]
+        )
 
     def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
         if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):

@@ -14,18 +14,20 @@ import numpy as np
 from tcdsl.arguments import element_strides
 from tcdsl.autotune import best
 from tcdsl.autotune.cpu import CpuProblem, key_of
-from tcdsl.autotune.kernel import space_of
+from tcdsl.autotune.kernel import Strides, space_of
 from tcdsl.autotune.key import ProblemKey
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.trial import FINAL, Trial
 from tcdsl.call import Call
+from tcdsl.codegen import device as devices
 from tcdsl.codegen.cachedir import cache_dir
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.spec import Spec
+from tcdsl.device_arrays import DeviceArray
 from tcdsl.grammar.bind import bind
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.errors import DeviceError, ShapeError, TCTypeError
 from tcdsl.grammar.typed import CheckedDef
 from tcdsl.session import Session
 from tcdsl.sizes import check_sizes
@@ -33,7 +35,10 @@ from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.autotune import cache
+    from tcdsl.autotune.cuda import CudaProblem
     from tcdsl.kernel import Kernel
+
+    Problem = CpuProblem | CudaProblem
 
 SizeChoice = int | Iterable[int]
 
@@ -73,12 +78,14 @@ def _key(variant: Variant, spec: Spec) -> ProblemKey:
 # ---- what a request means
 
 
-def problem_of_call(call: Call) -> CpuProblem:
+def problem_of_call(call: Call) -> Problem:
     """Return the tuning problem of one call: its very layouts, strides and numbers."""
     checked, spec = call.variant.checked, call.spec
     arrays = [*call.operands, *(call.outs or [None] * len(checked.returns))]
     strides = tuple(
-        None if layout.contiguous or not isinstance(array, np.ndarray) else element_strides(array)
+        element_strides(array)
+        if isinstance(array, np.ndarray | DeviceArray) and not layout.contiguous
+        else None
         for array, layout in zip(arrays, spec.layouts, strict=True)
     )
     given = {
@@ -86,16 +93,52 @@ def problem_of_call(call: Call) -> CpuProblem:
         for t, o in zip(checked.params, call.operands, strict=True)
         if not t.shape
     }
-    machine = call.variant.machine
-    assert not isinstance(machine, Gpu), "a problem of the CPU"
-    return CpuProblem(checked, spec, strides, given, machine=machine)
+    place = next((a.device for a in arrays if isinstance(a, DeviceArray)), 0)
+    return _problem(call.variant, spec, place, strides, given)
 
 
-def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> CpuProblem:
+def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> Problem:
     """Return the tuning problem of these sizes, all operands in C order."""
     values = check_sizes(variant.checked, sizes)
-    assert not isinstance(variant.machine, Gpu), "a problem of the CPU"
-    return CpuProblem(variant.checked, spec_for(variant, values), machine=variant.machine)
+    return _problem(variant, spec_for(variant, values), 0)
+
+
+def _problem(
+    variant: Variant,
+    spec: Spec,
+    place: int,
+    strides: Strides | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Problem:
+    """Return a problem for what a variant is for; place is the number of the GPU."""
+    machine = variant.machine
+    if isinstance(machine, Gpu):
+        from tcdsl.autotune.cuda import CudaProblem  # on use: the CPU does without
+
+        return CudaProblem(variant.checked, spec, strides, given, device=devices.device(place))
+    return CpuProblem(variant.checked, spec, strides, given, machine=machine)
+
+
+def gpu_for(target: str) -> Gpu:
+    """Return the GPU that a target names: "cuda", or "cuda:sm_90" where it has to be such a one.
+
+    Raises
+    ------
+    TCTypeError
+        If it is no target.
+    DeviceError
+        If there is no such GPU here.
+    """
+    kind, _, arch = target.partition(":")
+    if kind != "cuda":
+        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:sm_90'")
+    gpu = devices.device(0).gpu
+    if arch and arch != gpu.arch:
+        raise DeviceError(
+            f"cannot tune for {arch}: the GPU here, {gpu.name}, is {gpu.arch}\n"
+            "  candidates are timed where they will run; leave the architecture out"
+        )
+    return gpu
 
 
 def requested(
@@ -104,21 +147,29 @@ def requested(
     sets: Sequence[Mapping[str, int]] | None,
     sizes: Mapping[str, SizeChoice],
     generics: Mapping[str, Any],
-) -> tuple[Variant, list[CpuProblem]]:
+    target: str | None = None,
+) -> tuple[Variant, list[Problem]]:
     """Return what `Kernel.autotune` was asked for; its docstring has the forms.
 
     Raises
     ------
     TCError
-        If they are mixed, or do not fit the definition.
+        If they are mixed, or do not fit the definition or the target.
     """
     asked = f"{kernel.name}.autotune takes arrays, shapes or sizes"
     if sum([bool(args), sets is not None, bool(sizes)]) > 1:
         raise TCTypeError(f"{asked}: give one of them")
+    gpu = None if target in (None, "cpu") else gpu_for(str(target))
     if args and not any(isinstance(a, tuple | list) for a in args):
         call = kernel.call(*args, **generics)
+        if target is not None and call.variant.is_for_gpu != (gpu is not None):
+            place = "on a GPU" if call.variant.is_for_gpu else "in the host's memory"
+            raise TCTypeError(
+                f"{kernel.name}.autotune: the arrays lie {place}, target is '{target}'\n"
+                "  give arrays of the target, or shapes"
+            )
         return call.variant, [problem_of_call(call)]
-    variant = kernel.variant(**generics)
+    variant = kernel.session.variant(kernel.definition, generics, gpu)
     if args:
         shapes = [tuple(a) if isinstance(a, tuple | list) else () for a in args]
         return variant, [problem_of_sizes(variant, bind(variant.checked, shapes))]
@@ -157,7 +208,7 @@ def _sizes_in(name: str, value: object) -> Iterable[int]:
 # ---- drawings
 
 
-def draw_history(problem: CpuProblem, database: Path, path: Path) -> None:
+def draw_history(problem: Problem, database: Path, path: Path) -> None:
     """Draw the trials of a problem, oldest first, as a PNG."""
     from tcdsl.autotune.cache import find, trials
 
@@ -183,7 +234,7 @@ def tune_first_call(call: Call, session: Session) -> None:
         _tune(problem_of_call(call), session, reporter())
 
 
-def _tune(problem: CpuProblem, session: Session, report: Report) -> None:
+def _tune(problem: Problem, session: Session, report: Report) -> None:
     from tcdsl.autotune.tuner import tune
 
     settings = session.settings
@@ -218,7 +269,7 @@ class Online:
         """Wait for the end of the search."""
         self._thread.join(timeout)
 
-    def _search(self, problem: CpuProblem, session: Session) -> None:
+    def _search(self, problem: Problem, session: Session) -> None:
         try:
             _tune(problem, session, _Listener(self._offer))
         finally:

@@ -32,7 +32,9 @@ SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2
 @click.option("--seed", default=0, show_default=True, help="The same seed takes the same path.")
 @GENERIC
 @CACHE
-@click.option("--target", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option(
+    "--target", default="cpu", show_default=True, help="cpu, cuda, or cuda:sm_90 for such a GPU."
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @JSON
 def autotune(

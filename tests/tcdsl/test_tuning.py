@@ -128,7 +128,7 @@ def test_shapes_mean_sizes(tmp_path: Path) -> None:
         (lambda k: k.autotune(M=3, N=4, Q=5), ShapeError, "no size 'Q'"),
         (lambda k: k.autotune(M=3, N="4"), TCTypeError, "expected a size or sizes for 'N'"),
         (lambda k: k.autotune(M=3, N=[]), ShapeError, "'N' names no size"),
-        (lambda k: k.autotune(M=3, N=4, target="tpu"), TCTypeError, "expected 'cpu'"),
+        (lambda k: k.autotune(M=3, N=4, target="tpu"), TCTypeError, "expected 'cpu', 'cuda'"),
     ],
 )
 def test_a_wrong_request_says_what_is_meant(
