@@ -19,6 +19,7 @@ from tcdsl.codegen.loopir import Unit
 from tcdsl.codegen.lower import contraction, nest, pointwise, reduction, rows
 from tcdsl.codegen.lower.context import GroupContext
 from tcdsl.codegen.lower.cuda import contraction as cuda_contraction
+from tcdsl.codegen.lower.cuda import contraction_mma as cuda_contraction_mma
 from tcdsl.codegen.lower.cuda import nest as cuda_nest
 from tcdsl.codegen.lower.cuda import permute as cuda_permute
 from tcdsl.codegen.lower.cuda import pointwise as cuda_pointwise
@@ -35,6 +36,7 @@ from tcdsl.grammar.errors import ScheduleError
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
 LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, reduction, rows, nest)
 CUDA_LOWERINGS: tuple[ModuleType, ...] = (
+    cuda_contraction_mma,
     cuda_contraction,
     cuda_permute,
     cuda_pointwise,

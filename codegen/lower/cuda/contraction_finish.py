@@ -6,13 +6,15 @@ fits. Sums of parts (split-K) get the same in a kernel of their own, which adds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import prod
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import Expr, Function, If, Launch, Let, Load, Stmt, Var
 from tcdsl.codegen.lower.context import GpuContext
+from tcdsl.codegen.lower.contraction_problem import extent_of
 from tcdsl.codegen.lower.cuda.contraction_problem import Contraction, Group, role_extent
-from tcdsl.codegen.lower.cuda.kernel import KernelValues, kernel
+from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels, kernel
 from tcdsl.codegen.lower.expr import combine, identity, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
 from tcdsl.codegen.lower.rows_space import size_expr
@@ -94,6 +96,31 @@ def finish(ctx: GpuContext, x: Contraction, total: Expr, at: Mapping[str, Expr])
         rounds = stored.is_half and not is_last
         known[t.target] = widen(narrow(out, stored), stored) if rounds else out
     return b.block(stmts)
+
+
+def in_parts(
+    ctx: GpuContext,
+    x: Contraction,
+    splits: int,
+    form: str,
+    main: Callable[[Var | None], tuple[Function, Launch]],
+) -> LoweredKernels:
+    """Return the kernels of a contraction; main makes the one that computes parts of sums."""
+    ops = ctx.operands
+    points = b.mul(*(role_extent(ctx, g) for g in (x.outer, x.m, x.n)))
+    scratch: tuple[Expr, ...] = ()
+    if splits == 1:
+        parts = [main(None)]
+    else:
+        form = f"{form} in {splits} parts"
+        partial = b.pointer(ops.local("partial"), x.dtype, restrict=True)
+        parts = [main(partial), finish_kernel(ctx, x, partial, splits)]
+        scratch = (b.mul(points, splits * x.dtype.size_bytes),)
+    if not x.is_bare:
+        form = f"{form} + epilogue"
+    functions, launches = zip(*parts, strict=True)
+    flops = 2.0 * prod(max(0, ctx.extent(extent_of(g))) for g in x.roles())
+    return LoweredKernels(form, functions, launches, scratch, flops=flops)
 
 
 def partial_place(ctx: GpuContext, x: Contraction, partial: Var, part: Expr, *at: Expr) -> Load:

@@ -126,6 +126,25 @@ class Contraction:
 A, B = "a side", "b side"  # names no tensor has
 
 
+def contraction(ctx: GpuContext) -> Contraction | None:
+    """Return the group as a contraction, or None if it is none."""
+
+    def make() -> Contraction | None:
+        try:
+            return contraction_of(ctx)
+        except Unfused:
+            return None
+
+    return ctx.once("contraction", make)
+
+
+def required(ctx: GpuContext) -> Contraction:
+    """Return the group as the contraction that it was found to be."""
+    x = contraction(ctx)
+    assert x is not None, "the group is a contraction"
+    return x
+
+
 def contraction_of(ctx: GpuContext) -> Contraction:
     """Return the group as a contraction.
 

@@ -8,6 +8,9 @@ from math import ceil
 
 from tcdsl.codegen.config import Value
 from tcdsl.codegen.gpu import Gpu
+from tcdsl.codegen.lower.context import GpuContext
+from tcdsl.codegen.lower.contraction_problem import extent_of
+from tcdsl.codegen.lower.cuda.contraction_problem import Contraction
 from tcdsl.grammar.errors import ScheduleError
 
 ASYNC_COPIES = 80  # the first architecture that has them
@@ -102,6 +105,25 @@ class Shape:
     sum_size: int
     loads: int
     copies: bool
+
+
+def shape_of(ctx: GpuContext, x: Contraction) -> Shape:
+    """Return what the schedule of a contraction depends on, at representative sizes."""
+    outer, m, n, k = (max(0, ctx.extent(extent_of(g))) for g in x.roles())
+    size = max(x.a.dtype.size_bytes, x.b.dtype.size_bytes)
+    loads = max(x.a.stored.size_bytes, x.b.stored.size_bytes)
+    copies = (
+        ctx.machine.capability >= ASYNC_COPIES
+        and x.a.is_copied
+        and x.b.is_copied
+        and {x.a.stored.size_bytes, x.b.stored.size_bytes} <= {4, 8}
+    )
+    return Shape(outer, m, n, k, size, x.dtype.size_bytes, loads, copies)
+
+
+def splits_of(x: Shape) -> tuple[int, ...]:
+    """Return the numbers of parts that a sum may have; 16 steps are the least worth a part."""
+    return tuple(s for s in SPLITS if s == 1 or x.k >= 16 * s)
 
 
 def check(x: Shape, t: Tiling, gpu: Gpu) -> None:
