@@ -1,0 +1,77 @@
+"""The benchmark of a GPU, which few machines can run: its program is tested without one."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "benchmarks" / "gpu.py"
+
+
+def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *options],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gpu_benchmark", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_without_a_gpu_it_says_so_and_what_runs_without_one() -> None:
+    done = run(CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2
+    assert "--simulate runs without a GPU" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_section_is_refused_with_the_known_ones() -> None:
+    done = run("--only", "speed")
+    assert done.returncode == 2
+    assert "no section speed; there are facts, checks" in done.stderr
+
+
+def test_a_section_that_fails_costs_its_own_result_only() -> None:
+    def broken(setting: Any, seconds: float) -> dict[str, Any]:
+        raise ValueError("no such thing")
+
+    found = script()._guarded(broken, None, 1.0, "broken")
+    assert found["error"] == "ValueError: no such thing"
+    assert "seconds" in found
+
+
+@pytest.mark.deep
+@pytest.mark.nvrtc
+@pytest.mark.cusim
+def test_every_section_runs_on_the_simulated_device(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    done = run("--simulate", "--json", str(path), "--commit", "abc")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(path.read_text())
+    assert report["commit"] == "abc"
+    assert report["checks"]["is_complete"]
+    assert report["checks"]["kernels"] > 20
+    assert [r["name"] for r in report["torch"]["rows"]] == ["matmul 9x7x5", "softmax 3x40"]
+    assert len(report["tuning"]["rows"]) == 3
+    assert {k: e.split(":")[0] for k, e in report["tuning"]["planted"].items()} == {
+        "crash": "crash",
+        "hang": "slow",
+    }
