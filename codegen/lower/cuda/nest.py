@@ -4,35 +4,33 @@
 
 The innermost output index runs along the threads of a warp. Points of a scatter may meet in an
 element. Where the order in which they are combined does not show (integers, extremes), each still
-has its thread and the combination is atomic. Else the output indices that the element does not
-tell are loops in the thread, in the order of the text: points that meet are the same thread's.
+has its thread and the combination is atomic. Else they meet in the order of the text: linked to
+chains (`nest_scatter.py`), or by the output indices that the element does not tell being loops in
+the thread.
 A statement that initialises a box it does not cover fills the box by a kernel before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.loopir import (
-    I64,
     Assign,
-    Call,
     Expr,
-    For,
     Function,
-    If,
     Launch,
     Let,
     Load,
-    Scalar,
     Stmt,
 )
 from tcdsl.codegen.lower.arg import arg_reduction, is_arg
 from tcdsl.codegen.lower.context import GpuContext
-from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels, kernel
+from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels
+from tcdsl.codegen.lower.cuda.nest_grid import Grid, loops
+from tcdsl.codegen.lower.cuda.nest_scatter import chain_kernels, has_chains
 from tcdsl.codegen.lower.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.lower.expr import combine, identity, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
@@ -40,12 +38,12 @@ from tcdsl.codegen.lower.outputs import all_told, innermost, told
 from tcdsl.codegen.program import Statement, affine_of
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT32
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
 
-MAX_BLOCKS = 2**31 - 1  # of a grid
 _ATOMICS = {"+": "tc_atomic_add", "min": "tc_atomic_min", "max": "tc_atomic_max"}
+MEETING = ("chains", "order")  # how points of a scatter of floats meet
+_MEET_NS = 500.0  # to store an element and have it back
 _UNROLLED = 4  # turns of a reduction that the CUDA compiler loads for at once
 
 
@@ -58,7 +56,8 @@ def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
     """Return the innermost index, the threads of a block and the points of a thread."""
     names = tuple(r.name for r in _threaded(ctx, ctx.group.statements[0]))
     inner = (Knob("inner", names),) if len(names) > 1 else ()
-    return (*inner, Knob("threads", (64, 128, 256, 512)), Knob("points", (1, 2, 4)))
+    meet = (Knob("meeting", MEETING),) if _may_chain(ctx, ctx.group.statements[0]) else ()
+    return (*inner, *meet, Knob("threads", (64, 128, 256, 512)), Knob("points", (1, 2, 4)))
 
 
 def default(ctx: GpuContext) -> dict[str, Value]:
@@ -71,7 +70,10 @@ def default(ctx: GpuContext) -> dict[str, Value]:
         best = innermost(ctx.operands, s)
         inner["inner"] = best if best in names else names[-1]
     points = _points(ctx, ranges)
-    return {**inner, "threads": 256 if points >= 256 * ctx.machine.sms else 64, "points": 1}
+    values = {**inner, "threads": 256 if points >= 256 * ctx.machine.sms else 64, "points": 1}
+    if not _may_chain(ctx, s):
+        return values
+    return min(({**values, "meeting": x} for x in MEETING), key=lambda v: cost_ns(ctx, v))
 
 
 def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
@@ -92,20 +94,41 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
         elements = prod(max(0, ctx.extent(x)) for x in ctx.operands.buffer(s.target).shape)
         touch = Touch(elements, size, size, elements * size)
         fill = kernel_ns(ctx.machine, Work(elements, 0, elements / each, each, 0), [touch])
-    return fill + kernel_ns(ctx.machine, work, touches)
+    if values.get("meeting") == "chains":
+        return fill + _chains_ns(ctx, s, work, touches)
+    meeting = [r for r in s.outputs if r not in ranges]
+    # a point that may meet the one before waits until that is stored
+    waits = _points(ctx, meeting) * _MEET_NS if meeting else 0.0
+    return fill + waits + kernel_ns(ctx.machine, work, touches)
+
+
+def _chains_ns(ctx: GpuContext, s: Statement, work: Work, touches: list[Touch]) -> float:
+    """Return the time of both kernels of chains: of all pairs, and of the points."""
+    ranges = _threaded(ctx, s)
+    meeting = _points(ctx, (r for r in s.outputs if r not in ranges))
+    pairs = Work(meeting * meeting, 4, meeting, meeting / _UNROLLED, 4)
+    each = Work(work.points, work.operations, _points(ctx, s.outputs), 1, work.in_flight)
+    return kernel_ns(ctx.machine, pairs, []) + kernel_ns(ctx.machine, each, touches)
 
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     """Return one kernel, and one before it where the box has to be filled."""
     s = ctx.group.statements[0]
-    grid = _Grid(ctx, int(values["threads"]), int(values["points"]))
+    grid = Grid(ctx, int(values["threads"]), int(values["points"]))
     parts = [_fill(grid, s)] if s.base is None and not s.covers else []
-    parts.append(_main(grid, s, str(values.get("inner", ""))))
+    inner = str(values.get("inner", ""))
+    scratch: tuple[Expr, ...] = ()
+    if values.get("meeting") == "chains":
+        chains, scratch = chain_kernels(grid, s, inner)
+        parts += chains
+    else:
+        parts.append(_main(grid, s, inner))
     started = [p for p in parts if b.value_of(p[1].blocks) != 0]
     return LoweredKernels(
-        _form(ctx, s),
+        _form(ctx, s, values),
         tuple(f for f, _ in started),
         tuple(x for _, x in started),
+        scratch,
         flops=_points(ctx, s.ranges) * (operations(s.value) + (s.op != "=")),
     )
 
@@ -113,7 +136,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
 # ---- the two kernels
 
 
-def _main(grid: _Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
+def _main(grid: Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
     ctx, ops = grid.ctx, grid.ctx.operands
     ranges = sorted(_threaded(ctx, s), key=lambda r: r.name == inner)  # stable: inner goes last
     meeting = [r for r in s.outputs if r not in ranges]
@@ -127,7 +150,7 @@ def _main(grid: _Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
     elif is_atomic(ctx, s):
         body = _atomically(ctx, s, values)
     elif is_arg(s):
-        body = arg_reduction(values, s, lambda search: _loops(ctx, s.reductions, search))
+        body = arg_reduction(values, s, lambda search: loops(ctx, s.reductions, search))
     else:
         acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
         place = values.place(s.target, s.subs, s.subs_checked)
@@ -141,13 +164,13 @@ def _main(grid: _Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
         body = b.block(
             locate,
             Let(acc, first, mutable=True),
-            _loops(ctx, s.reductions, update),
+            loops(ctx, s.reductions, update),
             Assign(place, narrow(acc, stored)),
         )
-    return grid.over("nest", ranges, _loops(ctx, meeting, body))
+    return grid.over("nest", ranges, loops(ctx, meeting, body))
 
 
-def _fill(grid: _Grid, s: Statement) -> tuple[Function, Launch]:
+def _fill(grid: Grid, s: Statement) -> tuple[Function, Launch]:
     """Fill the box with what elements that no point reaches hold."""
     ops = grid.ctx.operands
     buffer = ops.buffer(s.target)
@@ -172,7 +195,7 @@ def _atomically(ctx: GpuContext, s: Statement, values: KernelValues) -> Stmt:
         acc = b.var(ctx.operands.local("acc"), dtype)
         update = b.block(first, Assign(acc, combine(s.op, acc, value)))
         start = Let(acc, identity(s.op, dtype), mutable=True)
-        first, value = [start, _loops(ctx, s.reductions, update)], acc
+        first, value = [start, loops(ctx, s.reductions, update)], acc
     at = b.offset(place.pointer, place.index)
     return b.block(
         locate, first, b.do(f"{_ATOMICS[s.op.rstrip('=!')]}_{short_name(dtype)}", at, value)
@@ -198,61 +221,16 @@ def _threaded(ctx: GpuContext, s: Statement) -> list[Range]:
     return [r for r in s.outputs if r.name in apart]
 
 
-def _form(ctx: GpuContext, s: Statement) -> str:
+def _may_chain(ctx: GpuContext, s: Statement) -> bool:
+    return has_chains(ctx, s) and not is_atomic(ctx, s)
+
+
+def _form(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:
     if all_told(s):
         return "nest"
-    return "nest, atomic" if is_atomic(ctx, s) else "nest, points that meet in order"
-
-
-def _loops(ctx: GpuContext, ranges: Sequence[Range], body: Stmt) -> Stmt:
-    for r in reversed(ranges):
-        v = b.i64(safe_name(r.name))
-        body = For(v, ctx.operands.size(r.low), ctx.operands.size(r.high), body)
-    return body
-
-
-class _Grid:
-    """How points are handed to threads.
-
-    A thread has one point, or walks on by as many as the grid has threads: then neighbours in a
-    warp stay neighbours in memory, and a grid that would be too large may be cut.
-    """
-
-    def __init__(self, ctx: GpuContext, threads: int, points: int) -> None:
-        self.ctx = ctx
-        self.threads = threads
-        self.points = points
-
-    def over(self, name: str, ranges: Sequence[Range], body: Stmt) -> tuple[Function, Launch]:
-        """Return a kernel over the points of ranges, the last running fastest."""
-        ops = self.ctx.operands
-        extents = [ops.size(r.extent) for r in ranges]
-        count = b.mul(*extents)
-        blocks = b.ceil_div(count, self.threads * self.points)
-        known = b.value_of(blocks)
-        fits = known <= MAX_BLOCKS if known is not None else self.ctx.spec.is_small
-        point = b.i64(ops.local("point"))
-        here = b.block(decode(ranges, extents, point, ops.size), body)
-        first = Call("tc_point", (), I64)
-        if self.points == 1 and fits:
-            nest = b.block(Let(point, first), If(b.compare("<", point, count), here))
-        else:
-            step = b.mul(b.cast(Call("tc_blocks", (), Scalar(INT32)), I64), self.threads)
-            nest = b.loop(point, first, count, here, step=step)
-            blocks = blocks if fits else b.min64(blocks, MAX_BLOCKS)
-        return kernel(self.ctx, name, nest, blocks=blocks, threads=self.threads)
-
-
-def decode(
-    ranges: Sequence[Range], extents: Sequence[Expr], point: Expr, low: Callable[[Size], Expr]
-) -> list[Stmt]:
-    """Declare the indices of a point, the last one running fastest."""
-    lets: list[Stmt] = []
-    for k, r in enumerate(ranges):
-        rest = b.div(point, b.mul(*extents[k + 1 :]))
-        at = rest if k == 0 else b.mod(rest, extents[k])
-        lets.append(Let(b.i64(safe_name(r.name)), b.add(at, low(r.low))))
-    return lets
+    if is_atomic(ctx, s):
+        return "nest, atomic"
+    return f"nest, points that meet in {values.get('meeting', 'order')}"
 
 
 # ---- the model
