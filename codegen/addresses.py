@@ -94,14 +94,27 @@ class _Uses:
             self._stmt(s)
 
     def roles(self) -> dict[str, Role]:
-        found = dict.fromkeys(self._uses, Role.NEAR)
+        read = self._read()
+        found = {n: Role.NEAR if n in read else Role.VALUE for n in self._uses}
         changed = True
         while changed:
             changed = False
             for name, uses in self._uses.items():
-                least = min(found.get(u, Role.NEAR) if isinstance(u, str) else u for u in uses)
+                of_uses = [found.get(u, Role.VALUE) if isinstance(u, str) else u for u in uses]
+                least = min(found[name], *of_uses)
                 changed |= least != found[name]
                 found[name] = least
+        return found
+
+    def _read(self) -> set[str]:
+        """Return the names that lead to a use at last: nothing is promised of the others."""
+        found: set[str] = set()
+        before = -1
+        while len(found) != before:
+            before = len(found)
+            for name, uses in self._uses.items():
+                if any(isinstance(u, Role) or u in found for u in uses):
+                    found.add(name)
         return found
 
     def _stmt(self, s: Stmt) -> None:

@@ -110,6 +110,11 @@ def emit(unit: Unit, target: Target) -> str:
     return _Printer(target).unit(unit)
 
 
+def signature(f: Function, target: Target) -> str:
+    """Return what stands before the body of a function."""
+    return _Printer(target).head(f)
+
+
 class _Printer:
     """Lines of a unit in the making."""
 
@@ -310,12 +315,16 @@ class _Printer:
             self._executable(e)
         return self.out.text()
 
-    def _function(self, f: Function) -> None:
+    def head(self, f: Function) -> str:
+        """Return linkage, result, name and parameters of a function."""
         result = "void " if f.result is None else self.type(f.result)
         params = ", ".join(self.type(p.type) + p.name for p in f.params) or "void"
         if f.linkage == "kernel":
             result += self.target.bounds.format(threads=f.threads, min_blocks=max(1, f.min_blocks))
-        with self.out.block(f"{self.target.linkages[f.linkage]} {result}{f.name}({params})"):
+        return f"{self.target.linkages[f.linkage]} {result}{f.name}({params})"
+
+    def _function(self, f: Function) -> None:
+        with self.out.block(self.head(f)):
             self.stmt(f.body)
 
     def _table(self, t: Table) -> None:

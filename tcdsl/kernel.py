@@ -21,9 +21,11 @@ from tcdsl.grammar import nodes
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
+from tcdsl.targets import gpu_named
 from tcdsl.variant import Compiled, Variant, spec_for
 
 if TYPE_CHECKING:
+    from tcdsl.codegen.standalone import Standalone
     from tcdsl.tuning import Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
@@ -81,26 +83,61 @@ class Kernel(Launcher):
         return self.session.variant(self.definition, generics)
 
     def text(
-        self, sizes: Mapping[str, int] | None = None, *, tuned: bool = False, **generics: Any
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        target: str = "cpu",
+        tuned: bool = False,
+        **generics: Any,
     ) -> str:
-        """Return the C text of the kernel for operands in C order.
+        """Return the C or CUDA text of the kernel for operands in C order.
 
         Parameters
         ----------
         sizes : mapping of str to int, optional
-            Baked in; without them the text is the one that takes any size.
+            Baked in; without them the text is the one that takes any size (for a GPU: any whose
+            addresses fit 32 bits).
+        target : "cpu", "cuda" or "cuda:sm_90", default "cpu"
+            Without an architecture that of the GPU at hand, or a usual one.
         tuned : bool, default False
             Use the tuned config of these sizes, if there is one.
         """
-        variant = self.variant(**generics)
+        variant, spec, config, model = self._emitted(sizes, target, tuned, generics)
+        return variant.text(spec, config, model)
+
+    def standalone(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        target: str = "cuda",
+        tuned: bool = False,
+        **generics: Any,
+    ) -> Standalone:
+        """Return CUDA text that compiles alone, and a C header that says how to start it.
+
+        The parameters are those of `text`; target is a GPU.
+        """
+        variant, spec, config, model = self._emitted(sizes, target, tuned, generics)
+        return variant.standalone(spec, config, model)
+
+    def _emitted(
+        self,
+        sizes: Mapping[str, int] | None,
+        target: str,
+        tuned: bool,
+        generics: Mapping[str, Any],
+    ) -> tuple[Variant, Spec, Config, Mapping[str, int]]:
+        """Return what a text is lowered from."""
+        gpu = gpu_named(target)
+        variant = self.session.variant(self.definition, generics, gpu)
         if sizes is None:
-            model = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)
-            spec = replace(spec_for(variant, model), sizes=None)
+            model: Mapping[str, int] = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)
+            spec = replace(spec_for(variant, model), sizes=None, is_small=variant.is_for_gpu)
         else:
             model = check_sizes(variant.checked, sizes)
             spec = spec_for(variant, model)
         found = self.session.tuned(variant)(spec) if tuned else None
-        return variant.text(spec, found or variant.default_config(spec, model), model)
+        return variant, spec, found or variant.default_config(spec, model), model
 
     # ---- tuning
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tcdsl.arguments import contiguous
 from tcdsl.codegen import compiler, cpu
@@ -16,8 +17,12 @@ from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.codegen.ssa import program_of
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.typed import CheckedDef
 from tcdsl.locks import Lock
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.standalone import Standalone
 
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
@@ -140,6 +145,21 @@ class Variant:
         """Return the C or CUDA text of an executable."""
         unit = self._unit(spec, config, sizes)
         return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
+
+    def standalone(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Standalone:
+        """Return CUDA text that compiles alone, and a C header that says how to start it.
+
+        Raises
+        ------
+        TCTypeError
+            If the machine is no GPU.
+        """
+        if not isinstance(self.machine, Gpu):
+            raise TCTypeError("only text for a GPU stands alone; expected the target 'cuda'")
+        from tcdsl.codegen.standalone import standalone  # on use: calls do without
+
+        unit = self._unit(spec, config, sizes)
+        return standalone(unit, self.program, spec, self.machine.arch)
 
     @property
     def is_for_gpu(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -85,26 +86,48 @@ def _print_description(one: Mapping[str, Any]) -> None:
 @FILE
 @DEF
 @click.option("--sizes", help="Bake these sizes in; without, the kernel takes any.")
-@click.option("--target", type=click.Choice(["cpu"]), default="cpu", show_default=True)
+@click.option("--target", help="cpu, cuda or cuda:sm_90; by default cpu, with --standalone cuda.")
 @click.option("--tuned", is_flag=True, help="Use the tuned config of these sizes, if there is one.")
+@click.option(
+    "--standalone",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write CUDA text that compiles alone, and a C header that says how to start it.",
+)
+@click.option("--cubin", is_flag=True, help="With --standalone: write the machine code too.")
 @GENERIC
 def emit(
     file: str,
     def_name: str | None,
     sizes: str | None,
-    target: str,
+    target: str | None,
     tuned: bool,
+    standalone: Path | None,
+    cubin: bool,
     given: tuple[str, ...],
 ) -> None:
-    """Print the C text of a definition."""
-    del target  # one choice so far; the option keeps scripts right when there are more
+    """Print the C or CUDA text of a definition.
+
+    For `--target cuda` the architecture is that of the GPU at hand, or a usual one. No GPU is
+    needed, nor for `--cubin`.
+    """
+    if cubin and standalone is None:
+        raise click.UsageError("--cubin goes with --standalone DIR")
+    if standalone is not None and target == "cpu":
+        raise click.UsageError("--standalone is for a GPU: expected --target cuda or cuda:sm_90")
     kernel = one_kernel(file, def_name)
+    wanted = list(parse_sizes(sizes)) if sizes is not None else [None]
     generics = generics_of(kernel, given)
-    if sizes is None:
-        click.echo(kernel.text(None, **generics), nl=False)
+    if standalone is None:
+        for values in wanted:
+            text = kernel.text(values, target=target or "cpu", tuned=tuned, **generics)
+            click.echo(text, nl=False)
         return
-    for values in parse_sizes(sizes):
-        click.echo(kernel.text(values, tuned=tuned, **generics), nl=False)
+    if len(wanted) != 1:
+        raise click.UsageError("--standalone takes one set of sizes")
+    files = kernel.standalone(wanted[0], target=target or "cuda", tuned=tuned, **generics)
+    for path in files.write(standalone, with_cubin=cubin):
+        click.echo(path)
 
 
 @main.command()
@@ -114,6 +137,7 @@ def emit(
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An argument.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Keep a result.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--target", default="cpu", show_default=True, help="cpu, cuda, or cuda:1 for GPU 1.")
 @GENERIC
 @click.option("--check/--no-check", "is_checked", default=True, help="Hold against the reference.")
 @JSON
@@ -124,25 +148,28 @@ def run(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     seed: int,
+    target: str,
     given: tuple[str, ...],
     is_checked: bool,
     as_json: bool,
 ) -> None:
     """Run a definition on .npy files or on random inputs, and check the answer.
 
-    The answer is held against the reference evaluator; the exit code is 1 if it is wrong.
+    For a GPU the inputs are moved there. The answer is held against the reference evaluator; the
+    exit code is 1 if it is wrong.
     """
     import numpy as np
 
-    from tcdsl.trial_run import run_once
+    from tcdsl.trial_run import device_named, run_once
 
+    device = device_named(target)
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
     arrays = {name: np.load(path) for name, path in map(_pair, inputs)}
     keep = dict(map(_pair, outputs))
     reports = []
     for values in parse_sizes(sizes) if sizes else [{}]:
-        report, results = run_once(kernel, values, arrays, seed, is_checked, generics)
+        report, results = run_once(kernel, values, arrays, seed, is_checked, generics, device)
         for name, path in keep.items():
             if name not in results:
                 known = ", ".join(results)

@@ -101,6 +101,42 @@ def test_emit_prints_c_with_sizes_baked_in_or_for_any(files: Path) -> None:
     assert exact.count("tc_exe_fcrelu") == generic.count("tc_exe_fcrelu") == 1
 
 
+def test_emit_prints_cuda_for_an_architecture(files: Path) -> None:
+    exact = tcdsl("emit", files / "fc.tc", "--sizes", SIZES, "--target", "cuda:sm_90").stdout
+    assert '#include "prelude.cuh"' in exact
+    assert "sizes: B=5 M=7 N=3" in exact
+    assert "__global__ void __launch_bounds__(" in exact
+    generic = tcdsl("emit", files / "fc.tc", "--target", "cuda").stdout
+    assert "tc_i32 B, tc_i32 M" in generic  # addresses of 32 bits
+    result = tcdsl("emit", files / "fc.tc", "--target", "cuda:sm_1", code=1)
+    assert "unknown GPU architecture 'sm_1'" in result.stderr
+    assert "expected 'cpu'" in tcdsl("emit", files / "fc.tc", "--target", "gpu", code=1).stderr
+
+
+@pytest.mark.nvrtc
+def test_emit_writes_files_that_stand_alone(files: Path) -> None:
+    folder = files / "made"
+    result = tcdsl(
+        "emit", files / "fc.tc", "--target", "cuda:sm_80", "--standalone", folder, "--cubin"
+    )
+    names = ("fcrelu.cu", "fcrelu.h", "fcrelu.cubin")
+    assert result.stdout.splitlines() == [str(folder / n) for n in names]
+    assert (folder / "fcrelu.cubin").read_bytes().startswith(b"\x7fELF")
+    assert "#include" not in (folder / "fcrelu.cu").read_text()
+    assert "fcrelu_launch_of" in (folder / "fcrelu.h").read_text()
+    assert "-arch=sm_80" in (folder / "fcrelu.h").read_text()
+
+
+def test_options_of_files_that_stand_alone_are_checked(files: Path) -> None:
+    result = tcdsl("emit", files / "fc.tc", "--cubin", code=2)
+    assert "--cubin goes with --standalone DIR" in result.stderr
+    several = ("--sizes", "B=1|2,M=7,N=3", "--standalone", files / "made")
+    assert "one set of sizes" in tcdsl("emit", files / "fc.tc", *several, code=2).stderr
+    assert not (files / "made").exists()
+    cpu = tcdsl("emit", files / "fc.tc", "--target", "cpu", "--standalone", files / "made", code=2)
+    assert "--standalone is for a GPU" in cpu.stderr
+
+
 def test_run_checks_the_answer_and_keeps_results(files: Path) -> None:
     np.save(files / "b.npy", np.full(3, 100, np.float32))
     result = tcdsl(
