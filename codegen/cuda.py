@@ -69,10 +69,10 @@ def device_count() -> int:
         ) from error
 
 
-def current_device() -> int:
-    """Return the number of the thread's current device."""
-    device_count()
-    return int(load_cupy().cuda.runtime.getDevice())
+def driver_version() -> tuple[int, int]:
+    """Return the CUDA that the driver serves."""
+    version = int(load_cupy().cuda.runtime.driverGetVersion())
+    return version // 1000, version % 1000 // 10
 
 
 def device_of(address: int) -> int:

@@ -94,13 +94,7 @@ class DeviceCalls:
 
     def _call(self, given: Arguments) -> Any:
         """Call with arguments of any kind."""
-        kernel = self._kernel
-        seen = [_look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
-        for i, x in enumerate(seen):
-            if type(x) is tuple and not x[1]:
-                seen[i] = _number(x)
-        if given.outputs is not None:
-            seen += [_look(v, n) for v, n in zip(given.outputs, kernel.returns, strict=True)]
+        seen = self._seen(given)
         known = self._quick.get(self._look_of(given, seen))
         if known is not None:
             places = [x[0] if type(x) is tuple else 0 for x in seen]
@@ -110,6 +104,17 @@ class DeviceCalls:
                 known.write(places, seen)
                 return self._written(known.device, given.outputs)
         return self._slowly(given, seen)
+
+    def _seen(self, given: Arguments) -> list[Any]:
+        """Return the places of arrays of devices, and other arguments as they are."""
+        kernel = self._kernel
+        seen = [_look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
+        for i, x in enumerate(seen):
+            if type(x) is tuple and not x[1]:
+                seen[i] = _number(x)
+        if given.outputs is not None:
+            seen += [_look(v, n) for v, n in zip(given.outputs, kernel.returns, strict=True)]
+        return seen
 
     def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
         """Return what tells forms apart: of arrays all but the address, of numbers the type."""
@@ -131,11 +136,13 @@ class DeviceCalls:
 
     def meaning(self, given: Arguments) -> Call:
         """Return what a call with arrays of a device means, without making it."""
-        seen = [_look(v, n) for v, n in zip(given.values, self._kernel.params, strict=True)]
+        given = replace(given, outputs=None)
+        seen = self._seen(given)
         names = self._kernel.params
         arrays = [_array(x, v, n) for x, v, n in zip(seen, given.values, names, strict=True)]
         device = self._device_of(arrays)
-        assert device is not None, "an argument is an array of a device"
+        if device is None:
+            raise TCTypeError(f"{self._kernel.name}: only numbers lie on a GPU in this call")
         with device.active():
             return self._meant(given, seen, arrays, device)
 

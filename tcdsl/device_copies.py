@@ -1,4 +1,4 @@
-"""Copies and fills of a GPU's memory in any layout, by kernels of our own."""
+"""Copies to, on and from a GPU; those in other layouts than C order by kernels of our own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.codegen.device import Device
+from tcdsl.codegen.device import Device, HostArray
 from tcdsl.device_arrays import DeviceArray, dense_strides
 
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
+
+
+def to_device(device: Device, values: HostArray) -> Any:
+    """Return an array in C order of the device's own library with values of the host."""
+    with device.active():
+        made = device.empty(values.shape, values.dtype)
+        device.upload(device.place(made)[0], np.ascontiguousarray(values), device.stream())
+    return made
+
+
+def to_host(device: Device, array: Any) -> HostArray:
+    """Return the values of an array in C order of the device's own library."""
+    address, shape, _, dtype, _ = device.place(array)
+    values = np.empty(shape, dtype)
+    with device.active():
+        device.download(values, address, device.stream())
+    return values
 
 
 def new_array(device: Device, like: DeviceArray) -> DeviceArray:

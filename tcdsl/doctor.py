@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import sys
@@ -146,7 +145,6 @@ def _threads() -> Iterator[Finding]:
 
 
 def _gpu() -> Iterator[Finding]:
-    if importlib.util.find_spec("cupy") is None:
-        yield Finding("gpu", "note", "CuPy is not installed; kernels run on the CPU")
-    else:
-        yield Finding("gpu", "note", "CuPy is installed; CUDA kernels come with a later version")
+    from tcdsl.doctor_gpu import examine_gpus
+
+    yield from examine_gpus()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,12 @@ import numpy as np
 from tcdsl.arguments import Array
 from tcdsl.autotune import tolerance
 from tcdsl.autotune.inputs import random_inputs
+from tcdsl.codegen import device as devices
+from tcdsl.codegen.device import Device
 from tcdsl.codegen.reference import evaluate
+from tcdsl.device_copies import to_device, to_host
+from tcdsl.faults import synchronize
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.sizes import check_sizes
 
@@ -23,6 +28,7 @@ def run_once(
     seed: int,
     is_checked: bool,
     generics: Mapping[str, Any] | None = None,
+    device: Device | None = None,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Call a kernel once.
 
@@ -38,12 +44,15 @@ def run_once(
         Whether the answer is held against the reference evaluator.
     generics : mapping, optional
         Integers and types by name.
+    device : Device, optional
+        A GPU that the inputs are moved to, and the results from; by default the host runs it.
 
     Returns
     -------
     report : dict
-        Name, sizes, time of the first call (compiling included), and per result its type, shape
-        and, if checked, its largest error with what is allowed for its number of roundings.
+        Name, sizes, time of the first call (compiling included, copies not), and per result its
+        type, shape and, if checked, its largest error with what is allowed for its number of
+        roundings.
     results : dict of str to ndarray
     """
     generics = generics or {}
@@ -62,10 +71,7 @@ def run_once(
             checked.params, random_inputs(checked, values, seed, given), strict=True
         )
     ]
-    start = time.perf_counter()
-    returned = kernel(*args, **generics)
-    seconds = time.perf_counter() - start
-    outputs = [returned] if len(checked.returns) == 1 else list(returned)
+    outputs, seconds = _called(kernel, args, generics, device)
     results: list[dict[str, Any]] = [
         {"name": t.name, "type": str(o.dtype), "shape": list(o.shape)}
         for t, o in zip(checked.returns, outputs, strict=True)
@@ -92,3 +98,35 @@ def run_once(
         "results": results,
     }
     return report, dict(zip(kernel.returns, outputs, strict=True))
+
+
+def device_named(target: str) -> Device | None:
+    """Return the GPU of "cuda" (the first) or "cuda:1"; None for "cpu".
+
+    Raises
+    ------
+    TCTypeError
+        If it is neither.
+    DeviceError
+        If the GPU cannot be used, with the cure.
+    """
+    if target == "cpu":
+        return None
+    kind, colon, number = target.partition(":")
+    if kind != "cuda" or not (number or "0").isdecimal() or (colon and not number):
+        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:1'")
+    return devices.device(int(number or 0))
+
+
+def _called(
+    kernel: Kernel, args: Sequence[Any], generics: Mapping[str, Any], device: Device | None
+) -> tuple[list[Array], float]:
+    """Return the results of a call, on the host, and its seconds."""
+    if device is not None:
+        args = [to_device(device, a) if np.ndim(a) else a for a in args]
+    start = time.perf_counter()
+    returned = kernel(*args, **generics)
+    synchronize()
+    seconds = time.perf_counter() - start
+    outputs = [returned] if len(kernel.returns) == 1 else list(returned)
+    return outputs if device is None else [to_host(device, o) for o in outputs], seconds
