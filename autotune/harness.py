@@ -191,7 +191,7 @@ def in_order(
     """
     p = first
     while p < last:
-        while loop < len(spans) and spans[loop][0] < p:
+        while loop < len(spans) and (spans[loop][0] < p or spans[loop][0] == spans[loop][1]):
             loop += 1
         if loop == len(spans) or spans[loop][0] > p or spans[loop][1] > last:
             yield p

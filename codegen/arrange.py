@@ -19,7 +19,7 @@ from tcdsl.codegen.lower.cuda.operands import KernelOperands
 from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.lower.outputs import all_told
 from tcdsl.codegen.machine import Machine
-from tcdsl.codegen.program import Program
+from tcdsl.codegen.program import Program, Statement
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.errors import ScheduleError
 
@@ -91,6 +91,9 @@ def arrange(
         If no lowering takes a statement alone.
     """
     values = {**dict(sizes), **dict(spec.sizes or ())}
+    for loop in program.loops:  # a turn in the middle stands for all
+        low, high = (x.evaluate(values) for x in (loop.low, loop.high))
+        values[loop.var] = (low + max(low, high - 1)) // 2
 
     def contexts(groups: Sequence[Group], temps: Sequence[str]) -> list[GroupContext[Any]]:
         operands: Operands
@@ -107,8 +110,8 @@ def arrange(
 
     def forms(ctx: GroupContext[Any]) -> dict[str, ModuleType]:
         named = {x.__name__.rsplit(".", 1)[1]: x for x in lowerings}
-        if not all(map(all_told, ctx.group.statements)):
-            named = {"nest": named["nest"]}  # only there may points meet in one element
+        if not all(_is_plain(program, s) for s in ctx.group.statements):
+            named = {"nest": named["nest"]}
         return {name: x for name, x in named.items() if x.matches(ctx)}
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
@@ -137,6 +140,12 @@ def arrange(
     temps = tuple(home for home in every if home in stored)
     arranged = tuple(contexts(groups, temps))
     return Arrangement(partition.name, arranged, tuple(map(forms, arranged)), temps)
+
+
+def _is_plain(program: Program, s: Statement) -> bool:
+    """Whether any form may take a statement: its points are the same in all turns, none meet."""
+    turning = any(program.depends(x) for r in s.ranges for x in (r.low, r.high))
+    return all_told(s) and not turning
 
 
 # ---- memory shared by all tasks of a call: temporaries, then each group's own part

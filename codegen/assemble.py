@@ -16,6 +16,7 @@ from tcdsl.codegen.loopir import (
     Field,
     Function,
     Let,
+    PhaseLoop,
     Return,
     Scalar,
     Stmt,
@@ -25,12 +26,12 @@ from tcdsl.codegen.lower.context import Context, GpuContext, GroupContext
 from tcdsl.codegen.lower.cuda.kernel import LoweredKernels
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.operands import Operands
-from tcdsl.codegen.program import Program
+from tcdsl.codegen.program import Program, TurnLoop
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.errors import ScheduleError
 
-_MAX_PHASES, _MAX_PARAMS = 64, 192  # TC_MAX_PHASES, TC_MAX_PARAMS of tc_abi.h
+_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 64, 192, 16  # TC_MAX_... of tc_abi.h
 
 
 def assemble(
@@ -49,10 +50,12 @@ def assemble(
     Raises
     ------
     ScheduleError
-        If there are more phases or plan parameters than an executable has.
+        If there are more phases, plan parameters or loops than an executable has.
     """
     phases = [p for one in lowered for p in one.phases]
     params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
+    if len(program.loops) > _MAX_LOOPS:
+        raise ScheduleError(f"{program.name}: {len(program.loops)} loops, at most {_MAX_LOOPS}")
     if len(phases) > _MAX_PHASES:
         raise ScheduleError(f"{program.name}: {len(phases)} phases, at most {_MAX_PHASES}")
     if params > _MAX_PARAMS:
@@ -66,6 +69,12 @@ def assemble(
         functions.append(planner)
         calls.append(b.do(planner.name, b.ARGS, b.PLAN))
         at += len(one.phases)
+    loops = []
+    for k, loop in enumerate(program.loops):
+        first, last = span_of(loop, contexts, [len(one.phases) for one in lowered])
+        function = _range(program, spec, f"{name}_turns{k}", loop)
+        functions.append(function)
+        loops.append(PhaseLoop(first, last, function.name))
     placing = _place_temps(program, spec, arrangement.temps)
     planner = b.plan_function(f"{name}_plan", b.block(placing, calls, Return(b.const(0, INT32))))
     return Unit(
@@ -73,8 +82,36 @@ def assemble(
         header=_header(program, spec, contexts, lowered, config),
         functions=(*functions, planner),
         tables=tuple(t for one in lowered for t in one.tables),
-        executables=(Executable(name, planner.name, tuple(p.function for p in phases)),),
+        executables=(
+            Executable(name, planner.name, tuple(p.function for p in phases), tuple(loops)),
+        ),
     )
+
+
+def span_of(
+    loop: TurnLoop, contexts: Sequence[GroupContext[Any]], counts: Sequence[int]
+) -> tuple[int, int]:
+    """Return [first, last) of what a loop is around, where group i becomes counts[i] of them."""
+    before = sum(n for c, n in zip(contexts, counts, strict=True) if _at(c) < loop.first)
+    inside = sum(
+        n for c, n in zip(contexts, counts, strict=True) if loop.first <= _at(c) < loop.last
+    )
+    return before, before + inside
+
+
+def _at(ctx: GroupContext[Any]) -> int:
+    """Return where a group stands among the statements: its last one's place."""
+    return max(ctx.group.members)
+
+
+def _range(program: Program, spec: Spec, name: str, loop: TurnLoop) -> Function:
+    """Return the function that gives the range of a loop."""
+    operands = Operands(program, spec, {})
+    body = b.block(
+        Assign(Field(b.RANGE, "low", I64), operands.size(loop.low)),
+        Assign(Field(b.RANGE, "high", I64), operands.size(loop.high)),
+    )
+    return b.range_function(name, b.block(operands.declare(body), Return(b.const(0, INT32))))
 
 
 def assemble_kernels(

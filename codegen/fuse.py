@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
-from tcdsl.codegen.program import Program
+from tcdsl.codegen.program import Program, carried
 from tcdsl.codegen.sharing import has_epilogue, kept_indices
 
 
@@ -55,6 +55,8 @@ def gather(program: Program, groups: Sequence[Group], *, rows: bool) -> list[Gro
 def can_join(program: Program, run: Sequence[Group], rows: bool = True) -> bool:
     """Whether groups that follow each other may be one."""
     statements = [s for g in run for s in g.statements]
+    if len({program.segment(m) for g in run for m in g.members}) > 1:
+        return False
     if not _undisturbed(program, run):
         return False
     if has_epilogue(statements):
@@ -68,7 +70,7 @@ def join(program: Program, run: Sequence[Group], later: Sequence[Group]) -> Grou
         return run[0]
     members = tuple(sorted({m for g in run for m in g.members}))
     statements = tuple(s for g in run for s in g.statements)
-    wanted = {*program.outputs, *(name for g in later for name in g.wanted())}
+    wanted = {*program.outputs, *carried(program), *(n for g in later for n in g.wanted())}
     local = tuple(s.target for s in statements if s.target not in wanted)
     return Group(members, statements, local, tuple(o for g in run for o in g.origins))
 

@@ -16,6 +16,7 @@ from tcdsl.codegen.program import (
     Program,
     Statement,
     affine_of,
+    carried,
     indices_of,
     map_typed,
     reads_of,
@@ -45,6 +46,9 @@ def inline(
         readers = [i for i, h in enumerate(left) if s.target in h.wanted()]
         consumers = [left[i].statements[0] for i in readers]
         if not readers or not allow(g) or not _inlinable(program, s, consumers):
+            continue
+        segments = {program.segment(m) for i in (at, *readers) for m in left[i].members}
+        if len(segments) > 1 or s.target in carried(program):
             continue
         if not all(_reads_live(program, left, at, i) for i in readers):
             continue

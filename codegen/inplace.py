@@ -13,9 +13,9 @@ def inplace_pairs(program: Program) -> tuple[tuple[int, int], ...]:
     overwrites it, whatever order points run in and however statements are fused. That is proved
     for elementwise programs alone: each statement assigns over plain indices without reduction,
     and reads the parameter, and whatever the program itself writes, at the subscripts it writes;
-    and nothing reads the parameter after the return was first written.
+    and nothing reads the parameter after the return was first written, nor again in a loop.
     """
-    if not all(_is_elementwise(s) for s in program.statements):
+    if program.loops or not all(_is_elementwise(s) for s in program.statements):
         return ()
     written = {program.buffer(s.target).tensor for s in program.statements}
     pairs = []

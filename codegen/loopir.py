@@ -303,7 +303,8 @@ class Function:
     linkage: "micro" is never inlined nor cloned (`noipa`), "helper" is static, "inline" always
     inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's,
     "range" gives the range of a loop over phases, "kernel" is started on a GPU in blocks of
-    `threads` threads, of which `min_blocks` fit on a multiprocessor (0: as many as registers allow).
+    `threads` threads, of which `min_blocks` fit on a multiprocessor (0: as many as the registers
+    allow).
     """
 
     name: str

@@ -93,8 +93,24 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnLoop:
+    """`for var in low:high` around statements [first, last)."""
+
+    var: str
+    low: Size
+    high: Size
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """A definition as statements over buffers, in order; `for` loops have no form here yet."""
+    """A definition as statements over buffers, in order, and the loops around them.
+
+    Loops nest and stand in the order in which they begin, an outer one first. Versions are numbered
+    in the order of the text: in a loop, what an earlier statement reads by its old name is, from
+    the second turn on, what a later one has left in the same memory (`carried`).
+    """
 
     name: str
     text: str  # the TC text: the header comment
@@ -105,6 +121,7 @@ class Program:
     buffers: tuple[Buffer, ...]
     statements: tuple[Statement, ...]
     constraints: tuple[Constraint, ...]
+    loops: tuple[TurnLoop, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
@@ -117,6 +134,41 @@ class Program:
     def operands(self) -> tuple[str, ...]:
         """The buffers of the arguments of the executable: parameters, then returns."""
         return (*self.inputs, *self.outputs)
+
+    @property
+    def turns(self) -> frozenset[str]:
+        """The variables of the loops."""
+        return frozenset(x.var for x in self.loops)
+
+    def segment(self, position: int) -> int:
+        """Return a number that statements share if no loop begins or ends between them."""
+        ends = {end for x in self.loops for end in (x.first, x.last)}
+        return sum(end <= position for end in ends)
+
+    def depends(self, size: Size) -> bool:
+        """Whether a size changes from turn to turn."""
+        return not self.turns.isdisjoint(size.symbols())
+
+
+def carried(program: Program) -> frozenset[str]:
+    """Return versions that live longer than names tell: through turns of a loop, or around it.
+
+    All versions of a memory that some loop writes; but not those of a temporary that is written
+    anew and read within one segment.
+    """
+    if not program.loops:
+        return frozenset()
+    homes = {x.name: x.home for x in program.buffers}
+    inside = {i for x in program.loops for i in range(x.first, x.last)}
+    written = {homes[program.statements[i].target] for i in inside}
+    longer = {homes[name] for name in program.outputs}
+    made: dict[str, int] = {}  # the segment that makes a version
+    for i, s in enumerate(program.statements):
+        here = program.segment(i)
+        used = [r.tensor for r in s.reads()] + ([s.base] if s.base is not None else [])
+        longer |= {homes[name] for name in used if made.get(name) != here}
+        made[s.target] = here
+    return frozenset(name for name, home in homes.items() if home in written & longer)
 
 
 # ---- expressions of the language

@@ -104,12 +104,30 @@ class _Run:
         for stmt in stmts:
             match stmt:
                 case typed.Loop(var, low, high, body):
+                    self.begin(body)
                     for turn in range(
                         self.values.extent(low, loop), self.values.extent(high, loop)
                     ):
                         self.block(body, {**loop, var: turn})
                 case Statement():
                     self.statement(stmt, loop)
+                case _:
+                    assert_never(stmt)
+
+    def begin(self, body: Sequence[typed.Stmt]) -> None:
+        """Give what a loop is the first to write its initial contents: there may be no turn."""
+        for stmt in body:
+            match stmt:
+                case typed.Loop(body=inner):
+                    self.begin(inner)
+                case Statement(target=name) if name not in self.values.store:
+                    tensor = self.values.checked.tensor(name)
+                    dtype = self.values.dtype(tensor.dtype)
+                    shape = tuple(self.values.extent(s, {}) for s in tensor.shape)
+                    first = identity(stmt.op.rstrip("!"), dtype)
+                    self.values.store[name] = np.full(shape, first, dtype)
+                case Statement():
+                    pass
                 case _:
                     assert_never(stmt)
 

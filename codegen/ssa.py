@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from tcdsl.codegen.program import Buffer, Program, Statement, affine_of, map_typed, reads_of
+from tcdsl.codegen.program import (
+    Buffer,
+    Program,
+    Statement,
+    TurnLoop,
+    affine_of,
+    map_typed,
+    reads_of,
+)
+from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.unparse import statement_text
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT32, INT64
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.dtypes import FLOAT32, INT64, DType
+from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import CheckedDef, Expr, Range
 
 
 def program_of(checked: CheckedDef) -> Program:
-    """Return the SSA form of a checked definition.
-
-    Raises
-    ------
-    ScheduleError
-        If the definition has a `for` loop.
-    """
+    """Return the SSA form of a checked definition."""
     builder = _Builder(checked)
-    for stmt in checked.body:
-        match stmt:
-            case typed.Statement():
-                builder.statement(stmt)
-            case typed.Loop():
-                raise ScheduleError(f"loop over '{stmt.var}': loops are not lowered yet")
-            case _:
-                assert_never(stmt)
+    builder.block(checked.body)
     current = builder.current
     return Program(
         name=checked.name,
@@ -43,6 +39,7 @@ def program_of(checked: CheckedDef) -> Program:
         buffers=tuple(builder.buffers),
         statements=tuple(builder.statements),
         constraints=checked.constraints,
+        loops=tuple(builder.loops),
     )
 
 
@@ -53,6 +50,7 @@ class _Builder:
         self.tensors = {t.name: t for t in (*checked.params, *checked.returns, *checked.temps)}
         self.buffers: list[Buffer] = []
         self.statements: list[Statement] = []
+        self.loops: list[TurnLoop] = []
         self.current: dict[str, str] = {}
         self.versions = dict.fromkeys(self.tensors, 0)
         self.sizes = checked.sizes
@@ -73,6 +71,67 @@ class _Builder:
         self.current[tensor] = name
         return name
 
+    def block(self, body: Sequence[typed.Stmt]) -> None:
+        """Add statements and loops in order."""
+        for stmt in body:
+            match stmt:
+                case typed.Statement():
+                    self.statement(stmt)
+                case typed.Loop(var, low, high, inner):
+                    self.begin(inner)
+                    at, first = len(self.loops), len(self.statements)
+                    self.loops.append(TurnLoop(var, low, high, first, first))
+                    self.block(inner)
+                    self.loops[at] = TurnLoop(var, low, high, first, len(self.statements))
+                case _:
+                    assert_never(stmt)
+
+    def begin(self, body: Sequence[typed.Stmt]) -> None:
+        """Give what a loop is the first to write its initial contents before it.
+
+        A turn may write a part of it, and there may be no turn.
+        """
+        for s in _statements(body):
+            tensor = self.tensors[s.target]
+            if s.target in self.current:
+                continue
+            names = [
+                _fresh(f"i{d}", {*self.tensors, *self.sizes}) for d in range(len(tensor.shape))
+            ]
+            ranges = tuple(
+                Range(n, Size.const(0), extent, "output")
+                for n, extent in zip(names, tensor.shape, strict=True)
+            )
+            at = tuple(typed.IndexValue(n, INT64) for n in names)
+            self.append(s.target, None, at, "=", self.identity(s), ranges, covers=True)
+
+    def identity(self, s: typed.Statement) -> Expr:
+        """Return what the elements that a statement writes start from, as a value of its target."""
+        dtype = self.tensors[s.target].dtype
+        held = FLOAT32 if dtype.is_half else dtype
+        value: Expr = typed.Lit(identity_of(s.op, held), held)
+        return typed.Cast(value, dtype) if dtype.is_half else value
+
+    def append(
+        self,
+        tensor: str,
+        base: str | None,
+        subs: tuple[Expr, ...],
+        op: AssignOp,
+        value: Expr,
+        ranges: tuple[Range, ...],
+        *,
+        covers: bool,
+    ) -> None:
+        """Add a statement that the text does not have."""
+        old = self.current.get(tensor)
+        target = self.version(tensor, None if old is None else self.buffer(old).home)
+        text = statement_text(typed.Statement(tensor, subs, op, value, ranges))
+        checked = (False,) * len(subs)
+        self.statements.append(
+            Statement(target, base, subs, op, value, ranges, covers, checked, text)
+        )
+
     def statement(self, s: typed.Statement) -> None:
         tensor = self.tensors[s.target]
         old = self.current.get(s.target)
@@ -81,9 +140,18 @@ class _Builder:
         )
         value = self.renamed(s.value)
         covers = _covers(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
-        base = None if s.op.endswith("!") or (s.op == "=" and covers) else old
+        from_data = any(reads_of(e) for e in subs)  # then '!' is for the whole box
+        restarts = s.op.endswith("!") and old is not None and not covers and not from_data
+        op = s.op
+        base = None if op.endswith("!") or (op == "=" and covers) else old
         if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
             value = self.from_copy(value, s.target)
+        if restarts:
+            outputs = tuple(r for r in s.ranges if r.kind == "output")
+            if not op.startswith("arg"):  # these do not combine
+                self.append(s.target, old, subs, "=", self.identity(s), outputs, covers=False)
+                op = COMBINING[op]
+            old = base = self.current[s.target]
         home = None if old is None else self.buffer(old).home
         target = self.version(s.target, home)
         self.statements.append(
@@ -91,7 +159,7 @@ class _Builder:
                 target=target,
                 base=base,
                 subs=subs,
-                op=s.op,
+                op=op,
                 value=value,
                 ranges=s.ranges,
                 covers=covers,
@@ -156,6 +224,31 @@ class _Builder:
             return replace(x, tensor=self.current[x.tensor], subs=subs)
 
         return map_typed(e, one)
+
+
+COMBINING: dict[AssignOp, AssignOp] = {
+    "+=!": "+=",
+    "*=!": "*=",
+    "min=!": "min=",
+    "max=!": "max=",
+}
+
+
+def identity_of(op: AssignOp, dtype: DType) -> int | float:
+    """Return the identity of an operator, 0 for `=`, as a value of a type."""
+    value = identity(op.rstrip("!"), numpy_dtype(dtype))
+    return float(value) if dtype.is_float else int(value)
+
+
+def _statements(body: Sequence[typed.Stmt]) -> Iterator[typed.Statement]:
+    for stmt in body:
+        match stmt:
+            case typed.Statement():
+                yield stmt
+            case typed.Loop(body=inner):
+                yield from _statements(inner)
+            case _:
+                assert_never(stmt)
 
 
 def _fresh(name: str, taken: Iterable[str]) -> str:

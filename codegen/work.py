@@ -15,13 +15,26 @@ def flops_of(program: Program, sizes: Mapping[str, int]) -> int:
     """Return the arithmetic operations of a call, counted in the text.
 
     Every operator and builtin on numbers counts one per point, comparisons and choices too; so does
-    the combining of a reduction. Subscripts and conversions count nothing.
+    the combining of a reduction. Subscripts and conversions count nothing. In a loop every turn
+    counts like one in the middle.
     """
     total = 0
-    for stmt in program.statements:
-        points = prod(max(0, r.extent.evaluate(sizes)) for r in stmt.ranges)
+    for i, stmt in enumerate(program.statements):
+        turns, values = _turns(program, i, sizes)
+        points = turns * prod(max(0, r.extent.evaluate(values)) for r in stmt.ranges)
         total += points * (_operations(stmt.value) + bool(stmt.reductions))
     return total
+
+
+def _turns(program: Program, i: int, sizes: Mapping[str, int]) -> tuple[int, dict[str, int]]:
+    """Return how often statement i runs, and sizes with the variables of a turn in the middle."""
+    count, values = 1, dict(sizes)
+    for loop in program.loops:
+        if loop.first <= i < loop.last:
+            low, high = loop.low.evaluate(values), loop.high.evaluate(values)
+            count *= max(0, high - low)
+            values[loop.var] = (low + max(low, high - 1)) // 2
+    return count, values
 
 
 def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:

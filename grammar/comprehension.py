@@ -52,12 +52,8 @@ class Comprehension:
         """Return what is known at the points of the statement."""
         turns = self.session.turns.values()
         lasts = (x.high - x.low for x in turns if x.low is not None and x.high is not None)
-        return Prover(self.everywhere, (*self.extents(), *lasts))
-
-    @property
-    def everywhere(self) -> dict[str, Interval]:
-        """The values of indices, of what is read from data, and of variables of loops."""
-        return self.domain | self.typer.forms.unknowns | self.session.turns
+        known = self.domain | self.typer.forms.unknowns
+        return Prover(known, (*self.extents(), *lasts), self.session.turns)
 
     def demand(self, size: Size, message: str, span: Span | None) -> bool:
         """Make calls check size >= 0 unless the statement has no point; False: always wrong."""

@@ -59,7 +59,7 @@ def _needs_an_element(
     """
     low, high = access.tensor.whole_bounds()[d]
     last = high - low - 1
-    if not all(Prover(prover.domain, (*prover.given, last)).holds(s) for s in sides):
+    if not all(Prover(prover.domain, (*prover.given, last), prover.turns).holds(s) for s in sides):
         return False
     message = f"'{access.node.name}' is read, but dimension {d} may be empty: it has {last + 1}"
     return work.demand(last, message, access.node.span)
@@ -80,11 +80,11 @@ def _demand_inside(
     text = node.span.text if node.span is not None else str(access.forms[d])
     low, high = access.tensor.whole_bounds()[d]
     for side in sides:
-        worst = interval(side, prover.domain).low
+        worst = prover.interval(side).low
         if worst is None:  # a factor of unknown sign
             left.append(side)
             continue
-        at = interval(access.forms[d], prover.domain)
+        at = prover.interval(access.forms[d])
         where = f"is {at.low}" if at.low == at.high else f"runs from {at.low} to {at.high}"
         message = (
             f"subscript '{text}' {where}, but dimension {d} of '{access.node.name}' "

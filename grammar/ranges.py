@@ -245,10 +245,14 @@ def _is_small(at: Interval) -> bool:
 
 
 class Prover:
-    """What is known at the points of a statement: the domain, and that it is not empty."""
+    """What is known at the points of a statement: the domain, and that it is not empty.
 
-    def __init__(self, domain: Domain, nonempty: Iterable[Size]) -> None:
+    The bounds of the domain may depend on variables of loops, whose values stand in turns.
+    """
+
+    def __init__(self, domain: Domain, nonempty: Iterable[Size], turns: Domain) -> None:
         self.domain = domain
+        self.turns = turns
         self.given = tuple(dict.fromkeys(nonempty))
 
     def holds(self, size: Size, facts: Sequence[Size] = ()) -> bool:
@@ -262,5 +266,19 @@ class Prover:
         )
 
     def _at_least_zero(self, size: Size) -> bool:
-        low = interval(size, self.domain).low
+        low = self.interval(size).low
         return low is not None and is_nonnegative(low, self.given)
+
+    def interval(self, size: Size) -> Interval:
+        """Return bounds of a size over the domain, in all turns."""
+        return over_turns(interval(size, self.domain), self.turns)
+
+
+def over_turns(at: Interval, turns: Domain) -> Interval:
+    """Return bounds that hold in all turns; a loop's range may depend on those before it."""
+    low, high = at.low, at.high
+    for name in reversed(list(turns)):
+        one = {name: turns[name]}
+        low = None if low is None else interval(low, one).low
+        high = None if high is None else interval(high, one).high
+    return Interval(low, high)

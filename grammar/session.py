@@ -9,7 +9,7 @@ from typing import Literal
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.ranges import Interval, interval
+from tcdsl.grammar.ranges import Interval, over_turns
 from tcdsl.grammar.scope import Box, Frame, Tensor
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size, maximum
@@ -74,7 +74,7 @@ class Session:
         if self.is_trial:
             return True
         if self.turns and relation == ">=0":
-            least = interval(size, self.turns).low
+            least = self._least(size)
             if least is None:
                 return True
             size = maximum(least, *self._no_turns())
@@ -97,9 +97,13 @@ class Session:
         for at in self.turns.values():
             if at.low is None or at.high is None:
                 continue
-            least = interval(at.low - at.high - 1, self.turns).low
+            least = self._least(at.low - at.high - 1)
             if least is not None and not is_nonnegative(-least - 1):
                 yield least
+
+    def _least(self, size: Size) -> Size | None:
+        """Return the least value of a size in all turns of the loops around."""
+        return over_turns(Interval(size, size), self.turns).low
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""

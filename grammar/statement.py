@@ -14,7 +14,6 @@ from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.expressions import INT32_MAX, Context, Typer
 from tcdsl.grammar.inside import judge, margins
 from tcdsl.grammar.names import Names
-from tcdsl.grammar.ranges import interval
 from tcdsl.grammar.scope import (
     FaultError,
     Frame,
@@ -132,13 +131,13 @@ def _fits_operator(work: Comprehension) -> None:
 def _values_fit(work: Comprehension) -> None:
     """Demand that sizes and indices used as int32 values fit."""
     for size, span in work.typer.wide:
-        high = interval(size, work.everywhere).high
+        high = work.prover().interval(size).high
         text = span.text if span is not None else str(size)
         if high is not None:
             message = f"'{text}' does not fit int32, as which it is used: write int64({text})"
             work.session.demand(-high + INT32_MAX, message, span)
     for size, span in work.typer.forms.narrow:
-        at = interval(size, work.everywhere)
+        at = work.prover().interval(size)
         text = span.text if span is not None else str(size)
         message = f"'{text}' does not fit int32: convert its indices, as in int64(i)"
         if at.low is not None and at.high is not None:

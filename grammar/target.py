@@ -11,7 +11,7 @@ from tcdsl.grammar.builtins import is_reserved
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.expressions import Context
-from tcdsl.grammar.ranges import ANY, Prover, interval, is_exact
+from tcdsl.grammar.ranges import ANY, Prover, interval, is_exact, over_turns
 from tcdsl.grammar.scope import (
     Box,
     FaultError,
@@ -191,10 +191,10 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
 
 def _grow(work: Comprehension) -> None:
     # what is read from data may be anything: only what the text makes of it bounds a result
-    domain = work.everywhere | dict.fromkeys(work.typer.forms.unknowns, ANY)
+    domain = work.domain | dict.fromkeys(work.typer.forms.unknowns, ANY)
     lows, highs, plain = [], [], []
     for d, (form, sub) in enumerate(zip(work.forms, work.subs, strict=True)):
-        at = interval(form, domain)
+        at = over_turns(interval(form, domain), work.session.turns)
         if at.low is None or at.high is None:
             at_sub = (work.node.target.subs or ())[d].span
             raise FaultError(
@@ -218,7 +218,7 @@ def _grow(work: Comprehension) -> None:
 def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> bool:
     """Make calls check side >= 0; False where only the kernel can, point by point."""
     form = work.forms[d]
-    at, worst = interval(form, prover.domain), interval(side, prover.domain).low
+    at, worst = prover.interval(form), prover.interval(side).low
     from_data = any(name.startswith("?") for name in form.symbols())
     if from_data or at.low is None or at.high is None or worst is None:
         return False

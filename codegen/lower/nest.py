@@ -106,8 +106,10 @@ def _form(s: Statement) -> str:
 def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     ops = ctx.operands
     outputs = sorted(s.outputs, key=lambda r: r.name == inner)  # stable: inner goes last
-    tasked = [r for r in outputs if r.name in told(s)]
-    meeting = [r for r in s.outputs if r not in tasked]  # in the order of the text
+    turning = [r for r in outputs if any(map(ctx.program.depends, (r.low, r.high)))]
+    tasked = [r for r in outputs if r.name in told(s) and r not in turning]
+    meeting = [r for r in s.outputs if r.name not in told(s)]  # in the order of the text
+    turning = [r for r in turning if r not in meeting]  # plan does not know their extents
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     # a scatter may meet an element twice, so what stands there counts
     starts_fresh = s.base is None and s.covers and not meeting
@@ -134,6 +136,8 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
             _loops(ctx, reductions, update, _reduction_mark(s, acc)),
             Assign(place, narrow(acc, ops.memory_dtype(s.target))),
         )
+    if turning:
+        locate, body = [], _loops(ctx, turning, b.block(locate, body), Serial())
     return _phase(ctx, f"{ctx.prefix}_nest", _Nest(tasked, meeting, locate, body), s)
 
 
@@ -192,7 +196,7 @@ def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[F
     ops = ctx.operands
     task = b.i64("task")
     point_ns = _NS_PER_NODE if s is None else _point_ns(s)
-    total = [_extent(ctx, r) for r in (nest.tasked if s is None else s.ranges)]
+    total = [_planned(ctx, r) for r in (nest.tasked if s is None else s.ranges)]
     cost = _float_product([*total], point_ns)
     if not nest.tasked:
         loops = _loops(ctx, nest.meeting, b.block(nest.locate, nest.body), Serial())
@@ -262,6 +266,13 @@ def _reduction_mark(s: Statement, acc: Var) -> Simd | Serial:
 
 def _extent(ctx: Context, r: Range) -> Expr:
     return ctx.operands.size(r.extent)
+
+
+def _planned(ctx: Context, r: Range) -> Expr:
+    """Return an extent as plan sees it: of a middle turn where it changes from turn to turn."""
+    if any(map(ctx.program.depends, (r.low, r.high))):
+        return b.c64(max(0, ctx.extent(r.extent)))
+    return _extent(ctx, r)
 
 
 def _block(ctx: Context, r: Range, s: Statement | None) -> int:

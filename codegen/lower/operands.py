@@ -77,6 +77,12 @@ class Operands:
             else fresh(x.home.replace(".", "_"), self.taken)
             for x in program.buffers
         }
+        indices = {r.name for s in program.statements for r in s.ranges}
+        self._symbols = {n: safe_name(n) for n in program.sizes} | {
+            # elsewhere the variable of a loop may be the name of an index
+            n: safe_name(n) if n not in indices else fresh(f"turn_{n}", self.taken)
+            for n in program.turns
+        }
         self._known = {let.var.name: let for let in self._declarations()}
 
     def local(self, name: str) -> str:
@@ -99,7 +105,7 @@ class Operands:
         match atom:
             case sz.Symbol(name):
                 known = self._sizes.get(name)
-                return b.i64(safe_name(name)) if known is None else b.c64(known)
+                return b.i64(self._symbols[name]) if known is None else b.c64(known)
             case sz.FloorDiv(n, d):
                 return b.call("tc_div_i64", self.size(n), self.size(d), type=I64)
             case sz.Modulo(n, d):
@@ -220,6 +226,8 @@ class Operands:
                 out.append(Let(b.i64(safe_name(name)), b.cast(value, I64)))
             else:
                 out.append(Let(b.var(safe_name(name), compute_dtype(dtype)), value))
+        for i, loop in enumerate(program.loops):
+            out.append(Let(b.i64(self._symbols[loop.var]), Field(b.ARGS, f"turn[{i}]", I64)))
         base = 0
         for i, name in enumerate(program.operands):
             if not self.is_scalar(name):
@@ -252,7 +260,8 @@ def _scalar(index: int, dtype: DType) -> Expr:
 
 def _names(program: Program) -> set[str]:
     """Return all names of a program: sizes, tensors, indices."""
-    names = {*program.sizes, *program.scalars, *(x.tensor for x in program.buffers)}
+    tensors = (x.tensor for x in program.buffers)
+    names = {*program.sizes, *program.scalars, *program.turns, *tensors}
     for s in program.statements:
         names.update(r.name for r in s.ranges)
         names.update(indices_of(s.value))

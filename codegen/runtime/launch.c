@@ -139,7 +139,8 @@ static int run_span(const tc_executable *exe, tc_i64 first, tc_i64 last, tc_i64 
                     Work work, int owner) {
   int rc = 0;
   for (tc_i64 p = first; p < last && !rc && !args->error->code;) {
-    while (loop < exe->loops && exe->loop[loop].first < p) loop++;
+    while (loop < exe->loops && (exe->loop[loop].first < p || exe->loop[loop].first == exe->loop[loop].last))
+      loop++;
     if (loop == exe->loops || exe->loop[loop].first > p || exe->loop[loop].last > last) {
       rc = run_phase(exe, p++, args, work, owner);
       continue;
