@@ -74,7 +74,7 @@ void place(Region &r, const char *base, size_t bytes, int32_t number) {
   r.number = number;
   r.is_shared = true;
   if (r.cells.empty() && bytes) {
-    r.granule = 4;
+    r.shift = 2;
     r.cells.resize((bytes + 3) / 4);
   }
 }
@@ -110,8 +110,9 @@ void cusim_add(Machine *m, int number, char *base, size_t bytes, unsigned granul
   r.bytes = bytes;
   r.number = number;
   r.access = (Access)access;
-  r.granule = std::min(granule, 4u);
-  if (m->is_checked && r.access != Access::read) r.cells.resize((bytes + r.granule - 1) / r.granule);
+  r.shift = __builtin_ctz(std::min(granule, 4u));
+  if (m->is_checked && r.access != Access::read)
+    r.cells.resize((bytes + (1 << r.shift) - 1) >> r.shift);
   if (is_set)
     for (Cell &c : r.cells) c.state = State::set;
   if (arrays) r.arrays.assign(arrays, arrays + bytes);

@@ -68,14 +68,14 @@ struct Cell {
 
 enum class Access : int32_t { read, write, update };
 
-// A stretch of memory that kernels may touch, with a cell for every `granule` bytes. An access
-// smaller than the granule splits the cells, so that no two elements ever share one.
+// A stretch of memory that kernels may touch, with a cell for every 2^shift bytes. A smaller access
+// splits the cells, so that no two elements ever share one.
 struct Region {
   char *base = nullptr;
   size_t bytes = 0;
   int32_t number = NONE;
   Access access = Access::update;
-  unsigned granule = 4;
+  unsigned shift = 2;
   bool is_shared = false;
   std::vector<Cell> cells;
   // Per byte, the number of the array that has it, or 0; an access stays in one array. Empty: all

@@ -5,11 +5,10 @@
 
 namespace cusim {
 void Region::refine(unsigned to) {
-  const unsigned times = granule / to;
-  std::vector<Cell> finer(cells.size() * times);
-  for (size_t i = 0; i < finer.size(); i++) finer[i] = cells[i / times];
+  std::vector<Cell> finer(cells.size() << (shift - to));
+  for (size_t i = 0; i < finer.size(); i++) finer[i] = cells[i >> (shift - to)];
   cells.swap(finer);
-  granule = to;
+  shift = to;
 }
 
 namespace {
@@ -63,20 +62,30 @@ void report_race(const Region &r, size_t at, unsigned size, bool is_write, const
   f.other_block = machine->block_numbers[block_index(other.phase)];
 }
 
+void report_unset(const Region &r, const Cell &c, size_t at, unsigned size, const void *site) {
+  const bool flies = c.state == State::in_flight;
+  Finding &f = report(flies ? Kind::in_flight : Kind::uninitialised, site, "%s", "");
+  f.buffer = r.number;
+  f.byte = at;
+  f.size = size;
+  if (!flies) return;
+  f.other_site = c.write.site;
+  f.other_thread = c.write.thread;
+  f.other_block = f.block;
+}
+
+// Whether a read tells nothing new: written before the last barrier, read by several warps since.
+// What all threads read, they read often.
+bool is_settled(const Cell &c) {
+  const Machine &m = *machine;
+  const uint32_t written = c.write.phase;
+  return c.read.phase == m.phase && c.readers == Readers::many && c.state == State::set &&
+         (written < m.launch_phase || (written >= m.block_phase && written < m.phase));
+}
+
 // Note a read, and tell of a write that it may overtake.
 void check_read(Region &r, Cell &c, size_t at, unsigned size, const Stamp &now, const void *site) {
-  if (c.state != State::set) {
-    const bool flies = c.state == State::in_flight;
-    Finding &f = report(flies ? Kind::in_flight : Kind::uninitialised, site, "%s", "");
-    f.buffer = r.number;
-    f.byte = at;
-    f.size = size;
-    if (flies) {
-      f.other_site = c.write.site;
-      f.other_thread = c.write.thread;
-      f.other_block = f.block;
-    }
-  }
+  if (c.state != State::set) report_unset(r, c, at, size, site);
   const bool several = c.writers == Writers::atomics && c.write.phase == now.phase;
   if (several || !is_ordered(c.write, now)) report_race(r, at, size, false, c.write, true, site);
   if (c.read.phase == now.phase) {
@@ -136,8 +145,10 @@ void forget_other_blocks(Cell &c) {
 }
 
 void check_array(const Region &r, size_t at, unsigned size, bool is_write, const void *site) {
-  const auto first = r.arrays.begin() + at;
-  if (*first && std::all_of(first, first + size, [=](uint8_t a) { return a == *first; })) return;
+  const uint8_t *first = r.arrays.data() + at;
+  bool is_one = *first != 0;
+  for (unsigned i = 1; i < size; i++) is_one &= first[i] == first[0];
+  if (is_one) return;
   const Kind kind = r.is_shared ? Kind::out_of_bounds : Kind::between_elements;
   Finding &f = report(kind, site, "%s", "");
   f.buffer = r.number;
@@ -157,25 +168,18 @@ void check(Region &r, size_t at, unsigned size, bool is_write, bool is_atomic, c
     f.is_write = 1;
     return;
   }
-  unsigned step = r.granule;
-  while (step > 1 && (at % step || size % step)) step /= 2;
-  if (step < r.granule) r.refine(step);
+  if ((at | size) % (1u << r.shift)) r.refine(__builtin_ctzll(at | size));
   const Stamp now = stamp(site);
-  for (size_t i = at / step; i < (at + size) / step; i++) {
-    if (r.is_shared) forget_other_blocks(r.cells[i]);
-    if (is_write && !is_atomic)
-      check_write(r, r.cells[i], at, size, now, false, site);
-    else if (!is_atomic)
-      check_read(r, r.cells[i], at, size, now, site);
-    else {
-      if (r.cells[i].state != State::set) {
-        Finding &f = report(Kind::uninitialised, site, "%s", "");
-        f.buffer = r.number;
-        f.byte = at;
-        f.size = size;
-      }
-      check_write(r, r.cells[i], at, size, now, true, site);
+  Cell *c = &r.cells[at >> r.shift], *const end = c + (size >> r.shift);
+  for (; c < end; c++) {
+    if (!is_write && is_settled(*c)) continue;
+    if (r.is_shared) forget_other_blocks(*c);
+    if (!is_write) {
+      check_read(r, *c, at, size, now, site);
+      continue;
     }
+    if (is_atomic && c->state != State::set) report_unset(r, *c, at, size, site);
+    check_write(r, *c, at, size, now, is_atomic, site);
   }
 }
 
@@ -234,7 +238,7 @@ void access(const void *p, unsigned size, bool is_write, const void *site, bool 
     if (is_table && !is_write) return;
     report_outside(a, size, is_write, site);
   }
-  if ((size & (size - 1)) == 0 && size <= 16 && a % size) {
+  if ((size & (size - 1)) == 0 && size <= 16 && a & (size - 1)) {
     Finding &f = report(Kind::misaligned, site, "%s", "");
     f.buffer = r->number;
     f.byte = a - (uintptr_t)r->base;
@@ -262,7 +266,7 @@ void mark_in_flight(const void *p, unsigned size) {
   Region *r = find((uintptr_t)p, size);
   if (!r || !machine->is_checked) return;
   const size_t at = (uintptr_t)p - (uintptr_t)r->base;
-  for (size_t i = at / r->granule; i < (at + size) / r->granule; i++)
+  for (size_t i = at >> r->shift; i < (at + size) >> r->shift; i++)
     r->cells[i].state = State::in_flight;
 }
 }  // namespace cusim
