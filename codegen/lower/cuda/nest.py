@@ -13,7 +13,9 @@ A statement that initialises a box it does not cover fills the box by a kernel b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from math import prod
+from operator import mul
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
@@ -174,13 +176,16 @@ def _fill(grid: Grid, s: Statement) -> tuple[Function, Launch]:
     """Fill the box with what elements that no point reaches hold."""
     ops = grid.ctx.operands
     buffer = ops.buffer(s.target)
+    is_run = ops.layout(s.target).contiguous
+    extents = (reduce(mul, buffer.shape, Size.const(1)),) if is_run else buffer.shape
     ranges = [
         Range(ops.local(f"i{d}"), Size.const(0), extent, "output")
-        for d, extent in enumerate(buffer.shape)
+        for d, extent in enumerate(extents)
     ]
+    at = [b.i64(r.name) for r in ranges]
+    place = b.load(ops.pointer(s.target), at[0]) if is_run else ops.element(s.target, at)
     value = narrow(identity(s.op, buffer.dtype), ops.memory_dtype(s.target))
-    body = Assign(ops.element(s.target, [b.i64(r.name) for r in ranges]), value)
-    return grid.over("fill", ranges, body)
+    return grid.over("fill", ranges, Assign(place, value))
 
 
 def _atomically(ctx: GpuContext, s: Statement, values: KernelValues) -> Stmt:
