@@ -1,7 +1,7 @@
 /* def run(float(B,M) I, float(N,M) W, float(N) c) -> (O) { O(b,n) +=! I(b,m) * W(n,m) O(b,n) = O(b,n) + c(n)  O(b,n) = fmax(O(b,n), 0) }
  *
  * sizes: B=100 M=30 N=200
- * config: g0.depth=8 g0.splits=1 g0.thread=8x4 g0.tile=64x64
+ * config: g0.depth=8 g0.form=contraction g0.splits=1 g0.thread=8x4 g0.tile=64x64
  * O(b,n) +=! I(b,m) * W(n,m)    [simt 64x64x8 of 8x4 + epilogue]
  * O(b,n) = O(b,n) + c(n)    [simt 64x64x8 of 8x4 + epilogue]
  * O(b,n) = fmax(O(b,n), 0)    [simt 64x64x8 of 8x4 + epilogue]
