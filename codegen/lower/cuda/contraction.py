@@ -57,8 +57,16 @@ def default(ctx: GpuContext) -> dict[str, Value]:
 
 
 def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
-    """Return the predicted time."""
-    return predicted_ns(shape_of(ctx, required(ctx)), tiling_of(values), ctx.machine)
+    """Return the predicted time.
+
+    Raises
+    ------
+    ScheduleError
+        If no kernel can have these values together: a search passes over them.
+    """
+    shape, t = shape_of(ctx, required(ctx)), tiling_of(values)
+    check(shape, t, ctx.machine)
+    return predicted_ns(shape, t, ctx.machine)
 
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
