@@ -48,11 +48,11 @@ def default(ctx: GpuContext) -> dict[str, Value]:
     """Return what rows have; parts where whole rows leave multiprocessors without work."""
     program = program_of(ctx)
     values = rows_shape.default(ctx, program)
-    team = rows_shape.team_of(values)
+    team = rows_shape.form_of(values).team
     length, rows = (f(ctx, program.space) for f in (rows_shape.row_length, rows_shape.row_count))
     if team.walk == "rows" and -(-rows // team.rows) * team.lanes < ctx.machine.sms * 256:
         values |= {"lanes": 256, "threads": 256} if length > 256 * _LEAST else {}
-        team = rows_shape.team_of(values)
+        team = rows_shape.form_of(values).team
     parts = 1
     while (
         2 * parts <= PARTS[-1]
@@ -60,7 +60,7 @@ def default(ctx: GpuContext) -> dict[str, Value]:
         and length >= 2 * parts * team.lanes * _LEAST
     ):
         parts *= 2
-    values["unroll"] = 8
+    values["unroll"] = 8 // min(4, int(values["width"]))
     return {**values, "parts": parts}
 
 
@@ -73,17 +73,15 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     """Return one kernel, two where blocks share rows."""
-    program, team = program_of(ctx), rows_shape.team_of(values)
-    unroll, parts = int(values["unroll"]), int(values["parts"])
-    threads = f"{team.lanes} thread{'s' if team.lanes > 1 else ''}"
-    form = f"reduction along {team.walk}, {threads} to a row"
+    program, form = program_of(ctx), rows_shape.form_of(values)
+    nest, parts = whole_rows(ctx, program, form), int(values["parts"])
+    title = f"reduction along {form.team.walk}, {rows_shape.spoken(form)}"
     flops = rows_form.flops(ctx, program.space.aligned)
-    nest = whole_rows(ctx, program, team, unroll)
     if rows_shape.is_empty(nest.blocks()):
-        return LoweredKernels(form, (), ())
+        return LoweredKernels(title, (), ())
     if parts > 1:
-        form += f", {parts} blocks to a row"
-        return replace(split_rows(ctx, program, team, unroll, parts, form), flops=flops)
+        title += f", {parts} blocks to a row"
+        return replace(split_rows(ctx, program, form, parts, title), flops=flops)
     blocks, body = nest.blocks(), nest.body()
-    function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=team.threads)
-    return LoweredKernels(form, (*nest.functions, function), (launch,), flops=flops)
+    function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=form.team.threads)
+    return LoweredKernels(title, (*nest.functions, function), (launch,), flops=flops)

@@ -15,7 +15,7 @@ from tcdsl.codegen.loopir import I64, Expr, Let, Load, Stmt, Unroll, Var
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.cuda.fold import WARP, Accumulator, Team
 from tcdsl.codegen.lower.cuda.kernel import LoweredKernels, kernel
-from tcdsl.codegen.lower.cuda.rows_kernel import RowKernel
+from tcdsl.codegen.lower.cuda.rows_kernel import Form, RowKernel
 from tcdsl.codegen.lower.cuda.rows_program import RowProgram
 from tcdsl.codegen.lower.rows_align import Step
 from tcdsl.codegen.lower.rows_space import points
@@ -27,11 +27,12 @@ _LOADS = 8  # that a thread has under way
 
 
 def split_rows(
-    ctx: GpuContext, program: RowProgram, team: Team, unroll: int, parts: int, form: str
+    ctx: GpuContext, program: RowProgram, form: Form, parts: int, title: str
 ) -> LoweredKernels:
-    """Return the two kernels; team, unroll: of the first; parts: blocks to a row."""
-    first = RowKernel(ctx, program, team, unroll)
-    second = RowKernel(ctx, program, _combining(ctx, program, team, parts), _LOADS)
+    """Return the two kernels; form: of the first; parts: blocks to a row."""
+    first = RowKernel(ctx, program, form)
+    team = _combining(ctx, program, form.team, parts)
+    second = RowKernel(ctx, program, Form(team, 1, _LOADS))
     folds = _fold_parts(first, parts)
     memory = [p for p, _ in folds]
     _combine(second, memory, parts)
@@ -41,7 +42,7 @@ def split_rows(
             "parts",
             first.body(),
             blocks=b.mul(first.blocks(), parts),
-            threads=team.threads,
+            threads=form.team.threads,
             scratch=memory,
         ),
         kernel(
@@ -49,14 +50,14 @@ def split_rows(
             "combine",
             second.body(),
             blocks=second.blocks(),
-            threads=second.team.threads,
+            threads=team.threads,
             scratch=memory,
         ),
     )
     shared = {f.name: f for f in (*first.functions, *second.functions)}
     scratch = tuple(b.mul(first.rows, parts, a.dtype.size_bytes) for _, a in folds)
     functions = (*shared.values(), *(f for f, _ in started))
-    return LoweredKernels(form, functions, tuple(x for _, x in started), scratch)
+    return LoweredKernels(title, functions, tuple(x for _, x in started), scratch)
 
 
 def _combining(ctx: GpuContext, program: RowProgram, team: Team, parts: int) -> Team:
@@ -77,7 +78,7 @@ def _fold_parts(nest: RowKernel, parts: int) -> list[tuple[Var, Accumulator]]:
     block = b.cast(b.call("tc_block", type=b.INT), I64)
     part = nest.let(local("part"), b.mod(block, parts))
     nest.open(b.div(block, parts))
-    length = nest.size(points(nest.space.sweeps[0]))
+    length = b.div(nest.size(points(nest.space.sweeps[0])), nest.form.width)
     share = b.ceil_div(length, parts)
     low, high = b.i64(local("low")), b.i64(local("high"))
     nest.row += [
@@ -102,7 +103,7 @@ def _combine(nest: RowKernel, memory: Sequence[Var], parts: int) -> None:
     part = b.i64(nest.operands.local("part"))
     adds = [a.add(_place(nest, p, part, parts)) for a, p in zip(folds, memory, strict=True)]
     nest.row += [a.start() for a in folds]
-    mark = Unroll(nest.unroll)
+    mark = Unroll(nest.form.unroll)
     nest.row.append(b.loop(part, nest.lane, parts, adds, step=nest.team.lanes, mark=mark))
     nest.gather(folds)
     results: list[tuple[Step, Expr | None]] = [

@@ -43,16 +43,15 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     """Return one kernel over rows."""
-    program, team = program_of(ctx), rows_shape.team_of(values)
-    nest = whole_rows(ctx, program, team, int(values["unroll"]))
+    program, form = program_of(ctx), rows_shape.form_of(values)
+    nest, team = whole_rows(ctx, program, form), form.team
     sweeps = len(program.space.sweeps)
-    held = any(held_points(program, team, n) for n in range(sweeps))
-    threads = f"{team.lanes} thread{'s' if team.lanes > 1 else ''}"
-    form = f"{team.walk} of {sweeps} sweep{'s' if sweeps > 1 else ''}, {threads} to a row"
-    form += ", in registers" if held else ""
+    held = any(held_points(program, form, n) for n in range(sweeps))
+    title = f"{team.walk} of {sweeps} sweep{'s' if sweeps > 1 else ''}, {rows_shape.spoken(form)}"
+    title += ", in registers" if held else ""
     flops = rows_form.flops(ctx, program.space.aligned)
     if rows_shape.is_empty(nest.blocks()):
-        return LoweredKernels(form, (), ())
+        return LoweredKernels(title, (), ())
     function, launch = kernel(ctx, "rows", nest.body(), blocks=nest.blocks(), threads=team.threads)
     functions = (*nest.functions, function)
-    return LoweredKernels(form, functions, (launch,), flops=flops)
+    return LoweredKernels(title, functions, (launch,), flops=flops)

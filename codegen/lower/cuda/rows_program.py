@@ -55,7 +55,7 @@ class RowProgram:
         dims = frozenset(self.space.aligned.sweeps[n].dims)
         found: dict[typed.Expr, None] = {}
         for value in self.sweep_values(n):
-            for e in _unguarded(value, lambda e: not _varies(e, dims)):
+            for e in unguarded(value, lambda e: not _varies(e, dims)):
                 if not _varies(e, dims) and any(isinstance(x, _WORK) for x in walk(e)):
                     found[e] = None
         return list(found)
@@ -167,7 +167,7 @@ def _kept(program: RowProgram) -> tuple[Mapping[typed.Expr, int], ...]:
         for value in values:
             for e in _largest(value, known):
                 kept[known[e]][e] = n
-        first += [(e, n) for value in values for e in _unguarded(value) if _is_costly(e, dims)]
+        first += [(e, n) for value in values for e in unguarded(value) if _is_costly(e, dims)]
     return tuple(kept)
 
 
@@ -180,7 +180,7 @@ def _largest(e: typed.Expr, known: Mapping[typed.Expr, int]) -> Iterator[typed.E
         yield from _largest(x, known)
 
 
-def _unguarded(
+def unguarded(
     e: typed.Expr, is_leaf: Callable[[typed.Expr], bool] = lambda _: False
 ) -> Iterator[typed.Expr]:
     """Yield the parts of e that are computed whatever the others give; none inside leaves."""
@@ -195,7 +195,7 @@ def _unguarded(
         case _:
             parts = operands(e)
     for x in parts:
-        yield from _unguarded(x, is_leaf)
+        yield from unguarded(x, is_leaf)
 
 
 def _varies(e: typed.Expr, dims: frozenset[str]) -> bool:

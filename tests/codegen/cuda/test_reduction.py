@@ -17,9 +17,18 @@ from tcdsl.grammar.errors import ScheduleError
 from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.test_reduction import COLUMNS, MIDDLE, PLANES, ROWS, TOTAL
 from tests.cusim.harness import differential, lowered, simulate
+from tests.cusim.simulator import Order
 
 GPU = gpu_of("sm_90")
-SMALL: dict[str, Value] = {"walk": "rows", "lanes": 32, "threads": 64, "unroll": 2, "parts": 1}
+ORDERS: tuple[Order, ...] = ("forward", "reverse", "random")
+SMALL: dict[str, Value] = {
+    "walk": "rows",
+    "lanes": 32,
+    "threads": 64,
+    "width": 1,
+    "unroll": 2,
+    "parts": 1,
+}
 
 
 def config(**values: Value) -> Config:
@@ -82,6 +91,25 @@ def test_parts(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
+def test_pieces_of_rows(rng: np.random.Generator) -> None:
+    p = problem(ROWS, normal(rng, 7, 260), normal(rng, 260))
+    some = (config(lanes=lanes, width=4) for lanes in (1, 8, 64))
+    differential(p, *some, config(width=2, parts=4), exact=(True,), terms=300)
+    begun = problem(TOTAL, normal(rng, 1041)[1:].reshape(4, 260))  # not aligned
+    differential(begun, config(width=4, parts=2), exact=(True,), terms=2000)
+
+
+@pytest.mark.cusim
+def test_windows_have_a_thread_each(rng: np.random.Generator) -> None:
+    text = """def pool(float(B,C,H,W) X) -> (O) { O(b,c,h,w) +=! X(b,c,2*h+i,2*w+j)
+      where i in 0:2, j in 0:2, h in 0:H/2, w in 0:W/2 }"""
+    p = problem(text, np.zeros((64, 64, 56, 56), np.float32))
+    assert "1 thread to a row" in form_of(p)
+    p = problem(text, normal(rng, 2, 3, 8, 10))
+    differential(p, config(lanes=1), config(lanes=1, width=2), config(lanes=4), exact=(True,))
+
+
+@pytest.mark.cusim
 def test_several_dimensions(rng: np.random.Generator) -> None:
     for p in (
         problem(MIDDLE, normal(rng, 3, 11, 35)),
@@ -91,6 +119,27 @@ def test_several_dimensions(rng: np.random.Generator) -> None:
     ):
         assert "reduction" in form_of(p)
         differential(p, terms=500)
+
+
+@pytest.mark.deep
+@pytest.mark.cusim
+def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
+    for p in (
+        problem(ROWS, normal(rng, 5, 520), normal(rng, 520)),
+        problem(COLUMNS, normal(rng, 520, 33), normal(rng, 520)),
+        problem(PLANES, normal(rng, 4, 3, 8, 12)),
+    ):
+        space = compiler.space(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
+        knobs = {k.name.removeprefix("g0."): k.values for k in space if k.name.startswith("g0.")}
+        for walk in knobs["walk"]:
+            for lanes in knobs["lanes"]:
+                few = {"walk": walk, "lanes": lanes, "threads": max(64, int(lanes))}
+                parts = [config(**few, parts=n) for n in knobs["parts"][:3]]
+                differential(p, *parts, exact=(True, False), terms=1000)
+        for name, values in knobs.items():
+            if name in ("threads", "unroll", "width"):
+                configs = [config(**{"lanes": 16, name: v}) for v in values]
+                differential(p, *configs, exact=(True,), terms=1000)
 
 
 @pytest.mark.cusim
@@ -127,8 +176,7 @@ def test_a_sum_is_the_same_in_any_order_of_threads(rng: np.random.Generator) -> 
     p = problem(TOTAL, normal(rng, 30, 100))
     unit = lowered(p, config(lanes=64, parts=8))
     text = compiler.emit_cuda(unit)
-    orders = ("forward", "reverse", "random")
-    runs = [simulate(unit, text, p, order=order)[0][0] for order in orders]
+    runs = [simulate(unit, text, p, order=order)[0][0] for order in ORDERS]
     assert len({r.tobytes() for r in runs}) == 1
 
 
@@ -177,6 +225,7 @@ def test_costs_know_what_is_far_better() -> None:
     ("text", "shapes", "values"),
     [
         (ROWS, [(8, 512), (512,)], {"lanes": 64}),
+        (ROWS, [(8, 512), (512,)], {"lanes": 32, "width": 4}),
         (COLUMNS, [(64, 64), (64,)], {"walk": "columns", "lanes": 2}),
         (COLUMNS, [(64, 64), (64,)], {"walk": "columns", "lanes": 8}),
     ],

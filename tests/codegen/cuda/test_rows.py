@@ -11,6 +11,7 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Value
 from tcdsl.codegen.gpu import gpu_of
 from tcdsl.codegen.nvrtc import compile_cuda
+from tcdsl.grammar.errors import ScheduleError
 from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.programs import View, viewed
 from tests.codegen.test_rows import (
@@ -23,9 +24,11 @@ from tests.codegen.test_rows import (
     SOFTMAX,
 )
 from tests.cusim.harness import differential, lowered, simulate
+from tests.cusim.simulator import Order
 
 GPU = gpu_of("sm_90")
-SMALL: dict[str, Value] = {"walk": "rows", "lanes": 32, "threads": 64, "unroll": 2}
+ORDERS: tuple[Order, ...] = ("forward", "reverse", "random")
+SMALL: dict[str, Value] = {"walk": "rows", "lanes": 32, "threads": 64, "width": 1, "unroll": 2}
 
 
 def config(**values: Value) -> Config:
@@ -69,6 +72,51 @@ def test_rows_that_do_not_fit_are_read_again(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
+def test_pieces_of_rows(rng: np.random.Generator) -> None:
+    whole, begun = normal(rng, 5, 260), normal(rng, 1301)[1:].reshape(5, 260)
+    differential(problem(SOFTMAX, whole), config(width=4), config(lanes=64, width=2), exact=(True,))
+    differential(problem(SOFTMAX, begun), config(width=4), exact=(True,))  # not aligned
+    read_again = config(lanes=1, width=4)
+    p = problem(SOFTMAX, whole)
+    assert not any("in registers" in form for form in forms(p, read_again))
+    differential(p, read_again, exact=(True,))
+    norm = problem(LAYERNORM, normal(rng, 3, 704), normal(rng, 704), normal(rng, 704))
+    differential(norm, config(lanes=64, width=4), exact=(True,), terms=700)
+    planes = problem(BATCHNORM, normal(rng, 3, 5, 4, 6), normal(rng, 5))  # pieces end with a plane
+    differential(planes, config(lanes=8, width=4), exact=(True,), terms=300)
+
+
+@pytest.mark.cusim
+def test_addresses_do_not_change_a_bit(rng: np.random.Generator) -> None:
+    a = normal(rng, 3, 260)
+    shifted = np.zeros(781, np.float32)
+    shifted[1:] = a.reshape(-1)
+    p, q = problem(SOFTMAX, a), problem(SOFTMAX, shifted[1:].reshape(a.shape))
+    unit = lowered(p, config(width=4))
+    text = compiler.emit_cuda(unit)
+    ((x,), _), ((y,), _) = simulate(unit, text, p), simulate(unit, text, q)
+    assert x.tobytes() == y.tobytes()
+
+
+def test_what_pieces_do_not_divide_is_refused() -> None:
+    def widths(b: int, n: int, *, exact: bool = True) -> tuple[Value, ...]:
+        p = problem(SOFTMAX, np.zeros((b, n), np.float32))
+        space = compiler.space(p.program, spec_of(p, exact=exact, threads=0), GPU, p.sizes)
+        return next(k.values for k in space if k.name == "g0.width")
+
+    assert widths(3, 260) == (1, 2, 4)
+    assert widths(3, 262) == (1, 2)
+    assert widths(3, 261) == (1,)
+    assert widths(3, 260, exact=False) == (1,)
+    p = problem(CHANNELS, np.zeros((3, 4, 8), np.float32))
+    with pytest.raises(ScheduleError, match="width is 2; legal are 1"):
+        lowered(p, config(walk="columns", lanes=1, width=2))
+    p = problem(SOFTMAX, np.zeros((3, 8), np.float32))
+    with pytest.raises(ScheduleError, match="columns cannot be read 2 points at once"):
+        lowered(p, config(walk="columns", lanes=1, width=2))
+
+
+@pytest.mark.cusim
 def test_norms(rng: np.random.Generator) -> None:
     layer = problem(LAYERNORM, normal(rng, 3, 700), normal(rng, 700), normal(rng, 700))
     differential(layer, Config(), config(lanes=256, threads=256), terms=700)
@@ -101,8 +149,9 @@ def test_any_layout(view: View, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_other_types(dtype: str, rng: np.random.Generator) -> None:
     text = SOFTMAX.replace("float(", f"{dtype}(")
-    p = problem(text, rng.normal(size=(3, 70)).astype(dtype))
-    differential(p, config(), exact=(True,), terms=70)
+    p = problem(text, rng.normal(size=(3, 72)).astype(dtype))
+    widest = 8 if dtype == "float16" else 2
+    differential(p, config(), config(lanes=8, width=widest), exact=(True,), terms=70)
 
 
 @pytest.mark.cusim
@@ -140,8 +189,28 @@ def test_the_order_of_threads_does_not_change_a_bit(rng: np.random.Generator) ->
     p = problem(SOFTMAX, normal(rng, 4, 300))
     unit = lowered(p, config(lanes=64))
     text = compiler.emit_cuda(unit)
-    runs = [simulate(unit, text, p, order=o)[0][0] for o in ("forward", "reverse", "random")]
+    runs = [simulate(unit, text, p, order=o)[0][0] for o in ORDERS]
     assert len({r.tobytes() for r in runs}) == 1
+
+
+@pytest.mark.deep
+@pytest.mark.cusim
+def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
+    for p in (
+        problem(SOFTMAX, normal(rng, 5, 136)),
+        problem(LAYERNORM, normal(rng, 3, 72), normal(rng, 72), normal(rng, 72)),
+        problem(CHANNELS, normal(rng, 2, 24, 40)),
+    ):
+        space = compiler.space(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
+        knobs = {k.name.removeprefix("g0."): k.values for k in space if k.name.startswith("g0.")}
+        for walk in knobs["walk"]:
+            for lanes in knobs["lanes"]:
+                c = config(walk=walk, lanes=lanes, threads=max(64, int(lanes)))
+                differential(p, c, exact=(True, False), terms=200)
+        for name, values in knobs.items():
+            if name in ("threads", "unroll", "width"):
+                configs = [config(**{"lanes": 16, name: v}) for v in values]
+                differential(p, *configs, exact=(True,), terms=200)
 
 
 # ---- schedules
@@ -172,7 +241,7 @@ def test_rows_of_usual_lengths_stay_in_registers() -> None:
 
 @pytest.mark.cusim
 def test_full_sectors_and_no_bank_conflicts(rng: np.random.Generator) -> None:
-    for values in ({"lanes": 64}, {"walk": "columns", "lanes": 2}):
+    for values in ({"lanes": 64}, {"lanes": 64, "width": 4}, {"walk": "columns", "lanes": 2}):
         text = SOFTMAX if "walk" not in values else FEATURES
         p = problem(SOFTMAX, normal(rng, 4, 512))
         if text is FEATURES:
@@ -211,7 +280,7 @@ def test_kernels_read_well(golden: Callable[[str, str], None]) -> None:
         p = problem(source, *(np.zeros(s, np.float32) for s in shapes))
         return compiler.emit_cuda(lowered(p, config(**values)))
 
-    golden(text(SOFTMAX, (4096, 1000), threads=128), "emit/rows_warp.cu")
+    golden(text(SOFTMAX, (4096, 1000), threads=128, width=4), "emit/rows_warp.cu")
     block = text(LAYERNORM, (4096, 5000), (5000,), (5000,), lanes=512, threads=512)
     golden(block, "emit/rows_block.cu")
     golden(text(CHANNELS, (8, 21, 4096), walk="columns", lanes=1), "emit/rows_columns.cu")

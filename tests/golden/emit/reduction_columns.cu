@@ -1,7 +1,7 @@
 /* def f(float(N,M) A, float(N) w) -> (O) { s(m) +=! A(n,m) * w(n)  O(m) = s(m) * 2 - m }
  *
  * sizes: N=1000 M=100
- * config: g0.form=reduction g0.lanes=8 g0.parts=1 g0.threads=256 g0.unroll=2 g0.walk=columns
+ * config: g0.form=reduction g0.lanes=8 g0.parts=1 g0.threads=256 g0.unroll=2 g0.walk=columns g0.width=1
  * s(m) +=! A(n,m) * w(n)    [reduction along columns, 8 threads to a row]
  * O(m) = s(m) * 2 - m    [reduction along columns, 8 threads to a row]
  */

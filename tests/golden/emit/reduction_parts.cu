@@ -1,7 +1,7 @@
 /* def f(float(N,M) A) -> (O) { O +=! A(n,m) * A(n,m) }
  *
  * sizes: N=300 M=1000
- * config: g0.form=reduction g0.lanes=256 g0.parts=64 g0.threads=256 g0.unroll=2 g0.walk=rows
+ * config: g0.form=reduction g0.lanes=256 g0.parts=64 g0.threads=256 g0.unroll=2 g0.walk=rows g0.width=1
  * O +=! A(n,m) * A(n,m)    [reduction along rows, 256 threads to a row, 64 blocks to a row]
  */
 #include "prelude.cuh"

@@ -1,7 +1,7 @@
 /* def f(float(N,M) A, float(M) w) -> (O) { s(n) +=! A(n,m) * w(m)  O(n) = s(n) / M + n }
  *
  * sizes: N=100 M=1000
- * config: g0.form=reduction g0.lanes=256 g0.parts=1 g0.threads=256 g0.unroll=2 g0.walk=rows
+ * config: g0.form=reduction g0.lanes=256 g0.parts=1 g0.threads=256 g0.unroll=2 g0.walk=rows g0.width=1
  * s(n) +=! A(n,m) * w(m)    [reduction along rows, 256 threads to a row]
  * O(n) = s(n) / M + n    [reduction along rows, 256 threads to a row]
  */

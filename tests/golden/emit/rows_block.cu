@@ -3,7 +3,7 @@
  *     Y(b,n) = D(b,n) / sqrt(V(b) / N + 1e-5) * g(n) + h(n) }
  *
  * sizes: B=4096 N=5000
- * config: g0.form=rows g0.lanes=512 g0.threads=512 g0.unroll=2 g0.walk=rows
+ * config: g0.form=rows g0.lanes=512 g0.threads=512 g0.unroll=2 g0.walk=rows g0.width=1
  * mean(b) +=! X(b,n) / N    [rows of 3 sweeps, 512 threads to a row, in registers]
  * D(b,n) = X(b,n) - mean(b)    [rows of 3 sweeps, 512 threads to a row, in registers]
  * V(b) +=! D(b,n) * D(b,n)    [rows of 3 sweeps, 512 threads to a row, in registers]
@@ -61,7 +61,6 @@ extern "C" __global__ void __launch_bounds__(512, 1) k_g0_rows(const float *__re
   #pragma unroll 10
   for (tc_i32 i = 0; i < 10; i++) {
     if (i < 9 || lane < 392) {
-      const tc_i32 n = i * 512 + lane;
       held1[i] = held0[i] - mean_acc;
       V_acc += held1[i] * held1[i];
     }

@@ -2,7 +2,7 @@
  *     E(b,c,s) = exp(X(b,c,s) - M(b,s))  S(b,s) +=! E(b,c,s)  Y(b,c,s) = E(b,c,s) / S(b,s) }
  *
  * sizes: B=8 C=21 HW=4096
- * config: g0.form=rows g0.lanes=1 g0.threads=64 g0.unroll=2 g0.walk=columns
+ * config: g0.form=rows g0.lanes=1 g0.threads=64 g0.unroll=2 g0.walk=columns g0.width=1
  * M(b,s) max=! X(b,c,s)    [columns of 3 sweeps, 1 thread to a row, in registers]
  * E(b,c,s) = exp(X(b,c,s) - M(b,s))    [columns of 3 sweeps, 1 thread to a row, in registers]
  * S(b,s) +=! E(b,c,s)    [columns of 3 sweeps, 1 thread to a row, in registers]
@@ -28,7 +28,6 @@ extern "C" __global__ void __launch_bounds__(64, 1) k_g0_rows(const float *__res
   float held1[21];
   #pragma unroll 21
   for (tc_i32 i = 0; i < 21; i++) {
-    const tc_i32 c = i;
     held1[i] = tc_exp_f32(held0[i] - M_acc);
     S_acc += held1[i];
   }
