@@ -17,6 +17,7 @@ from tcdsl.autotune.cuda import CudaProblem, key_of
 from tcdsl.autotune.cuda_bench import CudaBench
 from tcdsl.autotune.cuda_build import Cubins
 from tcdsl.autotune.measure import Measurement
+from tcdsl.autotune.model import leaders
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.source import Source
@@ -59,6 +60,13 @@ def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
     space = simulated(PROGRAMS[name].text, PROGRAMS[name].sizes[0]).space
     assert space.holds(space.default)
     assert 0 <= space.cost_ns(space.default) < math.inf
+
+
+@pytest.mark.parametrize("name", ["matmul", "fcrelu", "half", "softmax", "transpose", "total"])
+def test_what_the_model_likes_best_can_be_lowered(name: str) -> None:
+    target = simulated(PROGRAMS[name].text, PROGRAMS[name].sizes[0])
+    for config in leaders(target.space, random.Random(0), 16, set()):
+        target.source(config)
 
 
 # ---- cubins
