@@ -22,13 +22,11 @@ from tcdsl.arguments import (
 from tcdsl.codegen.cpu import Loaded
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
-from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.spec import SMALL, Spec
 from tcdsl.device_arrays import DeviceArray, may_overlap
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.variant import Compiled, Variant
-
-_SMALL = 1 << 30  # of `Spec.is_small`
 
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
 
@@ -163,7 +161,7 @@ class Call:
         for s in program.statements:
             boxes += [tuple(r.extent for r in rs) for rs in (s.outputs, s.reductions)]
         spans += [prod(max(1, n.evaluate(sizes)) for n in box) for box in boxes]
-        return max(spans, default=0) < _SMALL
+        return max(spans, default=0) < SMALL
 
     def entry(self, compiled: Compiled) -> Entry:
         """Return an executable of the CPU bound to these sizes and strides."""

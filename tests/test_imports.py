@@ -32,3 +32,13 @@ def test_import_takes_at_most_2_5_times_the_time_of_numpy() -> None:
         "import tcdsl; t2 = time.perf_counter(); print((t2 - t0) / (t1 - t0))"
     )
     assert min(float(run(code)) for _ in range(5)) < 2.5
+
+
+def test_a_call_on_the_host_loads_no_library_of_a_gpu() -> None:
+    code = (
+        "import sys, numpy as np, tcdsl;"
+        "k = tcdsl.define('def f(float(N) A) -> (B) { B(i) = 2 * A(i) }');"
+        "k(np.ones(3, np.float32)); tcdsl.synchronize();"
+        "print({'cupy', 'cupy_backends', 'torch'} & set(sys.modules))"
+    )
+    assert run(code).strip() == "set()"
