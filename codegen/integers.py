@@ -100,6 +100,8 @@ class _Narrowing:
 
     def _size(self, name: str) -> Span:
         if name in self.program.scalars:  # an index may run to it, but it is any number
+            if self.spec.is_small:
+                return -SMALL, SMALL
             return self._scalar(self.program.scalars.index(name))
         return (0, SMALL) if self.spec.is_small else _EXTENT
 

@@ -253,11 +253,11 @@ class Exprs:
         return span if span and every and spans.lies_in(span, every) else None
 
     def _is_size(self, e: Expr) -> bool:
-        """Whether an expression counts: sizes and constants, added and multiplied."""
+        """Whether an expression counts points or tiles: sizes, added, multiplied, divided."""
         match e:
             case Var(name):
                 return name in self._sizes
-            case Bin("+" | "-", x, Const()):
+            case Bin("+" | "-" | "/", x, Const()):
                 return self._is_size(x)
             case Bin("+" | "-" | "*", x, y):
                 return self._is_size(x) and self._is_size(y)

@@ -121,7 +121,7 @@ def _raster(
     """Declare the first row and column of a tile: down a few rows of tiles, then to the right."""
     if t.raster == 1 or b.value_of(rows) == 1:
         return [
-            Let(m0, b.mul(b.div(tile, columns), t.bm)),
+            Let(m0, b.mul(_below(b.div(tile, columns), rows), t.bm)),
             Let(n0, b.mul(b.mod(tile, columns), t.bn)),
         ]
     ops = ctx.operands
@@ -136,9 +136,14 @@ def _raster(
     return [
         Let(first, b.mul(b.div(tile, b.mul(columns, t.raster)), t.raster)),
         *lets,
-        Let(m0, b.mul(b.add(first, b.mod(inside, height)), t.bm)),
-        Let(n0, b.mul(b.div(inside, height), t.bn)),
+        Let(m0, b.mul(_below(b.add(first, b.mod(inside, height)), rows), t.bm)),
+        Let(n0, b.mul(_below(b.div(inside, height), columns), t.bn)),
     ]
+
+
+def _below(index: Expr, count: Expr) -> Expr:
+    """Return an index that is below count, so that this shows: then 32 bits are enough for it."""
+    return index if b.value_of(count) is not None else b.min64(index, b.sub(count, 1))
 
 
 def source_var(ctx: GpuContext, x: Contraction, side: Side, name: str) -> Expr:
