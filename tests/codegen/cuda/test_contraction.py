@@ -223,6 +223,66 @@ def test_rounding_to_halves_is_seen_by_what_follows() -> None:
     check(problem(text, rand(9, 40, dtype="float16"), rand(33, 40, dtype="float16")), terms=1)
 
 
+# ---- any contraction
+
+
+def random_contraction(seed: int) -> Problem:
+    """Return a contraction of indices in any roles and order, some of them sliding windows."""
+    rng = np.random.default_rng((seed, 77))
+    counts = {"g": rng.integers(0, 2), "m": rng.integers(1, 3), "n": rng.integers(1, 3)}
+    names = {role: [f"{role}{i}" for i in range(count)] for role, count in counts.items()}
+    names["k"] = [f"k{i}" for i in range(rng.integers(1, 3))]
+    extent = {i: int(rng.integers(1, 8)) for group in names.values() for i in group}
+    window = bool(rng.integers(0, 2))  # the first m slides over the first k, by strides
+
+    def shuffled(*roles: str) -> list[str]:
+        return [str(i) for i in rng.permutation([i for r in roles for i in names[r]])]
+
+    def declared(indices: list[str]) -> str:
+        return ",".join(i.upper() for i in indices)
+
+    left, right, out = shuffled("g", "m", "k"), shuffled("g", "n", "k"), shuffled("g", "m", "n")
+    step, dilation = (int(x) for x in rng.integers(1, 4, 2))
+    shapes = [[extent[i] for i in side] for side in (left, right)]
+    reads, where = list(left), ""
+    if window:
+        at = left.index("m0")
+        reads[at] = f"{step}*m0+{dilation}*k0"
+        shapes[0][at] = step * (extent["m0"] - 1) + dilation * (extent["k0"] - 1) + 1
+        where = f" where m0 in 0:{extent['m0']}"
+    dtype = str(rng.choice(["float32", "float64", "float16", "int32"]))
+    text = (
+        f"def run({dtype}({declared(left)}) A, {dtype}({declared(right)}) B) -> (C) {{ "
+        f"C({','.join(out)}) +=! A({','.join(reads)}) * B({','.join(right)}){where} }}"
+    )
+    arrays = (rng.integers(-4, 5, s).astype(dtype) for s in shapes)  # exact in every type
+    return problem(text, *arrays)
+
+
+def _hold(seed: int, *, exact: bool) -> None:
+    p = random_contraction(seed)
+    splits = 1 + seed % 3
+    values = [config(splits=1), config(stages=3)] if seed % 2 else [config(depth=16)]
+    try:
+        differential(p, *values, exact=(exact,), orders=("random",))
+        differential(p, config(splits=splits), exact=(exact,), orders=("forward",))
+    except ScheduleError:  # short sums are not split, halves not copied asynchronously
+        differential(p, config(), exact=(exact,), orders=("reverse",))
+
+
+@pytest.mark.cusim
+@pytest.mark.parametrize("seed", range(4))
+def test_random_contractions(seed: int) -> None:
+    _hold(seed, exact=bool(seed % 2))
+
+
+@pytest.mark.cusim
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(4, 60))
+def test_more_random_contractions(seed: int) -> None:
+    _hold(seed, exact=bool(seed % 2))
+
+
 # ---- schedules
 
 
