@@ -10,7 +10,6 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tcdsl.codegen import contentfile
@@ -19,8 +18,8 @@ from tcdsl.codegen.nvrtc import (
     OPTIONS,
     Cubin,
     CudaSource,
+    at_a_time,
     compile_cuda,
-    default_jobs,
     find_nvrtc,
     headers,
 )
@@ -59,16 +58,8 @@ def cached_cubins(
     sources: Sequence[CudaSource], arch: str, jobs: int | None = None
 ) -> tuple[Cubin | CompileError, ...]:
     """Return the cubins of several texts, some compiled at a time; an error stands for its own."""
-
-    def run(source: CudaSource) -> Cubin | CompileError:
-        try:
-            return cached_cubin(source, arch)
-        except CompileError as e:
-            return e
-
     find_nvrtc()  # if there is none that is one error, not one for each
-    with ThreadPoolExecutor(jobs or default_jobs()) as pool:
-        return tuple(pool.map(run, sources))
+    return at_a_time(lambda source: cached_cubin(source, arch), sources, jobs)
 
 
 def key_of(source: CudaSource, arch: str) -> str:

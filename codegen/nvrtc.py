@@ -13,7 +13,7 @@ import functools
 import importlib.util
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,10 +86,17 @@ def compile_many_cuda(
 ) -> tuple[Cubin | CompileError, ...]:
     """Compile several texts at a time; an error stands for its own."""
     nvrtc = find_nvrtc()
+    return at_a_time(lambda source: _compile(nvrtc, source, arch), sources, jobs)
+
+
+def at_a_time(
+    compile_one: Callable[[CudaSource], Cubin], sources: Sequence[CudaSource], jobs: int | None
+) -> tuple[Cubin | CompileError, ...]:
+    """Compile in threads, `default_jobs` of them unless told; return errors in their places."""
 
     def run(source: CudaSource) -> Cubin | CompileError:
         try:
-            return _compile(nvrtc, source, arch)
+            return compile_one(source)
         except CompileError as e:
             return e
 
