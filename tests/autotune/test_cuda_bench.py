@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from tcdsl.autotune.trial import Trial
 from tcdsl.autotune.tuner import tune
 from tests.autotune.toy_gpu import FAULTS, ToyDevice, config, toy_problem
 
+ROOT = Path(__file__).parents[2]
 REASONS = {
     "wrong": ("wrong", "at (777)"),
     "unwritten": ("wrong", "at (999)"),
@@ -73,6 +77,29 @@ def test_a_later_run_does_not_try_again_what_has_ended(tmp_path: Path) -> None:
     crashed = [line for line in log.read_text().splitlines() if line.startswith("crash")]
     assert crashed
     assert len(crashed) == len(set(crashed))
+
+
+def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
+    tmp_path: Path,
+) -> None:
+    log, cache = tmp_path / "log", tmp_path / "t.db"
+    run = subprocess.Popen(
+        [sys.executable, "-m", "tests.autotune.tune_toy_gpu", str(cache), str(log)], cwd=ROOT
+    )
+    end = time.monotonic() + 60
+    while not log.exists() or "hang" not in log.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    run.kill()
+    run.wait()
+    problem = toy_problem("hang", log=log)
+    (tuned,) = tune([problem], cache=cache, start=[problem.start], trials=1)
+    assert tuned.config == problem.start
+    with Store(cache) as store:
+        row = store.find(problem.key, config("hang", 10))
+    assert row is not None
+    assert (row.reason, row.detail) == ("crash", "the tuning process ended while this config ran")
+    assert log.read_text().count("hang 10") == 1
 
 
 def test_a_default_to_which_the_compiler_objects_is_timed_all_the_same(tmp_path: Path) -> None:
