@@ -27,7 +27,9 @@ from tcdsl.codegen.lower.rows_space import Access, Space, points, space_of
 from tcdsl.grammar.dtypes import INT32, DType
 from tcdsl.grammar.errors import ScheduleError
 
-TILE = 32  # points along a side: a row of it is what a warp reads at once
+WARP = 32
+_Sum = tuple[Expr, ...]  # its terms
+TILES = (32, 64)  # points along a side: a warp reads a row of it at once, or in two parts
 _LEAST = 8  # points along a side below which most of a tile would be empty
 _BANK = 4  # bytes
 _SHARED = 48 << 10  # bytes that a kernel may declare
@@ -43,24 +45,26 @@ def matches(ctx: GpuContext) -> bool:
     if across is None:
         return False
     sides = (ctx.extent(across.extent), ctx.extent(inner_loop(space).extent))
-    return min(sides) >= _LEAST and 0 < _shared_bytes(ctx, space, across) <= _SHARED
+    return min(sides) >= _LEAST and bool(_tiles(ctx, space, across))
 
 
 def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
-    """Return the threads of a block, each with some rows of the tile."""
-    del ctx
-    return (Knob("threads", (128, 256, 512)),)
+    """Return the side of a tile, and the threads of a block, each with some rows of the tile."""
+    space = _space(ctx)
+    across = across_loop(ctx, space)
+    assert across is not None, "matches found it"
+    return (Knob("tile", _tiles(ctx, space, across)), Knob("threads", (128, 256, 512)))
 
 
 def default(ctx: GpuContext) -> dict[str, Value]:
-    """Return threads with four points each."""
-    del ctx
-    return {"threads": 256}
+    """Return the tile that the model likes best, the smaller one of equals."""
+    tiles, _ = knobs(ctx)
+    return min(({"tile": n, "threads": 256} for n in tiles.values), key=lambda v: cost_ns(ctx, v))
 
 
 def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     """Return the time of the kernel, in which empty parts of tiles count as well."""
-    space, threads = _space(ctx), int(values["threads"])
+    space, tile, threads = _space(ctx), int(values["tile"]), int(values["threads"])
     across, inner = across_loop(ctx, space), inner_loop(space)
     assert across is not None, "matches found it"
     sizes = {a: ctx.operands.memory_dtype(a[0]).size_bytes for a in space.linear}
@@ -68,7 +72,7 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     wasted = 1.0
     for loop in (across, inner):
         extent = max(1, ctx.extent(loop.extent))
-        wasted *= -(-extent // TILE) * TILE / extent
+        wasted *= -(-extent // tile) * tile / extent
     turned = crossing(ctx, space, across)
     touches = []
     for access, form in space.linear.items():
@@ -77,24 +81,24 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
         footprint = float(max(0, ctx.extent(points(walked)))) * sizes[access]
         touches.append(Touch(total * wasted, sizes[access], step * sizes[access], footprint))
     each = sum(operations(s.statement.value) for s in space.aligned.steps) + 4 * len(turned)
-    rows = TILE * TILE // threads
-    in_flight = rows * sum(sizes[a] for a in turned)
-    work = Work(total * wasted, each, total * wasted / rows, 1, in_flight)
+    mine = tile * tile // threads
+    in_flight = mine * sum(sizes[a] for a in turned)
+    work = Work(total * wasted, each, total / mine, 1, in_flight)
     return kernel_ns(ctx.machine, work, touches)
 
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     """Return one kernel with a block for each tile."""
-    space, threads = _space(ctx), int(values["threads"])
+    space, tile, threads = _space(ctx), int(values["tile"]), int(values["threads"])
     across = across_loop(ctx, space)
     assert across is not None, "matches found it"
-    text = _TileText(ctx, space, across, threads)
+    text = _TileText(ctx, space, across, tile, threads)
     blocks = b.mul(text.batch, text.rows, text.columns)
     if b.value_of(blocks) == 0:
         return LoweredKernels("permute", (), ())
     function, launch = kernel(ctx, "permute", text.body(), blocks=blocks, threads=threads)
     flops = rows_form.flops(ctx, space.aligned)
-    return LoweredKernels(f"permute {TILE}x{TILE}", (function,), (launch,), flops=flops)
+    return LoweredKernels(f"permute {tile}x{tile}", (function,), (launch,), flops=flops)
 
 
 def across_loop(ctx: GpuContext, space: Space) -> Loop | None:
@@ -125,15 +129,15 @@ def _space(ctx: GpuContext) -> Space:
     return space_of(ctx, pointwise=True)
 
 
-def _shared_bytes(ctx: GpuContext, space: Space, across: Loop) -> int:
-    turned = crossing(ctx, space, across)
-    types = (ctx.operands.memory_dtype(name) for name, _ in turned)
-    return sum(t.size_bytes * TILE * _pitch(t) for t in types)
+def _tiles(ctx: GpuContext, space: Space, across: Loop) -> tuple[int, ...]:
+    """Return the sides of tiles for whose squares there is shared memory."""
+    types = [ctx.operands.memory_dtype(name) for name, _ in crossing(ctx, space, across)]
+    return tuple(n for n in TILES if sum(t.size_bytes * n * _pitch(n, t) for t in types) <= _SHARED)
 
 
-def _pitch(dtype: DType) -> int:
+def _pitch(tile: int, dtype: DType) -> int:
     """Return the elements from a row of the shared tile to the next: a bank more than the tile."""
-    return TILE + max(1, _BANK // dtype.size_bytes)
+    return tile + max(1, _BANK // dtype.size_bytes)
 
 
 class _TileText(PointText):
@@ -143,20 +147,23 @@ class _TileText(PointText):
     ----------
     ctx, space, across
         The group, its loops, and which of them lies across the rows.
-    threads
-        Of a block: each has a column of the tile and every (threads / TILE)-th row.
+    tile, threads
+        Points along a side; threads of a block, whose warps take the rows in turn.
     """
 
-    def __init__(self, ctx: GpuContext, space: Space, across: Loop, threads: int) -> None:
+    def __init__(
+        self, ctx: GpuContext, space: Space, across: Loop, tile: int, threads: int
+    ) -> None:
         super().__init__(ctx, space)
+        self.tile = tile
         self.across = across
         self.inner = inner_loop(space)
         self.outer = tuple(x for x in space.kept if x != across)
-        self.stride = threads // TILE
+        self.stride = threads // WARP
         self.turned = crossing(ctx, space, across)
         self.batch = self.size(points(self.outer))
-        self.rows = b.ceil_div(self.size(across.extent), TILE)
-        self.columns = b.ceil_div(self.size(self.inner.extent), TILE)
+        self.rows = b.ceil_div(self.size(across.extent), tile)
+        self.columns = b.ceil_div(self.size(self.inner.extent), tile)
         self.lane, self.warp = b.i64(self.fresh("lane")), b.i64(self.fresh("warp"))
 
     def body(self) -> Stmt:
@@ -168,8 +175,8 @@ class _TileText(PointText):
             Let(tile, _index("tc_block")),
             Let(self.lane, _index("tc_lane")),
             Let(self.warp, _index("tc_warp")),
-            Let(row, b.mul(down if known else b.mod(down, self.rows), TILE)),
-            Let(column, b.mul(b.mod(tile, self.columns), TILE)),
+            Let(row, b.mul(down if known else b.mod(down, self.rows), self.tile)),
+            Let(column, b.mul(b.mod(tile, self.columns), self.tile)),
         ]
         outer, counters = self.decode(b.div(down, self.rows), self.outer)
         squares = {a: self.square(a) for a in self.turned}
@@ -177,54 +184,58 @@ class _TileText(PointText):
             lets,
             outer,
             list(squares.values()),
-            self.turns(lambda k: self.fill(k, row, column, counters, squares)),
+            self.turns(lambda k, c: self.fill(k, c, row, column, counters, squares)),
             b.do("tc_barrier"),
-            self.turns(lambda k: self.take(k, row, column, counters, squares)),
+            self.turns(lambda k, c: self.take(k, c, row, column, counters, squares)),
         )
 
     def square(self, access: Access) -> Array:
         """Return the shared memory of what crosses the rows."""
         name = self.fresh(f"{self.operands.pointer(access[0]).name}_tile")
         stored = self.stored(access[0])
-        return Array(name, Scalar(stored), (TILE, _pitch(stored)), space="shared")
+        return Array(name, Scalar(stored), (self.tile, _pitch(self.tile, stored)), space="shared")
 
-    def turns(self, body: Callable[[Expr], Stmt]) -> Stmt:
-        """Return the rows of a tile that a thread has."""
-        k = b.i64(self.operands.local("k"))
-        return b.loop(k, 0, TILE, body(k), step=self.stride, mark=Unroll())
+    def turns(self, body: Callable[[_Sum, _Sum], Stmt]) -> Stmt:
+        """Return body at the points of a tile that a thread has, given their row and column."""
+        k, part = b.i64(self.operands.local("k")), b.i64(self.operands.local("part"))
+        here = body((self.warp, k), (self.lane,))
+        if self.tile > WARP:
+            row = body((self.warp, k), (self.lane, part))
+            here = b.loop(part, 0, self.tile, row, step=WARP, mark=Unroll())
+        return b.loop(k, 0, self.tile, here, step=self.stride, mark=Unroll())
 
     def fill(
         self,
-        k: Expr,
+        k: _Sum,
+        c: _Sum,
         row: Expr,
         column: Expr,
         counters: Mapping[str, Expr],
         squares: Mapping[Access, Array],
     ) -> Stmt:
         """Return the loads of a row of the squares: their rows are columns of the tile."""
-        at = b.add(self.warp, k)
-        lets, inside = self.place(b.add(row, self.lane), b.add(column, self.warp, k))
+        lets, inside = self.place(b.add(row, *c), b.add(column, *k))
         here = {**counters, **self.own}
         loads = [
-            Assign(Elem(x.name, (at, self.lane), x.type), b.load(*self.address(a, here)))
+            Assign(Elem(x.name, (b.add(*k), b.add(*c)), x.type), b.load(*self.address(a, here)))
             for a, x in squares.items()
         ]
         return b.block(lets, b.when(inside, loads))
 
     def take(
         self,
-        k: Expr,
+        k: _Sum,
+        c: _Sum,
         row: Expr,
         column: Expr,
         counters: Mapping[str, Expr],
         squares: Mapping[Access, Array],
     ) -> Stmt:
         """Return the statements at the points of a row of the tile."""
-        at = b.add(self.warp, k)
-        lets, inside = self.place(b.add(row, self.warp, k), b.add(column, self.lane))
+        lets, inside = self.place(b.add(row, *k), b.add(column, *c))
         point = Point({**counters, **self.own})
         for access, x in squares.items():
-            element = Elem(x.name, (self.lane, at), x.type)
+            element = Elem(x.name, (b.add(*c), b.add(*k)), x.type)
             point.local[access] = widen(element, self.stored(access[0]))
         return b.block(lets, b.when(inside, self.point(point)))
 
@@ -240,7 +251,7 @@ class _TileText(PointText):
         for loop, at in ((self.across, row), (self.inner, column)):
             lets.append(Let(self.counter(loop), at))
             extent = loop.extent.constant
-            if extent is None or extent % TILE:
+            if extent is None or extent % self.tile:
                 inside.append(b.compare("<", self.counter(loop), self.size(loop.extent)))
         return lets, b.all_of(*inside)
 

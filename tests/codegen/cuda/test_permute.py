@@ -73,14 +73,16 @@ def test_a_generic_one_serves_narrow_and_empty_shapes(rng: np.random.Generator) 
 )
 def test_every_type(name: str, rng: np.random.Generator) -> None:
     dtype = numpy_dtype(next(d for d in ALL if d.name == name))
-    a = rng.integers(0, 2 if name == "bool" else 100, (37, 40)).astype(dtype)
-    p = problem(COPY.format(name), a)
-    unit = lowered(p)
-    (got,), report = simulate(unit, compiler.emit_cuda(unit), p, counters=True)
-    report.assert_clean()
-    np.testing.assert_array_equal(got.view(np.uint8), np.ascontiguousarray(a.T).view(np.uint8))
-    moved, ideal = report.wavefronts()
-    assert moved == ideal
+    for tile, shape in ((32, (37, 40)), (64, (37, 40)), (64, (64, 128))):
+        a = rng.integers(0, 2 if name == "bool" else 100, shape).astype(dtype)
+        p = problem(COPY.format(name), a)
+        unit = lowered(p, Config.of({"g0.tile": tile}))
+        (got,), report = simulate(unit, compiler.emit_cuda(unit), p, counters=True)
+        report.assert_clean()
+        np.testing.assert_array_equal(got.view(np.uint8), np.ascontiguousarray(a.T).view(np.uint8))
+        if shape == (64, 128) or tile == 32:  # lanes that run together are counted together
+            moved, ideal = report.wavefronts()
+            assert moved == ideal
 
 
 @pytest.mark.cusim
@@ -128,9 +130,19 @@ def test_strided_operands(rng: np.random.Generator) -> None:
 @pytest.mark.cusim
 @pytest.mark.deep
 @pytest.mark.parametrize("threads", [128, 256, 512])
-def test_every_knob_is_right(threads: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("tile", [32, 64])
+def test_every_knob_is_right(tile: int, threads: int, rng: np.random.Generator) -> None:
     p = problem(TURN, normal(rng, 40, 70), normal(rng, 70, 40), normal(rng, 70))
-    differential(p, Config.of({"g0.threads": threads}), orders=("forward", "reverse", "random"))
+    config = Config.of({"g0.tile": tile, "g0.threads": threads})
+    differential(p, config, orders=("forward", "reverse", "random"))
+
+
+def test_large_narrow_types_have_large_tiles(rng: np.random.Generator) -> None:
+    p = problem(COPY.format("float16"), np.zeros((64, 96), np.float16))
+    spec = spec_of(p, exact=False, threads=0)
+    for n, tile in ((64, 32), (8192, 64)):
+        config = compiler.default_config(p.program, spec, GPU, {"N": n, "M": n})
+        assert config.get("g0.tile") == tile
 
 
 @pytest.mark.cusim
@@ -161,8 +173,9 @@ def test_the_model_prefers_tiles(rng: np.random.Generator) -> None:
 @pytest.mark.nvrtc
 def test_defaults_need_no_stack(rng: np.random.Generator) -> None:
     p = problem(TURN, normal(rng, 1000, 300), normal(rng, 300, 1000), normal(rng, 300))
-    for exact in (True, False):
-        cubin = compile_cuda(compiler.emit_cuda(lowered(p, exact=exact)), "sm_90", name="permute")
+    for tile in (32, 64):
+        unit = lowered(p, Config.of({"g0.tile": tile}), exact=tile == 64)
+        cubin = compile_cuda(compiler.emit_cuda(unit), "sm_90", name="permute")
         (k,) = cubin.report.kernels
         assert (k.spills, k.stack) == (0, 0)
         assert k.registers <= 64
