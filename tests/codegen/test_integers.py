@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +50,9 @@ from tcdsl.codegen.verify import verify
 from tcdsl.grammar.check import check
 from tcdsl.grammar.dtypes import FLOAT32, INT8, INT32, INT64
 from tcdsl.grammar.parser import parse
+from tests.codegen.harness import problem
 from tests.codegen.interpreter import Machine
+from tests.cusim.harness import differential
 
 TEXT = """def f(int64 long, int32 word, int8 byte, int32(N,M) A, int64(N) W) -> (O) {
     O(n) +=! int64(A(n, m)) * W(n) * (long + int64(word + byte))
@@ -468,3 +471,38 @@ def test_integers_read_well(
     program = program_of(check(parse(GATHER)))
     text = compiler.emit_cuda(lowered(program, exact=exact, small=small))
     golden(text, f"emit/integers_{name}.cu")
+
+
+WRAPPING = """def wrapping(int64(N,K) X, int32(N) idx, int32(K) w, float(M,K) T, int64 far)
+    -> (O, P, S, Q) {
+    O(n, k) = X(n, k) * int64(w(k)) - far * int64(n)
+    P(n, k) = T(idx(n), k)
+    S(k) +=! w(k) * w(k) - idx(n)
+    Q(n) +=! -X(n, k) + int64(n) * int64(k)
+}"""
+
+
+@pytest.mark.cusim
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("turned", [False, True])
+def test_kernels_wrap_as_the_language_does_and_nothing_overflows(
+    small: bool, turned: bool, rng: np.random.Generator
+) -> None:
+    limits = np.iinfo(np.int64)
+    x = rng.integers(limits.min, limits.max, (5, 70), np.int64, endpoint=True)
+    w = rng.integers(-(2**31), 2**31, 70).astype(np.int32)
+    table = rng.standard_normal((9, 70)).astype(np.float32)
+    rows = rng.integers(0, 9, 5).astype(np.int32)
+    if turned:  # strides are negative, and parameters of the kernel
+        x, table = x[::-1, ::-1], table[::-1]
+    case = problem(WRAPPING, x, rows, w, table, limits.max - 3)
+    differential(case, exact=(True, False) if small else (False,), is_small=small)
+
+
+@pytest.mark.cusim
+def test_a_checked_subscript_that_wraps_in_32_bits_is_still_outside() -> None:
+    text = "def far(float(N) A, int32(M) at) -> (B) { B(m) = A(at(m) * 65536 + 1) }"
+    at = np.array([0, 65536], np.int32)  # times 65536 is 0 in 32 bits
+    case = problem(text, np.ones(4, np.float32), at)
+    for small in (True, False):
+        differential(case, is_small=small)
