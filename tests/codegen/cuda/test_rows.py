@@ -132,6 +132,31 @@ def test_several_results(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
+def test_sweeps_over_different_dimensions(rng: np.random.Generator) -> None:
+    text = """def f(float(B,N) X, float(B,M) Y) -> (Z, W) { A(b) max=! X(b,n)
+      S(b) +=! Y(b,m) * A(b)  Z(b,n) = X(b,n) * S(b)  W(b,m) = Y(b,m) / A(b) }"""
+    p = problem(text, normal(rng, 5, 70), normal(rng, 5, 33))
+    assert len(forms(p, config(lanes=64))) == 1
+    differential(p, config(lanes=8), config(lanes=64), exact=(True,), terms=60)
+
+
+@pytest.mark.cusim
+def test_names_of_a_program_are_its_own(rng: np.random.Generator) -> None:
+    text = """def f(float(thread,lane) row) -> (i) { M(at) max=! row(at,k)
+      i(at,k) = row(at,k) - M(at) }"""
+    differential(problem(text, normal(rng, 6, 32)), config(lanes=8, width=4), exact=(True,))
+
+
+@pytest.mark.cusim
+def test_integers_and_values_of_indices(rng: np.random.Generator) -> None:
+    text = """def f(int32(B,N) X) -> (Y) { m(b) +=! X(b,n) * n
+      Y(b,n) = X(b,n) * m(b) / 3 + n - b }"""
+    a = rng.integers(-(2**30), 2**30, (5, 72)).astype(np.int32)  # wraps
+    differential(problem(text, a), config(lanes=8, width=4), exact=(True,))
+    differential(problem(text, a), config(lanes=64))
+
+
+@pytest.mark.cusim
 def test_rows_side_by_side(rng: np.random.Generator) -> None:
     p = problem(CHANNELS, normal(rng, 3, 11, 35))
     assert all("columns" in form for form in forms(p, Config()))
