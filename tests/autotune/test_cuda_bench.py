@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tcdsl.autotune import best
+from tcdsl.autotune import best, rig
 from tcdsl.autotune.bench import WrongAnswerError
 from tcdsl.autotune.cuda_bench import CudaBench, DeviceTurns
 from tcdsl.autotune.cuda_build import pack, unpack
@@ -38,6 +38,12 @@ REASONS = {
     "refused": ("schedule", "it does not fit"),
     "spills": ("resources", "it spills"),
 }
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine take seconds for what takes milliseconds: no good candidate is cut."""
+    monkeypatch.setattr(rig, "_LEAST_LIMIT_S", 5.0)
 
 
 def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
@@ -86,7 +92,7 @@ def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
     run = subprocess.Popen(
         [sys.executable, "-m", "tests.autotune.tune_toy_gpu", str(cache), str(log)], cwd=ROOT
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while not log.exists() or "hang" not in log.read_text():
         assert time.monotonic() < end
         time.sleep(0.02)
