@@ -201,7 +201,7 @@ def _array_of(
     kind = dtype_of(dtype)
     ends = [(n - 1) * s for n, s in zip(shape, steps, strict=True)] if 0 not in shape else []
     low = sum(e for e in ends if e < 0)
-    room = np.zeros(sum(e for e in ends if e > 0) - low + 1, kind)
+    room = np.zeros((sum(e for e in ends if e > 0) - low + 1) * kind.itemsize, np.uint8)
     strides = tuple(s * kind.itemsize for s in steps)
     array: Array = np.ndarray(shape, kind, room.data, -low * kind.itemsize, strides)
     if data is not None and array.size:

@@ -65,7 +65,7 @@ def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
 
 
 def test_a_search_finds_the_fast_one_among_faults_and_later_calls_find_it(tmp_path: Path) -> None:
-    problem = toy_problem("wrong", "crash", "past")
+    problem = toy_problem("wrong", "crash", "past", times=(10, 50, 200))
     cache = tmp_path / "t.db"
     (tuned,) = tune([problem], cache=cache, trials=40)
     assert tuned.config == config("right", 10)
@@ -77,8 +77,8 @@ def test_a_search_finds_the_fast_one_among_faults_and_later_calls_find_it(tmp_pa
 
 def test_a_later_run_does_not_try_again_what_has_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    problem = toy_problem("crash", log=log)
-    tune([problem], cache=tmp_path / "t.db", trials=5)
+    problem = toy_problem("crash", log=log, times=(10, 200))
+    tune([problem], cache=tmp_path / "t.db", trials=3)
     tune([problem], cache=tmp_path / "t.db", trials=100)
     crashed = [line for line in log.read_text().splitlines() if line.startswith("crash")]
     assert crashed
