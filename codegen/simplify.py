@@ -113,21 +113,29 @@ def _without_dead(s: Stmt, used_after: frozenset[str]) -> tuple[Stmt, frozenset[
             kept: list[Stmt] = []
             used = used_after
             for t in reversed(stmts):
-                if isinstance(t, Let) and t.var.name not in used and _is_pure(t.value):
-                    continue
-                if isinstance(t, Array) and t.name not in used:
-                    continue
                 t, used = _without_dead(t, used)
                 kept.append(t)
             return b.block(kept[::-1]), used
+        case Let(var, value) if var.name not in used_after and _is_pure(value):
+            return _NOTHING, used_after
+        case Array(name) if name not in used_after:
+            return _NOTHING, used_after
         case For(body=body):
-            body, used = _without_dead(body, used_after | _used_in(body))
+            while True:  # what only dead declarations used is dead in turn
+                before = body
+                body, used = _without_dead(before, used_after | _used_in(before))
+                if body == before:
+                    break
+            if body == _NOTHING:
+                return _NOTHING, used_after
             return replace(s, body=body), used | _own(s)
-        case If(then=then, other=other):
+        case If(cond, then, other):
             then, used = _without_dead(then, used_after)
             if other is not None:
                 other, more = _without_dead(other, used_after)
                 used |= more
+            if then == _NOTHING and other in (None, _NOTHING) and _is_pure(cond):
+                return _NOTHING, used_after
             return replace(s, then=then, other=other), used | _own(s)
         case _:
             return s, used_after | _own(s)

@@ -72,6 +72,13 @@ def test_unused_declarations_vanish_in_chains() -> None:
     assert simplify_stmt(s) == store(n)
 
 
+def test_what_declares_only_the_unused_vanishes() -> None:
+    lets = (Let(i, b.c64(3)), Let(b.i64("k"), b.add(i, 1)))
+    for inner in (lets[0], Block(lets)):
+        assert simplify_stmt(If(b.compare("<", j, n), inner)) == Block(())
+        assert simplify_stmt(b.loop(j, 0, n, If(b.compare("<", j, 3), inner))) == Block(())
+
+
 def test_used_declarations_stay() -> None:
     uses = [
         store(i),
