@@ -111,7 +111,7 @@ def test_indices_of_any_role(name: str) -> None:
 @pytest.mark.parametrize("name", MANY)
 def test_indices_of_any_role_and_size(name: str) -> None:
     text, shapes = MANY[name]
-    check(halves(text, *shapes), config(), config(splits=2), exact=(True, False))
+    check(halves(text, *shapes), config(), config(depth=16, stages=2), exact=(True, False))
 
 
 @pytest.mark.cusim
