@@ -18,6 +18,7 @@ from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.cuda import rows_shape
 from tcdsl.codegen.lower.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.lower.cuda.reduction_split import split_rows
+from tcdsl.codegen.lower.cuda.rows_cost import facts
 from tcdsl.codegen.lower.cuda.rows_kernel import whole_rows
 from tcdsl.codegen.lower.cuda.rows_program import program_of
 from tcdsl.codegen.lower.cuda.traffic import LAUNCH_NS
@@ -39,7 +40,7 @@ def matches(ctx: GpuContext) -> bool:
 def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
     """Return the knobs of rows, and the blocks that share one."""
     program = program_of(ctx)
-    length = rows_shape.row_length(ctx, program.space)
+    length = facts(ctx, program).length
     parts = tuple(n for n in PARTS if n == 1 or n <= length // 64 or not ctx.is_exact())
     return (*rows_shape.knobs(ctx, program), Knob("parts", parts))
 
@@ -49,7 +50,7 @@ def default(ctx: GpuContext) -> dict[str, Value]:
     program = program_of(ctx)
     values = rows_shape.default(ctx, program)
     team = rows_shape.form_of(values).team
-    length, rows = (f(ctx, program.space) for f in (rows_shape.row_length, rows_shape.row_count))
+    length, rows = facts(ctx, program).length, facts(ctx, program).rows
     if team.walk == "rows" and -(-rows // team.rows) * team.lanes < ctx.machine.sms * 256:
         values |= {"lanes": 256, "threads": 256} if length > 256 * _LEAST else {}
         team = rows_shape.form_of(values).team
@@ -68,7 +69,7 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     """Return the predicted time of all kernels."""
     parts = int(values["parts"])
     second = LAUNCH_NS if parts > 1 else 0.0
-    return rows_shape.cost_ns(ctx, program_of(ctx), values, parts) + second
+    return rows_shape.predicted_ns(ctx, program_of(ctx), values, parts) + second
 
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:

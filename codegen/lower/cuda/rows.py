@@ -38,7 +38,7 @@ def default(ctx: GpuContext) -> dict[str, Value]:
 
 def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     """Return the predicted time."""
-    return rows_shape.cost_ns(ctx, program_of(ctx), values)
+    return rows_shape.predicted_ns(ctx, program_of(ctx), values)
 
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:

@@ -66,14 +66,13 @@ class Form:
 
 def held_points(program: RowProgram, form: Form, n: int) -> int | None:
     """Return the points of sweep n that each thread keeps in registers, None if it keeps none."""
-    loops = program.space.sweeps[n]
-    alike = [m for m, other in enumerate(program.space.sweeps) if other == loops]
-    length = points(loops).constant
+    length, loops = program.lengths[n], program.space.sweeps[n]
+    alike = (m for m, other in enumerate(program.space.sweeps) if other == loops)
     if not length or not any(program.kept[m] for m in alike):
         return None
     count = -(-length // (form.team.lanes * form.width)) * form.width
     budget = min(_REGISTERS_SM // form.team.threads - _OTHER_REGISTERS, _MOST_HELD)
-    return count if program.live() * count <= budget else None
+    return count if program.live * count <= budget else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,7 @@ class RowKernel(RowTeam):
     def unrolled(self, sweep: _Sweep, count: int) -> Stmt:
         """Return a pass over the points that a thread keeps in registers."""
         width, loops = self.form.width, self.space.sweeps[sweep.n]
-        length = points(loops).constant
+        length = self.program.lengths[sweep.n]
         assert length is not None, "rows in registers have a known length"
         i, at = b.i64(self.operands.local("i")), self.point_variable(loops)
         piece = b.add(b.mul(i, self.team.lanes), self.lane)

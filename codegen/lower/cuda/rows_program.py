@@ -18,7 +18,7 @@ from typing import Any
 
 from tcdsl.codegen.lower.context import GroupContext
 from tcdsl.codegen.lower.rows_align import Step
-from tcdsl.codegen.lower.rows_space import Space, combines, space_of
+from tcdsl.codegen.lower.rows_space import Space, combines, points, space_of
 from tcdsl.codegen.lower.vexpr import operands, walk
 from tcdsl.codegen.program import map_typed, walk_typed
 from tcdsl.grammar import typed
@@ -35,17 +35,15 @@ class RowProgram:
 
     values: of each target, what its statement computes at a point. kept: of each sweep, the
     values that it is the first to compute and later sweeps compute again, with the last that does.
+    live: the most 4-byte words a point that stay from one sweep to a later one. lengths: the points
+    of each sweep, None where they are not known.
     """
 
     space: Space
     values: Mapping[str, typed.Expr]
-    kept: tuple[Mapping[typed.Expr, int], ...]
-
-    def live(self) -> int:
-        """Return the most 4-byte words a point that stay from one sweep to a later one."""
-        lives = [(n, last, _words(e)) for n, k in enumerate(self.kept) for e, last in k.items()]
-        sweeps = range(len(self.kept))
-        return max(sum(w for n, last, w in lives if n <= m < last) for m in sweeps)
+    kept: tuple[Mapping[typed.Expr, int], ...] = ()
+    live: int = 0
+    lengths: tuple[int | None, ...] = ()
 
     def invariants(self, n: int) -> list[typed.Expr]:
         """Return the largest parts of a sweep's values that are alike at all its points.
@@ -92,8 +90,12 @@ def _program_of(ctx: GroupContext[Any]) -> RowProgram:
         if sum(1 for _ in walk_typed(value)) > _LARGEST_VALUE:
             raise ScheduleError(f"the value of '{s.target}' is long when it is written out")
         values[s.target] = value
-    bare = RowProgram(space, values, ())
-    return RowProgram(space, values, _kept(bare))
+    kept = _kept(RowProgram(space, values))
+    lives = [(n, last, _words(e)) for n, k in enumerate(kept) for e, last in k.items()]
+    sweeps = range(len(kept))
+    live = max((sum(w for n, last, w in lives if n <= m < last) for m in sweeps), default=0)
+    lengths = tuple(points(loops).constant for loops in space.sweeps)
+    return RowProgram(space, values, kept, live, lengths)
 
 
 def _is_read(space: Space, target: str) -> bool:
