@@ -139,7 +139,7 @@ class _Builder:
             _minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
         )
         value = self.renamed(s.value)
-        covers = _covers(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
+        covers = covers_box(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
         from_data = any(reads_of(e) for e in subs)  # then '!' is for the whole box
         restarts = s.op.endswith("!") and old is not None and not covers and not from_data
         op = s.op
@@ -263,7 +263,7 @@ def _minus(e: Expr, low: Size) -> Expr:
     return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)
 
 
-def _covers(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size, ...]) -> bool:
+def covers_box(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size, ...]) -> bool:
     """Whether subs, one variable each, run over the whole box."""
     spans = {r.name: r for r in ranges}
     used: set[str] = set()

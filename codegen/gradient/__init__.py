@@ -1,0 +1,1 @@
+"""The gradient: the vector-Jacobian product of a definition, as a definition."""

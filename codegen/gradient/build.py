@@ -1,0 +1,126 @@
+"""Short constructors of typed expressions that fold zeros and ones of floats."""
+
+from __future__ import annotations
+
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL, INT64, DType
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import Expr
+
+
+def number(value: float, dtype: DType) -> typed.Lit:
+    """Return a float literal."""
+    return typed.Lit(float(value), dtype)
+
+
+def is_number(e: Expr, value: float) -> bool:
+    """Whether e is that very literal."""
+    return isinstance(e, typed.Lit) and e.dtype.is_float and e.value == value
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """Return a + b."""
+    if is_number(a, 0):
+        return b
+    if is_number(b, 0):
+        return a
+    if isinstance(b, typed.Unary) and b.op == "-":
+        return typed.Binary("-", a, b.operand, a.dtype)
+    return typed.Binary("+", a, b, a.dtype)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    """Return a - b."""
+    if is_number(b, 0):
+        return a
+    if is_number(a, 0):
+        return neg(b)
+    return typed.Binary("-", a, b, a.dtype)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """Return a * b; a factor 0 wins, so what it stands before has to be finite."""
+    if is_number(a, 1):
+        return b
+    if is_number(b, 1):
+        return a
+    if is_number(a, 0) or is_number(b, 0):
+        return number(0, a.dtype)
+    for chosen, other in ((a, b), (b, a)):
+        if isinstance(chosen, typed.Select) and is_number(chosen.other, 0):
+            return choose(chosen.cond, mul(other, chosen.then), chosen.other)
+    if isinstance(a, typed.Unary) and a.op == "-":
+        return neg(mul(a.operand, b))
+    if isinstance(b, typed.Unary) and b.op == "-":
+        return neg(mul(a, b.operand))
+    return typed.Binary("*", a, b, a.dtype)
+
+
+def div(a: Expr, b: Expr) -> Expr:
+    """Return a / b."""
+    if is_number(b, 1) or is_number(a, 0):
+        return a
+    if isinstance(a, typed.Unary) and a.op == "-":
+        return neg(div(a.operand, b))
+    return typed.Binary("/", a, b, a.dtype)
+
+
+def neg(a: Expr) -> Expr:
+    """Return -a."""
+    if isinstance(a, typed.Unary) and a.op == "-":
+        return a.operand
+    if isinstance(a, typed.Lit):
+        return typed.Lit(-a.value, a.dtype)
+    return typed.Unary("-", a, a.dtype)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """Return a builtin function of floats."""
+    return typed.Builtin(name, args, args[0].dtype)
+
+
+def square(a: Expr) -> Expr:
+    """Return a * a."""
+    return mul(a, a)
+
+
+def compare(op: str, a: Expr, b: Expr) -> Expr:
+    """Return a comparison."""
+    assert op in ("<", "<=", ">", ">=", "==", "!=")
+    return typed.Binary(op, a, b, BOOL)  # type: ignore[arg-type]
+
+
+def both(a: Expr | None, b: Expr | None) -> Expr | None:
+    """Return a && b; None is true."""
+    if a is None or b is None:
+        return a or b
+    return typed.Binary("&&", a, b, BOOL)
+
+
+def choose(cond: Expr | None, then: Expr, other: Expr) -> Expr:
+    """Return cond ? then : other; None is true."""
+    if cond is None:
+        return then
+    if is_number(then, 0) and is_number(other, 0):
+        return then
+    return typed.Select(cond, then, other, then.dtype)
+
+
+def index(name: str) -> typed.IndexValue:
+    """Return an index as a subscript."""
+    return typed.IndexValue(name, INT64)
+
+
+def size(value: Size) -> typed.Expr:
+    """Return a size as a subscript; a number is a literal."""
+    constant = value.constant
+    return typed.SizeValue(value, INT64) if constant is None else typed.Lit(constant, INT64)
+
+
+def convert(e: Expr, dtype: DType) -> Expr:
+    """Return a float as another float type."""
+    if e.dtype == dtype:
+        return e
+    if isinstance(e, typed.Lit):
+        return typed.Lit(e.value, dtype)
+    return typed.Cast(e, dtype)

@@ -1,0 +1,134 @@
+"""A share of an adjoint as a gather: computed for each element that gets it, where possible.
+
+    d_A(h + k) += d_O(h) * W(k)   ->   d_A(x) += d_O(x - k) * W(k), where 0 <= x - k < H
+
+An output index that stands with coefficient 1 or -1 in a subscript is solved for; then no two
+points write one element but through reductions. Else the share is a scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.versions import Step
+from tcdsl.codegen.program import affine_of, indices_of, substitute_indices, walk_typed
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import Expr, Range
+
+Gathered = tuple[tuple[Expr, ...], Expr, tuple[Range, ...]]
+
+
+def gathered(
+    s: Step,
+    read: typed.Read,
+    value: Expr,
+    guard: Expr | None,
+    shape: tuple[Size, ...],
+    fresh: Callable[[str], str],
+) -> Gathered:
+    """Return subscripts, value and ranges of the line that adds value to the adjoint of read.
+
+    Parameters
+    ----------
+    s
+        The step that reads.
+    guard
+        The condition under which it reads.
+    shape
+        Of the tensor that is read.
+    fresh
+        Gives names for new indices.
+    """
+    ranges = {r.name: r for r in s.ranges}
+    subs, by = list(read.subs), dict[str, Expr]()
+    conditions: list[Expr] = []
+    taken = {i.plain for e in subs if (i := affine_of(e)) is not None and i.plain is not None}
+    for d, e in enumerate(subs):
+        a = affine_of(e)
+        if a is None or a.plain is not None or not a.terms:
+            continue
+        pivot = next(
+            (
+                (name, c)
+                for name, c in a.terms
+                if abs(c) == 1 and name in ranges and ranges[name].kind == "output"
+                and name not in taken and name not in by
+            ),
+            None,
+        )  # fmt: skip
+        if pivot is None or any(n in by for n, _ in a.terms):
+            continue
+        name, c = pivot
+        new = fresh("x" if d + 1 == len(subs) else "y")
+        by[name] = _solved(e, name, c, new)
+        r = ranges.pop(name)
+        ranges[new] = Range(new, Size.const(0), shape[d], "output")
+        subs[d] = g.index(new)
+        conditions += [
+            g.compare(">=", by[name], g.size(r.low)), g.compare("<", by[name], g.size(r.high))
+        ]  # fmt: skip
+    value = substitute_indices(value, by)
+    cond: Expr | None = None
+    for c_ in conditions:
+        cond = g.both(cond, c_)
+    if guard is not None:
+        cond = g.both(cond, substitute_indices(guard, by))
+        subs = [
+            sub if affine_of(sub) is not None and _is_bare(sub) else _clamped(sub, extent)
+            for sub, extent in zip(subs, shape, strict=True)
+        ]
+    first = {n for e in subs for n in indices_of(e)}
+    ordered = [r for n, r in ranges.items() if n in first]
+    ordered += [r for n, r in ranges.items() if n not in first]
+    names = [e.name for e in subs if isinstance(e, typed.IndexValue)]
+    if len(names) == len(subs):  # in the order of the left side
+        ordered.sort(key=lambda r: names.index(r.name) if r.name in names else len(names))
+    return tuple(subs), g.choose(cond, value, g.number(0, value.dtype)), tuple(ordered)
+
+
+def _solved(e: Expr, name: str, c: int, new: str) -> Expr:
+    """Return the index that e = c * name + rest is new for: c * (new - rest)."""
+    rest = substitute_indices(e, {name: typed.Lit(0, INT64)})
+    rest = _folded(rest)
+    out: Expr = g.index(new)
+    if not (isinstance(rest, typed.Lit) and rest.value == 0):
+        out = typed.Binary("-", out, rest, INT64)
+    return out if c == 1 else typed.Unary("-", out, INT64)
+
+
+def _folded(e: Expr) -> Expr:
+    """Drop the zeros that stand for a solved index."""
+    match e:
+        case typed.Binary("+" | "-" as op, lhs, rhs):
+            a, b = _folded(lhs), _folded(rhs)
+            if _is_zero(b):
+                return a
+            if _is_zero(a):
+                return b if op == "+" else typed.Unary("-", b, INT64)
+            return typed.Binary(op, a, b, INT64)
+        case typed.Binary("*", lhs, rhs) if _is_zero(_folded(lhs)) or _is_zero(_folded(rhs)):
+            return typed.Lit(0, INT64)
+        case typed.Unary("-", operand) if _is_zero(_folded(operand)):
+            return typed.Lit(0, INT64)
+        case _:
+            return e
+
+
+def _is_zero(e: Expr) -> bool:
+    return isinstance(e, typed.Lit) and e.value == 0
+
+
+def _is_bare(e: Expr) -> bool:
+    return isinstance(e, typed.IndexValue)
+
+
+def _clamped(e: Expr, extent: Size) -> Expr:
+    """Return a subscript that stays inside where its guard does not hold: there 0 is added."""
+    if not any(isinstance(x, typed.IndexValue | typed.Read) for x in walk_typed(e)):
+        return e
+    last = g.size(extent - 1)
+    inner = typed.Builtin("max", (e, typed.Lit(0, INT64)), INT64)
+    return typed.Builtin("min", (inner, last), INT64)
