@@ -110,8 +110,11 @@ class DeviceCalls:
         kernel = self._kernel
         seen = [_look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
         for i, x in enumerate(seen):
-            if type(x) is tuple and not x[1]:
-                seen[i] = _number(x)
+            if type(x) is tuple:
+                seen[i] = x if x[1] else _number(x)
+            elif type(x) not in _NUMBERS:
+                a = as_array(x, kernel.params[i])
+                seen[i] = a if a.ndim else a[()]
         if given.outputs is not None:
             seen += [_look(v, n) for v, n in zip(given.outputs, kernel.returns, strict=True)]
         return seen

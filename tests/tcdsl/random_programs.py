@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -375,26 +376,34 @@ _LONG = (17, 33)
 _POINTS = 300_000
 
 
-def run_program(seed: int, *, calls: int = 6) -> Trial | None:
+def run_program(
+    seed: int, *, calls: int = 6, face: Callable[[Kernel], Any] = lambda k: k
+) -> Trial | None:
     """Make a program and call it in many ways; None if the seed gives no legal program."""
     text = Maker(seed).text()
-    return run_text(text, seed, calls=calls) if text else None
+    return run_text(text, seed, calls=calls, face=face) if text else None
 
 
-def run_text(text: str, seed: int, *, calls: int = 6) -> Trial:
-    """Call a program in many ways and hold each result against the reference."""
+def run_text(
+    text: str, seed: int, *, calls: int = 6, face: Callable[[Kernel], Any] = lambda k: k
+) -> Trial:
+    """Call a program in many ways and hold each result against the reference.
+
+    face gives what is called in place of a kernel, with the same arrays.
+    """
     rng = np.random.default_rng(seed)
     faults: list[str] = []
     counts = [0, 0, 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kernel = tcdsl.define(text, tune="off", threads=int(rng.integers(1, 3)))
+        threads = int(rng.integers(1, 3))
+        kernel = tcdsl.define(text, tune="off", threads=threads, check="sync")
         assert isinstance(kernel, Kernel)
         checked = kernel.variant().checked
         for n in range(calls):
             sizes = _sizes(checked, rng, first=n == 0)
             try:
-                kind = _compare(kernel, checked, sizes, rng)
+                kind = _compare(face(kernel), checked, sizes, rng)
             except Exception as e:  # a defect of any kind, reported with what shows it
                 faults.append(f"seed {seed} call {n} sizes {sizes}: {type(e).__name__}: {e}")
                 break
@@ -433,7 +442,10 @@ def _arguments(checked: CheckedDef, sizes: dict[str, int], rng: np.random.Genera
 
 
 def _compare(
-    kernel: Kernel, checked: CheckedDef, sizes: dict[str, int], rng: np.random.Generator
+    kernel: Callable[..., Any],
+    checked: CheckedDef,
+    sizes: dict[str, int],
+    rng: np.random.Generator,
 ) -> int:
     """Return 0 if the values had to be equal, 1 if they may round, 2 if the call was refused."""
     args = _arguments(checked, sizes, rng)
