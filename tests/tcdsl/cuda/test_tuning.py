@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tcdsl as tc
+from tcdsl.cli import main
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import DeviceError, TCTypeError
@@ -65,6 +67,16 @@ def test_sizes_mean_a_gpu_where_the_target_says_so(gpu: SimDevice, tmp_path: Pat
     options: dict[str, Any] = {"trials": 1, "quiet": True}
     config = kernel(cache).autotune(M=6, N=9, target="cuda:sm_90", **options)
     assert kernel(cache).tuned_config(*operands(gpu)) == config
+
+
+def test_the_command_tunes_for_a_gpu(gpu: SimDevice, tmp_path: Path) -> None:
+    cache, file = tmp_path / "configs.db", tmp_path / "axpy.tc"
+    file.write_text(TEXT)
+    words = [str(file), "--sizes", "M=6,N=9", "--trials", "1", "--quiet", "--cache", str(cache)]
+    done = CliRunner().invoke(main, ["autotune", *words, "--target", "cuda"])
+    assert done.exit_code == 0, done.output
+    assert "g0.form = " in done.output
+    assert kernel(cache).tuned_config(*operands(gpu)) is not None
 
 
 def test_a_view_is_tuned_with_its_strides(gpu: SimDevice, tmp_path: Path) -> None:
