@@ -126,20 +126,19 @@ def test_several_dimensions(rng: np.random.Generator) -> None:
 def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
     for p in (
         problem(ROWS, normal(rng, 5, 520), normal(rng, 520)),
-        problem(COLUMNS, normal(rng, 520, 33), normal(rng, 520)),
-        problem(PLANES, normal(rng, 4, 3, 8, 12)),
+        problem(COLUMNS, normal(rng, 130, 33), normal(rng, 130)),
+        problem(PLANES, normal(rng, 2, 3, 4, 12)),
     ):
         space = compiler.space(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
         knobs = {k.name.removeprefix("g0."): k.values for k in space if k.name.startswith("g0.")}
         for walk in knobs["walk"]:
             for lanes in knobs["lanes"]:
-                few = {"walk": walk, "lanes": lanes, "threads": max(64, int(lanes))}
-                parts = [config(**few, parts=n) for n in knobs["parts"][:3]]
-                differential(p, *parts, exact=(True, False), terms=1000)
+                c = config(walk=walk, lanes=lanes, threads=max(64, int(lanes)))
+                differential(p, c, orders=("reverse",), terms=1000)
         for name, values in knobs.items():
-            if name in ("threads", "unroll", "width"):
+            if name in ("threads", "unroll", "width", "parts"):
                 configs = [config(**{"lanes": 16, name: v}) for v in values]
-                differential(p, *configs, exact=(True,), terms=1000)
+                differential(p, *configs, exact=(True,), orders=("reverse",), terms=1000)
 
 
 @pytest.mark.cusim

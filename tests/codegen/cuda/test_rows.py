@@ -231,11 +231,11 @@ def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
         for walk in knobs["walk"]:
             for lanes in knobs["lanes"]:
                 c = config(walk=walk, lanes=lanes, threads=max(64, int(lanes)))
-                differential(p, c, exact=(True, False), terms=200)
+                differential(p, c, orders=("reverse",), terms=200)
         for name, values in knobs.items():
             if name in ("threads", "unroll", "width"):
                 configs = [config(**{"lanes": 16, name: v}) for v in values]
-                differential(p, *configs, exact=(True,), terms=200)
+                differential(p, *configs, exact=(True,), orders=("reverse",), terms=200)
 
 
 # ---- schedules
