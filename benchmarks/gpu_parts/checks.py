@@ -34,7 +34,7 @@ from tcdsl.codegen.config import Config
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.errors import DeviceError, ScheduleError
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.typed import CheckedDef
 from tcdsl.kernel import Kernel
@@ -119,6 +119,8 @@ def check_forms(setting: Setting, item: Item) -> Iterator[str | None]:
                 sources.append((config, problem.source(config)))
             except ScheduleError:
                 continue
+            except Exception as error:
+                yield f"{item.name} {dict(sizes)} {config}: {_text(error)}"
         bench = CudaBench(problem.case(), setting.device, problem.program, is_warm=True)
         for number, built in problem.builder.build([s for _, s in sources], len(sources)):
             where = f"{item.name} {dict(sizes)} {sources[number][0]}"
@@ -127,10 +129,10 @@ def check_forms(setting: Setting, item: Item) -> Iterator[str | None]:
                 continue
             try:
                 bench.load(built.load)
+            except DeviceError:  # the device is of no use any more
+                raise
             except Exception as error:
-                yield f"{where}: {type(error).__name__}: {error}"
-                if "DeviceError" in type(error).__name__:  # the device is of no use any more
-                    raise
+                yield f"{where}: {_text(error)}"
             else:
                 yield None
 
@@ -164,11 +166,21 @@ def check_calls(setting: Setting, item: Item) -> list[str]:
     """Call an item's kernel at all its sizes; return what is wrong with the results."""
     made = tc.define(item.text, item.def_name, tune="off", check="sync")
     assert isinstance(made, Kernel)
-    return [
-        f"call of {item.name} {dict(sizes)}: {fault}"
-        for sizes in item.sizes
-        for fault in _call_faults(setting, made, problem_of(setting, item, sizes).case())
-    ]
+    faults = []
+    for sizes in item.sizes:
+        try:
+            case = problem_of(setting, item, sizes).case()
+            found = _call_faults(setting, made, case)
+        except DeviceError:
+            raise
+        except Exception as error:
+            found = [_text(error)]
+        faults += [f"call of {item.name} {dict(sizes)}: {fault}" for fault in found]
+    return faults
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _call_faults(setting: Setting, kernel: Kernel, case: Case) -> list[str]:
