@@ -19,7 +19,8 @@ from typing import Literal, assert_never
 
 from tcdsl.codegen import spans
 from tcdsl.codegen.addresses import Pointers, Role, roles
-from tcdsl.codegen.integers_expr import FAR, LIMITS, Exprs, wrapping
+from tcdsl.codegen.counts import FAR, Counts
+from tcdsl.codegen.integers_expr import LIMITS, Exprs, wrapping
 from tcdsl.codegen.integers_facts import (
     I32,
     Fact,
@@ -86,9 +87,8 @@ class _Narrowing:
         self.unit, self.program, self.spec, self.temps = unit, program, spec, temps
         self.functions = {f.name: f for f in unit.functions}
         self.tables = tuple(_table(t) for t in unit.tables)
-        self.product = SMALL if spec.is_small else FAR[1]
+        self.counts = Counts(program, is_small=spec.is_small)
         self.extents = {safe_name(n): self._size(n) for n in program.sizes}
-        self.counting = frozenset(safe_name(n) for n in program.sizes if n not in program.scalars)
         self.store = Store()
 
     def run(self) -> Unit:
@@ -136,13 +136,10 @@ class _Narrowing:
         facts: dict[str, Fact] = {
             t.name: Fact(t.type, _span_of(t)) for t in self.tables if isinstance(t.type, Scalar)
         }
-        sizes = frozenset[str]()
         params = []
         for i, p in enumerate(f.params):
             if f.linkage == "kernel":
                 fact = self._parameter(p, arguments[i] if arguments else ())
-                if all(a.kind == "size" for a in (arguments[i] if arguments else ())):
-                    sizes |= {p.name} & self.counting
             else:
                 limit = limit_of(p.type)
                 span = self.store.of((f.name, p.name), limit) if limit else None
@@ -151,7 +148,7 @@ class _Narrowing:
             params.append(Var(p.name, fact.type))
         pointers = Pointers(f, near)
         start = self._start(f)
-        exprs = Exprs(f, start, pointers, sizes, self.product, self.store, self.functions)
+        exprs = Exprs(f, start, pointers, self.counts, self.store, self.functions)
         exprs.facts = facts
         body = _Body(exprs, roles(f, pointers)).stmt(f.body)
         return replace(f, params=tuple(params), body=body)
@@ -168,7 +165,7 @@ class _Narrowing:
         """Return the grid of a kernel; for a function that of any."""
         launches = [x for x in self.unit.launches if x.function == f.name or f.linkage != "kernel"]
         threads = max((x.threads for x in launches), default=f.threads or 1024)
-        probe = Exprs(f, Start(1, 1), Pointers(f, ()), self.counting, self.product, self.store, {})
+        probe = Exprs(f, Start(1, 1), Pointers(f, ()), self.counts, self.store, {})
         probe.facts = {name: Fact(I64, span) for name, span in self.extents.items()}
         blocks = [probe.value(x.blocks).bounds[1] for x in launches]
         return Start(threads, min(max(blocks, default=_MAX_BLOCKS), _MAX_BLOCKS))

@@ -9,6 +9,7 @@ from typing import Literal, assert_never
 
 from tcdsl.codegen import spans
 from tcdsl.codegen.addresses import Pointers, Role
+from tcdsl.codegen.counts import FAR, Counts
 from tcdsl.codegen.integers_facts import (
     I32,
     Fact,
@@ -43,7 +44,6 @@ from tcdsl.codegen.spans import LONG, WORD, Span
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar.dtypes import DType
 
-FAR = (-(1 << 47), 1 << 47)  # how far apart elements of one operand lie at most, in elements
 LIMITS = {Role.VALUE: LONG, Role.ADDRESS: FAR, Role.NEAR: WORD}
 _WRAPPING: Mapping[str, Literal["add", "sub", "mul"]] = {"+": "add", "-": "sub", "*": "mul"}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -62,10 +62,8 @@ class Exprs:
         Its grid.
     pointers
         Which memory is small.
-    sizes
-        Names of parameters that are sizes.
-    product
-        How many points a product of sizes counts at most.
+    counts
+        What expressions over sizes count.
     store, functions
         Of the unit.
     """
@@ -75,15 +73,14 @@ class Exprs:
         f: Function,
         start: Start,
         pointers: Pointers,
-        sizes: frozenset[str],
-        product: int,
+        counts: Counts,
         store: Store,
         functions: Mapping[str, Function],
     ) -> None:
         self.f, self.start, self.pointers, self.store = f, start, pointers, store
         self.functions = functions
         self.facts: dict[str, Fact] = {}
-        self._sizes, self._product = sizes, product
+        self._counts = counts
 
     @contextmanager
     def scope(self, cond: Expr | None = None, *, holds: bool = True) -> Iterator[None]:
@@ -212,10 +209,10 @@ class Exprs:
         if op == "/":
             least = _factor(e.rhs)
             y = replace(y, span=(max(y.span[0], least), max(y.span[1], least)))
-        if op == "*" and self._is_size(e.lhs) and self._is_size(e.rhs):
-            known = spans.binary(op, x.bounds, y.bounds) or LONG
-            return self._join(e, x, y, spans.clip(known, (-self._product, self._product)))
-        return self._join(e, x, y, self._limited(op, x, y, inner))
+        span = self._limited(op, x, y, inner)
+        if span and op in _WRAPPING and e.type == I64 and (most := self._counts.bounds(e)):
+            span = spans.clip(span, most)
+        return self._join(e, x, y, span)
 
     def _limited(self, op: str, x: Value, y: Value, role: Role) -> Span | None:
         """Return what an operator gives; on the way to an address no more than memory has."""
@@ -251,18 +248,6 @@ class Exprs:
         every = limit_of(I64 if v.expr.type == I64 else t)
         span = self._limited(op, place, v, role)
         return span if span and every and spans.lies_in(span, every) else None
-
-    def _is_size(self, e: Expr) -> bool:
-        """Whether an expression counts points or tiles: sizes, added, multiplied, divided."""
-        match e:
-            case Var(name):
-                return name in self._sizes
-            case Bin("+" | "-" | "/", x, Const()):
-                return self._is_size(x)
-            case Bin("+" | "-" | "*", x, y):
-                return self._is_size(x) and self._is_size(y)
-            case _:
-                return False
 
     def _unary(self, op: Literal["-", "!", "~"], x: Value, t: Type) -> Value:
         if x.span is None or op != "-":

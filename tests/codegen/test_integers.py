@@ -55,7 +55,7 @@ from tests.codegen.interpreter import Machine
 from tests.cusim.harness import differential
 
 TEXT = """def f(int64 long, int32 word, int8 byte, int32(N,M) A, int64(N) W) -> (O) {
-    O(n) +=! int64(A(n, m)) * W(n) * (long + int64(word + byte))
+    O(n, m) = int64(A(n, m)) * W(n) * (long + int64(word + byte))
 }"""
 PROGRAM = program_of(check(parse(TEXT)))
 I32, I8 = Scalar(INT32), Scalar(INT8)
@@ -227,6 +227,13 @@ def test_values_that_may_overflow_wrap() -> None:
     assert lines(store(Un("-", WORD, I32))) == ["O[0] = (tc_i64)tc_wrap_neg_i32(word);"]
     small = Bin("*", Cast(BYTE, I32), Cast(BYTE, I32), I32)
     assert lines(store(small)) == ["O[0] = (tc_i64)((tc_i32)byte * (tc_i32)byte);"]
+
+
+def test_products_of_sizes_that_count_nothing_are_exact() -> None:
+    squared = b.loop(i, 0, N, store(b.mul(N, N), i))
+    assert lines(squared, small=True)[1] == "O[i] = (tc_i64)N * N;"
+    counted = b.loop(i, 0, N, store(b.mul(N, M), i))  # the points of the output
+    assert lines(counted, small=True)[1] == "O[i] = (tc_i64)(N * M);"
 
 
 def test_products_of_indices_are_exact() -> None:
