@@ -198,7 +198,7 @@ def _by_interface(value: Any, name: str) -> DeviceArray:
     strides = facts.get("strides")
     if strides is None:
         strides = dense_strides(shape, dtype.itemsize)
-    device = devices.device_of(address)
+    device = devices.device(0) if 0 in shape else devices.device_of(address)  # nothing is nowhere
     stream = facts.get("stream")
     if stream is not None:
         with device.active():

@@ -99,7 +99,7 @@ class DeviceCalls:
         if known is not None:
             places = [x[0] if type(x) is tuple else 0 for x in seen]
             if given.outputs is None:
-                return self._results(known(places, seen), given)
+                return self._results(known(places, seen), given, seen)
             if known.may_write(places):
                 known.write(places, seen)
                 return self._written(known.device, given.outputs)
@@ -178,13 +178,13 @@ class DeviceCalls:
             identities = call.identities
             if identities is None:
                 bound = self._bind(call, device, self._look_of(given, seen))
-                return self._results(bound(_places(call), call.operands), given)
+                return self._results(bound(_places(call), call.operands), given, seen)
             fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
             targets = tuple(DeviceArray(*device.place(a), a) for a in fresh)
             for target, identity in zip(targets, identities, strict=True):
                 fill(device, target, identity)
             self._run(replace(call, outs=targets), device)
-            return self._results(fresh, given)
+            return self._results(fresh, given, seen)
 
     def _write(self, call: Call, device: Device, given: Sequence[Operand], look: Hashable) -> None:
         """Run into the caller's buffers, by way of fresh ones where an input would be hurt."""
@@ -256,9 +256,10 @@ class DeviceCalls:
 
     # ---- results
 
-    def _results(self, outs: tuple[Any, ...], given: Arguments) -> Any:
+    def _results(self, outs: tuple[Any, ...], given: Arguments, seen: Sequence[Any]) -> Any:
         """Return outputs in the kind of the first array argument."""
-        example = next((v for v in given.values if is_on_device(v) and _rank(v)), None)
+        arrays = (v for v, x in zip(given.values, seen, strict=False) if type(x) is tuple)
+        example = next(arrays, None)
         if example is not None and not is_native(example):
             outs = tuple(map(like(example), outs))
         return outs[0] if len(outs) == 1 else self._kernel.result(outs)
@@ -308,10 +309,6 @@ def _array(seen: Any, value: Any, name: str) -> Operand:
 def _places(call: Call) -> list[int]:
     arrays = (*call.operands, *(call.outs or ()))
     return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
-
-
-def _rank(value: Any) -> int:
-    return int(value.ndim)
 
 
 def _place_text(number: int | None) -> str:
