@@ -15,6 +15,7 @@ from tcdsl.codegen.loopir import (
     Expr,
     Field,
     Function,
+    LaunchLoop,
     Let,
     PhaseLoop,
     Return,
@@ -126,6 +127,11 @@ def assemble_kernels(
     """Return the unit of groups lowered for a GPU."""
     operands = Operands(program, spec, {})
     temps = [aligned_bytes(operands, home) for home in arrangement.temps]
+    loops = []
+    for loop in program.loops:
+        span = span_of(loop, contexts, [len(one.launches) for one in lowered])
+        ends = operands.size(loop.low), operands.size(loop.high)
+        loops.append(LaunchLoop(operands.symbol(loop.var), *ends, *span))
     return Unit(
         name=name,
         header=_header(program, spec, contexts, lowered, config),
@@ -133,6 +139,7 @@ def assemble_kernels(
         tables=tuple(t for one in lowered for t in one.tables),
         launches=tuple(x for one in lowered for x in one.launches),
         workspace=(*temps, *(size for one in lowered for size in one.scratch)),
+        loops=tuple(loops),
     )
 
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from tcdsl.codegen.loopir import Argument, Bin, Call, Const, Expr, Launch, Unit, Var
+from tcdsl.codegen.loopir import (
+    Argument,
+    Bin,
+    Call,
+    Const,
+    Expr,
+    Launch,
+    LaunchLoop,
+    Unit,
+    Var,
+)
 from tcdsl.codegen.lower.operands import safe_name
 from tcdsl.grammar.errors import InternalError
 
@@ -25,11 +36,41 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """What one call does: kernels in order, and where each block lies in workspace_bytes."""
+    """What one call does: kernels in order, and where each block lies in workspace_bytes.
+
+    Starts in loops stand here once; `sequence` repeats them.
+    """
 
     starts: tuple[Start, ...]
     offsets: tuple[int, ...]
     workspace_bytes: int
+    loops: tuple[LaunchLoop, ...] = ()  # their first and last count starts
+    names: Mapping[str, int] = field(default_factory=dict)
+
+    def sequence(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield positions of starts as they run, each with the value of every loop's variable."""
+        turns = [0] * len(self.loops)
+        for position in self._span(0, len(self.starts), 0, dict(self.names), turns):
+            yield position, tuple(turns)
+
+    def _span(
+        self, first: int, last: int, loop: int, names: dict[str, int], turns: list[int]
+    ) -> Iterator[int]:
+        at, loops = first, self.loops
+        while at < last:
+            while loop < len(loops) and (
+                loops[loop].first < at or loops[loop].first == loops[loop].last
+            ):
+                loop += 1
+            if loop == len(loops) or loops[loop].first > at or loops[loop].last > last:
+                yield at
+                at += 1
+                continue
+            this = loops[loop]
+            for turn in range(_evaluate(this.low, names), _evaluate(this.high, names)):
+                turns[loop] = names[this.var] = turn
+                yield from self._span(this.first, this.last, loop + 1, names, turns)
+            at = this.last
 
 
 def plan(unit: Unit, sizes: Mapping[str, int]) -> HostPlan:
@@ -40,8 +81,13 @@ def plan(unit: Unit, sizes: Mapping[str, int]) -> HostPlan:
     for size in unit.workspace:
         offsets.append(at)
         at += -(-_evaluate(size, names) // ALIGNMENT) * ALIGNMENT
-    starts = (_start(x, names) for x in unit.launches)
-    return HostPlan(tuple(s for s in starts if s.blocks > 0), tuple(offsets), at)
+    starts = [_start(x, names) for x in unit.launches]
+    left = [i for i, s in enumerate(starts) if s.blocks > 0]
+    loops = tuple(
+        replace(x, first=bisect_left(left, x.first), last=bisect_left(left, x.last))
+        for x in unit.loops
+    )
+    return HostPlan(tuple(starts[i] for i in left), tuple(offsets), at, loops, names)
 
 
 def _start(x: Launch, names: Mapping[str, int]) -> Start:

@@ -123,6 +123,7 @@ class Bound:
             *(Argument("workspace", i) for i in range(len(host.offsets))),
             Argument("fault"),
             *(Argument("scalar", i) for i in range(len(scalars))),
+            *(Argument("turn", i) for i in range(len(host.loops))),
         ]
         fixed: dict[Argument, int] = {}
         for i, name in enumerate(program.sizes):
@@ -134,7 +135,10 @@ class Bound:
         self._values = ctypes.create_string_buffer(_SLOT_BYTES * len(place))
         first = _SLOT_BYTES * len(moving)
         struct.pack_into(f"={len(fixed)}q", self._values, first, *fixed.values())
-        pointers = f"={len(moving) - len(scalars)}Q"
+        pointers = f"={len(moving) - len(scalars) - len(host.loops)}Q"
+        self._host = host
+        self._turns = struct.Struct(f"={len(host.loops)}q").pack_into
+        self._turns_at = place[Argument("turn", 0)] if host.loops else 0
         self._pack = struct.Struct(pointers + "".join(scalars)).pack_into
         base = ctypes.addressof(self._values)
         self._starts = []
@@ -179,7 +183,13 @@ class Bound:
         blocks = [workspace + offset for offset in self._offsets]
         with self._lock:  # a launch copies the values; until then they are this call's
             self._pack(self._values, 0, *addresses, *blocks, fault, *scalars)
-            for s in self._starts:
+            if not self._host.loops:
+                for s in self._starts:
+                    s.launch(s.blocks, s.threads, s.shared_bytes, s.arguments, stream)
+                return
+            for position, turns in self._host.sequence():
+                self._turns(self._values, self._turns_at, *turns)
+                s = self._starts[position]
                 s.launch(s.blocks, s.threads, s.shared_bytes, s.arguments, stream)
 
 

@@ -352,12 +352,12 @@ class Argument:
     """What stands for one parameter of a kernel, passed by value.
 
     data: address of operand index; stride: elements between neighbours along its dimension dim;
-    size: symbol index of `Program.sizes`; scalar: index of `Program.scalars`, in its computing
-    type; workspace: address of block index of `Unit.workspace`; fault: address of the record that
-    `tc_fault` fills.
+    size: symbol index of `Program.sizes`; turn: the variable of loop index; scalar: index of
+    `Program.scalars`, in its computing type; workspace: address of block index of
+    `Unit.workspace`; fault: address of the record that `tc_fault` fills.
     """
 
-    kind: Literal["data", "stride", "size", "scalar", "workspace", "fault"]
+    kind: Literal["data", "stride", "size", "turn", "scalar", "workspace", "fault"]
     index: int = 0
     dim: int = 0
 
@@ -378,11 +378,26 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchLoop:
+    """Launches [first, last) once for each value of a variable in [low, high), in order.
+
+    The ends are int64 expressions over size symbols and the variables of loops around.
+    """
+
+    var: str
+    low: Expr
+    high: Expr
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """What is compiled together; header is the comment at its top (TC text, config, sizes).
 
-    A unit for the CPU has executables. One for a GPU has launches, in their order, and the bytes
-    of each block of memory that they share (temporaries, partial sums), over the size symbols.
+    A unit for the CPU has executables. One for a GPU has launches, in their order, the loops
+    around them (an outer one first), and the bytes of each block of memory that they share
+    (temporaries, partial sums), over the size symbols.
     """
 
     name: str
@@ -392,3 +407,4 @@ class Unit:
     executables: tuple[Executable, ...] = ()
     launches: tuple[Launch, ...] = ()
     workspace: tuple[Expr, ...] = ()
+    loops: tuple[LaunchLoop, ...] = ()

@@ -15,7 +15,18 @@ from pathlib import Path
 from tcdsl.codegen import emit
 from tcdsl.codegen.cubins import cached_cubin
 from tcdsl.codegen.hostplan import ALIGNMENT
-from tcdsl.codegen.loopir import Argument, Bin, Call, Const, Expr, Function, Launch, Unit, Var
+from tcdsl.codegen.loopir import (
+    Argument,
+    Bin,
+    Call,
+    Const,
+    Expr,
+    Function,
+    Launch,
+    LaunchLoop,
+    Unit,
+    Var,
+)
 from tcdsl.codegen.lower.operands import safe_name
 from tcdsl.codegen.nvrtc import CudaSource, headers
 from tcdsl.codegen.program import Buffer, Program
@@ -137,6 +148,7 @@ class _Header:
             self._workspace(),
             f"enum {{ {self.name}_launches = {len(self.unit.launches)} }};\n",
             *(self._launch(i, x) for i, x in enumerate(self.unit.launches)),
+            *(self._loop(i, x) for i, x in enumerate(self.unit.loops)),
             self._all_launches(),
             "#endif\n",
         ]
@@ -164,9 +176,25 @@ class _Header:
             "    }",
             "",
             "All launches of a call go to one stream, in order. The workspace need not be cleared.",
+            *self._repeated(),
             *self._conditions(),
         ]
         return "\n".join(["/*", *(f" * {x}".rstrip() for x in map(_safe, lines)), " */"])
+
+    def _repeated(self) -> Iterator[str]:
+        for i, x in enumerate(self.unit.loops):
+            end = f"{self.name}_loop_{i}"
+            yield f"Launches {x.first} to {x.last - 1} run, in order, for each value of turns[{i}]"
+            yield f"from {end}_low(&sizes, turns) to {end}_high(&sizes, turns) - 1."
+
+    def _loop(self, index: int, x: LaunchLoop) -> str:
+        ends = (("low", x.low), ("high", x.high))
+        return "".join(
+            f"static inline int64_t {self.name}_loop_{index}_{end}"
+            f"(const {self.name}_sizes *sizes, const int64_t *turns) {{\n"
+            f"  (void)sizes;\n  (void)turns;\n  return {self._expr(e)};\n}}\n"
+            for end, e in ends
+        )
 
     def _conditions(self) -> Iterator[str]:
         if self.spec.sizes is None and self.spec.is_small:
@@ -240,6 +268,8 @@ class _Header:
                 return f"stride of {self._tensor(a.index)} along dimension {a.dim}"
             case "size":
                 return f"size {self.program.sizes[a.index]}"
+            case "turn":
+                return f"turns[{a.index}]"
             case "scalar":
                 return f"number {self.program.scalars[a.index]}"
             case "workspace":
@@ -266,7 +296,8 @@ class _Header:
             case Const(value):
                 return str(value)
             case Var(name):
-                return f"sizes->{name}"
+                turns = [x.var for x in self.unit.loops]
+                return f"turns[{turns.index(name)}]" if name in turns else f"sizes->{name}"
             case Bin("/" | "%" as op, x, y):
                 word = "div" if op == "/" else "mod"
                 return f"{self.name}_{word}({self._expr(x)}, {self._expr(y)})"

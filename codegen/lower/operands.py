@@ -117,6 +117,10 @@ class Operands:
             case _:
                 assert_never(atom)
 
+    def symbol(self, name: str) -> str:
+        """Return what a size or the variable of a loop is called in the emitted text."""
+        return self._symbols[name]
+
     def _fold(self, op: Callable[[Expr, Expr], Expr], args: Sequence[Size]) -> Expr:
         out = self.size(args[0])
         for a in args[1:]:

@@ -163,7 +163,8 @@ def simulate(
     steps = plan(unit, problem.sizes)
     simulator = Simulator(order, seed, checked=checked, counters=counters)
     call = _Call(simulator, unit, problem, steps)
-    for start in steps.starts:
+    for position, call.turns in steps.sequence():
+        start = steps.starts[position]
         arguments = [
             call.value(argument, parameter)
             for argument, parameter in zip(
@@ -187,6 +188,7 @@ class _Call:
             f.name: [v.type for v in f.params] for f in unit.functions
         }
         self.problem = problem
+        self.turns: tuple[int, ...] = ()
         program = problem.program
         self._blocks: dict[str, Block] = {}
         self._operands: list[Array] = []
@@ -236,6 +238,8 @@ class _Call:
                 return _scalar(parameter, a.strides[argument.dim] // a.itemsize)
             case "size":
                 return _scalar(parameter, self.problem.sizes[self._program_sizes[argument.index]])
+            case "turn":
+                return _scalar(parameter, self.turns[argument.index])
             case "scalar":
                 name = self.problem.program.scalars[argument.index]
                 at = self.problem.program.inputs.index(name)

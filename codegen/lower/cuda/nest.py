@@ -169,7 +169,9 @@ def _main(grid: Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
             loops(ctx, s.reductions, update),
             Assign(place, narrow(acc, stored)),
         )
-    return grid.over("nest", ranges, loops(ctx, meeting, body))
+    turning = [r for r in ranges if changes(ctx, r)]  # the grid is the same in all turns
+    ranges = [r for r in ranges if r not in turning]
+    return grid.over("nest", ranges, loops(ctx, [*meeting, *turning], body))
 
 
 def _fill(grid: Grid, s: Statement) -> tuple[Function, Launch]:
@@ -226,8 +228,14 @@ def _threaded(ctx: GpuContext, s: Statement) -> list[Range]:
     return [r for r in s.outputs if r.name in apart]
 
 
+def changes(ctx: GpuContext, r: Range) -> bool:
+    """Whether a range is another one from turn to turn of a loop."""
+    return any(map(ctx.program.depends, (r.low, r.high)))
+
+
 def _may_chain(ctx: GpuContext, s: Statement) -> bool:
-    return has_chains(ctx, s) and not is_atomic(ctx, s)
+    turning = any(changes(ctx, r) for r in s.ranges)
+    return has_chains(ctx, s) and not is_atomic(ctx, s) and not turning
 
 
 def _form(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:

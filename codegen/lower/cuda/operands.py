@@ -56,6 +56,8 @@ class KernelOperands(Operands):
             found.append((self.pointer(buffer.name), Argument("workspace", i)))
         for i, name in enumerate(program.sizes):
             found.append((b.i64(safe_name(name)), Argument("size", i)))
+        for i, loop in enumerate(program.loops):
+            found.append((b.i64(self.symbol(loop.var)), Argument("turn", i)))
         for i, name in enumerate(program.scalars):
             if name not in program.sizes:
                 dtype = compute_dtype(self.buffer(name).dtype)
