@@ -16,6 +16,8 @@ from tcdsl.codegen.inline import inline
 from tcdsl.codegen.program import Program, carried
 from tcdsl.codegen.sharing import has_epilogue, kept_indices
 
+_LONGEST = 24  # groups that are joined: each length is tried, and costs its square
+
 
 @lru_cache(maxsize=64)
 def partitions(program: Program) -> tuple[Partition, ...]:
@@ -44,9 +46,8 @@ def gather(program: Program, groups: Sequence[Group], *, rows: bool) -> list[Gro
     out: list[Group] = []
     rest = list(groups)
     while rest:
-        count = max(
-            n for n in range(1, len(rest) + 1) if n == 1 or can_join(program, rest[:n], rows)
-        )
+        lengths = range(1, min(len(rest), _LONGEST) + 1)
+        count = max(n for n in lengths if n == 1 or can_join(program, rest[:n], rows))
         out.append(join(program, rest[:count], rest[count:]))
         rest = rest[count:]
     return out
