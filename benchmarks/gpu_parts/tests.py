@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_parts.checks import run_children
+from gpu_parts.children import run_children
 from gpu_parts.setting import Setting
 
 ROOT = Path(__file__).resolve().parents[2]
