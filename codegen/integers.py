@@ -114,7 +114,7 @@ class _Narrowing:
         match a.kind:
             case "size":
                 return self._size(self.program.sizes[a.index])
-            case "stride":
+            case "stride" | "turn":  # a turn is an index: it lies in a tensor
                 return (-SMALL, SMALL) if self.spec.is_small else FAR
             case "scalar":
                 return self._scalar(a.index)
