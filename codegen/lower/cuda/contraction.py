@@ -1,10 +1,14 @@
 """Contractions on a GPU: `O(m, n) op= f(A(m, k), B(k, n))` and what happens to the sums.
 
-contraction_problem    what is contracted: the roles of indices, addresses
-contraction_schedule   how it is cut: tiles of blocks and threads, parts of the sum
-contraction_tile       tiles of the factors in shared memory
-contraction_kernel     the kernel around them
-contraction_finish     the epilogue, and the kernel that adds parts of sums
+This form computes by plain arithmetic, in any type; `contraction_mma` has tensor cores for halves.
+
+    contraction_problem    what is contracted: the roles of indices
+    contraction_address    where its elements lie
+    contraction_schedule   how it is cut: tiles of blocks and threads, parts of the sum
+    contraction_block      what a block of threads computes, and its stores
+    contraction_tile       tiles of the factors in shared memory
+    contraction_kernel     the kernel around them
+    contraction_finish     the epilogue, and the kernel that adds parts of sums
 """
 
 from __future__ import annotations

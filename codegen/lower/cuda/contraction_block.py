@@ -22,15 +22,11 @@ from tcdsl.codegen.loopir import (
     Var,
 )
 from tcdsl.codegen.lower.context import GpuContext
-from tcdsl.codegen.lower.cuda.contraction_finish import (
-    finish,
-    indices_at,
-    partial_place,
-    role_var,
-)
-from tcdsl.codegen.lower.cuda.contraction_problem import Contraction, Side, role_extent
+from tcdsl.codegen.lower.cuda.contraction_address import place_of, role_extent
+from tcdsl.codegen.lower.cuda.contraction_finish import finish, indices_at, partial_place, role_var
+from tcdsl.codegen.lower.cuda.contraction_problem import Contraction, Side
 from tcdsl.codegen.lower.cuda.contraction_schedule import Cut
-from tcdsl.codegen.lower.cuda.contraction_tile import WHOLE, place_of
+from tcdsl.codegen.lower.cuda.contraction_tile import WHOLE
 from tcdsl.codegen.lower.rows_space import size_expr
 from tcdsl.grammar.dtypes import INT32
 

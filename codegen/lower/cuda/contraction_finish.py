@@ -13,7 +13,8 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import Expr, Function, If, Launch, Let, Load, Stmt, Var
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.contraction_problem import extent_of
-from tcdsl.codegen.lower.cuda.contraction_problem import Contraction, Group, role_extent
+from tcdsl.codegen.lower.cuda.contraction_address import role_extent
+from tcdsl.codegen.lower.cuda.contraction_problem import Contraction, Group
 from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels, kernel
 from tcdsl.codegen.lower.expr import combine, identity, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name

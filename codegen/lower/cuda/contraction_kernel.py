@@ -28,6 +28,7 @@ from tcdsl.codegen.loopir import (
     Var,
 )
 from tcdsl.codegen.lower.context import GpuContext
+from tcdsl.codegen.lower.cuda.contraction_address import role_extent
 from tcdsl.codegen.lower.cuda.contraction_block import (
     Place,
     Sums,
@@ -39,7 +40,7 @@ from tcdsl.codegen.lower.cuda.contraction_block import (
     stores,
 )
 from tcdsl.codegen.lower.cuda.contraction_finish import role_var
-from tcdsl.codegen.lower.cuda.contraction_problem import A, B, Contraction, Group, Side, role_extent
+from tcdsl.codegen.lower.cuda.contraction_problem import A, B, Contraction, Group, Side
 from tcdsl.codegen.lower.cuda.contraction_schedule import Tiling
 from tcdsl.codegen.lower.cuda.contraction_tile import WHOLE, Tile, position
 from tcdsl.codegen.lower.cuda.kernel import KernelValues, kernel

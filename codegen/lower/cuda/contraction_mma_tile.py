@@ -26,14 +26,14 @@ from tcdsl.codegen.loopir import (
 )
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.contraction_problem import ONE
-from tcdsl.codegen.lower.cuda.contraction_problem import (
-    Group,
-    Side,
+from tcdsl.codegen.lower.cuda.contraction_address import (
     inner_stride,
+    place_of,
     role_extent,
     runs_of,
 )
-from tcdsl.codegen.lower.cuda.contraction_tile import WHOLE, place_of
+from tcdsl.codegen.lower.cuda.contraction_problem import Group, Side
+from tcdsl.codegen.lower.cuda.contraction_tile import WHOLE
 from tcdsl.codegen.lower.rows_space import size_expr
 from tcdsl.grammar.dtypes import BOOL, INT32, UINT16, UINT32, UINT64
 from tcdsl.grammar.sizes import Size

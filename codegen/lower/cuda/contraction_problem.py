@@ -12,22 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.loopir import Expr
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.contraction_epilogue import Unfused, renaming
 from tcdsl.codegen.lower.contraction_problem import (
     ONE,
-    ZERO,
     Index,
     Operand,
     Reach,
-    extent_of,
     factors_of,
     is_one_to_one,
     operand_of,
 )
 from tcdsl.codegen.lower.operands import compute_dtype
-from tcdsl.codegen.lower.rows_space import size_expr, strides_of
+from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.program import (
     Program,
     Statement,
@@ -324,39 +321,3 @@ def _times(factors: Sequence[typed.Expr]) -> typed.Expr:
     for f in factors[1:]:
         out = typed.Binary("*", out, f, f.dtype)
     return out
-
-
-# ---- addresses
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Neighbouring indices of a role that one stride reaches."""
-
-    extent: Size
-    stride: Size
-
-
-def runs_of(operand: Operand, group: Group) -> tuple[Run, ...]:
-    """Return a role as an operand sees it, outer to inner."""
-    runs: list[Run] = []
-    for index in reversed(group):
-        stride = operand.stride(index.name)
-        if index.extent == ONE:
-            continue
-        if runs and runs[-1].stride * runs[-1].extent == stride:
-            runs[-1] = Run(runs[-1].extent * index.extent, runs[-1].stride)
-        else:
-            runs.append(Run(index.extent, stride))
-    return tuple(reversed(runs))
-
-
-def inner_stride(operand: Operand, group: Group) -> Size:
-    """Return the stride of the fastest index of a role; 0 for none."""
-    runs = runs_of(operand, group)
-    return runs[-1].stride if runs else ZERO
-
-
-def role_extent(ctx: GpuContext, group: Group) -> Expr:
-    """Return the number of points of a role."""
-    return size_expr(ctx.operands, extent_of(group))

@@ -20,33 +20,15 @@ from tcdsl.codegen.loopir import (
     Var,
 )
 from tcdsl.codegen.lower.context import GpuContext
-from tcdsl.codegen.lower.contraction_problem import ONE, Operand
-from tcdsl.codegen.lower.cuda.contraction_problem import (
-    Group,
-    Side,
-    inner_stride,
-    role_extent,
-    runs_of,
-)
+from tcdsl.codegen.lower.contraction_problem import ONE
+from tcdsl.codegen.lower.cuda.contraction_address import inner_stride, place_of, role_extent
+from tcdsl.codegen.lower.cuda.contraction_problem import Group, Side
 from tcdsl.codegen.lower.cuda.contraction_schedule import PAD
 from tcdsl.codegen.lower.cuda.kernel import KernelValues
 from tcdsl.codegen.lower.expr import widen
-from tcdsl.codegen.lower.rows_space import size_expr
 from tcdsl.grammar.dtypes import INT32, UINT16
 
 WHOLE = Unroll(0)
-
-
-def place_of(ctx: GpuContext, operand: Operand, group: Group, fused: Expr) -> Expr:
-    """Return the part of an element's address that a fused index decides."""
-    runs = runs_of(operand, group)
-    total: Expr = b.c64(0)
-    for i, run in enumerate(runs):
-        at = b.div(fused, b.mul(*(size_expr(ctx.operands, r.extent) for r in runs[i + 1 :])))
-        if i:
-            at = b.mod(at, size_expr(ctx.operands, run.extent))
-        total = b.add(total, b.mul(at, size_expr(ctx.operands, run.stride)))
-    return total
 
 
 @dataclass(frozen=True, slots=True)
