@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.call import Call
 from tcdsl.grammar.declare import dtype_of, size_of, type_variables
 from tcdsl.grammar.dtypes import INT64, DType
+from tcdsl.grammar.ellipsis import fixed_dims, has_any_rank, has_dots, with_ranks
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.scope import FaultError, SilentError, Tensor, computing, near
@@ -17,7 +19,7 @@ from tcdsl.grammar.source import Span
 from tcdsl.grammar.statement import check_comprehension
 from tcdsl.grammar.target import declare
 from tcdsl.grammar.values import convert
-from tcdsl.grammar.wording import count, declared_here, given, not_yet_dots
+from tcdsl.grammar.wording import count, declared_here, given
 
 
 def arguments_of(call: Call, args: Sequence[n.Arg]) -> tuple[list[n.Expr], dict[str, int | DType]]:
@@ -28,7 +30,8 @@ def arguments_of(call: Call, args: Sequence[n.Arg]) -> tuple[list[n.Expr], dict[
     for arg in args:
         match arg:
             case n.Dots():
-                raise not_yet_dots(arg.span)
+                cure = Note("pass the tensor by its name alone, as in y = f(x)")
+                raise FaultError("TC190", "'...' is no argument of a call", arg.span, "", cure)
             case n.Keyword(name, value):
                 if name in values:
                     raise FaultError("TC125", f"'{name}=' is given twice", arg.span)
@@ -64,6 +67,37 @@ def _constant(call: Call, name: str, node: n.Expr) -> int:
             "expected integers and generics",
         )
     return value
+
+
+def bind_callee(call: Call, args: Sequence[n.Expr]) -> None:
+    """Let arguments give a callee of any rank its ranks; `...` repeats extents that are 1."""
+    if not has_dots(call.definition):
+        return
+    shapes = []
+    for param, arg in zip(call.definition.params, args, strict=True):
+        least = len(fixed_dims(param))
+        tensor = _tensor(call, arg)
+        if tensor is None or tensor.rank is None:  # refused when it is bound
+            shapes.append((2,) * least)
+            continue
+        if has_any_rank(param) and tensor.rank < least:
+            raise FaultError(
+                "TC103",
+                f"'{tensor.name}' has {count(tensor.rank, 'dimension')}, but '{param.name}' of "
+                f"'{call.callee}' has at least {least}",
+                arg.span,
+                "",
+                declared_here(tensor),
+                Note(f"'{param.name}' is declared here", param.span),
+            )
+        shapes.append(tuple(1 if e.constant == 1 else 2 for e in tensor.extents()))
+    try:
+        definition = with_ranks(call.definition, call.session.defs, shapes)
+    except FaultError as fault:
+        here = Note(f"in the call of '{call.callee}' here", call.span)
+        fault.diagnostic = replace(fault.diagnostic, notes=(*fault.diagnostic.notes, here))
+        raise
+    call.definition = call.inner.definition = definition
 
 
 def infer_types(call: Call, args: Sequence[n.Expr], values: dict[str, int | DType]) -> None:
@@ -177,8 +211,6 @@ def _unify(
 ) -> None:
     """Let a dimension of a parameter be an extent of the argument."""
     match dim:
-        case n.Dots():
-            raise not_yet_dots(dim.span)
         case n.IntLit(value):
             wanted = Size.const(value)
         case n.Name(size) if size in call.inner.ints:

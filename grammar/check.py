@@ -9,8 +9,10 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.builtins import is_reserved
 from tcdsl.grammar.declare import declare_params, declare_returns
 from tcdsl.grammar.dtypes import DType
+from tcdsl.grammar.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.errors import Diagnostic, Note, raise_all, raise_one
 from tcdsl.grammar.expand import check_body
+from tcdsl.grammar.format import format_def
 from tcdsl.grammar.leftovers import report_leftovers
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, near
 from tcdsl.grammar.session import Session, declared_names, identifiers
@@ -28,7 +30,7 @@ def check(
     Parameters
     ----------
     program : nodes.Program
-        What `parse` gives.
+        What `parse` gives; a parameter of any rank has to be bound to one, see `bind_ranks`.
     name : str, optional
         The definition; may be left out where there is one only.
     generics : mapping, optional
@@ -54,7 +56,13 @@ def check(
     defs, faults = _defs(program)
     raise_all(faults)
     definition = _entry(defs, name)
-    session = Session(defs, set(identifiers(program)), declared_names(definition))
+    if has_dots(definition):
+        try:
+            definition = with_ranks(definition, defs, None)
+        except FaultError as fault:
+            raise_one(fault.diagnostic)
+    taken = {*identifiers(program), *identifiers(definition)}
+    session = Session(defs, taken, declared_names(definition))
     frame = Frame(definition)
     session.calls.append((definition.name, definition.name_span))
     try:
@@ -121,8 +129,13 @@ def _finished(session: Session, frame: Frame, body: tuple[t.Stmt, ...]) -> t.Che
         body,
         constraints,
         tuple(d for d in session.diagnostics if d.severity == "warning"),
-        frame.definition.span.text if frame.definition.span is not None else "",
+        _text(frame.definition),
     )
+
+
+def _text(definition: n.Def) -> str:
+    """Return a definition as it was written; one that a program made, as it would be."""
+    return definition.span.text if definition.span is not None else format_def(definition)
 
 
 def _symbols(

@@ -13,7 +13,6 @@ from tcdsl.grammar.scope import FaultError, Frame, SilentError, StatementScope, 
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.target import declare
-from tcdsl.grammar.wording import not_yet_dots
 
 FOREIGN_TYPES = {
     "int": "int32",
@@ -160,8 +159,6 @@ def _declare_param(session: Session, frame: Frame, param: n.Param) -> None:
                 dims.append(Size.const(value))
             case n.Name(size):
                 dims.append(_size(session, frame, size, dim))
-            case n.Dots():
-                raise not_yet_dots(dim.span)
             case _:
                 raise FaultError(
                     "TC114", "a dimension of a parameter is a size or an integer", dim.span
@@ -212,8 +209,7 @@ def annotate(session: Session, frame: Frame, tensor: Tensor, param: n.Param) -> 
     tensor.type = dtype_of(frame, ref)
     dims = []
     for dim in ref.dims or ():
-        if isinstance(dim, n.Dots):
-            raise not_yet_dots(dim.span)
+        assert not isinstance(dim, n.Dots), "'...' is replaced before the check"
         extent = size_of(session, frame, dim, f"a dimension of '{param.name}'")
         message = f"a dimension of '{param.name}', {extent}, is negative"
         if not session.demand(extent, message, dim.span):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
-from tcdsl.grammar.arguments import arguments_of, bind, infer_types
+from tcdsl.grammar.arguments import arguments_of, bind, bind_callee, infer_types
 from tcdsl.grammar.call import Call, call_of
 from tcdsl.grammar.declare import declare_generics
 from tcdsl.grammar.errors import Note
@@ -104,6 +104,9 @@ def _run(
     """Take the arguments, check the body in the callee's frame, hand the results back."""
     session, definition = call.session, call.definition
     positional, values = arguments_of(call, args)
+    if len(outer) == len(definition.returns):
+        bind_callee(call, positional)
+        definition = call.definition
     if len(outer) != len(definition.returns):
         raise FaultError(
             "TC124",

@@ -22,7 +22,7 @@ from tcdsl.grammar.session import Session
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Modulo, Size
 from tcdsl.grammar.source import Span
-from tcdsl.grammar.wording import count, declared_here, not_yet_dots
+from tcdsl.grammar.wording import count, declared_here
 
 _MAX_DIGITS = 4  # indices that make one subscript together: R * h + r
 
@@ -81,8 +81,7 @@ def type_left(work: Comprehension) -> None:
     work.typer.names.new_kind = "output"
     subs = []
     for sub in nodes:
-        if isinstance(sub, n.Dots):
-            raise not_yet_dots(sub.span)
+        assert not isinstance(sub, n.Dots), "'...' is replaced before the check"
         subs.append(work.typer.integer(sub, Context(), f"a subscript of '{work.name}'"))
     work.typer.names.new_kind = "reduction"
     work.subs = tuple(subs)

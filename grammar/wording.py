@@ -5,7 +5,6 @@ from __future__ import annotations
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.scope import FaultError, Tensor
-from tcdsl.grammar.source import Span
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -26,18 +25,13 @@ def declared_here(tensor: Tensor) -> Note | None:
     return Note(f"declared here as {tensor.declared}", tensor.span)
 
 
-def not_yet_dots(span: Span | None) -> FaultError:
-    """Return the fault of `...`."""
-    return FaultError("TC190", "'...' (any rank) is not available yet", span)
-
-
 def plain_args(node: n.Apply) -> tuple[n.Expr, ...]:
     """Return the arguments where neither `...` nor `NAME=` is possible."""
     args: list[n.Expr] = []
     for arg in node.args:
         match arg:
             case n.Dots():
-                raise not_yet_dots(arg.span)
+                raise AssertionError("'...' is replaced before the check")
             case n.Keyword(name):
                 raise FaultError(
                     "TC125",

@@ -18,6 +18,7 @@ from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
 from tcdsl.grammar import nodes
+from tcdsl.grammar.ellipsis import has_any_rank
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
@@ -129,7 +130,8 @@ class Kernel(Launcher):
     ) -> tuple[Variant, Spec, Config, Mapping[str, int]]:
         """Return what a text is lowered from."""
         gpu = gpu_named(target)
-        variant = self.session.variant(self.definition, generics, gpu)
+        shapes = None if sizes is None else self.session.shapes_named(self.definition, sizes)
+        variant = self.session.variant(self.definition, generics, gpu, shapes)
         if sizes is None:
             model: Mapping[str, int] = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)
             spec = replace(spec_for(variant, model), sizes=None, is_small=variant.is_for_gpu)
@@ -138,6 +140,18 @@ class Kernel(Launcher):
             spec = spec_for(variant, model)
         found = self.session.tuned(variant)(spec) if tuned else None
         return variant, spec, found or variant.default_config(spec, model), model
+
+    @property
+    def has_any_rank(self) -> bool:
+        """Whether `...` lets the rank of a parameter differ between calls."""
+        return any(map(has_any_rank, self.definition.params))
+
+    def with_rank(self, rank: int) -> Kernel:
+        """Return this kernel with each `...` of its parameters standing for so many dimensions.
+
+        Its sizes are named `D0`, `D1`, ...; calls do not need it, they have arrays with ranks.
+        """
+        return Kernel(*self.session.with_rank(self.definition, rank)) if self.has_any_rank else self
 
     # ---- tuning
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,13 +18,19 @@ from tcdsl.codegen.spec import Spec
 from tcdsl.grammar import nodes
 from tcdsl.grammar.bind import bind, bind_generics
 from tcdsl.grammar.check import check
+from tcdsl.grammar.declare import size_names
 from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import TCTypeError, render
+from tcdsl.grammar.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
+from tcdsl.grammar.errors import ShapeError, TCError, TCTypeError, render
+from tcdsl.grammar.format import format_def
 from tcdsl.locks import Lock
 from tcdsl.variant import Variant
 
 Tune = Literal["off", "cached", "first-call", "online"]
 Check = Literal["async", "sync", "off"]
+Shapes = Sequence[tuple[int, ...]]
+
+_RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands in the check of a text, first to last
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Session:
         self._variants: dict[Any, Variant] = {}
         self._lock = Lock()
         self._warned: set[str] = set()
+        self._any_rank = {d.name for d in program.defs if any(map(has_any_rank, d.params))}
+        self._ranked: dict[tuple[str, Shapes], tuple[nodes.Def, str]] = {}
 
     @property
     def machine(self) -> Machine:
@@ -61,14 +69,26 @@ class Session:
         return self.settings.threads or usable_cores()
 
     def variant(
-        self, definition: nodes.Def, generics: Mapping[str, Any], gpu: Gpu | None = None
+        self,
+        definition: nodes.Def,
+        generics: Mapping[str, Any],
+        gpu: Gpu | None = None,
+        shapes: Shapes | None = None,
     ) -> Variant:
-        """Return the definition bound to generics and a machine, checked at its first use."""
-        key = (definition.name, tuple(sorted(generics.items(), key=lambda g: g[0])), gpu)
+        """Return the definition bound to generics and a machine, checked at its first use.
+
+        shapes, those of the arguments, bind a definition of any rank to theirs. Shapes of the same
+        ranks in which the same dimensions are repeated share a variant.
+        """
+        text = ""
+        if definition.name in self._any_rank:
+            definition, text = self._with_ranks(definition, shapes)
+        key = (definition.name, text, tuple(sorted(generics.items(), key=lambda g: g[0])), gpu)
         with self._lock:
             found = self._variants.get(key)
             if found is None:
-                checked = check(self.program, definition.name, generics=generics)
+                program = self.program_with(definition)
+                checked = check(program, definition.name, generics=generics)
                 for warning in checked.warnings:
                     text = render(warning)
                     if text not in self._warned:
@@ -78,10 +98,84 @@ class Session:
                 found = self._variants[key] = Variant(checked, machine, threads)
             return found
 
+    def program_with(self, definition: nodes.Def) -> nodes.Program:
+        """Return the program with this definition in place of the one of its name."""
+        defs = tuple(definition if d.name == definition.name else d for d in self.program.defs)
+        return replace(self.program, defs=defs)
+
+    def with_rank(self, definition: nodes.Def, rank: int) -> tuple[Session, nodes.Def]:
+        """Return a definition in which each `...` stands for so many dimensions, and its session.
+
+        Raises
+        ------
+        TCError
+            If it has no meaning at this rank.
+        """
+        bound, _ = self._with_ranks(definition, shapes_of_rank(definition, rank))
+        return Session(self.program_with(bound), self.settings), bound
+
+    def _with_ranks(self, definition: nodes.Def, shapes: Shapes | None) -> tuple[nodes.Def, str]:
+        """Return a definition of any rank bound to the ranks of its arguments, and its text."""
+        name = definition.name
+        if shapes is None:
+            raise TCTypeError(
+                f"{name} has parameters of any rank, and only its calls say which\n"
+                f"  choose one: {name}.with_rank(2)"
+            )
+        ones = tuple(tuple(1 if extent == 1 else 2 for extent in shape) for shape in shapes)
+        with self._lock:
+            found = self._ranked.get((name, ones))
+            if found is None:
+                bound = bind_ranks(self.program, name, ones)
+                found = self._ranked[name, ones] = bound, format_def(bound)
+            return found
+
+    def shapes_named(self, definition: nodes.Def, sizes: Collection[str]) -> Shapes | None:
+        """Return shapes of the rank at which a definition has these sizes; None if it has one rank.
+
+        Raises
+        ------
+        ShapeError
+            If it has them at no rank.
+        """
+        if definition.name not in self._any_rank:
+            return None
+        found: Shapes | None = None
+        for rank in range(len(sizes) + 1):
+            shapes = shapes_of_rank(definition, rank)
+            try:
+                bound, _ = self._with_ranks(definition, shapes)
+            except TCTypeError:  # the text has a meaning at other ranks only
+                continue
+            if size_names(bound) <= {*sizes}:
+                found = shapes
+        if found is None:
+            bound, _ = self._with_ranks(definition, shapes_of_rank(definition, 1))
+            raise ShapeError(
+                f"{definition.name} has the sizes {', '.join(sizes) or 'none'} at no rank; where "
+                f"'...' is one dimension, it has {', '.join(sorted(size_names(bound)))}"
+            )
+        return found
+
     def check_now(self, definition: nodes.Def) -> None:
-        """Report faults at once; a definition with generics can only be checked when bound."""
-        if all(g.default is not None for g in definition.generics):
+        """Report faults at once; a definition with generics can only be checked when bound.
+
+        One of any rank is tried with several.
+        """
+        if any(g.default is None for g in definition.generics):
+            return
+        if definition.name not in self._any_rank:
             self.variant(definition, {})
+            return
+        faults = []
+        for rank in _RANKS:
+            try:
+                self.variant(definition, {}, None, shapes_of_rank(definition, rank))
+            except TCError as fault:
+                faults.append(fault)
+            else:
+                return
+        raise faults[0]
 
     def bind(
         self,
@@ -101,7 +195,8 @@ class Session:
         """
         dtypes = self._dtypes(definition, arrays)
         values = bind_generics(definition, dtypes, generics)
-        variant = self.variant(definition, values, gpu)
+        shapes = [a.shape for a in arrays]
+        variant = self.variant(definition, values, gpu, shapes)
         checked = variant.checked
         for param, array in zip(checked.params, arrays, strict=True):
             if not param.shape and param.dtype.is_integer and array.dtype.kind not in "iub":
@@ -116,7 +211,7 @@ class Session:
             for p, a in zip(checked.params, arrays, strict=True)
             if p.name in checked.scalars and isinstance(a, np.ndarray) and a.ndim == 0
         }
-        return variant, bind(checked, [a.shape for a in arrays], expected, scalars)
+        return variant, bind(checked, shapes, expected, scalars)
 
     def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand]) -> list[DType]:
         """Return the types of the arguments.

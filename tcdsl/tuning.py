@@ -169,10 +169,13 @@ def requested(
                 "  give arrays of the target, or shapes"
             )
         return call.variant, [problem_of_call(call)]
-    variant = kernel.session.variant(kernel.definition, generics, gpu)
+    session, definition = kernel.session, kernel.definition
     if args:
         shapes = [tuple(a) if isinstance(a, tuple | list) else () for a in args]
+        variant = session.variant(definition, generics, gpu, shapes)
         return variant, [problem_of_sizes(variant, bind(variant.checked, shapes))]
+    named = next(iter(sets or ()), sizes)
+    variant = session.variant(definition, generics, gpu, session.shapes_named(definition, named))
     if sets is None:
         needed = variant.checked.sizes
         if not sizes and needed:

@@ -18,9 +18,16 @@ DATA = Path(__file__).parents[1] / "data"
 NEGATIVE: dict[str, str] = {
     e["name"]: e["tc"] for e in json.loads((DATA / "tc_negative.json").read_text())
 }
-# Legal by the language, but not built yet: the code of the answer. May only shrink.
-NOT_YET = {"ellipsis_rank": "TC190"}
-RUNS = ("sum1D_v0", "E12", "E14_nonaffine_bound", "E20", "TCC", "TCE", "unchecked_indirect")
+RUNS = (
+    "sum1D_v0",
+    "ellipsis_rank",
+    "E12",
+    "E14_nonaffine_bound",
+    "E20",
+    "TCC",
+    "TCE",
+    "unchecked_indirect",
+)
 WARNED = ("uninit_*=", "uninit_min=")
 REFUSED_CALL = ("E8", "E25", "unknown_entry_point", "constant_dim_mismatch")
 # The code of every refusal of a text; what each says is held by the grammar's own tests.
@@ -72,13 +79,13 @@ def numbers(*shape: int) -> Any:
 
 
 def test_every_entry_has_its_place() -> None:
-    placed = [*RUNS, *WARNED, *REFUSED_CALL, *REFUSED, *NOT_YET]
+    placed = [*RUNS, *WARNED, *REFUSED_CALL, *REFUSED]
     assert sorted(placed) == sorted(NEGATIVE)
 
 
-@pytest.mark.parametrize("name", [*REFUSED, *NOT_YET])
+@pytest.mark.parametrize("name", REFUSED)
 def test_text_is_refused_with_a_place_and_a_code(name: str) -> None:
-    error, code = REFUSED.get(name, (TCError, NOT_YET.get(name, "")))
+    error, code = REFUSED[name]
     with pytest.raises(error, match=rf"^<text>:\d+:\d+: error\[{code}\]: .") as refusal:
         tc.define(NEGATIVE[name])
     assert name == "python_bad_fusion" or "^" in str(refusal.value)  # an empty text has no line
@@ -88,6 +95,13 @@ def test_text_is_refused_with_a_place_and_a_code(name: str) -> None:
 def test_an_index_that_only_where_names_repeats_the_sum() -> None:
     a = numbers(5)
     np.testing.assert_array_equal(kernel("sum1D_v0")(a), [a.sum()])
+
+
+@pytest.mark.cc
+def test_a_copy_of_any_rank_is_legal() -> None:
+    copy = kernel("ellipsis_rank")
+    for shape in ((), (3,), (2, 3), (2, 1, 3)):
+        np.testing.assert_array_equal(copy(numbers(*shape)), numbers(*shape))
 
 
 @pytest.mark.cc
