@@ -18,7 +18,7 @@ from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
 from tcdsl.grammar import nodes
-from tcdsl.grammar.ellipsis import has_any_rank
+from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
@@ -151,7 +151,16 @@ class Kernel(Launcher):
 
         Its sizes are named `D0`, `D1`, ...; calls do not need it, they have arrays with ranks.
         """
-        return Kernel(*self.session.with_rank(self.definition, rank)) if self.has_any_rank else self
+        return self.with_shapes(*shapes_of_rank(self.definition, rank))
+
+    def with_shapes(self, *shapes: tuple[int, ...]) -> Kernel:
+        """Return this kernel for arguments of the ranks of these, and 1 where these are repeated.
+
+        Like `with_rank`, where the ranks differ.
+        """
+        if not self.has_any_rank:
+            return self
+        return Kernel(*self.session.with_shapes(self.definition, shapes))
 
     # ---- tuning
 

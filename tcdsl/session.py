@@ -30,7 +30,7 @@ Tune = Literal["off", "cached", "first-call", "online"]
 Check = Literal["async", "sync", "off"]
 Shapes = Sequence[tuple[int, ...]]
 
-_RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands in the check of a text, first to last
+_RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says it: the first right
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Session:
         with self._lock:
             found = self._variants.get(key)
             if found is None:
-                program = self.program_with(definition)
+                program = self.program_with(definition) if text else self.program
                 checked = check(program, definition.name, generics=generics)
                 for warning in checked.warnings:
                     text = render(warning)
@@ -103,15 +103,15 @@ class Session:
         defs = tuple(definition if d.name == definition.name else d for d in self.program.defs)
         return replace(self.program, defs=defs)
 
-    def with_rank(self, definition: nodes.Def, rank: int) -> tuple[Session, nodes.Def]:
-        """Return a definition in which each `...` stands for so many dimensions, and its session.
+    def with_shapes(self, definition: nodes.Def, shapes: Shapes) -> tuple[Session, nodes.Def]:
+        """Return a definition bound to the ranks of arguments, and a session in which it is that.
 
         Raises
         ------
         TCError
-            If it has no meaning at this rank.
+            If it has no meaning at these ranks.
         """
-        bound, _ = self._with_ranks(definition, shapes_of_rank(definition, rank))
+        bound, _ = self._with_ranks(definition, shapes)
         return Session(self.program_with(bound), self.settings), bound
 
     def _with_ranks(self, definition: nodes.Def, shapes: Shapes | None) -> tuple[nodes.Def, str]:
@@ -140,15 +140,18 @@ class Session:
         """
         if definition.name not in self._any_rank:
             return None
-        found: Shapes | None = None
+        return shapes_of_rank(definition, self.rank_named(definition, sizes))
+
+    def rank_named(self, definition: nodes.Def, sizes: Collection[str]) -> int:
+        """Return for how many dimensions `...` stands where a definition has these sizes."""
+        found = None
         for rank in range(len(sizes) + 1):
-            shapes = shapes_of_rank(definition, rank)
             try:
-                bound, _ = self._with_ranks(definition, shapes)
+                bound, _ = self._with_ranks(definition, shapes_of_rank(definition, rank))
             except TCTypeError:  # the text has a meaning at other ranks only
                 continue
             if size_names(bound) <= {*sizes}:
-                found = shapes
+                found = rank
         if found is None:
             bound, _ = self._with_ranks(definition, shapes_of_rank(definition, 1))
             raise ShapeError(
@@ -157,25 +160,32 @@ class Session:
             )
         return found
 
-    def check_now(self, definition: nodes.Def) -> None:
-        """Report faults at once; a definition with generics can only be checked when bound.
+    def usual_rank(self, definition: nodes.Def, generics: Mapping[str, Any]) -> int:
+        """Return for how many dimensions `...` may stand: two, or else what the text allows.
 
-        One of any rank is tried with several.
+        Raises
+        ------
+        TCError
+            If the text is wrong.
         """
-        if any(g.default is None for g in definition.generics):
-            return
-        if definition.name not in self._any_rank:
-            self.variant(definition, {})
-            return
         faults = []
         for rank in _RANKS:
             try:
-                self.variant(definition, {}, None, shapes_of_rank(definition, rank))
+                self.variant(definition, generics, None, shapes_of_rank(definition, rank))
             except TCError as fault:
                 faults.append(fault)
             else:
-                return
+                return rank
         raise faults[0]
+
+    def check_now(self, definition: nodes.Def) -> None:
+        """Report faults at once; a definition with generics can only be checked when bound."""
+        if any(g.default is None for g in definition.generics):
+            return
+        if definition.name in self._any_rank:
+            self.usual_rank(definition, {})
+        else:
+            self.variant(definition, {})
 
     def bind(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,34 @@ GENERIC = click.option(
     metavar="NAME=VALUE",
     help="An integer, or a type such as float64; type variables are float32 otherwise.",
 )
+
+
+RANK = click.option(
+    "--rank",
+    type=click.IntRange(0, 16),
+    help="For how many dimensions each `...` stands; by default what --sizes says, or 2.",
+)
+
+
+def at_rank(
+    kernel: Kernel,
+    rank: int | None,
+    generics: Mapping[str, Any],
+    sizes: Collection[str] | None = None,
+) -> Kernel:
+    """Return a kernel with the ranks that a command asks for, or that the names of sizes tell.
+
+    Where neither does, a usual rank is taken, and said.
+    """
+    if not kernel.has_any_rank:
+        return kernel
+    if rank is None and sizes:
+        rank = kernel.session.rank_named(kernel.definition, sizes)
+    if rank is None:
+        rank = kernel.session.usual_rank(kernel.definition, generics)
+        noun = "dimension" if rank == 1 else "dimensions"
+        click.echo(f"{kernel.name}: '...' stands for {rank} {noun} here, see --rank", err=True)
+    return kernel.with_rank(rank)
 
 
 def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None) -> dict[str, Any]:

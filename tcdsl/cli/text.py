@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,8 @@ from tcdsl.cli.app import (
     FILE,
     GENERIC,
     JSON,
+    RANK,
+    at_rank,
     generics_of,
     kernels,
     main,
@@ -21,11 +23,17 @@ from tcdsl.cli.app import (
 )
 from tcdsl.cli.sizes import parse_sizes
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tcdsl.kernel import Kernel
+
 
 @main.command()
 @FILE
+@RANK
 @JSON
-def check(file: str, as_json: bool) -> None:
+def check(file: str, rank: int | None, as_json: bool) -> None:
     """Check the definitions of FILE and print their signatures.
 
     Faults are shown with their places and cures, warnings too; the exit code is 1 if there is a
@@ -33,7 +41,10 @@ def check(file: str, as_json: bool) -> None:
     """
     from tcdsl.describe import describe, signature
 
-    variants = [k.variant(**generics_of(k, (), default=1)) for k in kernels(file)]
+    variants = []
+    for kernel in kernels(file):
+        generics = generics_of(kernel, (), default=1)
+        variants.append(at_rank(kernel, rank, generics).variant(**generics))
     if as_json:
         print_json([describe(v, None) for v in variants])
         return
@@ -45,17 +56,25 @@ def check(file: str, as_json: bool) -> None:
 @FILE
 @DEF
 @click.option("--sizes", help="B=100,M=128: shows leaf forms, bytes and flops too.")
+@RANK
 @GENERIC
 @JSON
 def show(
-    file: str, def_name: str | None, sizes: str | None, given: tuple[str, ...], as_json: bool
+    file: str,
+    def_name: str | None,
+    sizes: str | None,
+    rank: int | None,
+    given: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show what is inferred of a definition: shapes, ranges, and the form of each statement."""
     from tcdsl.describe import describe
 
     kernel = one_kernel(file, def_name)
-    variant = kernel.variant(**generics_of(kernel, given))
-    shown = [describe(variant, s) for s in (parse_sizes(sizes) if sizes else [None])]
+    generics = generics_of(kernel, given)
+    wanted = list(parse_sizes(sizes)) if sizes else [None]
+    variant = at_rank(kernel, rank, generics, wanted[0]).variant(**generics)
+    shown = [describe(variant, s) for s in wanted]
     if as_json:
         print_json(shown)
         return
@@ -95,6 +114,7 @@ def _print_description(one: Mapping[str, Any]) -> None:
     help="Write CUDA text that compiles alone, and a C header that says how to start it.",
 )
 @click.option("--cubin", is_flag=True, help="With --standalone: write the machine code too.")
+@RANK
 @GENERIC
 def emit(
     file: str,
@@ -104,6 +124,7 @@ def emit(
     tuned: bool,
     standalone: Path | None,
     cubin: bool,
+    rank: int | None,
     given: tuple[str, ...],
 ) -> None:
     """Print the C or CUDA text of a definition.
@@ -118,6 +139,7 @@ def emit(
     kernel = one_kernel(file, def_name)
     wanted = list(parse_sizes(sizes)) if sizes is not None else [None]
     generics = generics_of(kernel, given)
+    kernel = at_rank(kernel, rank, generics, wanted[0])
     if standalone is None:
         for values in wanted:
             text = kernel.text(values, target=target or "cpu", tuned=tuned, **generics)
@@ -138,6 +160,7 @@ def emit(
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Keep a result.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--target", default="cpu", show_default=True, help="cpu, cuda, or cuda:1 for GPU 1.")
+@RANK
 @GENERIC
 @click.option("--check/--no-check", "is_checked", default=True, help="Hold against the reference.")
 @JSON
@@ -149,6 +172,7 @@ def run(
     outputs: tuple[str, ...],
     seed: int,
     target: str,
+    rank: int | None,
     given: tuple[str, ...],
     is_checked: bool,
     as_json: bool,
@@ -167,8 +191,12 @@ def run(
     generics = generics_of(kernel, given)
     arrays = {name: np.load(path) for name, path in map(_pair, inputs)}
     keep = dict(map(_pair, outputs))
+    wanted = list(parse_sizes(sizes)) if sizes else [{}]
+    if rank is None:
+        kernel = _bound_to(kernel, arrays)
+    kernel = at_rank(kernel, rank, generics, wanted[0])
     reports = []
-    for values in parse_sizes(sizes) if sizes else [{}]:
+    for values in wanted:
         report, results = run_once(kernel, values, arrays, seed, is_checked, generics, device)
         for name, path in keep.items():
             if name not in results:
@@ -182,6 +210,24 @@ def run(
         print_json(reports)
     if not all(r["right"] is not False for r in reports):
         raise click.exceptions.Exit(1)
+
+
+def _bound_to(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Kernel:
+    """Return a kernel with the ranks of arrays; others have those of the first."""
+    from tcdsl.grammar.ellipsis import fixed_dims, has_any_rank, shapes_of_rank
+
+    params = kernel.definition.params
+    given = [(p, arrays[p.name].ndim) for p in params if p.name in arrays and has_any_rank(p)]
+    if not given:
+        return kernel
+    first, rank = given[0]
+    shapes = shapes_of_rank(kernel.definition, max(0, rank - len(fixed_dims(first))))
+    return kernel.with_shapes(
+        *(
+            arrays[p.name].shape if p.name in arrays else shape
+            for p, shape in zip(params, shapes, strict=True)
+        )
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from tcdsl.cli.app import (
     FILE,
     GENERIC,
     JSON,
+    at_rank,
     generics_of,
     let_blas_sleep,
     main,
@@ -101,7 +102,9 @@ def bench(
 
     kernel = one_kernel(file, def_name, cache=cache)
     generics = generics_of(kernel, given)
-    reports = [bench_kernel(kernel, values, seconds, generics) for values in parse_sizes(sizes)]
+    wanted = list(parse_sizes(sizes))
+    kernel = at_rank(kernel, None, generics, wanted[0])
+    reports = [bench_kernel(kernel, values, seconds, generics) for values in wanted]
     if as_json:
         print_json(reports)
         return
