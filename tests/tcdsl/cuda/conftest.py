@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tcdsl import device_copies
 from tcdsl.codegen import device as devices
 from tests.tcdsl.cuda.sim import SimDevice
 
@@ -15,6 +16,7 @@ def device() -> Iterator[SimDevice]:
     """Return a device that stands in for GPU 0; what it found at the end is a failure."""
     simulated = SimDevice(0)
     devices.register(simulated)
+    device_copies._copier.cache_clear()  # its kernels are bound to the device before
     try:
         yield simulated
     finally:
