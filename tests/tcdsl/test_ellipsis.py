@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -235,3 +236,16 @@ def test_a_text_that_is_right_at_some_rank_only_is_defined() -> None:
     assert same(k(a), a * a)
     with pytest.raises(TCTypeError, match=r"error\[TC10[34]\]"):
         k(np.ones((2, 3), np.float32))
+
+
+# ---- neighbours that stand together are one loop
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+@pytest.mark.parametrize("text", [ADD.replace("<T>", "").replace("T(", "float("), TOTAL])
+def test_dimensions_that_stand_together_are_walked_as_one(text: str, target: str) -> None:
+    k = kernel(text)
+    flat, square = {"D0": 4096}, {"D0": 8, "D1": 4, "D2": 8, "D3": 16}
+    loops = [k.text(sizes, target=target).count("for (") for sizes in (flat, square)]
+    assert loops[0] == loops[1]
+    assert not re.search(r"for \(\w+ i[012] ", k.with_rank(4).text(target=target))
