@@ -26,7 +26,31 @@ def add(a: Expr, b: Expr) -> Expr:
         return a
     if isinstance(b, typed.Unary) and b.op == "-":
         return typed.Binary("-", a, b.operand, a.dtype)
+    times, term = _times(a)
+    if term == b:
+        return _scaled(times + 1, b)
     return typed.Binary("+", a, b, a.dtype)
+
+
+def _times(e: Expr) -> tuple[float, Expr]:
+    """Return how often a term stands in a product that `_scaled` made."""
+    match e:
+        case typed.Binary("*", typed.Lit(float() as times), term):
+            return times, term
+        case typed.Binary("*" | "/" as op, lhs, rhs, dtype):
+            times, first = _times(lhs)
+            return times, typed.Binary(op, first, rhs, dtype)
+        case _:
+            return 1.0, e
+
+
+def _scaled(times: float, e: Expr) -> Expr:
+    """Return times * e, the number in front of the first factor."""
+    match e:
+        case typed.Binary("*" | "/" as op, lhs, rhs, dtype):
+            return typed.Binary(op, _scaled(times, lhs), rhs, dtype)
+        case _:
+            return typed.Binary("*", number(times, e.dtype), e, e.dtype)
 
 
 def sub(a: Expr, b: Expr) -> Expr:

@@ -8,7 +8,7 @@ points write one element but through reductions. Else the share is a scatter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.versions import Step
@@ -27,7 +27,7 @@ def gathered(
     value: Expr,
     guard: Expr | None,
     shape: tuple[Size, ...],
-    fresh: Callable[[str], str],
+    taken: frozenset[str],
 ) -> Gathered:
     """Return subscripts, value and ranges of the line that adds value to the adjoint of read.
 
@@ -39,13 +39,14 @@ def gathered(
         The condition under which it reads.
     shape
         Of the tensor that is read.
-    fresh
-        Gives names for new indices.
+    taken
+        Names that no index may have.
     """
     ranges = {r.name: r for r in s.ranges}
     subs, by = list(read.subs), dict[str, Expr]()
+    used: set[str] = {*ranges}
     conditions: list[Expr] = []
-    taken = {i.plain for e in subs if (i := affine_of(e)) is not None and i.plain is not None}
+    uses = Counter(n for e in subs for n in indices_of(e))
     for d, e in enumerate(subs):
         a = affine_of(e)
         if a is None or a.plain is not None or not a.terms:
@@ -55,14 +56,15 @@ def gathered(
                 (name, c)
                 for name, c in a.terms
                 if abs(c) == 1 and name in ranges and ranges[name].kind == "output"
-                and name not in taken and name not in by
+                and uses[name] == 1
             ),
             None,
         )  # fmt: skip
-        if pivot is None or any(n in by for n, _ in a.terms):
+        if pivot is None:
             continue
         name, c = pivot
-        new = fresh("x" if d + 1 == len(subs) else "y")
+        new = _new_index(len(subs) - d, taken | used)
+        used.add(new)
         by[name] = _solved(e, name, c, new)
         r = ranges.pop(name)
         ranges[new] = Range(new, Size.const(0), shape[d], "output")
@@ -77,7 +79,7 @@ def gathered(
     if guard is not None:
         cond = g.both(cond, substitute_indices(guard, by))
         subs = [
-            sub if affine_of(sub) is not None and _is_bare(sub) else _clamped(sub, extent)
+            sub if affine_of(sub) is not None and _is_bare(sub) else clamped(sub, extent)
             for sub, extent in zip(subs, shape, strict=True)
         ]
     first = {n for e in subs for n in indices_of(e)}
@@ -87,6 +89,14 @@ def gathered(
     if len(names) == len(subs):  # in the order of the left side
         ordered.sort(key=lambda r: names.index(r.name) if r.name in names else len(names))
     return tuple(subs), g.choose(cond, value, g.number(0, value.dtype)), tuple(ordered)
+
+
+def _new_index(from_last: int, taken: set[str] | frozenset[str]) -> str:
+    """Return x for the last dimension, y and z for those before."""
+    name = "xyzw"[from_last - 1] if from_last <= 4 else "u"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _solved(e: Expr, name: str, c: int, new: str) -> Expr:
@@ -125,7 +135,7 @@ def _is_bare(e: Expr) -> bool:
     return isinstance(e, typed.IndexValue)
 
 
-def _clamped(e: Expr, extent: Size) -> Expr:
+def clamped(e: Expr, extent: Size) -> Expr:
     """Return a subscript that stays inside where its guard does not hold: there 0 is added."""
     if not any(isinstance(x, typed.IndexValue | typed.Read) for x in walk_typed(e)):
         return e

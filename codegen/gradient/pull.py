@@ -5,13 +5,15 @@ For `O(i) = f(A(g(i)))` and the adjoint a(i) of O: to `A(g(i))` the expression a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.rules import partials
+from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.typed import Expr
 
 
@@ -24,8 +26,8 @@ class Share:
     guard: Expr | None = None
 
 
-def pull(e: Expr, adjoint: Expr) -> list[Share]:
-    """Return the shares of the reads in e; those of one element are one share.
+def pull(e: Expr, adjoint: Expr, active: Collection[str]) -> list[Share]:
+    """Return the shares of the reads of active tensors; those of one element are one share.
 
     Raises
     ------
@@ -33,7 +35,7 @@ def pull(e: Expr, adjoint: Expr) -> list[Share]:
         If a gradient has to pass a function that has none.
     """
     merged: dict[tuple[str, tuple[Expr, ...], Expr | None], Share] = {}
-    for share in _pull(e, adjoint):
+    for share in _Pull(active).of(e, adjoint):
         key = share.read.tensor, share.read.subs, share.guard
         known = merged.get(key)
         if known is not None:
@@ -42,60 +44,77 @@ def pull(e: Expr, adjoint: Expr) -> list[Share]:
     return list(merged.values())
 
 
-def _pull(e: Expr, a: Expr) -> list[Share]:
-    if not e.dtype.is_float or g.is_number(a, 0):
-        return []
-    match e:
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
+class _Pull:
+    """Goes down an expression, as far as there are active tensors in it."""
+
+    def __init__(self, active: Collection[str]) -> None:
+        self.active = active
+
+    def of(self, e: Expr, a: Expr) -> list[Share]:
+        """Return the shares of the reads in e under the adjoint a."""
+        if not e.dtype.is_float or g.is_number(a, 0):
             return []
-        case typed.Read():
-            return [Share(e, a)]
-        case typed.Unary(_, operand):
-            return _pull(operand, g.neg(a))
-        case typed.Cast(operand, _):
-            return _pull(operand, g.convert(a, operand.dtype)) if operand.dtype.is_float else []
-        case typed.Binary():
-            return _chain(e, a)
-        case typed.Select(cond, then, other):
-            no = typed.Unary("!", cond, cond.dtype)
-            return _under(cond, _pull(then, a)) + _under(no, _pull(other, a))
-        case typed.Builtin(name, args):
-            found = partials(e)
-            if found is None:
-                place = e.span.source.line_col(e.span.start) if e.span is not None else None
-                where = f" at {place[0]}:{place[1]}" if place else ""
-                raise TCTypeError(f"the gradient passes '{name}'{where}, whose derivative is none")
-            shares = []
-            for arg, d in zip(args, found, strict=True):
-                if d is not None:
-                    shares += _pull(arg, g.mul(a, d))
-            return shares
-        case _:
-            assert_never(e)
-
-
-def _chain(e: typed.Binary, a: Expr) -> list[Share]:
-    """Go down a chain of operators, which may be thousands long, without recursion."""
-    first, chain = typed.spine(e)
-    shares: list[Share] = []
-    for node in reversed(chain):
-        match node.op:
-            case "+":
-                shares += _pull(node.rhs, a)
-            case "-":
-                shares += _pull(node.rhs, g.neg(a))
-            case "*":
-                shares += _pull(node.rhs, g.mul(a, node.lhs))
-                a = g.mul(a, node.rhs)
-            case "/":
-                a = g.div(a, node.rhs)
-                shares += _pull(node.rhs, g.neg(g.mul(a, g.div(node.lhs, node.rhs))))
-            case "%":
-                turns = g.call("floor", g.div(node.lhs, node.rhs))
-                shares += _pull(node.rhs, g.neg(g.mul(a, turns)))
+        match e:
+            case typed.Lit() | typed.IndexValue() | typed.SizeValue():
+                return []
+            case typed.Read(tensor):
+                return [Share(e, a)] if tensor in self.active else []
+            case typed.Unary(_, operand):
+                return self.of(operand, g.neg(a))
+            case typed.Cast(operand, _):
+                return (
+                    self.of(operand, g.convert(a, operand.dtype)) if operand.dtype.is_float else []
+                )
+            case typed.Binary():
+                return self._chain(e, a)
+            case typed.Select(cond, then, other):
+                no = typed.Unary("!", cond, cond.dtype)
+                return _under(cond, self.of(then, a)) + _under(no, self.of(other, a))
+            case typed.Builtin():
+                return self._function(e, a)
             case _:
-                return shares
-    return shares + _pull(first, a)
+                assert_never(e)
+
+    def _function(self, e: typed.Builtin, a: Expr) -> list[Share]:
+        asked = [any(r.tensor in self.active for r in reads_of(x)) for x in e.args]
+        if not any(asked):
+            return []
+        found = partials(e)
+        if found is None:
+            what = f"the gradient goes through '{e.name}', which has no derivative here"
+            note = Note(
+                "nothing else of the definition is in its way: give that part a value of its own, "
+                "and a derivative by hand"
+            )
+            raise_one(Diagnostic("TC141", what, e.span, "", (note,)))
+        shares = []
+        for arg, d, is_asked in zip(e.args, found, asked, strict=True):
+            if d is not None and is_asked:
+                shares += self.of(arg, g.mul(a, d))
+        return shares
+
+    def _chain(self, e: typed.Binary, a: Expr) -> list[Share]:
+        """Go down a chain of operators, which may be thousands long, without recursion."""
+        first, chain = typed.spine(e)
+        shares: list[Share] = []
+        for node in reversed(chain):
+            match node.op:
+                case "+":
+                    shares += self.of(node.rhs, a)
+                case "-":
+                    shares += self.of(node.rhs, g.neg(a))
+                case "*":
+                    shares += self.of(node.rhs, g.mul(a, node.lhs))
+                    a = g.mul(a, node.rhs)
+                case "/":
+                    a = g.div(a, node.rhs)
+                    shares += self.of(node.rhs, g.neg(g.mul(a, g.div(node.lhs, node.rhs))))
+                case "%":
+                    turns = g.call("floor", g.div(node.lhs, node.rhs))
+                    shares += self.of(node.rhs, g.neg(g.mul(a, turns)))
+                case _:
+                    return shares
+        return shares + self.of(first, a)
 
 
 def _under(guard: Expr, shares: list[Share]) -> list[Share]:

@@ -1,8 +1,7 @@
 """A definition in the form that can be differentiated: every value has a name of its own.
 
-Tensors whose elements are written once, each by one statement in one turn, keep their name: what a
-statement reads of them is what the whole definition leaves. Others get a name for every version.
-Everything is counted from 0.
+A tensor that is settled (`order.py`) keeps its name: what a statement reads of it is what the whole
+definition leaves there. Others get a name for every version. Everything is counted from 0.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.program import map_typed, reads_of
+from tcdsl.codegen.gradient.order import Order, minus, statements
+from tcdsl.codegen.program import map_typed, reads_of, substitute_indices
 from tcdsl.codegen.ssa import covers_box
 from tcdsl.grammar import typed
+from tcdsl.grammar.builtins import BUILTINS
 from tcdsl.grammar.dtypes import INT64, DType
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.ranges import Interval, interval, over_turns
-from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import CheckedDef, Expr, Range
 
@@ -65,11 +62,38 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The steps in order, all versions by name, and the last version of each return."""
+    """The steps in order, all versions by name, and the last version of each return.
+
+    taken: names that mean something in the whole definition, which nothing new may have.
+    exact: versions that hold, wherever a step `=` writes, what is on its right.
+    """
 
     nodes: tuple[Node, ...]
     values: dict[str, Value]
     finals: dict[str, str]
+    taken: frozenset[str]
+    exact: frozenset[str]
+
+    def box(self, version: str) -> tuple[Range, ...]:
+        """Return indices over the whole of a version."""
+        shape = self.values[version].shape
+        names = index_names(len(shape), self.taken)
+        return tuple(
+            Range(n, Size.const(0), extent, "output")
+            for n, extent in zip(names, shape, strict=True)
+        )
+
+    def at(self, version: str) -> tuple[Expr, ...]:
+        """Return the subscripts of `box`."""
+        return tuple(typed.IndexValue(r.name, INT64) for r in self.box(version))
+
+
+def index_names(rank: int, taken: frozenset[str]) -> list[str]:
+    """Return names of indices of statements that the text does not have."""
+    behind = ""
+    while not taken.isdisjoint(f"i{d}{behind}" for d in range(rank)):
+        behind += "_"
+    return [f"i{d}{behind}" for d in range(rank)]
 
 
 STARTING: dict[AssignOp, AssignOp] = {
@@ -78,74 +102,149 @@ STARTING: dict[AssignOp, AssignOp] = {
 
 
 def versions_of(checked: CheckedDef) -> Versions:
-    """Return the versions of a definition.
-
-    Raises
-    ------
-    TCTypeError
-        If turns of a loop overwrite what earlier ones left.
-    """
+    """Return the versions of a definition whose loops overwrite nothing (`expand.py`)."""
     return _Maker(checked).result()
+
+
+def steps(nodes: Sequence[Node]) -> Iterator[Step]:
+    """Yield the steps in nodes, those of loops too."""
+    for node in nodes:
+        if isinstance(node, Turns):
+            yield from steps(node.body)
+        else:
+            yield node
+
+
+def reads_in(s: Step) -> list[typed.Read]:
+    """Return the reads of a step, those of its subscripts too."""
+    return [r for e in (s.value, *s.subs) for r in reads_of(e)]
+
+
+def loops(nodes: Sequence[Node]) -> Iterator[Turns]:
+    """Yield the loops in nodes, outer ones first."""
+    for node in nodes:
+        if isinstance(node, Turns):
+            yield node
+            yield from loops(node.body)
 
 
 class _Maker:
     def __init__(self, checked: CheckedDef) -> None:
         self.checked = checked
-        self.tensors = {t.name: t for t in (*checked.params, *checked.returns, *checked.temps)}
+        self.order = Order(checked)
+        self.tensors = self.order.tensors
         self.values = {
             t.name: Value(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
         }
+        self.taken = {*self.tensors, *checked.sizes, checked.name, f"d_{checked.name}"}
         self.current = {t.name: t.name for t in checked.params}
-        self.written: dict[str, list[tuple[typed.Statement, tuple[typed.Loop, ...]]]] = {}
-        for s, loops in _statements(checked.body, ()):
-            self.written.setdefault(s.target, []).append((s, loops))
-        self.once = {name for name in self.written if self._is_written_once(name)}
-        self.left = {name: len(found) for name, found in self.written.items()}
+        self.settled = {n for n in self.order.written if self.order.is_settled(n)}
+        self.left = {name: len(found) for name, found in self.order.written.items()}
+        self.turning: list[str] = []
+        found = [s for s, _ in statements(checked.body, ())]
+        self.taken |= {x.var for p in self.order.all for x in p.loops}
+        self.indices = {r.name for s in found for r in s.ranges}
+        self.exact: set[str] = set()
 
     def result(self) -> Versions:
-        nodes = self.block(self.checked.body, ())
+        """Return all versions."""
+        nodes = self.block(self.checked.body)
         finals = {t.name: self.current[t.name] for t in self.checked.returns}
-        return Versions(nodes, self.values, finals)
+        return Versions(nodes, self.values, finals, frozenset(self.taken), frozenset(self.exact))
 
-    def block(self, body: Sequence[typed.Stmt], loops: tuple[typed.Loop, ...]) -> tuple[Node, ...]:
+    def block(self, body: Sequence[typed.Stmt]) -> tuple[Node, ...]:
+        """Return the nodes of a body."""
         nodes: list[Node] = []
         for stmt in body:
-            if isinstance(stmt, typed.Loop):
-                private = self._private(stmt)
-                inner = self.block(stmt.body, (*loops, stmt))
-                made = {s.target for s in _steps(inner)}
-                names = frozenset(n for n in made if self.values[n].tensor in private)
-                nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names))
-            else:
+            if not isinstance(stmt, typed.Loop):
                 nodes.append(self.step(stmt))
+                continue
+            nodes += self._begun(stmt)
+            self.turning.append(stmt.var)
+            inner = self.block(stmt.body)
+            self.turning.pop()
+            depth = len(self.turning) + 1
+            private = {n for n in self.order.written if self.order.depth(n) == depth}
+            made = {s.target for s in steps(inner)}
+            names = frozenset(n for n in made if self.values[n].tensor in private)
+            nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names))
         return tuple(nodes)
 
-    def step(self, s: typed.Statement) -> Step:
-        tensor = self.tensors[s.target]
-        subs = tuple(
-            _minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
+    def _begun(self, loop: typed.Loop) -> list[Node]:
+        """Return steps that begin the sums whose first term is one of a loop."""
+        begun: list[Node] = []
+        for s, _ in statements(loop.body, ()):
+            is_first = s.target not in self.current and s.op == "+="
+            if is_first and not self.turning and s.target in self.settled:
+                t = self.tensors[s.target]
+                self.current[s.target] = s.target
+                zero: Expr = typed.Lit(0.0 if t.dtype.is_float else 0, t.dtype)
+                ranges = self._box(t)
+                at = tuple(typed.IndexValue(r.name, INT64) for r in ranges)
+                begun.append(Step(s.target, None, at, "=", zero, ranges, covers=True))
+        return begun
+
+    def _box(self, t: typed.Tensor) -> tuple[Range, ...]:
+        names = index_names(len(t.shape), frozenset(self.taken))
+        return tuple(
+            Range(n, Size.const(0), e, "output") for n, e in zip(names, t.shape, strict=True)
         )
+
+    def step(self, s: typed.Statement) -> Step:
+        """Return a statement as a step."""
+        tensor = self.tensors[s.target]
+        subs = tuple(minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True))
         value = self.renamed(s.value)
         old = self.current.get(s.target)
         covers = covers_box(subs, s.ranges, tensor.shape)
         self.left[s.target] -= 1
-        op = s.op
-        if s.target in self.once or old is None:
-            base = None
-            op = STARTING.get(op, op)
+        op, base, name = s.op, None, s.target
+        if s.target in self.settled:
+            if old is None:
+                op = STARTING.get(op, op)
         else:
-            base = None if covers and (op == "=" or op.endswith("!")) else old
-        name = s.target
-        if s.target not in self.once and self.left[s.target]:
-            name = self._fresh(s.target)
+            if old is None:
+                op = STARTING.get(op, op)
+            elif not (covers and (op == "=" or op.endswith("!"))):
+                base = old
+            if self.left[s.target]:
+                name = self._fresh(s.target)
+        others = self.order.written[s.target]
+        is_sum = name == s.target and any(p.statement.op == "+=" for p in others)
+        if op == "=" and not is_sum:
+            self.exact.add(name)
         self.values[name] = Value(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name
-        return Step(name, base, subs, op, value, s.ranges, covers)
+        return self._apart(Step(name, base, subs, op, value, s.ranges, covers))
+
+    def _apart(self, s: Step) -> Step:
+        """Rename indices that are called as something is that the gradient may use."""
+        by: dict[str, Expr] = {}
+        for r in s.ranges:
+            if r.name in BUILTINS or r.name in self.values:
+                new = f"{r.name}_"
+                while new in self.taken or new in self.indices:
+                    new += "_"
+                by[r.name] = typed.IndexValue(new, INT64)
+        if not by:
+            return s
+
+        def name(r: Range) -> Range:
+            new = by.get(r.name)
+            return replace(r, name=new.name) if isinstance(new, typed.IndexValue) else r
+
+        return replace(
+            s,
+            subs=tuple(substitute_indices(e, by, address=True) for e in s.subs),
+            value=substitute_indices(s.value, by),
+            ranges=tuple(map(name, s.ranges)),
+        )
 
     def _fresh(self, tensor: str) -> str:
         count = 1
-        while (name := f"{tensor}_{count}") in self.values or name in self.checked.sizes:
+        while (name := f"{tensor}_{count}") in self.taken or name in self.indices:
             count += 1
+        self.taken.add(name)
         return name
 
     def renamed(self, e: Expr) -> Expr:
@@ -155,115 +254,7 @@ class _Maker:
             if not isinstance(x, typed.Read):
                 return x
             lows = self.tensors[x.tensor].low
-            subs = tuple(_minus(s, low) for s, low in zip(x.subs, lows, strict=True))
-            return replace(x, tensor=self.current[x.tensor], subs=subs)
+            subs = tuple(minus(s, low) for s, low in zip(x.subs, lows, strict=True))
+            return replace(x, tensor=self.current.get(x.tensor, x.tensor), subs=subs)
 
         return map_typed(e, one)
-
-    # ---- which tensors are written once
-
-    def _is_written_once(self, name: str) -> bool:
-        """Whether no element is written by two statements or in two turns."""
-        found = self.written[name]
-        boxes = []
-        for s, loops in found:
-            turns = {x.var: Interval(x.low, x.high - 1) for x in loops}
-            forms = [Forms().of(e) for e in s.subs]
-            if not all(any(_counts(f, x.var, s) for f in forms) for x in loops):
-                return False
-            domain = {r.name: Interval(r.low, r.high - 1) for r in s.ranges}
-            boxes.append([over_turns(interval(f, domain), turns) for f in forms])
-        return all(
-            any(_apart(a, b) for a, b in zip(x, y, strict=True))
-            for i, x in enumerate(boxes)
-            for y in boxes[:i]
-        )
-
-    def _private(self, loop: typed.Loop) -> set[str]:
-        """Return the tensors that each turn writes anew before it reads them.
-
-        Raises
-        ------
-        TCTypeError
-            If the loop overwrites another one.
-        """
-        found: set[str] = set()
-        seen: set[str] = set()
-        inside = [s for s, _ in _statements(loop.body, ())]
-        everywhere = [s for s, _ in _statements(self.checked.body, ())]
-        for s in inside:
-            name = s.target
-            if name in self.once or name in seen:
-                continue
-            seen.add(name)
-            tensor = self.tensors[name]
-            mine = [x for x in inside if x.target == name]
-            reads = [x for x in everywhere if any(r.tensor == name for r in _reads(x))]
-            first = mine[0]
-            anew = (first.op == "=" or first.op.endswith("!")) and covers_box(
-                tuple(_minus(e, low) for e, low in zip(first.subs, tensor.low, strict=True)),
-                first.ranges,
-                tensor.shape,
-            )
-            early = inside[: inside.index(first) + 1]
-            is_private = (
-                anew
-                and tensor.role == "temp"
-                and len(mine) == len(self.written[name])
-                and all(x in inside for x in reads)
-                and not any(r.tensor == name for x in early for r in _reads(x))
-            )
-            if not is_private:
-                raise TCTypeError(
-                    f"{self.checked.name}: turns of the loop over '{loop.var}' overwrite '{name}', "
-                    "whose earlier values the gradient needs\n"
-                    f"  give it a leading axis: {name}({loop.var} + 1, ...) = ... "
-                    f"{name}({loop.var}, ...)"
-                )
-            found.add(name)
-        return found
-
-
-def _statements(
-    body: Sequence[typed.Stmt], loops: tuple[typed.Loop, ...]
-) -> Iterator[tuple[typed.Statement, tuple[typed.Loop, ...]]]:
-    for stmt in body:
-        if isinstance(stmt, typed.Loop):
-            yield from _statements(stmt.body, (*loops, stmt))
-        else:
-            yield stmt, loops
-
-
-def _steps(nodes: Sequence[Node]) -> Iterator[Step]:
-    for node in nodes:
-        if isinstance(node, Turns):
-            yield from _steps(node.body)
-        else:
-            yield node
-
-
-def _reads(s: typed.Statement) -> Iterator[typed.Read]:
-    for e in (s.value, *s.subs):
-        yield from reads_of(e)
-
-
-def _counts(form: Size, var: str, s: typed.Statement) -> bool:
-    """Whether a subscript is c * var + what is the same in all turns, c not 0."""
-    symbol = Size.symbol(var, signed=True)
-    (monomial, _) = symbol.terms[0]
-    c = next((k for m, k in form.terms if m == monomial), 0)
-    names = set((form - symbol * c).symbols())
-    return c != 0 and var not in names and names.isdisjoint(r.name for r in s.ranges)
-
-
-def _apart(a: Interval, b: Interval) -> bool:
-    return any(
-        x.low is not None and y.high is not None and is_nonnegative(x.low - y.high - 1)
-        for x, y in ((a, b), (b, a))
-    )
-
-
-def _minus(e: Expr, low: Size) -> Expr:
-    if low == Size.const(0):
-        return e
-    return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)

@@ -1,0 +1,318 @@
+"""The adjoint of every version, statement by statement backwards.
+
+A statement hands the adjoint of what it wrote to what it read:
+
+    O(i, j) +=! A(i, k) * B(k, j)   ->   d_A(i, k) += d_O(i, j) * B(k, j)
+                                         d_B(k, j) += d_O(i, j) * A(i, k)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.combine import (
+    Factor,
+    computed,
+    first_extreme,
+    held,
+    other_factors,
+    product,
+)
+from tcdsl.codegen.gradient.forward import lines_of
+from tcdsl.codegen.gradient.gather import gathered
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
+from tcdsl.codegen.gradient.pull import Share, pull
+from tcdsl.codegen.gradient.versions import (
+    Node,
+    Step,
+    Turns,
+    Value,
+    Versions,
+    reads_in,
+    steps,
+)
+from tcdsl.codegen.program import affine_of, map_operands, reads_of
+from tcdsl.grammar import typed
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import Expr
+
+
+class Backward:
+    """Lines of a gradient in the making.
+
+    Attributes
+    ----------
+    values : dict
+        All tensors by name: those of the definition, adjoints, and what else lines need.
+    adjoints : dict
+        What the adjoint of a version is called.
+    zeros : list
+        Lines that begin adjoints, to stand before all others.
+    """
+
+    def __init__(self, versions: Versions) -> None:
+        self.versions = versions
+        self.values = dict(versions.values)
+        self.taken = {*versions.taken, *versions.values}
+        self.taken |= {r.name for s in steps(versions.nodes) for r in s.ranges}
+        self.adjoints: dict[str, str] = {}
+        self.begun: set[str] = set()
+        self.zeros: list[Part] = []
+        self.box, self.at = versions.box, versions.at
+        self._active: set[str] = set()
+        self._private: frozenset[str] = frozenset()  # of the innermost loop gone through
+
+    def fresh(self, name: str) -> str:
+        """Return a name like this one that nothing else has."""
+        candidate, count = name, 1
+        while candidate in self.taken:
+            count += 1
+            candidate = f"{name}_{count}"
+        self.taken.add(candidate)
+        return candidate
+
+    # ---- adjoints
+
+    def seed(self, version: str, given: str) -> list[Part]:
+        """Begin the adjoint of a return as what the caller gives; return the line for that."""
+        v = self.values[version]
+        self.values.setdefault(given, Value(given, version, v.dtype, v.shape))
+        name, lines = given, list[Part]()
+        changes = any(
+            s.base == version or any(r.tensor == version for r in reads_in(s))
+            for s in steps(self.versions.nodes)
+        )
+        if changes:
+            name = self.fresh(f"a_{v.tensor}")
+            self.values[name] = Value(name, version, held(v.dtype), v.shape)
+            value = computed(typed.Read(given, self.at(version), v.dtype))
+            lines.append(self._full(name, version, value))
+        self.adjoints[version] = name
+        self.begun.add(version)
+        return lines
+
+    def result(self, parameter: str, name: str) -> None:
+        """Let the adjoint of a parameter be called so."""
+        v = self.values[parameter]
+        self.values[name] = Value(name, parameter, v.dtype, v.shape)
+        self.adjoints[parameter] = name
+        self._active.add(parameter)
+
+    def activate(self) -> None:
+        """Find which versions depend on the parameters whose gradient is wanted."""
+        before = -1
+        while len(self._active) != before:  # loops carry on what a later step makes
+            before = len(self._active)
+            for s in steps(self.versions.nodes):
+                is_active = s.base in self._active or any(
+                    r.tensor in self._active for r in reads_of(s.value)
+                )
+                if is_active and self.values[s.target].dtype.is_float:
+                    self._active.add(s.target)
+
+    def untouched(self, parameter: str) -> list[Part]:
+        """Return the line that sets an adjoint to 0 to which nothing was added."""
+        if parameter in self.begun:
+            return []
+        zero = g.number(0, held(self.values[parameter].dtype))
+        return [self._full(self.adjoints[parameter], parameter, zero)]
+
+    def _full(self, name: str, version: str, value: Expr) -> Line:
+        return Line(name, self.at(version), "=", value, self.box(version))
+
+    def _adjoint(self, version: str) -> str:
+        if version not in self.adjoints:
+            v = self.values[version]
+            name = self.adjoints[version] = self.fresh(f"a_{version}")
+            self.values[name] = Value(name, version, held(v.dtype), v.shape)
+        return self.adjoints[version]
+
+    def _add(self, line: Line, version: str, zeros: list[Part], *, in_loop: bool) -> Line:
+        """Return a line that adds to an adjoint; the first one starts it, or zeros do."""
+        if version in self.begun:
+            return line
+        self.begun.add(version)
+        v = self.values[version]
+        covers = [g.index(r.name) for r in line.ranges[: len(v.shape)]] == list(line.subs) and all(
+            r.low == Size.const(0) and r.high == extent
+            for r, extent in zip(line.ranges, v.shape, strict=False)
+        )
+        if covers and (not in_loop or version in self._private):
+            return Line(line.target, line.subs, "+=!", line.value, line.ranges)
+        zeros.append(self._full(line.target, version, g.number(0, held(v.dtype))))
+        return line
+
+    # ---- backwards
+
+    def block(self, nodes: Sequence[Node]) -> list[Part]:
+        """Return the lines that go back through the nodes of the definition."""
+        back: list[Part] = []
+        for node in reversed(nodes):
+            if isinstance(node, Turns):
+                back += self._turns(node, self.zeros)
+            else:
+                back += self._step(node, self.zeros, in_loop=False)
+        return back
+
+    def _turns(self, node: Turns, zeros: list[Part]) -> list[Part]:
+        """Return the loop that goes back through the turns of another."""
+        local: list[Part] = []
+        back: list[Part] = []
+        for inner in reversed(node.body):
+            begin: list[Part] = []
+            self._private = node.private
+            if isinstance(inner, Turns):
+                back += self._turns(inner, begin)
+            else:
+                back += self._step(inner, begin, in_loop=True)
+            for z in begin:
+                assert isinstance(z, Line)
+                (local if self.values[z.target].tensor in node.private else zeros).append(z)
+        if not back:
+            return []
+        again = self._again(node, [*local, *back])
+        turn = node.high - 1 - Size.symbol(node.var, signed=True)
+        body = _turned([*again, *local, *back], node.var, turn)
+        return [Loop(node.var, Size.const(0), node.high - node.low, tuple(body))]
+
+    def _again(self, node: Turns, parts: Sequence[Part]) -> list[Part]:
+        """Return the private steps of a turn that parts, or each other, read the results of."""
+        needed = {r.tensor for line in walk(parts) for r in line.reads()}
+        out: list[Part] = []
+        for inner in reversed(node.body):
+            made = [*steps((inner,))]
+            if not any(s.target in node.private & needed for s in made):
+                continue
+            out = [*lines_of(inner, self.versions), *out]
+            needed |= {r.tensor for s in made for r in reads_in(s)}
+            needed |= {s.base for s in made if s.base is not None}
+        return out
+
+    def _step(self, s: Step, zeros: list[Part], *, in_loop: bool) -> list[Part]:
+        """Return the lines that hand the adjoint of a step's target on."""
+        v = self.values[s.target]
+        if s.target not in self.adjoints or not v.dtype.is_float or s.op.startswith("arg"):
+            return []
+        name = self.adjoints[s.target]
+        seed = computed(typed.Read(name, s.subs, self.values[name].dtype))
+        seed = g.convert(seed, held(s.value.dtype))
+        lines: list[Part] = []
+        if s.base is not None and s.base in self._active | self.adjoints.keys():
+            lines += self._to_base(s, name, zeros, in_loop=in_loop)
+        if not any(r.tensor in self._active for r in reads_of(s.value)):
+            return lines
+        match s.op.rstrip("!"):
+            case "max=" | "min=":
+                factor = first_extreme(s, seed, self)
+            case "*=":
+                factor = other_factors(s, seed, self)
+            case _:
+                factor = Factor([], seed)
+        lines += factor.lines
+        seed = factor.value
+        value = s.value
+        if isinstance(value, typed.Cast) and value.dtype.is_half:
+            value = value.operand
+        for share in pull(value, seed, self._active):
+            lines.append(self._share(s, share, zeros, in_loop=in_loop))
+        return lines
+
+    def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> Line:
+        source = share.read.tensor
+        v = self.values[source]
+        value = g.convert(share.value, held(v.dtype))
+        if s.op == "=" and s.target in self.versions.exact and not _is_trivial(s.value):
+            known = typed.Read(s.target, s.subs, s.value.dtype)
+            value = _with_known(value, s.value, known)
+        names = frozenset(self.taken - {r.name for r in s.ranges})
+        subs, value, ranges = gathered(s, share.read, value, share.guard, v.shape, names)
+        line = Line(self._adjoint(source), subs, "+=", value, ranges)
+        return self._add(line, source, zeros, in_loop=in_loop)
+
+    def _to_base(self, s: Step, name: str, zeros: list[Part], *, in_loop: bool) -> list[Part]:
+        """Return how the version before gets its share: all, or what is not overwritten."""
+        base = s.base
+        assert base is not None
+        at, dtype = self.at(base), self.values[name].dtype
+        whole = computed(typed.Read(name, at, dtype))
+        zero = g.number(0, whole.dtype)
+        lines: list[Part] = []
+        match s.op:
+            case "+=":
+                value = whole
+            case "*=":
+                factor = product(s, self)
+                lines += factor.lines
+                assert isinstance(factor.value, typed.Read)
+                all_of_it = typed.Read(factor.value.tensor, at, factor.value.dtype)
+                value = g.mul(whole, g.convert(all_of_it, whole.dtype))
+            case "max=" | "min=":
+                here = computed(typed.Read(s.target, at, self.values[s.target].dtype))
+                before = computed(typed.Read(base, at, self.values[base].dtype))
+                value = g.choose(g.compare("==", here, before), whole, zero)
+            case _:
+                written = _is_written(s, at)
+                if written is not None:
+                    value = g.choose(written, zero, whole)
+                else:
+                    rest = self.fresh(f"{name}_rest")
+                    self.values[rest] = Value(rest, base, dtype, self.values[base].shape)
+                    outputs = tuple(r for r in s.ranges if r.kind == "output")
+                    lines.append(self._full(rest, base, whole))
+                    lines.append(Line(rest, s.subs, "=", zero, outputs))
+                    value = typed.Read(rest, at, dtype)
+        value = g.convert(value, held(self.values[base].dtype))
+        line = Line(self._adjoint(base), at, "+=", value, self.box(base))
+        lines.append(self._add(line, base, zeros, in_loop=in_loop))
+        return lines
+
+
+def _is_written(s: Step, at: tuple[Expr, ...]) -> Expr | None:
+    """Return whether a step writes element at, or None where no condition says it shortly."""
+    ranges = {r.name: r for r in s.ranges if r.kind == "output"}
+    cond: Expr | None = None
+    for e, here in zip(s.subs, at, strict=True):
+        a = affine_of(e)
+        if a is None or len(a.terms) > 1:
+            return None
+        if not a.terms:
+            cond = g.both(cond, g.compare("==", here, g.size(a.const)))
+            continue
+        ((name, c),) = a.terms
+        r = ranges.pop(name, None)
+        if c != 1 or r is None:
+            return None
+        cond = g.both(cond, g.compare(">=", here, g.size(r.low + a.const)))
+        cond = g.both(cond, g.compare("<", here, g.size(r.high + a.const)))
+    return cond
+
+
+def _is_trivial(e: Expr) -> bool:
+    """Whether an expression costs no more than reading its value."""
+    while isinstance(e, typed.Cast | typed.Unary):
+        e = e.operand
+    return isinstance(e, typed.Read | typed.Lit | typed.IndexValue | typed.SizeValue)
+
+
+def _with_known(e: Expr, value: Expr, known: Expr) -> Expr:
+    """Return e with the name of a value in place of the value."""
+    if e == value:
+        return known
+    return map_operands(e, lambda x: _with_known(x, value, known))
+
+
+def _turned(parts: Sequence[Part], var: str, turn: Size) -> list[Part]:
+    """Return parts with another turn in place of a loop's variable."""
+
+    def size(x: Size) -> Size:
+        return x.substitute({var: turn})
+
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Line):
+            out.append(map_line(part, lambda e: e, size))
+        else:
+            body = tuple(_turned(part.body, var, turn))
+            out.append(Loop(part.var, size(part.low), size(part.high), body))
+    return out

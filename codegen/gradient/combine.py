@@ -1,0 +1,141 @@
+"""Adjoints through reductions that are not sums: `max=`, `min=` and `*=`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.lines import Line, Part
+from tcdsl.codegen.gradient.order import minus
+from tcdsl.codegen.gradient.versions import STARTING, Step, Value
+from tcdsl.codegen.program import affine_of
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT64, DType
+from tcdsl.grammar.nodes import AssignOp
+from tcdsl.grammar.typed import Expr, Range
+
+
+class Store(Protocol):
+    """Who gives names and remembers the tensors that lines make."""
+
+    values: dict[str, Value]
+
+    def fresh(self, name: str) -> str:
+        """Return a name like this one that nothing else has."""
+        ...
+
+    def box(self, version: str) -> tuple[Range, ...]:
+        """Return indices over the whole of a version."""
+        ...
+
+    def at(self, version: str) -> tuple[Expr, ...]:
+        """Return the subscripts of `box`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Lines to run first, and what reads them."""
+
+    lines: list[Part]
+    value: Expr
+
+
+def held(dtype: DType) -> DType:
+    """Return the type in which values of a type are kept between statements."""
+    return FLOAT32 if dtype.is_half else dtype
+
+
+def computed(read: typed.Read) -> Expr:
+    """Return a read in the type in which it is computed."""
+    return typed.Cast(read, FLOAT32) if read.dtype.is_half else read
+
+
+def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
+    """Return the seed for the first point that attains an extreme, 0 for the others."""
+    zero = g.number(0, seed.dtype)
+    here = computed(typed.Read(s.target, s.subs, store.values[s.target].dtype))
+    wins: Expr | None = None
+    if s.base is not None:
+        before = computed(typed.Read(s.base, s.subs, store.values[s.base].dtype))
+        wins = typed.Unary("!", g.compare("==", here, before), BOOL)
+    if not _is_one_to_one(s):  # the extreme of an element may come from any point
+        last = typed.Lit(2**63 - 1, INT64)
+        place = _position(s.ranges)
+        mine = g.choose(g.compare("==", s.value, here), place, last)
+        lines, first = _like_target(s, "place", INT64, "min=", mine, last, store)
+        return Factor(lines, g.choose(g.both(wins, g.compare("==", place, first)), seed, zero))
+    reductions = [r for r in s.ranges if r.kind == "reduction"]
+    if not reductions:
+        return Factor([], g.choose(wins, seed, zero))
+    outputs = [r for r in s.ranges if r.kind == "output"]
+    name = store.fresh(f"{s.target}_place")
+    at = tuple(minus(g.index(r.name), r.low) for r in outputs)
+    store.values[name] = Value(name, s.target, INT64, tuple(r.extent for r in outputs))
+    op: AssignOp = "argmax=!" if s.op.startswith("max") else "argmin=!"
+    is_first = g.compare("==", _position(reductions), typed.Read(name, at, INT64))
+    line = Line(name, at, op, s.value, s.ranges)
+    return Factor([line], g.choose(g.both(wins, is_first), seed, zero))
+
+
+def product(s: Step, store: Store) -> Factor:
+    """Return the product of all factors of each element, 1 where there is none."""
+    dtype = held(s.value.dtype)
+    lines, read = _like_target(s, "product", dtype, "*=", s.value, g.number(1, dtype), store)
+    return Factor(lines, read)
+
+
+def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
+    """Return the seed times the product of the other factors, right also where some are 0."""
+    if s.base is not None:
+        before = typed.Read(s.base, s.subs, store.values[s.base].dtype)
+        seed = g.mul(seed, computed(before))
+    if all(r.kind == "output" for r in s.ranges) and _is_one_to_one(s):
+        return Factor([], seed)
+    dtype = held(s.value.dtype)
+    one, zero = g.number(1, dtype), g.number(0, dtype)
+    is_zero = g.compare("==", s.value, zero)
+    lines, zeros = _like_target(s, "zeros", dtype, "+=", g.choose(is_zero, one, zero), zero, store)
+    nonzero = g.choose(is_zero, one, s.value)
+    more, others = _like_target(s, "others", dtype, "*=", nonzero, one, store)
+    alone = g.choose(g.compare("==", zeros, one), others, zero)
+    many = g.choose(g.compare("==", zeros, zero), g.div(others, s.value), zero)
+    return Factor([*lines, *more], g.mul(seed, g.choose(is_zero, alone, many)))
+
+
+def _like_target(
+    s: Step, kind: str, dtype: DType, op: AssignOp, value: Expr, start: Expr, store: Store
+) -> tuple[list[Part], typed.Read]:
+    """Return lines that reduce into a tensor as large as a step's target, and its read."""
+    name = store.fresh(f"{s.target}_{kind}")
+    shape = store.values[s.target].shape
+    store.values[name] = Value(name, s.target, dtype, shape)
+    read = typed.Read(name, s.subs, dtype)
+    if s.covers:
+        return [Line(name, s.subs, STARTING[op], value, s.ranges)], read
+    begin = Line(name, store.at(s.target), "=", start, store.box(s.target))
+    return [begin, Line(name, s.subs, op, value, s.ranges)], read
+
+
+def _is_one_to_one(s: Step) -> bool:
+    """Whether every element is written for one value of the output indices."""
+    found = [a for e in s.subs if (a := affine_of(e)) is not None]
+    names = [a.terms[0][0] for a in found if len(a.terms) == 1]
+    return {r.name for r in s.ranges if r.kind == "output"} <= set(names)
+
+
+def _position(reductions: Sequence[Range]) -> Expr:
+    """Return what an arg reduction gives for a point: the index, or its row-major place."""
+    if len(reductions) == 1:
+        return g.index(reductions[0].name)
+    at: Expr | None = None
+    for r in reductions:
+        step = minus(g.index(r.name), r.low)
+        if at is not None:
+            scaled = typed.Binary("*", at, g.size(r.extent), INT64)
+            step = typed.Binary("+", scaled, step, INT64)
+        at = step
+    assert at is not None
+    return at

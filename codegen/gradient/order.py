@@ -1,0 +1,187 @@
+"""Which tensors of a definition need one name only: no element is read before it is finished.
+
+S(0) = A(0)  for t in 1:N { S(t) = S(t - 1) * A(t) }     S needs one: turn t reads what t - 1 left
+B(n) = A(n)  for t in 1:N { B(n) = B(n) * A(n) }         B does not: each turn overwrites it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tcdsl.codegen.program import reads_of
+from tcdsl.codegen.ssa import covers_box
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.forms import Forms
+from tcdsl.grammar.ranges import Interval, interval, over_turns
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import CheckedDef, Expr
+
+Loops = tuple[typed.Loop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A statement, its position in the text, and the loops around it, outer ones first."""
+
+    at: int
+    statement: typed.Statement
+    loops: Loops
+
+
+class Order:
+    """What is written and read where."""
+
+    def __init__(self, checked: CheckedDef) -> None:
+        self.tensors = {t.name: t for t in (*checked.params, *checked.returns, *checked.temps)}
+        self.all = [
+            Placed(at, s, loops) for at, (s, loops) in enumerate(statements(checked.body, ()))
+        ]
+        self.written: dict[str, list[Placed]] = {}
+        for p in self.all:
+            self.written.setdefault(p.statement.target, []).append(p)
+
+    def depth(self, name: str) -> int:
+        """Return how many loops around all uses of a tensor make it anew in each turn.
+
+        Only the innermost such loop counts: to one turn of it the tensor is private.
+        """
+        found = self.written[name]
+        uses = [p for p in self.all if p in found or any(r.tensor == name for r in reads(p))]
+        tensor = self.tensors[name]
+        if tensor.role != "temp":
+            return 0
+        shared = found[0].loops
+        for p in uses:
+            shared = tuple(x for x, y in zip(shared, p.loops, strict=False) if x is y)
+        first = uses[0]
+        if first is not found[0] or any(r.tensor == name for r in reads(first)):
+            return 0
+        anew = first.statement.op == "=" or first.statement.op.endswith("!")
+        if not anew or first.loops != shared:
+            return 0
+        s = first.statement
+        subs = tuple(minus(e, low) for e, low in zip(s.subs, tensor.low, strict=True))
+        return len(shared) if covers_box(subs, s.ranges, tensor.shape) else 0
+
+    def is_settled(self, name: str) -> bool:
+        """Whether every read of a tensor sees what the whole definition (or turn) leaves there.
+
+        And each element is written once, or is a sum whose terms are added here and there.
+        """
+        depth, found = self.depth(name), self.written[name]
+        first, *others = found
+        is_sum = all(p.statement.op == "+=" for p in others) and (
+            len(first.loops) == depth or first.statement.op == "+="
+        )
+        if not is_sum and not self._is_written_once(name, depth):
+            return False
+        return all(
+            self._is_before(w, p, read, depth)
+            for p in self.all
+            for read in reads(p)
+            if read.tensor == name
+            for w in found
+        )
+
+    def is_straight(self, name: str) -> bool:
+        """Whether no loop, but those that make it anew, writes a tensor."""
+        depth = self.depth(name)
+        return all(len(p.loops) == depth for p in self.written[name])
+
+    # ---- proofs
+
+    def _is_written_once(self, name: str, depth: int) -> bool:
+        """Whether no element is written by two statements or in two turns."""
+        boxes = []
+        for p in self.written[name]:
+            s, loops = p.statement, p.loops[depth:]
+            turns = {x.var: Interval(x.low, x.high - 1) for x in loops}
+            forms = [Forms().of(e) for e in s.subs]
+            if not all(any(_counts(f, x.var, s) for f in forms) for x in loops):
+                return False
+            domain = {r.name: Interval(r.low, r.high - 1) for r in s.ranges}
+            boxes.append([over_turns(interval(f, domain), turns) for f in forms])
+        return all(
+            any(_apart(a, b) for a, b in zip(x, y, strict=True))
+            for i, x in enumerate(boxes)
+            for y in boxes[:i]
+        )
+
+    def _is_before(self, w: Placed, p: Placed, read: typed.Read, depth: int) -> bool:
+        """Whether a write never touches, later than a read, what that reads."""
+        common = sum(x is y for x, y in zip(w.loops, p.loops, strict=False))
+        if w.at >= p.at and not _misses(w, p, read, common, None):
+            return False
+        return all(_misses(w, p, read, k + 1, w.loops[k]) for k in range(depth, common))
+
+
+def statements(body: Sequence[typed.Stmt], loops: Loops) -> Iterator[tuple[typed.Statement, Loops]]:
+    """Yield the statements of a body in order, with the loops around each."""
+    for stmt in body:
+        if isinstance(stmt, typed.Loop):
+            yield from statements(stmt.body, (*loops, stmt))
+        else:
+            yield stmt, loops
+
+
+def reads(p: Placed) -> Iterator[typed.Read]:
+    """Yield the reads of a statement, those of its subscripts too."""
+    for e in (p.statement.value, *p.statement.subs):
+        yield from reads_of(e)
+
+
+def minus(e: Expr, low: Size) -> Expr:
+    """Return a subscript that counts from the lowest element of a box."""
+    if low == Size.const(0):
+        return e
+    return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)
+
+
+def _counts(form: Size, var: str, s: typed.Statement) -> bool:
+    """Whether a subscript is c * var + what is the same in all turns, c not 0."""
+    symbol = Size.symbol(var, signed=True)
+    (monomial, _) = symbol.terms[0]
+    c = next((k for m, k in form.terms if m == monomial), 0)
+    names = set((form - symbol * c).symbols())
+    return c != 0 and var not in names and names.isdisjoint(r.name for r in s.ranges)
+
+
+def _apart(a: Interval, b: Interval) -> bool:
+    return any(
+        x.low is not None and y.high is not None and is_nonnegative(x.low - y.high - 1)
+        for x, y in ((a, b), (b, a))
+    )
+
+
+def _misses(w: Placed, p: Placed, read: typed.Read, common: int, later: typed.Loop | None) -> bool:
+    """Whether a write and a read are apart: in the same turn of the outer loops, so many.
+
+    Or with the write in a later turn of the last of them.
+    """
+    domain: dict[str, Interval] = {}
+    renamed: list[dict[str, Size]] = []
+    for mark, placed in (("w", w), ("r", p)):
+        names: dict[str, Size] = {}
+        spans = [(r.name, r.low, r.high) for r in placed.statement.ranges]
+        spans += [(x.var, x.low, x.high) for x in placed.loops[common:]]
+        for name, low, high in spans:
+            names[name] = Size.symbol(f"{mark} {name}", signed=True)
+            domain[f"{mark} {name}"] = Interval(low, high - 1)
+        renamed.append(names)
+    if later is not None:
+        turn = Size.symbol(later.var, signed=True)
+        renamed[0][later.var] = turn + Size.symbol("later", signed=True)
+        domain["later"] = Interval(Size.const(1), None)
+    forms = Forms()
+    for target, sub in zip(w.statement.subs, read.subs, strict=True):
+        a, b = forms.of(target).substitute(renamed[0]), forms.of(sub).substitute(renamed[1])
+        if any(s.startswith("?") for s in (*a.symbols(), *b.symbols())):
+            continue
+        at = interval(a - b, domain)
+        for side in (at.low, None if at.high is None else -at.high):
+            if side is not None and is_nonnegative(side - 1):
+                return True
+    return False

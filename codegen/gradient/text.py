@@ -1,0 +1,114 @@
+"""Definitions in the making as TC text, the one pretty way; ranges that follow are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tcdsl.codegen.gradient.lines import Line, Loop, Part
+from tcdsl.codegen.unparse import expr_text
+from tcdsl.grammar import typed
+from tcdsl.grammar.check import check
+from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.format import format_program
+from tcdsl.grammar.parser import parse
+from tcdsl.grammar.typed import CheckedDef, Range
+
+Wanted = dict[int, set[str]]  # by line, the indices whose ranges are written out
+
+
+def definition_text(
+    name: str, params: Iterable[str], returns: Iterable[str], parts: Sequence[Part]
+) -> str:
+    """Return a definition as text.
+
+    Ranges are left out where the check infers them: it is tried.
+    """
+    head = f"def {name}({', '.join(params)}) -> ({', '.join(returns)})"
+    lines = [*_lines(parts)]
+    written: Wanted = {}
+    for _ in range(3):
+        text = f"{head} {{\n{_body(parts, written, iter(range(len(lines))))}}}\n"
+        more = _missing(text, lines, written)
+        if not more:
+            return format_program(parse(text))
+        for at, names in more.items():
+            written.setdefault(at, set()).update(names)
+    everything = {at: {r.name for r in line.ranges} for at, line in enumerate(lines)}
+    text = f"{head} {{\n{_body(parts, everything, iter(range(len(lines))))}}}\n"
+    return format_program(parse(text))
+
+
+def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
+    """Return the ranges that are not inferred as they should be, by line."""
+    try:
+        checked = check(parse(text))
+    except TCError as error:
+        spans = [d.span for d in error.diagnostics if d.span is not None]
+        rows = {_line_of(s.source.line_col(s.start)[0], text) for s in spans}
+        faulty = _unwritten(lines, rows & {*range(len(lines))}, written)
+        return faulty or _unwritten(lines, range(len(lines)), written)
+    more: Wanted = {}
+    for at, (line, found) in enumerate(zip(lines, _statements(checked), strict=True)):
+        mine = {r.name: r for r in line.ranges}
+        its = {r.name: r for r in found.ranges}
+        odd = {n for n in mine if not _is_same(mine[n], its.get(n))}
+        odd -= written.get(at, set())
+        if odd:
+            more[at] = odd
+    return more
+
+
+def _unwritten(lines: Sequence[Line], which: Iterable[int], written: Wanted) -> Wanted:
+    """Return the ranges that are not written out yet, by line."""
+    left = {i: {r.name for r in lines[i].ranges} - written.get(i, set()) for i in which}
+    return {i: names for i, names in left.items() if names}
+
+
+def _is_same(a: Range, b: Range | None) -> bool:
+    return b is not None and (a.low, a.high) == (b.low, b.high)
+
+
+def _line_of(row: int, text: str) -> int:
+    """Return which line of the body stands in a row of the text, -1 for none."""
+    rows = text.split("\n")[1:row]
+    return sum(not (r.strip().startswith("for ") or r.strip() == "}") for r in rows) - 1
+
+
+def _lines(parts: Sequence[Part]) -> Iterator[Line]:
+    for part in parts:
+        if isinstance(part, Line):
+            yield part
+        else:
+            yield from _lines(part.body)
+
+
+def _statements(checked: CheckedDef) -> list[typed.Statement]:
+    found: list[typed.Statement] = []
+    todo: list[typed.Stmt] = [*reversed(checked.body)]
+    while todo:
+        s = todo.pop()
+        if isinstance(s, typed.Loop):
+            todo += reversed(s.body)
+        else:
+            found.append(s)
+    return found
+
+
+def _body(parts: Sequence[Part], written: Wanted, count: Iterator[int]) -> str:
+    out = []
+    for part in parts:
+        if isinstance(part, Loop):
+            inner = _body(part.body, written, count)
+            out.append(f"for {part.var} in {part.low}:{part.high} {{\n{inner}}}\n")
+            continue
+        names = written.get(next(count), set())
+        given = [r for r in part.ranges if r.name in names]
+        out.append(_line(part, given))
+    return "".join(out)
+
+
+def _line(line: Line, given: Sequence[Range]) -> str:
+    where = ", ".join(f"{r.name} in {r.low}:{r.high}" for r in given)
+    subs = f"({', '.join(map(expr_text, line.subs))})" if line.subs else ""
+    text = f"{line.target}{subs} {line.op} {expr_text(line.value)}"
+    return f"{text}{f' where {where}' if where else ''}\n"

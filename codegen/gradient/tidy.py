@@ -1,0 +1,221 @@
+"""Lines made readable: what nothing reads is dropped, subscripts and conditions are folded.
+
+y - kh + 1 + kh - 1 >= 0   ->   nothing, for y in 0:H
+T - t - 1 + 1              ->   T - t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.gather import clamped
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
+from tcdsl.codegen.gradient.versions import Value
+from tcdsl.codegen.program import (
+    Affine,
+    affine_of,
+    map_operands,
+    map_typed,
+    reads_of,
+    walk_typed,
+)
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL, INT64
+from tcdsl.grammar.forms import Forms
+from tcdsl.grammar.ranges import Interval, interval
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import Expr
+
+_TRUE, _FALSE = typed.Lit(True, BOOL), typed.Lit(False, BOOL)
+
+
+def without_dead(parts: Sequence[Part], wanted: Collection[str]) -> list[Part]:
+    """Return parts without the lines whose results nothing wanted comes from."""
+    alive = set(wanted)
+    before = -1
+    while len(alive) != before:
+        before = len(alive)
+        for line in walk(parts):
+            if line.target in alive:
+                alive |= {r.tensor for r in line.reads()}
+    return _only(parts, alive)
+
+
+def _only(parts: Sequence[Part], alive: Collection[str]) -> list[Part]:
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Line):
+            if part.target in alive:
+                out.append(part)
+        elif body := _only(part.body, alive):
+            out.append(replace(part, body=tuple(body)))
+    return out
+
+
+def tidied(parts: Sequence[Part], taken: Collection[str]) -> list[Part]:
+    """Return parts with shorter expressions.
+
+    taken: names that hide the builtin functions which are called so.
+    """
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Loop):
+            out.append(replace(part, body=tuple(tidied(part.body, taken))))
+            continue
+        domain = {r.name: Interval(r.low, r.high - 1) for r in part.ranges}
+        value = _conditions(map_typed(part.value, _subscripts), domain, frozenset())
+        subs = tuple(folded(map_typed(e, _subscripts)) for e in part.subs)
+        out.append(replace(part, subs=subs, value=map_typed(value, lambda e: _spelled(e, taken))))
+    return out
+
+
+def bounded(
+    parts: Sequence[Part], values: Mapping[str, Value], returns: Collection[str]
+) -> list[Part]:
+    """Return parts in which data subscripts of temporaries have bounds, which give them a box.
+
+    They lie inside: the forward pass has read or written there.
+    """
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Loop):
+            out.append(replace(part, body=tuple(bounded(part.body, values, returns))))
+        elif part.target in returns or not any(reads_of(e) for e in part.subs):
+            out.append(part)
+        else:
+            pairs = zip(part.subs, values[part.target].shape, strict=True)
+            subs = tuple(clamped(e, n) if reads_of(e) else e for e, n in pairs)
+            out.append(replace(part, subs=subs))
+    return out
+
+
+# ---- subscripts
+
+
+def _subscripts(e: Expr) -> Expr:
+    if isinstance(e, typed.Read):
+        return replace(e, subs=tuple(map(folded, e.subs)))
+    if isinstance(e, typed.Binary) and e.dtype == BOOL and e.lhs.dtype == INT64:
+        return replace(e, lhs=folded(e.lhs), rhs=folded(e.rhs))
+    return e
+
+
+def folded(e: Expr) -> Expr:
+    """Return an affine subscript in its shortest form; another one as it is."""
+    a = affine_of(e)
+    if a is None or any(isinstance(x, typed.Cast) for x in walk_typed(e)):
+        return e
+    return _spelled_out(a)
+
+
+def _spelled_out(a: Affine) -> Expr:
+    """Return indices, then sizes, those to be subtracted behind; the number last."""
+    pieces: list[tuple[int, Expr | None]] = [(c, g.index(n)) for n, c in a.terms]
+    for monomial, c in a.const.terms:
+        if monomial:
+            pieces.append((c, g.size(Size(((monomial, 1),)))))
+    pieces.sort(key=lambda p: p[0] < 0)
+    if a.const.offset or not pieces:
+        pieces.append((a.const.offset, None))
+    out: Expr | None = None
+    for c, what in pieces:
+        size = abs(c)
+        piece: Expr = typed.Lit(size, INT64)
+        if what is not None:
+            piece = what if size == 1 else typed.Binary("*", piece, what, INT64)
+        if out is not None:
+            out = typed.Binary("-" if c < 0 else "+", out, piece, INT64)
+        elif c < 0:
+            out = typed.Lit(c, INT64) if what is None else _negative(c, what)
+        else:
+            out = piece
+    assert out is not None
+    return out
+
+
+def _negative(c: int, what: Expr) -> Expr:
+    if c == -1:
+        return typed.Unary("-", what, INT64)
+    return typed.Binary("*", typed.Lit(c, INT64), what, INT64)
+
+
+# ---- conditions
+
+
+def _conditions(e: Expr, domain: Mapping[str, Interval], known: frozenset[Expr]) -> Expr:
+    """Fold comparisons that the ranges, or a condition around them, decide."""
+    match e:
+        case typed.Select(cond, then, other):
+            cond = _conditions(cond, domain, known)
+            if cond == _TRUE:
+                return _conditions(then, domain, known)
+            if cond == _FALSE:
+                return _conditions(other, domain, known)
+            return replace(
+                e,
+                cond=cond,
+                then=_conditions(then, domain, known | _conjuncts(cond)),
+                other=_conditions(other, domain, known),
+            )
+        case typed.Binary("&&", lhs, rhs):
+            lhs = _conditions(lhs, domain, known)
+            rhs = _conditions(rhs, domain, known | _conjuncts(lhs))
+            if _FALSE in (lhs, rhs):
+                return _FALSE
+            if lhs == _TRUE:
+                return rhs
+            return lhs if rhs == _TRUE else replace(e, lhs=lhs, rhs=rhs)
+        case typed.Binary("<" | "<=" | ">" | ">=") if e.lhs.dtype.is_integer:
+            return _TRUE if e in known or _holds(e, domain) else e
+        case typed.Binary("==") if e.lhs.dtype.is_integer and e.lhs == e.rhs:
+            return _TRUE
+        case typed.Unary("!", operand):
+            inner = _conditions(operand, domain, known)
+            if inner in (_TRUE, _FALSE):
+                return _FALSE if inner == _TRUE else _TRUE
+            return replace(e, operand=inner)
+        case _:
+            return map_operands(e, lambda x: _conditions(x, domain, known))
+
+
+def _conjuncts(cond: Expr) -> frozenset[Expr]:
+    if isinstance(cond, typed.Binary) and cond.op == "&&":
+        return _conjuncts(cond.lhs) | _conjuncts(cond.rhs)
+    return frozenset({cond})
+
+
+def _holds(e: typed.Binary, domain: Mapping[str, Interval]) -> bool:
+    forms = Forms()
+    a, b = forms.of(e.lhs), forms.of(e.rhs)
+    if any(s.startswith("?") for s in (*a.symbols(), *b.symbols())):
+        return False
+    difference = b - a if e.op in ("<", "<=") else a - b
+    low = interval(difference, domain).low
+    if low is None:
+        return False
+    return is_nonnegative(low if e.op in ("<=", ">=") else low - 1)
+
+
+# ---- functions
+
+
+def _spelled(e: Expr, taken: Collection[str]) -> Expr:
+    """Return a function by other means where something else has its name, or that is shorter."""
+    match e:
+        case typed.Binary(">", typed.Builtin("relu", (x,)), typed.Lit(0.0) as zero):
+            return replace(e, lhs=x, rhs=zero)
+        case typed.Builtin(name, (x,), dtype) if name in taken and dtype.is_float:
+            one, zero = g.number(1, dtype), g.number(0, dtype)
+            if name == "sigmoid":
+                return g.div(one, g.add(one, g.call("exp", g.neg(x))))
+            if name == "sign":
+                below = g.choose(g.compare("<", x, zero), g.neg(one), x)
+                return g.choose(g.compare(">", x, zero), one, below)
+            return e
+        case typed.Builtin("isnan", (x,)) if "isnan" in taken:
+            return g.compare("!=", x, x)
+        case _:
+            return e

@@ -1,0 +1,39 @@
+"""Every program of the original's users that has floats can be differentiated."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.grammar.check import check
+from tcdsl.grammar.parser import parse
+from tcdsl.grammar.typed import CheckedDef
+from tests.codegen.gradient.differences import assert_gradient, differentiated_def
+from tests.tcdsl.catalog import LEGAL, arguments, name_of, small_sizes
+
+POSITIVE = {"var", "rVarIn"}
+
+
+def checked_of(entry: dict[str, Any]) -> CheckedDef:
+    return check(parse(entry["tc"], entry["name"]), name_of(entry))
+
+
+def is_differentiable(entry: dict[str, Any]) -> bool:
+    checked = checked_of(entry)
+    return all(any(t.dtype.is_float for t in part) for part in (checked.params, checked.returns))
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in LEGAL if is_differentiable(e)], ids=lambda e: e["name"]
+)
+def test_gradient_of_a_catalog_program(entry: dict[str, Any]) -> None:
+    rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
+    d = differentiated_def(checked_of(entry))
+    args = arguments(d.checked, small_sizes(d.checked, entry, rng), rng)
+    args = [
+        abs(a) if t.name in POSITIVE else a for t, a in zip(d.checked.params, args, strict=True)
+    ]
+    assert_gradient(d, args, rng)

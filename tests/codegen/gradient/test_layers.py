@@ -1,0 +1,30 @@
+"""Gradients of layers, and of every corner of the language, agree with central differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tcdsl.grammar.check import check
+from tcdsl.grammar.dtypes import BY_NAME
+from tcdsl.grammar.parser import parse
+from tests.codegen.gradient.differences import (
+    Differentiated,
+    assert_gradient,
+    differentiated_def,
+    drawn,
+)
+from tests.codegen.gradient.layers import CORNERS, LAYERS, Layer
+
+
+def made(layer: Layer) -> Differentiated:
+    program = parse(layer.text)
+    generics = {k: BY_NAME.get(v, v) for k, v in layer.generics.items()}
+    return differentiated_def(check(program, program.defs[-1].name, generics=generics))
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *CORNERS])
+def test_gradient_agrees_with_central_differences(name: str, rng: np.random.Generator) -> None:
+    layer = {**LAYERS, **CORNERS}[name]
+    d = made(layer)
+    assert_gradient(d, drawn(d.checked, layer.sizes, rng), rng)
