@@ -91,13 +91,15 @@ def bind_callee(call: Call, args: Sequence[n.Expr]) -> None:
                 Note(f"'{param.name}' is declared here", param.span),
             )
         shapes.append(tuple(1 if e.constant == 1 else 2 for e in tensor.extents()))
-    try:
-        definition = with_ranks(call.definition, call.session.defs, shapes)
-    except FaultError as fault:
-        here = Note(f"in the call of '{call.callee}' here", call.span)
-        fault.diagnostic = replace(fault.diagnostic, notes=(*fault.diagnostic.notes, here))
-        raise
-    call.definition = call.inner.definition = definition
+    known, key = call.session.ranked, (call.callee, tuple(shapes))
+    if key not in known:
+        try:
+            known[key] = with_ranks(call.definition, call.session.defs, shapes)
+        except FaultError as fault:
+            here = Note(f"in the call of '{call.callee}' here", call.span)
+            fault.diagnostic = replace(fault.diagnostic, notes=(*fault.diagnostic.notes, here))
+            raise
+    call.definition = call.inner.definition = known[key]
 
 
 def infer_types(call: Call, args: Sequence[n.Expr], values: dict[str, int | DType]) -> None:

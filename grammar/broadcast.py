@@ -27,6 +27,7 @@ from tcdsl.grammar.scope import FaultError
 from tcdsl.grammar.wording import count
 
 MAX_STATEMENTS = 5_000  # those of callees counted; the check refuses more
+MAX_CALLS = 50  # calls within calls; the check refuses more
 
 
 class Alignment:
@@ -243,6 +244,8 @@ class Alignment:
         callee = self._defs.get(name)
         given = [a for a in args if not isinstance(a, n.Keyword)]
         if callee is None or name in self._callers or len(given) != len(callee.params):
+            return []
+        if len(self._callers) > MAX_CALLS:
             return []
         inner = Alignment(callee, self._defs, self._callers)
         inner.statements = self.statements

@@ -16,6 +16,8 @@ from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.typed import Constraint
 
+Shapes = tuple[tuple[int, ...], ...]
+
 MAX_KNOWN = 12  # constraints from which others are tried to be proved
 
 
@@ -33,6 +35,7 @@ class Session:
     statements: int = 0
     turns: dict[str, Interval] = field(default_factory=dict)  # values of the loops around
     foreseen: dict[str, Box] = field(default_factory=dict)  # of temporaries new in a loop
+    ranked: dict[tuple[str, Shapes], n.Def] = field(default_factory=dict)  # callees bound to ranks
     is_trial: bool = False  # only the boxes count: nothing is judged, demanded or reported
 
     @contextmanager

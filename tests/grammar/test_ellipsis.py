@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -45,6 +46,12 @@ def checked(text: str, *shapes: tuple[int, ...]) -> CheckedDef:
 
 def extents(text: str, *shapes: tuple[int, ...]) -> list[str]:
     return [", ".join(map(str, r.shape)) for r in checked(text, *shapes).returns]
+
+
+def refused(text: str, shapes: Shapes) -> TCError:
+    with pytest.raises(TCError) as caught:
+        checked(text, *shapes)
+    return caught.value
 
 
 BOUND = [
@@ -215,6 +222,14 @@ def test_fixed_ranks_with_dots_need_no_call() -> None:
     assert check(parse(text)).text.startswith("def f(float(N, M) A) -> (O) {\n  O(i0, i1)")
 
 
+def test_chains_of_calls_end_in_a_word_about_it() -> None:
+    chain = "".join(f"def g{k}(float(...) x) -> (y) {{ y = g{k - 1}(x) }}\n" for k in range(1, 600))
+    text = "def f(float(...) A) -> (O) { O = g599(A) }\n" + chain
+    text += "def g0(float(...) x) -> (y) { y(...) = x(...) }"
+    (fault,) = refused(text, [(2, 2)]).diagnostics
+    assert (fault.code, fault.message) == ("TC130", "calls nested deeper than 50")
+
+
 # ---- faults
 
 FAULTS: list[tuple[str, int, int, str, Shapes]] = [
@@ -298,12 +313,6 @@ FAULTS: list[tuple[str, int, int, str, Shapes]] = [
 ]
 
 
-def refused(text: str, shapes: Shapes) -> TCError:
-    with pytest.raises(TCError) as caught:
-        checked(text, *shapes)
-    return caught.value
-
-
 @pytest.mark.parametrize(("code", "line", "column", "text", "shapes"), FAULTS)
 def test_a_fault_has_its_code_and_place(
     code: str, line: int, column: int, text: str, shapes: Shapes
@@ -350,3 +359,41 @@ def test_shapes_of_a_rank_have_so_many_dimensions_for_each_dots() -> None:
     assert has_dots(definition)
     assert shapes_of_rank(definition, 0) == ((2,),)
     assert shapes_of_rank(definition, 2) == ((2, 2, 2),)
+
+
+WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+(?:\.[0-9]*)?|\.{3}|[-+*/%<>=!&|?:]+|[(),{}]")
+SPICE = re.findall(
+    r"\S+", "N i d A B X O 0 1 2 ... ... ... , ( ) = += +=! argmax=! where exists in A.-1 two D0 i0"
+)
+TEXTS = [
+    ADD,
+    NORM,
+    *(text for text, *_ in BOUND[-12:]),
+    "def g(float(...) A) -> (O) { O = two(A, A) }",
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    words = WORDS.findall(draw(st.sampled_from(TEXTS)) + CALLEE.replace("scaled", "two"))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(words) - 1))
+        with_what = draw(st.sampled_from(SPICE))
+        words[at : at + draw(st.integers(0, 1))] = [with_what] * draw(st.integers(0, 1))
+    return " ".join(words)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    mutated(), st.lists(st.lists(st.integers(1, 2), max_size=3).map(tuple), min_size=4, max_size=4)
+)
+def test_mutated_definitions_are_bound_or_refused_in_words(text: str, shapes: Shapes) -> None:
+    try:
+        program = parse(text)
+        name, given_shapes = program.defs[0].name, shapes[: len(program.defs[0].params)]
+        definition = bind_ranks(program, name, given_shapes)
+        defs = tuple(definition if d.name == name else d for d in program.defs)
+        assert bind_ranks(replace(program, defs=defs), name, given_shapes) == definition
+        check(replace(program, defs=defs), name)
+    except TCError:
+        pass

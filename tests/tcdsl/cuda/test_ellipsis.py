@@ -16,6 +16,7 @@ ADD = "def add(float(...) A, float(...) B) -> (C) { C(...) = A(...) + B(...) }"
 
 def test_ranks_and_repeated_dimensions_differ_between_calls(device: SimDevice) -> None:
     add = tc.define(ADD, tune="off")
+    assert isinstance(add, tc.Kernel)
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     for b in (a, a[:, :1], a[0], a[0]):  # the last is found by its look
         got = add(device.array(a), device.array(np.ascontiguousarray(b)))
