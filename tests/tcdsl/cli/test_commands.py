@@ -213,3 +213,55 @@ def test_doctor_names_the_cure_where_there_is_no_compiler(monkeypatch: pytest.Mo
     result = tcdsl("doctor", "--quick", code=1)
     assert "! compiler" in result.stdout
     assert "tcdsl[zig]" in result.stdout
+
+
+def test_grad_prints_the_gradient_and_the_training_forward(files: Path) -> None:
+    shown = tcdsl("grad", files / "two.tc", "--def", "half").stdout
+    assert shown == (
+        "def d_half(float32(N) A, float32(N) d_B) -> (float32(N) d_A) {\n"
+        "  d_A(i) +=! d_B(i) / 2.0\n"
+        "}\n"
+    )
+    both = tcdsl("grad", files / "fc.tc", "--forward").stdout
+    assert both.startswith("def fcrelu_forward(")
+    assert "def d_fcrelu(" in both
+    assert "d_W(n, m) +=! a_O_1(b_, n) * I(b_, m)" in both
+    assert "fcrelu_forward(" in tcdsl("check", "-", text=both).stdout
+
+
+ANY_RANK = """
+def scale(float(...) A, float(...) w) -> (O) { O(...) = A(...) * w(...) }
+def rows(float(..., D) X) -> (S) { S(...) +=! X(..., d) }
+"""
+
+
+def test_a_rank_is_assumed_and_said_or_chosen(tmp_path: Path) -> None:
+    (tmp_path / "any.tc").write_text(ANY_RANK)
+    result = tcdsl("check", tmp_path / "any.tc")
+    assert result.stdout.splitlines() == [
+        "scale(A: float32(D0, D1), w: float32(D0, D1)) -> O: float32(D0, D1)",
+        "rows(X: float32(D0, D1, D)) -> S: float32(D0, D1)",
+    ]
+    assert "scale: '...' stands for 2 dimensions here, see --rank" in result.stderr
+    result = tcdsl("check", tmp_path / "any.tc", "--rank", 0)
+    assert result.stdout.splitlines()[1] == "rows(X: float32(D)) -> S: float32"
+    assert result.stderr == ""
+    shown = tcdsl("show", tmp_path / "any.tc", "--def", "rows", "--rank", 1).stdout
+    assert "param  X: float32 (D0, D)" in shown
+    text = tcdsl("emit", tmp_path / "any.tc", "--def", "rows", "--sizes", "D0=4,D=8").stdout
+    assert "def rows(float(D0, D) X) -> (S)" in text
+    assert tcdsl("bench", tmp_path / "any.tc", "--def", "rows", "--sizes", "D0=4,D=8").stdout
+
+
+def test_run_takes_the_ranks_of_files_and_of_sizes(tmp_path: Path) -> None:
+    (tmp_path / "any.tc").write_text(ANY_RANK)
+    a, w = np.ones((3, 1, 4), np.float32), np.full((2, 1), 3, np.float32)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "w.npy", w)
+    given = [f"--input=A={tmp_path / 'a.npy'}", f"--input=w={tmp_path / 'w.npy'}"]
+    keep = f"--output=O={tmp_path / 'o.npy'}"
+    tcdsl("run", tmp_path / "any.tc", "--def", "scale", *given, keep)
+    np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), a * w)
+    (report,) = data("run", tmp_path / "any.tc", "--def", "rows", "--sizes", "D0=4,D1=2,D=8")
+    assert report["right"]
+    assert report["results"][0]["shape"] == [4, 2]
