@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tcdsl.definitions import Definitions, define
     from tcdsl.faults import synchronize
+    from tcdsl.gradient import grad
     from tcdsl.grammar.errors import TCError
     from tcdsl.kernel import Kernel
 
 __version__ = "0.1.0"
-__all__ = ["Definitions", "Kernel", "TCError", "define", "synchronize"]
+__all__ = ["Definitions", "Kernel", "TCError", "define", "grad", "synchronize"]
 
 # Where the public names come from; each is loaded at its first use, so that the import is light.
 _HOME = {
@@ -19,6 +20,7 @@ _HOME = {
     "Kernel": "tcdsl.kernel",
     "TCError": "tcdsl.grammar.errors",
     "define": "tcdsl.definitions",
+    "grad": "tcdsl.gradient",
     "synchronize": "tcdsl.faults",
 }
 

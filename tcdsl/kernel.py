@@ -27,6 +27,7 @@ from tcdsl.variant import Compiled, Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.codegen.standalone import Standalone
+    from tcdsl.gradient import Pull, WithGradient
     from tcdsl.tuning import Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
@@ -56,6 +57,7 @@ class Kernel(Launcher):
         self._entries: dict[Any, Entry] = {}
         self._online: dict[Spec, Online] = {}
         self._tuned_here: set[Spec] = set()
+        self._with_gradient: WithGradient | None = None
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
@@ -161,6 +163,34 @@ class Kernel(Launcher):
         if not self.has_any_rank:
             return self
         return Kernel(*self.session.with_shapes(self.definition, shapes))
+
+    # ---- derivatives
+
+    def with_grad(self) -> WithGradient:
+        """Return this kernel such that a call gives ``(outputs, pull)``; see `WithGradient`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tcdsl as tc
+        >>> square = tc.define("def square(double(N) x) -> (y) { y(i) = x(i) * x(i) }").with_grad()
+        >>> y, pull = square(np.array([1.0, 2.0]))
+        >>> y, pull(np.array([1.0, 10.0]))
+        (array([1., 4.]), array([ 2., 40.]))
+        """
+        from tcdsl.gradient import WithGradient
+
+        with self._lock:
+            if self._with_gradient is None:
+                self._with_gradient = WithGradient(self)
+            return self._with_gradient
+
+    def vjp(self, *args: Any, **generics: Any) -> tuple[Any, Pull]:
+        """Call the kernel; return its outputs and the vector-Jacobian product there.
+
+        ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``.
+        """
+        return self.with_grad()(*args, **generics)
 
     # ---- tuning
 

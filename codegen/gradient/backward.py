@@ -299,6 +299,11 @@ def _with_known(e: Expr, value: Expr, known: Expr) -> Expr:
     """Return e with the name of a value in place of the value."""
     if e == value:
         return known
+    match e, value:  # a / r * l is a times l / r
+        case typed.Binary("*", typed.Binary("/", a, r), lhs), typed.Binary("/") if (
+            lhs == value.lhs and r == value.rhs
+        ):
+            return g.mul(_with_known(a, value, known), known)
     return map_operands(e, lambda x: _with_known(x, value, known))
 
 

@@ -77,6 +77,8 @@ def mul(a: Expr, b: Expr) -> Expr:
         return neg(mul(a.operand, b))
     if isinstance(b, typed.Unary) and b.op == "-":
         return neg(mul(a, b.operand))
+    if isinstance(b, typed.Binary) and b.op == "*":  # a chain, without parentheses
+        return mul(mul(a, b.lhs), b.rhs)
     return typed.Binary("*", a, b, a.dtype)
 
 

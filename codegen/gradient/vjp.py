@@ -53,7 +53,7 @@ def gradient(checked: CheckedDef) -> Gradient:
     >>> from tcdsl.grammar.parser import parse
     >>> text = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i, k) * x(k) }"
     >>> print(gradient(check(parse(text))).text, end="")
-    def d_mv(float32(M,K) A, float32(K) x, float32(M) d_y) -> (float32(M,K) d_A, float32(K) d_x) {
+    def d_mv(float32(M, K) A, float32(K) x, float32(M) d_y) -> (float32(M, K) d_A, float32(K) d_x) {
       d_x(k) +=! d_y(i) * A(i, k)
       d_A(i, k) +=! d_y(i) * x(k)
     }

@@ -377,7 +377,8 @@ CORNERS: dict[str, Layer] = {
     ),
     "zero in each turn": _n(
         "def f(float(T,S,N) X) -> (H) { H(0, n) = X(0, 0, n) for t in 0:T { "
-        "Z(n) = 0.5 where n in 0:N for s in 0:S { Z(n) += X(t, s, n) * H(t, n) } H(t + 1, n) = tanh(Z(n)) } }",
+        "Z(n) = 0.5 where n in 0:N for s in 0:S { Z(n) += X(t, s, n) * H(t, n) } "
+        "H(t + 1, n) = tanh(Z(n)) } }",
         T=2,
         S=3,
         N=2,

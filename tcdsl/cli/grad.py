@@ -1,0 +1,32 @@
+"""`tcdsl grad`: the gradient of a definition as text."""
+
+from __future__ import annotations
+
+import click
+
+from tcdsl.cli.app import DEF, FILE, GENERIC, RANK, at_rank, generics_of, main, one_kernel
+
+
+@main.command()
+@FILE
+@DEF
+@click.option("--forward", is_flag=True, help="Print the training forward in front of it.")
+@RANK
+@GENERIC
+def grad(
+    file: str, def_name: str | None, forward: bool, rank: int | None, given: tuple[str, ...]
+) -> None:
+    """Print the gradient of a definition: a definition of the same language.
+
+    It takes the definition's parameters, what is kept of the forward pass, and `d_O` for each float
+    return; it returns `d_X` for each float parameter. The training forward is the definition with
+    what is kept as further returns. Printed with `--forward`, the text has both.
+    """
+    from tcdsl.codegen.gradient.vjp import gradient
+
+    kernel = one_kernel(file, def_name)
+    generics = generics_of(kernel, given)
+    made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked)
+    if forward:
+        click.echo(made.forward)
+    click.echo(made.text, nl=False)

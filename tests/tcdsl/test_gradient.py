@@ -1,0 +1,115 @@
+"""`tc.grad`, `kernel.vjp` and `kernel.with_grad()`: gradients for those who call kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.kernel import Kernel
+
+pytestmark = pytest.mark.cc
+
+SOFTMAX = """def softmax(float(B,N) X) -> (Y) {
+  top(b) max=! X(b, n)
+  Z(b) +=! exp(X(b, n) - top(b))
+  Y(b, n) = exp(X(b, n) - top(b)) / Z(b)
+}"""
+MOMENTS = """def moments(float(B,N) X) -> (m, v) {
+  m(b) +=! X(b, n) / N
+  v(b) +=! (X(b, n) - m(b)) * (X(b, n) - m(b)) / N
+}"""
+
+
+def kernel(text: str) -> Kernel:
+    made = tc.define(text, tune="off")
+    assert isinstance(made, Kernel)
+    return made
+
+
+def test_vjp_gives_the_outputs_and_the_way_back(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 5)).astype(np.float32)
+    seed = rng.normal(size=(3, 5)).astype(np.float32)
+    softmax = kernel(SOFTMAX)
+    y, pull = softmax.vjp(x)
+    np.testing.assert_array_equal(y, softmax(x))
+    want = y * (seed - (seed * y).sum(1, keepdims=True))
+    np.testing.assert_allclose(pull(seed), want, atol=1e-6)
+    np.testing.assert_allclose(pull(2 * seed), 2 * want, atol=1e-6)
+
+
+def test_several_outputs_are_a_named_tuple_and_take_an_adjoint_each(
+    rng: np.random.Generator,
+) -> None:
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    outputs, pull = kernel(MOMENTS).vjp(x)
+    assert outputs._fields == ("m", "v")
+    ones = np.ones(3, np.float32)
+    np.testing.assert_allclose(pull(ones, None), np.full((3, 4), 0.25), atol=1e-6)
+    want = (x - x.mean(1, keepdims=True)) / 2
+    np.testing.assert_allclose(pull(None, ones), want, atol=1e-6)
+    np.testing.assert_allclose(pull((ones, ones)), want + 0.25, atol=1e-6)
+    with pytest.raises(TCTypeError, match=r"expected 2 adjoints \(d_m, d_v\), got 1"):
+        pull(ones)
+
+
+def test_a_number_needs_no_adjoint(rng: np.random.Generator) -> None:
+    x = rng.normal(size=7)
+    y, pull = kernel("def norm(double(N) x) -> (y) { y +=! x(i) * x(i) }").vjp(x)
+    assert y == pytest.approx((x * x).sum())
+    np.testing.assert_allclose(pull(), 2 * x)
+
+
+def test_generics_ranks_and_keywords_are_those_of_the_call(rng: np.random.Generator) -> None:
+    every = kernel("def every<S=2, T>(T(N) A) -> (B) { B(i) = A(S * i) * A(S * i) }")
+    for dtype in (np.float64, np.float32):
+        a = rng.normal(size=7).astype(dtype)
+        _, pull = every.vjp(A=a, S=3)
+        got = pull(np.ones(3, dtype))
+        assert got.dtype == dtype
+        assert np.allclose(got[::3], 2 * a[::3])
+    add = kernel("def mul(float(...) A, float(...) B) -> (C) { C(...) = A(...) * B(...) }")
+    a, b = np.ones((3, 4), np.float32), np.full((1, 4), 2, np.float32)
+    d = add.vjp(a, b)[1](np.ones((3, 4), np.float32))
+    assert d.d_A.tolist() == [[2] * 4] * 3
+    assert d.d_B.tolist() == [[3] * 4]
+
+
+def test_integers_are_passed_on() -> None:
+    embed = kernel("def embed(float(V,D) E, int32(B) I) -> (O) { O(b, d) = E(I(b), d) }")
+    _, pull = embed.vjp(np.zeros((4, 2), np.float32), np.array([1, 3, 1], np.int32))
+    assert pull(np.ones((3, 2), np.float32)).tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+
+
+def test_grad_is_a_kernel_that_has_a_gradient() -> None:
+    cube = kernel("def cube(double(N) x) -> (y) { y(i) = x(i) * x(i) * x(i) }")
+    first = tc.grad(cube)
+    x, one = np.array([1.0, -2.0]), np.ones(2)
+    assert first.params == ("x", "d_y")
+    np.testing.assert_allclose(first(x, one), 3 * x * x)
+    by_x, by_d_y = first.vjp(x, one)[1](one)
+    np.testing.assert_allclose(by_x, 6 * x)
+    np.testing.assert_allclose(by_d_y, 3 * x * x)
+    third = tc.grad(tc.grad(first))
+    assert third.params[:2] == ("x", "d_y")
+
+
+def test_grad_takes_generics_and_types_by_name() -> None:
+    every = kernel("def every<S=2, T>(T(N) A) -> (B) { B(i) = A(S * i) * A(S * i) }")
+    double = tc.grad(every, S=3, T="float64")
+    assert double(np.arange(7.0), np.ones(3)).tolist() == [0, 0, 0, 6, 0, 0, 12]
+    with pytest.raises(TCTypeError, match="the type variable 'T' has no type"):
+        tc.grad(every)
+
+
+def test_the_forward_pass_is_traced_once_per_type() -> None:
+    softmax = kernel(SOFTMAX)
+    both = softmax.with_grad()
+    assert both is softmax.with_grad()
+    x = np.ones((2, 3), np.float32)
+    both(x)
+    both(np.ones((4, 3), np.float32))
+    made = both.of(softmax.call(x).variant.checked)
+    assert made.forward.returns == ("Y", "top", "Z")
+    assert made.backward.params == ("X", "Y", "top", "Z", "d_Y")
