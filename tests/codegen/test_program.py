@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.program import Affine, Program, affine_of
+from tcdsl.codegen.program import Affine, Program, affine_of, carried
 from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar import typed
+from tcdsl.grammar.check import check
 from tcdsl.grammar.dtypes import FLOAT32, INT32, INT64
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.parser import parse
 from tcdsl.grammar.sizes import Size
 
 N, M = Size.symbol("N"), Size.symbol("M")
@@ -159,7 +160,18 @@ def test_affine_subscripts(e: typed.Expr, expected: Affine | None) -> None:
     assert affine_of(e) == expected
 
 
-def test_loops_are_refused() -> None:
-    out = typed.Tensor("O", FLOAT32, (N,), (ZERO,), "return")
-    with pytest.raises(ScheduleError, match="loop over 't'"):
-        program_of(definition(typed.Loop("t", ZERO, N, ()), returns=(out,)))
+def test_a_loop_is_a_span_of_statements_behind_initial_contents() -> None:
+    text = """def f(float(T,N) A) -> (S) {
+        for t in 1:T { Z(n) = A(t, n) * 2  S(t) +=! Z(n) }
+    }"""
+    program = program_of(check(parse(text)))
+    assert [s.text for s in program.statements] == [
+        "Z(i0) = 0.0 where i0 in 0:N",
+        "S(i0) = 0.0 where i0 in 0:T",
+        "Z(n) = A(t, n) * 2",
+        "S(t) = 0.0",
+        "S(t) +=! Z(n)",
+    ]
+    (loop,) = program.loops
+    assert (loop.var, loop.first, loop.last) == ("t", 2, 5)
+    assert {program.buffer(n).tensor for n in carried(program)} == {"S"}
