@@ -24,6 +24,7 @@ from tcdsl.grammar.dims import (
 )
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.scope import FaultError
+from tcdsl.grammar.session import declared_names
 from tcdsl.grammar.wording import count
 
 MAX_STATEMENTS = 5_000  # those of callees counted; the check refuses more
@@ -43,6 +44,7 @@ class Alignment:
         self._defs = defs
         self._callers = (*callers, definition.name)
         self._params = {p.name for p in definition.params}
+        self._names = declared_names(definition)  # those that are no indices
         self._is_entry = not callers  # what a callee's names mean, its caller cannot say
 
     def run(self, params: Sequence[Dims | None]) -> None:
@@ -163,20 +165,17 @@ class Alignment:
     ) -> None:
         """Refuse '=' where `...` stands only on the right."""
         on_left = {id(x) for x in walk(node.target.subs or ())}
-        if node.op != "=" or any(id(access) in on_left for access, _, _ in found):
+        if node.op != "=" or not found or any(id(access) in on_left for access, _, _ in found):
             return
-        for _, dots, _ in found:
-            name = node.target.name
-            raise FaultError(
-                "TC104",
-                "'...' is summed over, but '=' does not reduce",
-                dots.span,
-                f"not on the left, at '{name}'",
-                Note(
-                    f"write '+=!' to sum from zero, or {name}(...) to keep the dimensions",
-                    node.op_span,
-                ),
-            )
+        name, (_, dots, _) = node.target.name, found[0]
+        cure = f"write '+=!' to sum from zero, or {name}(...) to keep the dimensions"
+        raise FaultError(
+            "TC104",
+            "'...' is summed over, but '=' does not reduce",
+            dots.span,
+            f"not on the left, at '{name}'",
+            Note(cure, node.op_span),
+        )
 
     def _create(
         self,
@@ -202,7 +201,7 @@ class Alignment:
         """Return the dimensions that indices run through, where subscripts `i` alone say it."""
         found: dict[str, list[Dim | None]] = {}
         bare: set[int] = set()
-        ranged = {c.name for c in node.clauses if not isinstance(c, n.Exists)}
+        other = {c.name for c in node.clauses if not isinstance(c, n.Exists)} | self._names
         for item in walk(node.value, node.clauses):
             if isinstance(item, n.Apply) and (dims := self.tensors.get(item.name)) is not None:
                 dots = dots_in(item.args, _subscripts(item.name))
@@ -215,7 +214,7 @@ class Alignment:
         kept = {}
         for name, places in found.items():
             first = places[0]
-            if first is None or name in ranged:
+            if first is None or name in other:
                 continue
             if all(x is not None and x.group is first.group for x in places):
                 kept[name] = first

@@ -142,13 +142,15 @@ def _ranges(
     They have to be equal; a range up to the greatest makes a call see to it.
     """
     for name, column in zip(names, table, strict=True):
-        long = [dim for dim in column if not _is_one(dim)]
-        extents = {dim.extent: dim for dim in reversed(long)}  # the first of each
+        extents: dict[n.Expr, Dim] = {}
+        for dim in column:
+            if not _is_one(dim):
+                extents.setdefault(dim.extent, dim)
         if len(extents) < 2:
             continue
         numbers = [(e.value, dim) for e, dim in extents.items() if isinstance(e, n.IntLit)]
         if len(numbers) > 1:
-            (more, other), (some, one) = numbers[:2]
+            (some, one), (more, other) = numbers[:2]
             raise FaultError(
                 "TC197",
                 f"'{one.tensor}' and '{other.tensor}' do not fit each other: dimension "
@@ -156,7 +158,7 @@ def _ranges(
                 f"'{other.tensor}' is {more}",
                 node.span,
             )
-        high, *others = reversed(extents)
+        high, *others = extents
         for extent in others:
             high = n.MinMax("max", high, extent, span=node.span)
         yield n.RangeClause(name, n.IntLit(0), high, span=node.span)

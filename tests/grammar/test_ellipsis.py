@@ -175,6 +175,15 @@ def test_canonical_texts_of_equal_bound_definitions_are_equal() -> None:
     assert canonical(bound(ADD, (4, 3), (4, 1))) == canonical(fixed.defs[0])
 
 
+@pytest.mark.parametrize(
+    "writes", ["for t in 0:T-1 { H(t, ...) = X(t, ...) }", "H(i, ...) = X(i, ...) where i in 0:T-1"]
+)
+def test_extents_that_need_not_be_equal_are_checked(writes: str) -> None:
+    text = f"def f(float(T, ...) X) -> (H, O) {{ {writes} O(...) = H(...) + X(...) }}"
+    assert "where i0 in 0 : max(H.0, T)" in shown(text, (4, 2))
+    assert refused(text, [(4, 2)]).diagnostics[0].code == "TC207"
+
+
 def test_results_have_the_shape_of_all_that_is_lined_up() -> None:
     assert extents(ADD, (4, 1), (5, 1, 3)) == ["D1, D0, D2"]
     assert extents(NORM, (2, 5, 4)) == ["D0, D1", "D0, D1, D"]
