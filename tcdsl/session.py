@@ -160,32 +160,29 @@ class Session:
             )
         return found
 
-    def usual_rank(self, definition: nodes.Def, generics: Mapping[str, Any]) -> int:
-        """Return for how many dimensions `...` may stand: two, or else what the text allows.
+    def check_now(self, definition: nodes.Def, generics: Mapping[str, Any] | None = None) -> int:
+        """Report faults at once; a definition with generics can only be checked when bound.
 
-        Raises
-        ------
-        TCError
-            If the text is wrong.
+        Returns
+        -------
+        int
+            For how many dimensions `...` may stand in a definition of any rank: two, or else what
+            the text allows.
         """
+        given = generics or {}
+        if any(g.default is None and g.name not in given for g in definition.generics):
+            return _RANKS[0]
+        is_open = definition.name in self._any_rank
         faults = []
-        for rank in _RANKS:
+        for rank in _RANKS if is_open else _RANKS[:1]:
             try:
-                self.variant(definition, generics, None, shapes_of_rank(definition, rank))
+                shapes = shapes_of_rank(definition, rank) if is_open else None
+                self.variant(definition, given, None, shapes)
             except TCError as fault:
                 faults.append(fault)
             else:
                 return rank
         raise faults[0]
-
-    def check_now(self, definition: nodes.Def) -> None:
-        """Report faults at once; a definition with generics can only be checked when bound."""
-        if any(g.default is None for g in definition.generics):
-            return
-        if definition.name in self._any_rank:
-            self.usual_rank(definition, {})
-        else:
-            self.variant(definition, {})
 
     def bind(
         self,

@@ -84,7 +84,7 @@ def at_rank(
     if rank is None and sizes:
         rank = kernel.session.rank_named(kernel.definition, sizes)
     if rank is None:
-        rank = kernel.session.usual_rank(kernel.definition, generics)
+        rank = kernel.session.check_now(kernel.definition, generics)
         noun = "dimension" if rank == 1 else "dimensions"
         click.echo(f"{kernel.name}: '...' stands for {rank} {noun} here, see --rank", err=True)
     return kernel.with_rank(rank)

@@ -249,3 +249,9 @@ def test_dimensions_that_stand_together_are_walked_as_one(text: str, target: str
     loops = [k.text(sizes, target=target).count("for (") for sizes in (flat, square)]
     assert loops[0] == loops[1]
     assert not re.search(r"for \(\w+ i[012] ", k.with_rank(4).text(target=target))
+
+
+def test_a_warning_names_the_line_of_the_caller() -> None:
+    with pytest.warns(UserWarning, match="TC150") as caught:
+        kernel("def sums(float(...) A) -> (O) { O(...) += A(...) }")
+    assert [w.filename for w in caught] == [__file__]
