@@ -60,7 +60,8 @@ class Backward:
         self.begun: set[str] = set()
         self.zeros: list[Part] = []
         self.box, self.at = versions.box, versions.at
-        self._active: set[str] = set()
+        self._active: set[str] = set()  # what depends on the parameters
+        self._useful: set[str] = set()  # what the returns depend on
         self._private: frozenset[str] = frozenset()  # of the innermost loop gone through
 
     def fresh(self, name: str) -> str:
@@ -100,7 +101,7 @@ class Backward:
         self._active.add(parameter)
 
     def activate(self) -> None:
-        """Find which versions depend on the parameters whose gradient is wanted."""
+        """Find what depends on the parameters whose gradient is wanted, and what the returns do."""
         before = -1
         while len(self._active) != before:  # loops carry on what a later step makes
             before = len(self._active)
@@ -110,6 +111,14 @@ class Backward:
                 )
                 if is_active and self.values[s.target].dtype.is_float:
                     self._active.add(s.target)
+        self._useful = set(self.versions.finals.values())
+        before = -1
+        while len(self._useful) != before:
+            before = len(self._useful)
+            for s in steps(self.versions.nodes):
+                if s.target in self._useful:
+                    self._useful |= {r.tensor for r in reads_in(s)}
+                    self._useful |= {s.base} if s.base is not None else set()
 
     def untouched(self, parameter: str) -> list[Part]:
         """Return the line that sets an adjoint to 0 to which nothing was added."""
@@ -159,6 +168,11 @@ class Backward:
         """Return the loop that goes back through the turns of another."""
         local: list[Part] = []
         back: list[Part] = []
+        carried = {s.target for s in steps(node.body)} & self._active & self._useful
+        for version in sorted(carried - node.private - self.begun):  # a turn reads them later on
+            self.begun.add(version)
+            zero = g.number(0, held(self.values[version].dtype))
+            zeros.append(self._full(self._adjoint(version), version, zero))
         for inner in reversed(node.body):
             begin: list[Part] = []
             self._private = node.private

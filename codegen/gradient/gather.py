@@ -9,12 +9,14 @@ points write one element but through reductions. Else the share is a scatter.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.versions import Step
 from tcdsl.codegen.program import affine_of, indices_of, substitute_indices, walk_typed
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr, Range
 
@@ -79,7 +81,7 @@ def gathered(
     if guard is not None:
         cond = g.both(cond, substitute_indices(guard, by))
         subs = [
-            sub if affine_of(sub) is not None and _is_bare(sub) else clamped(sub, extent)
+            sub if _is_inside(sub, extent, ranges) else clamped(sub, extent)
             for sub, extent in zip(subs, shape, strict=True)
         ]
     first = {n for e in subs for n in indices_of(e)}
@@ -131,14 +133,18 @@ def _is_zero(e: Expr) -> bool:
     return isinstance(e, typed.Lit) and e.value == 0
 
 
-def _is_bare(e: Expr) -> bool:
-    return isinstance(e, typed.IndexValue)
+def _is_inside(e: Expr, extent: Size, ranges: Mapping[str, Range]) -> bool:
+    """Whether a subscript is an index that never leaves its dimension."""
+    r = ranges.get(e.name) if isinstance(e, typed.IndexValue) else None
+    return r is not None and r.low == Size.const(0) and is_nonnegative(extent - r.high)
 
 
 def clamped(e: Expr, extent: Size) -> Expr:
     """Return a subscript that stays inside where its guard does not hold: there 0 is added."""
     if not any(isinstance(x, typed.IndexValue | typed.Read) for x in walk_typed(e)):
         return e
-    last = g.size(extent - 1)
-    inner = typed.Builtin("max", (e, typed.Lit(0, INT64)), INT64)
-    return typed.Builtin("min", (inner, last), INT64)
+    last, first = g.size(extent - 1), typed.Lit(0, INT64)
+    match e:
+        case typed.Builtin("min", (typed.Builtin("max", (_, a)), b)) if (a, b) == (first, last):
+            return e
+    return typed.Builtin("min", (typed.Builtin("max", (e, first), INT64), last), INT64)

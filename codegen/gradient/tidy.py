@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
@@ -29,6 +30,10 @@ from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr
 
+_Comparison = Literal["<", "<=", ">", ">=", "==", "!="]
+_MIRRORED: dict[str, _Comparison] = {
+    "<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=",
+}  # fmt: skip
 _TRUE, _FALSE = typed.Lit(True, BOOL), typed.Lit(False, BOOL)
 
 
@@ -99,8 +104,20 @@ def _subscripts(e: Expr) -> Expr:
     if isinstance(e, typed.Read):
         return replace(e, subs=tuple(map(folded, e.subs)))
     if isinstance(e, typed.Binary) and e.dtype == BOOL and e.lhs.dtype == INT64:
-        return replace(e, lhs=folded(e.lhs), rhs=folded(e.rhs))
+        return _compared(e)
     return e
+
+
+def _compared(e: typed.Binary) -> Expr:
+    """Return a comparison of subscripts with the indices on the left, the rest on the right."""
+    a = affine_of(typed.Binary("-", e.lhs, e.rhs, INT64))
+    if a is None or any(isinstance(x, typed.Cast) for x in walk_typed(e)) or not a.terms:
+        return replace(e, lhs=folded(e.lhs), rhs=folded(e.rhs))
+    op, terms, const = e.op, a.terms, a.const
+    if all(c < 0 for _, c in terms):
+        op, terms, const = _MIRRORED[op], tuple((n, -c) for n, c in terms), -const
+    left, right = Affine(terms, Size()), Affine((), -const)
+    return replace(e, op=op, lhs=_spelled_out(left), rhs=_spelled_out(right))
 
 
 def folded(e: Expr) -> Expr:

@@ -102,8 +102,9 @@ def assert_gradient(
         )
 
 
-def normal(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.normal(size=shape)
+def seeds_of(checked: CheckedDef, args: Sequence[Any], rng: np.random.Generator) -> list[Array]:
+    """Return a random adjoint for each float result."""
+    return [np.asarray(rng.normal(size=r.shape)) for r in results(checked, args)]
 
 
 def drawn(checked: CheckedDef, sizes: Mapping[str, int], rng: np.random.Generator) -> list[Array]:

@@ -410,4 +410,11 @@ CORNERS: dict[str, Layer] = {
         N=5,
         M=4,
     ),
+    "a state that is not returned": _n(
+        "def f(float(T,N) X) -> (O) { A(0, n) = 1.0 where n in 0:N B(0, n) = X(0, n) "
+        "for t in 0:T { A(t+1, n) = B(t, n) * X(t, n)  B(t+1, n) = A(t, n) + B(t, n) } "
+        "O(n) = A(T, n) }",
+        T=4,
+        N=2,
+    ),
 }

@@ -1,0 +1,100 @@
+"""The derivative of every builtin function agrees with differences of it, and so at its corners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen.gradient.rules import WITHOUT
+from tcdsl.codegen.reference import evaluate
+from tcdsl.grammar.builtins import BUILTINS
+from tests.codegen.gradient.differences import Array, Differentiated, differentiated
+
+STEP = 1e-4  # of a formula of the fourth order: what it leaves out is 1e-16, rounding is 1e-12
+POINTS = 16
+DOMAINS: dict[str, tuple[float, float]] = {
+    "acos": (-0.9, 0.9), "acosh": (1.1, 3), "asin": (-0.9, 0.9), "atanh": (-0.9, 0.9),
+    "erfcinv": (0.1, 1.9), "erfinv": (-0.9, 0.9), "log": (0.1, 3), "log10": (0.1, 3),
+    "log1p": (-0.9, 3), "log2": (0.1, 3), "normcdfinv": (0.1, 0.9), "rsqrt": (0.1, 3),
+    "sqrt": (0.1, 3), "y0": (0.3, 9), "y1": (0.3, 9), "j0": (-9, 9), "j1": (-9, 9),
+    "pow": (0.2, 3), "tan": (-1.4, 1.4), "fmod": (0.6, 2), "remainder": (0.6, 2),
+}  # fmt: skip
+FLOAT = [
+    n for n, f in BUILTINS.items()
+    if n not in WITHOUT and n not in ("isnan", "isinf", "isfinite", "rand", "pad")
+]  # fmt: skip
+
+
+def function(name: str) -> Differentiated:
+    letters = "ABCD"[: BUILTINS[name].arity if name in BUILTINS else 2]
+    params = ", ".join(f"double(N) {x}" for x in letters)
+    args = ", ".join(f"{x}(i)" for x in letters)
+    return differentiated(f"def f({params}) -> (O) {{ O(i) = {name}({args}) }}")
+
+
+def slopes(d: Differentiated, *args: Any) -> tuple[Array, ...]:
+    arrays = [np.asarray(a, np.float64) for a in args]
+    return d.pull(arrays, [np.ones(arrays[0].shape)])
+
+
+@pytest.mark.parametrize("name", FLOAT)
+def test_derivative_of(name: str, rng: np.random.Generator) -> None:
+    d = function(name)
+    low, high = DOMAINS.get(name, (-2, 2))
+    args = [rng.uniform(low, high, POINTS) for _ in range(BUILTINS[name].arity)]
+    if name == "clamp":
+        args[1:] = [np.full(POINTS, -0.5), np.full(POINTS, 0.75)]
+    found = slopes(d, *args)
+    for k, slope in enumerate(found):
+
+        def at(step: float, k: int = k) -> Array:
+            moved = [a + step * STEP if i == k else a for i, a in enumerate(args)]
+            return evaluate(d.checked, moved, float64=True)[0]
+
+        want = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * STEP)
+        np.testing.assert_allclose(slope, want, rtol=1e-7, atol=1e-7, err_msg=d.gradient.text)
+
+
+def test_ties_go_as_they_are_written_down() -> None:
+    half, first, none = [0.5], [1.0], [0.0]
+    for name, (a, b) in {"max": (half, half), "min": (half, half), "fmax": (first, none),
+                         "fmin": (first, none)}.items():  # fmt: skip
+        got = slopes(function(name), [2.0], [2.0])
+        assert [list(x) for x in got] == [a, b], name
+    assert slopes(function("relu"), [0.0, -1.0, 1.0])[0].tolist() == [0, 0, 1]
+    assert slopes(function("abs"), [0.0, -1.0, 1.0])[0].tolist() == [0, -1, 1]
+
+
+def test_of_equal_largest_ones_the_first_gets_all() -> None:
+    x = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+    d = differentiated("def f(double(B,N) X) -> (O) { O(b) max=! X(b, n) }")
+    assert d.pull([x], [np.ones(2)])[0].tolist() == [[0, 1, 0], [1, 0, 0]]
+    d = differentiated("def f(double(N) X, int32(N) I) -> (double(2) O) { O(I(n)) min=! X(n) }")
+    index = np.array([0, 1, 0, 1], np.int32)
+    got = d.pull([np.array([5.0, 4.0, 5.0, 4.0]), index], [np.array([2.0, 3.0])])[0]
+    assert got.tolist() == [2, 3, 0, 0]
+    d = differentiated("def f(double(N) X, double(N) Y) -> (O) { O(n) = X(n) O(n) max= Y(n) }")
+    by_x, by_y = d.pull([np.array([1.0, 2.0]), np.array([1.0, 3.0])], [np.ones(2)])
+    assert (by_x.tolist(), by_y.tolist()) == ([1, 0], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("row", "want"),
+    [([2, 3, 4], [12, 8, 6]), ([0, 3, 4], [12, 0, 0]), ([0, 3, 0], [0, 0, 0]), ([5], [1])],
+)
+def test_products_bear_zeros(row: list[float], want: list[float]) -> None:
+    d = differentiated("def f(double(B,N) X) -> (O) { O(b) *=! X(b, n) }")
+    assert d.pull([np.array([row], np.float64)], [np.ones(1)])[0].tolist() == [want]
+
+
+def test_powers_have_finite_slopes_at_zero() -> None:
+    by_x, by_y = slopes(function("pow"), [0.0, 0.0, 2.0], [2.0, 0.0, 0.0])
+    assert by_x.tolist() == [0, 0, 0]
+    np.testing.assert_allclose(by_y, [0, 0, np.log(2)])
+
+
+def test_nan_passes_by_fmax_and_fmin() -> None:
+    by_a, by_b = slopes(function("fmax"), [np.nan, 1.0], [1.0, np.nan])
+    assert (by_a.tolist(), by_b.tolist()) == ([0, 1], [1, 0])
