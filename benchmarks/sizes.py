@@ -1,0 +1,331 @@
+"""One executable for all sizes and strides: how many there are, and what they cost.
+
+`python benchmarks/sizes.py [--seconds 1.5] [--threads N] [--only TEXT] [--json FILE]` prints:
+
+- executables: how many of them 100 calls of different sizes compile;
+- sizes: time of the size-generic executable over that of the exact one, which knows its sizes;
+- strides: time with operands that do not lie in C order over that with operands that do, by
+  executables of their own for these sizes and by size-generic ones, and the bytes allocated.
+
+No kernel is tuned. All calls write into given outputs, in one process, in turns; times are 10 %
+quantiles. `--threads 1` counts processor time instead of time, so that a busy machine disturbs
+little. Bytes are the largest sum of new Python and NumPy memory during a call, and what the
+runtime holds more for workspaces (packed blocks) than for operands in C order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import platform
+import subprocess
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tcdsl as tc
+from tcdsl.codegen import runtime
+from tcdsl.kernel import Kernel
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+Shapes = tuple[tuple[int, ...], ...]
+
+MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+BATCHED = "def bmm(float(P,M,K) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,k,n) }"
+POINTWISE = "def gate(float(M,N) A, float(M,N) B) -> (O) { O(m,n) = A(m,n) * sigmoid(B(m,n)) }"
+SOFTMAX = """
+def softmax(float(B,N) X) -> (Y) {
+  top(b) max=! X(b,n)
+  Z(b) +=! exp(X(b,n) - top(b))
+  Y(b,n) = exp(X(b,n) - top(b)) / Z(b)
+}"""
+CONV = """
+def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {
+  O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw)
+}"""
+
+# What a call of the i-th of 100 sizes brings; every size symbol takes many values, 1 among them.
+CALLS: dict[str, tuple[str, Callable[[int], Shapes]]] = {
+    "matmul": (MATMUL, lambda i: ((1 + i, 1 + 7 * i % 90), (1 + 7 * i % 90, 1 + 3 * i % 101))),
+    "batched matmul": (
+        BATCHED,
+        lambda i: ((1 + i % 5, 1 + i, 2 + i % 9), (1 + i % 5, 2 + i % 9, 1 + 3 * i % 67)),
+    ),
+    "pointwise": (POINTWISE, lambda i: ((1 + i, 1 + 7 * i % 93),) * 2),
+    "softmax": (SOFTMAX, lambda i: ((1 + i, 1 + 7 * i % 93),)),
+    "conv": (
+        CONV,
+        lambda i: (
+            (1 + i % 3, 1 + i % 5, 7 + i, 5 + i % 31),
+            (1 + i % 7, 1 + i % 5, 1 + i % 4, 1 + i % 5),
+        ),
+    ),
+}
+
+CUBES = ((768, 768, 768), (1024, 1024, 1024), (1023, 1023, 1023), (997, 997, 997))
+PRODUCTS = (*CUBES, (128, 64, 64), (130, 77, 41))
+BATCHES = (
+    (16, 256, 256, 256),
+    (64, 128, 128, 128),
+    (2, 1023, 1023, 1023),
+    (2, 997, 997, 997),
+    (500, 26, 72, 26),
+    (64, 130, 77, 41),
+    (8, 130, 77, 41),
+)
+STRIDED = (
+    (MATMUL, ((512, 512), (512, 512))),
+    (MATMUL, ((1024, 1024), (1024, 1024))),
+    (BATCHED, ((64, 128, 128), (64, 128, 128))),
+    (BATCHED, ((500, 26, 72), (500, 72, 26))),
+)
+
+
+def swapped(x: Array) -> Array:
+    """Return x in new memory, its matrices by columns: what a transposed view is."""
+    return x.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+
+
+def second_rows(x: Array) -> Array:
+    """Return x in new memory, only every second row of which is used."""
+    return np.repeat(x, 2, axis=-2)[..., ::2, :]
+
+
+def backwards(x: Array) -> Array:
+    """Return x in new memory, with negative strides."""
+    turned = (slice(None, None, -1),) * x.ndim
+    return x[turned].copy()[turned]
+
+
+def backwards_rows(x: Array) -> Array:
+    """Return x in new memory, rows from last to first."""
+    return x[..., ::-1, :].copy()[..., ::-1, :]
+
+
+# The matrices of a batch in Fortran order lie inside each other: it is the innermost dimension.
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "column-major": swapped,
+    "second rows": second_rows,
+    "negative": backwards,
+    "negative rows": backwards_rows,
+    "Fortran order": np.asfortranarray,
+}
+OPERANDS = {"A": (0,), "B": (1,), "A B": (0, 1), "C": (2,)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contraction, its inputs and the shape of its output."""
+
+    name: str
+    text: str
+    inputs: tuple[Array, Array]
+
+    def output(self) -> Array:
+        a, b = self.inputs
+        return np.zeros((*a.shape[:-1], b.shape[-1]), np.float32)
+
+
+def rand(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
+
+
+def kernel(text: str) -> Kernel:
+    """Return the only definition of a text, never tuned."""
+    k = tc.define(text, tune="off", threads=runtime.get_num_threads())
+    assert isinstance(k, Kernel)
+    return k
+
+
+def generic(text: str, operands: tuple[Array, ...]) -> Kernel:
+    """Return a kernel whose executable for operands of this layout takes any sizes."""
+    k = kernel(text)
+    *small, out = (x[tuple(slice(0, 3) for _ in x.shape)].copy() for x in operands)
+    k(*small, out=out)
+    return k
+
+
+def interleaved(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Return the microseconds of calls that are made in turns for so many seconds each."""
+    alone = runtime.get_num_threads() == 1
+    clock = time.thread_time_ns if alone else time.perf_counter_ns
+    samples: dict[str, list[float]] = {label: [] for label in calls}
+    counts = {}
+    for label, call in calls.items():
+        call()
+        start = time.perf_counter_ns()
+        call()
+        counts[label] = 1 + int(100_000 / (time.perf_counter_ns() - start))
+    end = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end or min(map(len, samples.values())) < 10:
+        for label, call in calls.items():
+            start = clock()
+            for _ in range(counts[label]):
+                call()
+            samples[label].append((clock() - start) / counts[label] / 1e3)
+    return {label: sorted(times)[len(times) // 10] for label, times in samples.items()}
+
+
+def check(case: Case, out: Array) -> None:
+    a, b = case.inputs
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(out - want).max() < 1e-6 * a.shape[-1] * 30, f"{case.name} is wrong"
+
+
+# ---- executables
+
+
+def executables() -> dict[str, int]:
+    """Return how many executables calls of 100 sizes compile."""
+    counts = {}
+    print(f"{'executables of 100 sizes':44}{'all':>6}")
+    for name, (text, shapes) in CALLS.items():
+        k = kernel(text)
+        for i in range(100):
+            k(*(rand(*shape) for shape in shapes(i)))
+        counts[name] = len(k.variant().executables)
+        print(f"{name:44}{counts[name]:6}", flush=True)
+    return counts
+
+
+# ---- sizes
+
+
+def size_cases() -> Iterator[Case]:
+    """Yield contractions at multiples of the register tile and beside them."""
+    for m, k, n in PRODUCTS:
+        yield Case(f"matmul {m}x{k}x{n}", MATMUL, (rand(m, k), rand(k, n)))
+    for p, m, k, n in BATCHES:
+        inputs = rand(p, m, k), rand(p, k, n)
+        yield Case(f"batched matmul {p}x({m}x{k}x{n})", BATCHED, inputs)
+
+
+def sizes(only: str, seconds: float) -> list[dict[str, Any]]:
+    """Return times of exact and size-generic executables."""
+    rows = []
+    print(f"\n{'time':44}{'exact us':>10}{'generic us':>12}{'generic/exact':>15}")
+    for case in size_cases():
+        if only not in case.name:
+            continue
+        out = case.output()
+        calls: dict[str, Callable[[], object]] = {}
+        for label, k in (
+            ("exact", kernel(case.text)),
+            ("generic", generic(case.text, (*case.inputs, out))),
+        ):
+            calls[label] = functools.partial(k, *case.inputs, out=out)
+            calls[label]()
+            check(case, out)
+        us = interleaved(calls, seconds)
+        ratio = us["generic"] / us["exact"]
+        limit = 1.08 if us["exact"] > 50 else 1.12
+        rows.append({"case": case.name, "time_us": us, "ratio": ratio, "limit": limit})
+        late = "" if ratio <= limit else f"  above {limit}"
+        print(
+            f"{case.name:44}{us['exact']:10.1f}{us['generic']:12.1f}{ratio:15.3f}{late}", flush=True
+        )
+    return rows
+
+
+# ---- strides
+
+
+def new_bytes(call: Callable[[], object]) -> tuple[int, int]:
+    """Return the bytes that a call allocates for Python and NumPy, and for its workspaces."""
+    call()
+    runtime.empty_cache()
+    before = sum(runtime.memory()[:2])
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak, sum(runtime.memory()[:2]) - before
+
+
+def strides(only: str, seconds: float) -> list[dict[str, Any]]:
+    """Return times with operands in other orders over times with operands in C order."""
+    rows = []
+    head = f"{'exact':>8}{'generic':>9}{'bytes':>7}{'workspace':>11}"
+    print(f"\n{'time over that in C order':44}{head}")
+    for text, shapes in STRIDED:
+        plain = (rand(*shapes[0]), rand(*shapes[1]))
+        case = Case(f"{text.split('(')[0][4:]} {'x'.join(map(str, shapes[0]))}", text, plain)
+        base = relaid(case, lambda x: x, ())
+        base["exact"]()
+        for layout, change in LAYOUTS.items():
+            if layout == "Fortran order" and plain[0].ndim == 2:
+                continue  # the same as column-major
+            name = f"{case.name}, {layout}"
+            if only not in name:
+                continue
+            for which, operands in OPERANDS.items():
+                forms = relaid(case, change, operands)
+                times = interleaved({"base": base["exact"], **forms}, seconds)
+                ratio = {form: times[form] / times["base"] for form in forms}
+                allocated, workspace = new_bytes(forms["exact"])
+                more = workspace - new_bytes(base["exact"])[1]
+                row = {"case": f"{name} {which}", "ratio": ratio, "base_us": times["base"]}
+                rows.append({**row, "bytes": allocated, "workspace": more})
+                late = "" if max(ratio.values()) <= 2 else "  above 2"
+                figures = f"{ratio['exact']:8.2f}{ratio['generic']:9.2f}{allocated:7}{more:11}"
+                print(f"{name + ' ' + which:44}{figures}{late}", flush=True)
+    return rows
+
+
+def relaid(
+    case: Case, change: Callable[[Array], Array], which: tuple[int, ...]
+) -> dict[str, Callable[[], object]]:
+    """Return the exact and the generic call of a case, some operands (A, B, C) in another order."""
+    operands = [*case.inputs, case.output()]
+    for d in which:
+        operands[d] = change(operands[d])
+    a, b, out = operands
+    kernels = {"exact": kernel(case.text), "generic": generic(case.text, (a, b, out))}
+    calls: dict[str, Callable[[], object]] = {}
+    for form, k in kernels.items():
+        calls[form] = functools.partial(k, a, b, out=out)
+        out[...] = 0
+        calls[form]()
+        check(case, out)
+    return calls
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each of the calls compared")
+    parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    options = parser.parse_args()
+    if options.threads:
+        runtime.set_num_threads(options.threads)
+    report: dict[str, Any] = {
+        "commit": _commit(),
+        "machine": platform.processor() or platform.machine(),
+        "threads": runtime.get_num_threads(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "executables": {} if options.only else executables(),
+        "sizes": sizes(options.only, options.seconds),
+        "strides": strides(options.only, options.seconds),
+    }
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1))
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    main()
