@@ -13,7 +13,7 @@ from tests.codegen.harness import Case, Problem, differential
 
 pytestmark = pytest.mark.cc
 
-OFTEN = [["softmax", "conv_padded", "embed"], ["rnn", "state overwritten", "product with zeros"]]
+OFTEN = [["softmax", "embed", "state overwritten"]]
 EVERY = sorted({*LAYERS, *CORNERS} - {"long sum"})
 REST = [EVERY[k : k + 6] for k in range(0, len(EVERY), 6)]
 
@@ -39,6 +39,8 @@ def test_kernels_of_a_gradient(names: list[str], rng: np.random.Generator) -> No
             for a, t in zip([*d.kept(args), *seeds], d.backward.params[len(args) :], strict=True)
         ]
         backward = Problem(d.backward, (*args, *more))
-        cases += [Case(backward, exact) for exact in (True, False)]
-        cases.append(Case(Problem(d.forward, tuple(args)), exact=False))
+        cases.append(Case(backward, exact=True))
+        if names not in OFTEN:
+            cases.append(Case(backward, exact=False))
+            cases.append(Case(Problem(d.forward, tuple(args)), exact=False))
     differential(cases, terms=300)

@@ -23,7 +23,16 @@ def made(layer: Layer) -> Differentiated:
     return differentiated_def(check(program, program.defs[-1].name, generics=generics))
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *CORNERS])
+OFTEN = {
+    "conv_padded", "max_pool", "softmax", "batch_norm", "lstm", "bag", "scatter", "min_distance",
+    *list(CORNERS)[::3],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in (*LAYERS, *CORNERS)],
+)
 def test_gradient_agrees_with_central_differences(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]
     d = made(layer)

@@ -10,11 +10,11 @@ from tests.codegen.harness import Case, Problem, differential
 from tests.codegen.random_programs import random_program
 
 SIZES = {"N": 3, "M": 4}
-RARELY = sorted({*range(8, 150)} - {32})  # 32 takes the square root of 0
+RARELY = sorted({*range(3, 150)} - {32})  # 32 takes the square root of 0
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(8), *(pytest.param(s, marks=pytest.mark.deep) for s in RARELY)]
+    "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.deep) for s in RARELY)]
 )
 def test_gradient_of_a_random_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -24,9 +24,7 @@ def test_gradient_of_a_random_program(seed: int) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(s, marks=pytest.mark.deep) for s in range(1, 12))]
-)
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=pytest.mark.deep) for s in range(12)])
 def test_compiled_gradients_of_random_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cases = []
