@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from tcdsl.codegen.factors import Factor, split
 from tcdsl.codegen.program import (
     Buffer,
     Program,
@@ -154,19 +155,43 @@ class _Builder:
             old = base = self.current[s.target]
         home = None if old is None else self.buffer(old).home
         target = self.version(s.target, home)
+        made = Statement(
+            target=target,
+            base=base,
+            subs=subs,
+            op=op,
+            value=value,
+            ranges=s.ranges,
+            covers=covers,
+            subs_checked=s.subs_checked or (False,) * len(subs),
+            text=statement_text(s),
+        )
+        names = {*self.tensors, *self.sizes, *(x.var for x in self.loops)}
+        names.update(r.name for r in s.ranges)
+
+        def fresh(name: str) -> str:
+            names.add(new := _fresh(name, names))
+            return new
+
+        split_up = split(made, fresh, lambda factor: self.from_factor(factor, s.target))
+        self.statements.append(split_up or made)
+
+    def from_factor(self, factor: Factor, tensor: str) -> Expr:
+        """Add the temporary of a factor, and return its read where the product has it."""
+        number = sum(x.name.startswith(f"{tensor}.factor") for x in self.buffers)
+        name = f"{tensor}.factor{number or ''}"
+        dtype = factor.value.dtype
+        shape = tuple(r.extent for r in factor.ranges)
+        zero = (Size.const(0),) * len(shape)
+        self.buffers.append(Buffer(name, tensor, dtype, shape, zero, "temp", name))
+        checked = (False,) * len(shape)
+        text = statement_text(typed.Statement(name, factor.subs, "=", factor.value, factor.ranges))
         self.statements.append(
             Statement(
-                target=target,
-                base=base,
-                subs=subs,
-                op=op,
-                value=value,
-                ranges=s.ranges,
-                covers=covers,
-                subs_checked=s.subs_checked or (False,) * len(subs),
-                text=statement_text(s),
+                name, None, factor.subs, "=", factor.value, factor.ranges, True, checked, text
             )
         )
+        return typed.Read(name, factor.at, dtype, checked)
 
     def from_copy(self, value: Expr, tensor: str) -> Expr:
         """Return a value that reads the version before from a copy.
