@@ -12,7 +12,7 @@ from typing import Literal
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
-from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
 from tcdsl.codegen.gradient.versions import Value
 from tcdsl.codegen.program import (
     Affine,
@@ -58,6 +58,57 @@ def _only(parts: Sequence[Part], alive: Collection[str]) -> list[Part]:
         elif body := _only(part.body, alive):
             out.append(replace(part, body=tuple(body)))
     return out
+
+
+def without_copies(parts: Sequence[Part], values: Mapping[str, Value]) -> list[Part]:
+    """Return parts in which what only copies an adjoint that is finished is read as that."""
+    out = [*parts]
+    for at, part in enumerate(out):
+        if isinstance(part, Loop):
+            out[at] = replace(part, body=tuple(without_copies(part.body, values)))
+    at = 0
+    while at < len(out):
+        line = out[at]
+        source = _copied(line, values) if isinstance(line, Line) else None
+        before, after = out[:at], out[at + 1 :]
+        if source is None or not isinstance(line, Line):
+            at += 1
+            continue
+        is_sole = all(x.target != line.target for x in walk([*before, *after]))
+        is_read_early = any(r.tensor == line.target for x in walk(before) for r in x.reads())
+        if is_sole and not is_read_early and all(x.target != source for x in walk(after)):
+            out = [*before, *_reading(after, line.target, source)]
+        else:
+            at += 1
+    return out
+
+
+def _copied(line: Line, values: Mapping[str, Value]) -> str | None:
+    """Return the tensor of which a line makes a copy, if it does nothing else."""
+    match line:
+        case Line(target, subs, "=" | "+=!", typed.Read(source, its)) if subs == its:
+            a, b = values.get(target), values.get(source)
+            names = {e.name for e in subs if isinstance(e, typed.IndexValue)}
+            if a is None or b is None or len(names) != len(subs) or a.dtype != b.dtype:
+                return None
+            spans = {r.name: r for r in line.ranges}
+            extents = [spans[e.name].extent for e in subs if isinstance(e, typed.IndexValue)]
+            return source if tuple(extents) == a.shape == b.shape else None
+    return None
+
+
+def _reading(parts: Sequence[Part], name: str, new: str) -> list[Part]:
+    """Return parts that read another tensor in place of one."""
+
+    def one(e: Expr) -> Expr:
+        return replace(e, tensor=new) if isinstance(e, typed.Read) and e.tensor == name else e
+
+    return [
+        replace(x, body=tuple(_reading(x.body, name, new)))
+        if isinstance(x, Loop)
+        else map_line(x, one, lambda s: s)
+        for x in parts
+    ]
 
 
 def tidied(parts: Sequence[Part], taken: Collection[str]) -> list[Part]:

@@ -14,7 +14,7 @@ from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import lines_of, scattered, with_forward
 from tcdsl.codegen.gradient.lines import Part
 from tcdsl.codegen.gradient.text import definition_text
-from tcdsl.codegen.gradient.tidy import bounded, tidied, without_dead
+from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Versions, versions_of
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
@@ -88,6 +88,7 @@ def _gradient(f: CheckedDef) -> Gradient:
     rest = [p for t in inputs for p in back.untouched(t.name)]
     wanted = set(results.values())
     lines = without_dead([*begin, *back.zeros, *lines, *rest], wanted)
+    lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in wanted})
     # Subscripts are folded before it is known what of the forward pass they read.
     lines = tidied(lines, versions.taken)
     lines, kept = with_forward(versions, lines, params)
