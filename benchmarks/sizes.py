@@ -45,10 +45,17 @@ def softmax(float(B,N) X) -> (Y) {
   Z(b) +=! exp(X(b,n) - top(b))
   Y(b,n) = exp(X(b,n) - top(b)) / Z(b)
 }"""
+SUMS = "def sums(float(M,N) A) -> (O) { O(n) +=! A(m,n) }"
 CONV = """
 def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {
   O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw)
 }"""
+
+
+def matrix(i: int) -> tuple[int, int]:
+    """Return extents that differ widely."""
+    return 1 + i * 37 % (29, 61, 907)[i % 3], 1 + i * 2741 % (31, 71, 8009, 503)[i % 4]
+
 
 # What a call of the i-th of 100 sizes brings; every size symbol takes many values, 1 among them.
 CALLS: dict[str, tuple[str, Callable[[int], Shapes]]] = {
@@ -57,8 +64,9 @@ CALLS: dict[str, tuple[str, Callable[[int], Shapes]]] = {
         BATCHED,
         lambda i: ((1 + i % 5, 1 + i, 2 + i % 9), (1 + i % 5, 2 + i % 9, 1 + 3 * i % 67)),
     ),
-    "pointwise": (POINTWISE, lambda i: ((1 + i, 1 + 7 * i % 93),) * 2),
-    "softmax": (SOFTMAX, lambda i: ((1 + i, 1 + 7 * i % 93),)),
+    "pointwise": (POINTWISE, lambda i: (matrix(i),) * 2),
+    "softmax": (SOFTMAX, lambda i: (matrix(i),)),
+    "column sums": (SUMS, lambda i: (matrix(i),)),
     "conv": (
         CONV,
         lambda i: (

@@ -29,6 +29,8 @@ Sizes = tuple[tuple[str, int], ...]
 
 _STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
+_MAX_CONFIGS = 2  # of size-generic executables for the same layouts, unless none of them suits
+_UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,10 @@ class Variant:
 
     The first sizes get an executable of their own, with every extent a constant. The next ones
     bring a size-generic executable, which serves all others from then on; a layout class of its
-    own up to `MAX_GENERIC`, then one with every stride at run time. Tuned sizes get theirs. What
-    has run keeps its executable, so that equal calls give equal bits.
+    own up to `MAX_GENERIC`, then one with every stride at run time. Where the model wants another
+    config for other sizes there are two of them; a third only for sizes at which those are far
+    slower. Tuned sizes get theirs. What has run keeps its executable, so that equal calls give
+    equal bits.
     """
 
     def __init__(self, checked: CheckedDef, machine: Machine | Gpu, threads: int) -> None:
@@ -134,8 +138,23 @@ class Variant:
                 classes = tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
             self._classes[layouts] = classes
         spec = Spec(None, classes, self.threads, is_small)
-        config = self.default_config(spec, sizes)
-        return self.compile(spec, config, sizes)
+        return self.compile(spec, self._generic_config(spec, sizes), sizes)
+
+    def _generic_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the model's choice for these sizes, or what is compiled and comes near it."""
+        wanted = self.default_config(spec, sizes)
+        known = [c for s, c in self._compiled if s == spec]
+        if wanted in known or len(known) < _MAX_CONFIGS:
+            return wanted
+
+        def predicted_ns(config: Config) -> float:
+            return compiler.cost_ns(self.program, spec, config, self.machine, sizes)
+
+        def rank(config: Config) -> tuple[float, int]:
+            return predicted_ns(config), len({*config.items} - {*wanted.items})
+
+        best = min(known, key=rank)
+        return wanted if predicted_ns(best) > _UNSUITED * predicted_ns(wanted) else best
 
     def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice."""

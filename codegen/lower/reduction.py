@@ -54,7 +54,7 @@ def default(ctx: Context) -> dict[str, Value]:
     split = pieces < _ENOUGH_RESULTS and work > 2 * PART_POINTS
     if not ctx.is_exact() and not space.kept:  # one result of any size: plan finds the parts
         split = True
-    return {**rows_form.default(ctx, space), "walk": walk, "split": split}
+    return {**rows_form.default(ctx, space, walk), "walk": walk, "split": split}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:

@@ -32,7 +32,7 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return the direction in which memory is nearer."""
     space = space_of(ctx)
     walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
-    return {"walk": walk, **rows_form.default(ctx, space)}
+    return {"walk": walk, **rows_form.default(ctx, space, walk)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:

@@ -137,16 +137,24 @@ def _is_pointwise(space: Space) -> bool:
     return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
 
 
-def default(ctx: Context, space: Space) -> dict[str, Value]:
-    """Return explicit vectors where they fit, four a turn unless the body is long."""
+def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
+    """Return explicit vectors where they fit, four a turn of known length with a short body.
+
+    Rows side by side are not unrolled, so that the knob does not tell equal kernels apart.
+    """
     values: dict[str, Value] = {"task_us": 8}
     if (bits := vector_bits(ctx, space)) is not None:
         heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
-        unroll = 4 if vectors >= 8 and heavy < _FUNCTION_NS else 2 if vectors >= 4 else 1
+        most = (
+            4 if ctx.is_exact() and heavy < _FUNCTION_NS else 2
+        )  # short rows shall do with it too
+        unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
         total = ctx.extent(points(space.kept) * space.row_length())
         if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
             unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
+        if walk == "columns":
+            unroll = 1
         values |= {"vectors": True, "unroll": unroll}
         if _is_pointwise(space):
             values["stream"] = _output_bytes(ctx, space) > ctx.machine.l3_bytes
