@@ -57,6 +57,7 @@ class Backward:
         self.taken = {*versions.taken, *versions.values}
         self.taken |= {r.name for s in steps(versions.nodes) for r in s.ranges}
         self.adjoints: dict[str, str] = {}
+        self.rounded: dict[str, str] = {}
         self.begun: set[str] = set()
         self.zeros: list[Part] = []
         self.box, self.at = versions.box, versions.at
@@ -98,6 +99,10 @@ class Backward:
         v = self.values[parameter]
         self.values[name] = Value(name, parameter, v.dtype, v.shape)
         self.adjoints[parameter] = name
+        if v.dtype.is_half:  # summed in float32, rounded once
+            self.rounded[parameter] = name
+            del self.adjoints[parameter]
+            self._adjoint(parameter)
         self._active.add(parameter)
 
     def activate(self) -> None:
@@ -120,12 +125,17 @@ class Backward:
                     self._useful |= {r.tensor for r in reads_in(s)}
                     self._useful |= {s.base} if s.base is not None else set()
 
-    def untouched(self, parameter: str) -> list[Part]:
-        """Return the line that sets an adjoint to 0 to which nothing was added."""
-        if parameter in self.begun:
-            return []
-        zero = g.number(0, held(self.values[parameter].dtype))
-        return [self._full(self.adjoints[parameter], parameter, zero)]
+    def finished(self, parameter: str) -> list[Part]:
+        """Return the line that sets an adjoint to 0 to which nothing was added; or rounds it."""
+        v, name = self.values[parameter], self.adjoints[parameter]
+        lines: list[Part] = []
+        if parameter not in self.begun:
+            lines.append(self._full(name, parameter, g.number(0, held(v.dtype))))
+        if parameter in self.rounded:
+            exact = typed.Read(name, self.at(parameter), held(v.dtype))
+            rounded = typed.Cast(exact, v.dtype)
+            lines.append(self._full(self.rounded[parameter], parameter, rounded))
+        return lines
 
     def _full(self, name: str, version: str, value: Expr) -> Line:
         return Line(name, self.at(version), "=", value, self.box(version))

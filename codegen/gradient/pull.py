@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.combine import held
 from tcdsl.codegen.gradient.rules import partials
 from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
@@ -63,7 +64,9 @@ class _Pull:
                 return self.of(operand, g.neg(a))
             case typed.Cast(operand, _):
                 return (
-                    self.of(operand, g.convert(a, operand.dtype)) if operand.dtype.is_float else []
+                    self.of(operand, g.convert(a, held(operand.dtype)))
+                    if operand.dtype.is_float
+                    else []
                 )
             case typed.Binary():
                 return self._chain(e, a)

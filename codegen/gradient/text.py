@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
+from tcdsl.codegen.program import map_typed
 from tcdsl.codegen.unparse import expr_text
 from tcdsl.grammar import typed
 from tcdsl.grammar.check import check
+from tcdsl.grammar.dtypes import FLOAT32
 from tcdsl.grammar.errors import TCError
 from tcdsl.grammar.format import format_program
 from tcdsl.grammar.parser import parse
@@ -107,8 +109,19 @@ def _body(parts: Sequence[Part], written: Wanted, count: Iterator[int]) -> str:
     return "".join(out)
 
 
+def _unwidened(e: typed.Expr) -> typed.Expr:
+    """Return a half without the cast in which it computes: the text has its type."""
+    match e:
+        case typed.Cast(operand, dtype) if dtype == FLOAT32 and operand.dtype.is_half:
+            return operand
+        case typed.Cast(typed.Cast(_, dtype) as operand, wanted) if dtype == wanted:
+            return operand
+        case _:
+            return e
+
+
 def _line(line: Line, given: Sequence[Range]) -> str:
     where = ", ".join(f"{r.name} in {r.low}:{r.high}" for r in given)
     subs = f"({', '.join(map(expr_text, line.subs))})" if line.subs else ""
-    text = f"{line.target}{subs} {line.op} {expr_text(line.value)}"
+    text = f"{line.target}{subs} {line.op} {expr_text(map_typed(line.value, _unwidened))}"
     return f"{text}{f' where {where}' if where else ''}\n"

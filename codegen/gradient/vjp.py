@@ -85,7 +85,7 @@ def _gradient(f: CheckedDef) -> Gradient:
     back.activate()
     begin = [p for t in outputs for p in back.seed(finals[t.name], given[t.name])]
     lines = back.block(versions.nodes)
-    rest = [p for t in inputs for p in back.untouched(t.name)]
+    rest = [p for t in inputs for p in back.finished(t.name)]
     wanted = set(results.values())
     lines = without_dead([*begin, *back.zeros, *lines, *rest], wanted)
     lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in wanted})

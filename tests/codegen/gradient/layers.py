@@ -417,4 +417,17 @@ CORNERS: dict[str, Layer] = {
         T=4,
         N=2,
     ),
+    "half": _n(
+        "def f(float16(N) A, bfloat16(N) B) -> (float16(N) O, P) {"
+        "O(i) = float16(A(i) * B(i)) P +=! A(i) * B(i) }"
+    ),
+    "half in place": _n(
+        "def f(float16(B,N) A) -> (float16(B) O) { O(b) max=! A(b, n) O(b) *= A(b, 0) }", B=3, N=4
+    ),
+    "half of a temporary": _n(
+        "def f(float16(N,M) A) -> (float16(N) O) {"
+        "t(n) +=! A(n, m) * A(n, m) O(n) = 2 * t(n) * tanh(t(n)) }",
+        N=3,
+        M=4,
+    ),
 }
