@@ -3,9 +3,10 @@
     packed[panel][k][x] = source[panel * width + x][k]        x < min(width, what is left)
 
 One function serves both operands: x runs along the vectors of `b` or the rows of `a`. Where the
-source has unit stride along x, vectors are copied; along k, squares are turned around in
-registers; else elements are gathered. Offsets along a fused index that is not linear come from
-tables; every block of lanes then asks its table whether it lies in one piece.
+source has unit stride along x, vectors are copied, a few rows for all panels before the next; along
+k, squares are turned around in registers; else elements are gathered. Offsets along a fused index
+that is not linear come from tables; every block of lanes then asks its table whether it lies in one
+piece.
 Half types are widened on the way.
 """
 
@@ -56,6 +57,7 @@ from tcdsl.grammar.dtypes import INT64, DType
 
 Unit = Literal["x", "k", "none"]
 TABLE = Pointer(INT64, const=True)
+ROWS = 16  # copied for all panels before the next: their lines stay in the first level's sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,19 @@ def packer_params(p: Packer) -> tuple[Var, ...]:
 def packer(name: str, p: Packer) -> Function:
     """Return the function that packs a block."""
     j, left, packed, width = i64("j"), i64("left"), pointer("packed", p.dtype), i64("width")
+    end, depth = i64("end"), i64("depth")
     panel = block(
         Let(left, min64(width, sub(i64("count"), j))),
         _panel(p),
-        assign(packed, offset(packed, mul(i64("depth"), left))),
+        assign(packed, offset(packed, mul(depth, left))),
     )
-    return Function(name, packer_params(p), loop(j, 0, i64("count"), panel, step=width), "helper")
+    panels = loop(j, 0, i64("count"), panel, step=width)
+    if p.unit != "x" or p.x_table:
+        return Function(name, packer_params(p), panels, "helper")
+    first = pointer("first", p.dtype)
+    strip = block(Let(end, min64(add(i64("row"), ROWS), depth)), assign(packed, first), panels)
+    body = block(Let(first, packed), loop(i64("row"), 0, depth, strip, step=ROWS))
+    return Function(name, packer_params(p), body, "helper")
 
 
 def _panel(p: Packer) -> Stmt:
@@ -124,22 +133,22 @@ def _strips(p: Packer, body: Stmt) -> Stmt:
 
 
 def _copy(p: Packer) -> Stmt:
-    """Return the copy of a panel whose rows are contiguous: whole rows, for the sake of pages."""
+    """Return the copy of rows row .. end of a panel, each of them contiguous."""
     k, x, left, whole = i64("k"), i64("x"), i64("left"), i64("whole")
-    row, to = pointer("row", p.source, const=True), pointer("to", p.dtype)
+    line, to = pointer("line", p.source, const=True), pointer("to", p.dtype)
     return block(
         Let(whole, sub(left, mod(left, p.lanes))),
         Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, whole))),
         loop(
             k,
-            0,
-            i64("depth"),
-            Let(row, offset(pointer("source", p.source, const=True), add(i64("j"), _k(p, k)))),
+            i64("row"),
+            i64("end"),
+            Let(line, offset(pointer("source", p.source, const=True), add(i64("j"), _k(p, k)))),
             Let(to, offset(_packed(p), mul(k, left))),
-            loop(x, 0, whole, _move(p, offset(to, x), offset(row, x)), step=p.lanes),
+            loop(x, 0, whole, _move(p, offset(to, x), offset(line, x)), step=p.lanes),
             when(
                 compare("<", whole, left),
-                _store(p, offset(to, whole), _load(p, offset(row, whole))),
+                _store(p, offset(to, whole), _load(p, offset(line, whole))),
             ),
         ),
     )

@@ -146,9 +146,8 @@ def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
     if (bits := vector_bits(ctx, space)) is not None:
         heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
-        most = (
-            4 if ctx.is_exact() and heavy < _FUNCTION_NS else 2
-        )  # short rows shall do with it too
+        # of a size-generic kernel short rows do with it too
+        most = 4 if ctx.is_exact() and heavy < _FUNCTION_NS else 2
         unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
         total = ctx.extent(points(space.kept) * space.row_length())
         if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
