@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -161,7 +161,8 @@ class _Run:
         self.values.store[stmt.target] = after.astype(stored, copy=False)
 
     def start(self, stmt: Statement, target: Array, first: Any, loop: Mapping[str, int]) -> None:
-        """Let the elements that a statement writes begin anew."""
+        """Let the elements that a statement writes begin anew, also where it reduces nothing."""
+        stmt = replace(stmt, ranges=tuple(r for r in stmt.ranges if r.kind == "output"))
         for points, kept, _ in self.blocks(stmt, loop, split_reductions=True):
             full = np.broadcast_shapes(*(a.shape for a in points.index.values()), ())
             target[self.position(stmt, points, target.shape, full[:kept], kept)] = first

@@ -147,6 +147,13 @@ def test_a_statement_starts_only_the_elements_that_it_writes() -> None:
     held(problem(text, numbers(3, 5)))
 
 
+def test_what_starts_anew_and_reduces_nothing_is_the_identity() -> None:
+    text = "def f(float(N) A, float(M) B) -> (S) { S = A(0)  S min=! B(j) }"
+    p = problem(text, numbers(3), numbers(0))
+    held(p)
+    assert expected(p)[0] == np.inf
+
+
 def test_a_histogram_in_a_turn_starts_anew() -> None:
     text = """def f(int32(T,M) I, float(N) L) -> (float(N) last, int32(T) most) {
         for t in 0:T {

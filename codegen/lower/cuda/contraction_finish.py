@@ -27,8 +27,10 @@ _TOTAL = "sum"  # a name no tensor has: the finished sum
 
 def role_var(ctx: GpuContext, group: Group, otherwise: str) -> Var:
     """Return the variable of a fused index, named after what it fuses; it counts from 0."""
-    if len(group) == 1 and _low(ctx, group[0].name) == b.c64(0):
-        return b.i64(safe_name(group[0].name))
+    if len(group) == 1:
+        name = group[0].name
+        is_itself = _low(ctx, name) == b.c64(0)
+        return b.i64(safe_name(name) if is_itself else ctx.operands.local(f"{name}_place"))
     return b.i64(ctx.operands.local("_".join(i.name for i in group) or otherwise))
 
 

@@ -152,6 +152,9 @@ def test_values_of_any_kind(name: str) -> None:
     """Beyond the last k there is the identity of the operator, whatever zeros would give."""
     text = f"def f(float(M,K) A, float(N,K) B) -> (C) {{ {VALUES[name]} }}"
     p = tensors(text, (19, 37), (33, 37))
+    if len(p.program.statements) == 2:  # the factor that is no plain access is made before
+        differential(p, exact=(True,), terms=200)
+        return
     check(p, config(), *([config(splits=2)] if name == "longest paths" else []))
 
 

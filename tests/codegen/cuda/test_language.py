@@ -54,6 +54,10 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
         }""",
         (RNG.integers(0, 6, 40).astype(np.int32), numbers(40, 5), numbers(6, 5)),
     ),
+    "a contraction with an index that begins below 0": (
+        "def f(float(N,N) A, float(N,N) B) -> (T) { T(i, j + 1) +=! A(q, i) * B(j + 1, q) }",
+        (numbers(5, 5), numbers(5, 5)),
+    ),
     "reshape": (
         "def f<W=3>(float(N) A) -> (O) { O(n / W, n % W) = A(n) }",
         (numbers(12),),
