@@ -19,7 +19,7 @@ from tcdsl.autotune.report import Report
 from tcdsl.autotune.rig import Rig
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.source import Source
-from tcdsl.autotune.store import Row, Store
+from tcdsl.autotune.store import TUNER_ENDED, Row, Store
 from tcdsl.autotune.timing import SLICE_NS, quantile_ns
 from tcdsl.autotune.trial import FINAL, Failure, Trial, TuneError, Verdict
 from tcdsl.codegen.config import Config
@@ -345,7 +345,7 @@ class Measurement:
             row = self._store.find(self._problem.key, config)
             if row is None or row.status not in FINAL:
                 self._try([config], "final", lambda: True)
-            elif row.status == "timed":
+            elif row.status == "timed" or self._deserves_another_try(row):
                 candidate = emitted(self._problem, row)
                 for _, built in self._problem.builder.build([candidate.source], 1):
                     if not isinstance(built, Failure):
@@ -353,6 +353,13 @@ class Measurement:
                         self._kept[config] = candidate
         kept = self._kept.get(config)
         return kept if kept is not None and self._load(kept, []) else None
+
+    def _deserves_another_try(self, row: Row) -> bool:
+        """Whether the default is out only because its tuner ended meanwhile, as by a kill.
+
+        Without it nothing can be compared; and it runs in a worker, which it may bring down.
+        """
+        return row.config == self._problem.space.default and row.detail == TUNER_ENDED
 
     def _may_go_on(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""

@@ -50,6 +50,10 @@ _SCHEMA: Mapping[str, tuple[str, Mapping[str, type]]] = {
 }
 
 
+# Why a config is out that ran when its tuner ended: it may be to blame, or a user's kill.
+TUNER_ENDED = "the tuning process ended while this config ran"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the table of trials."""
@@ -219,8 +223,7 @@ class Store:
                     continue
                 heir: dict[str, object] = {"owner": self._owner, "status": "proposed"}
                 if row.status == "running":
-                    detail = "the tuning process ended while this config ran"
-                    heir = {"status": "failed", "reason": "crash", "detail": detail}
+                    heir = {"status": "failed", "reason": "crash", "detail": TUNER_ENDED}
                 self._db[TRIALS].update(row.id, heir)
 
     def _unfinished(self, key: ProblemKey) -> list[Row]:

@@ -12,7 +12,7 @@ from tcdsl.autotune.report import Silent
 from tcdsl.autotune.rig import Rig
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.source import Source
-from tcdsl.autotune.store import Store
+from tcdsl.autotune.store import TUNER_ENDED, Store
 from tcdsl.autotune.trial import TuneError
 from tcdsl.autotune.tuner import tune
 from tcdsl.codegen.config import Config
@@ -169,6 +169,16 @@ def test_a_later_run_goes_on_where_the_earlier_one_ended(tmp_path: Path) -> None
     tune([problem], cache=cache, trials=100)
     fresh = set(log.read_text().splitlines()) - set(first) - set(crashed)
     assert len(fresh) <= problem.space.size
+
+
+def test_a_default_that_ran_when_its_tuner_was_killed_is_tried_again(tmp_path: Path) -> None:
+    problem = Toy(kinds=("right",), turns=(0, 300))
+    cache = tmp_path / "t.db"
+    with Store(cache) as store:
+        (row,) = store.propose(problem.key, [problem.space.default], "default")
+        store.set_failed(row.id, "crash", TUNER_ENDED)
+    (tuned,) = tune([problem], cache=cache, trials=3)
+    assert tuned.config.get("kind") == "right"
 
 
 def test_a_later_size_tries_what_was_best_at_an_earlier_one(tmp_path: Path) -> None:
