@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from tcdsl.autotune.bench import WrongAnswerError
 from tcdsl.autotune.case import Array, Case, Expected, dtype_of
 from tcdsl.autotune.guard import GuardedArray, GuardedBytes, Place
+from tcdsl.codegen.turns import in_order
 
 _ABI, _MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 2, 64, 192, 16  # of tc_abi.h
 _LINE = 64  # bytes to which the ABI aligns workspaces
@@ -166,41 +167,6 @@ class Executable:
         if self._exe.loop[loop].range(ctypes.byref(args), ctypes.byref(found)) != 0:
             raise WrongAnswerError(f"the range of loop {loop} failed")
         return found.low, found.high
-
-
-def in_order(
-    spans: Sequence[tuple[int, int]],
-    range_of: Callable[[int], tuple[int, int]],
-    turn: Any,
-    first: int,
-    last: int,
-    loop: int = 0,
-) -> Iterator[int]:
-    """Yield phases [first, last) in the order in which they run, as the launcher does.
-
-    Parameters
-    ----------
-    spans
-        First and last phase of each loop.
-    range_of
-        Gives the range of a loop's variable.
-    turn
-        Where the value of each loop's variable is put while its phases are yielded.
-    loop
-        The first one that may lie in there.
-    """
-    p = first
-    while p < last:
-        while loop < len(spans) and (spans[loop][0] < p or spans[loop][0] == spans[loop][1]):
-            loop += 1
-        if loop == len(spans) or spans[loop][0] > p or spans[loop][1] > last:
-            yield p
-            p += 1
-            continue
-        for value in range(*range_of(loop)):
-            turn[loop] = value
-            yield from in_order(spans, range_of, turn, *spans[loop], loop + 1)
-        p = spans[loop][1]
 
 
 class Checker:

@@ -18,6 +18,7 @@ from tcdsl.codegen.loopir import (
     Var,
 )
 from tcdsl.codegen.lower.operands import safe_name
+from tcdsl.codegen.turns import in_order
 from tcdsl.grammar.errors import InternalError
 
 ALIGNMENT = 256  # bytes: of each block of the workspace, as GPU allocators give
@@ -50,27 +51,15 @@ class HostPlan:
     def sequence(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield positions of starts as they run, each with the value of every loop's variable."""
         turns = [0] * len(self.loops)
-        for position in self._span(0, len(self.starts), 0, dict(self.names), turns):
-            yield position, tuple(turns)
 
-    def _span(
-        self, first: int, last: int, loop: int, names: dict[str, int], turns: list[int]
-    ) -> Iterator[int]:
-        at, loops = first, self.loops
-        while at < last:
-            while loop < len(loops) and (
-                loops[loop].first < at or loops[loop].first == loops[loop].last
-            ):
-                loop += 1
-            if loop == len(loops) or loops[loop].first > at or loops[loop].last > last:
-                yield at
-                at += 1
-                continue
-            this = loops[loop]
-            for turn in range(_evaluate(this.low, names), _evaluate(this.high, names)):
-                turns[loop] = names[this.var] = turn
-                yield from self._span(this.first, this.last, loop + 1, names, turns)
-            at = this.last
+        def range_of(loop: int) -> tuple[int, int]:
+            outer = {x.var: turn for x, turn in zip(self.loops[:loop], turns, strict=False)}
+            names, this = {**self.names, **outer}, self.loops[loop]
+            return _evaluate(this.low, names), _evaluate(this.high, names)
+
+        spans = [(x.first, x.last) for x in self.loops]
+        for position in in_order(spans, range_of, turns, 0, len(self.starts)):
+            yield position, tuple(turns)
 
 
 def plan(unit: Unit, sizes: Mapping[str, int]) -> HostPlan:

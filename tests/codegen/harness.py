@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.harness import in_order
 from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import Compiler, Source
 from tcdsl.codegen.config import Config
@@ -26,6 +25,7 @@ from tcdsl.codegen.reference import evaluate, sizes_of
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.codegen.ssa import program_of
+from tcdsl.codegen.turns import in_order
 from tcdsl.grammar.check import check
 from tcdsl.grammar.errors import BoundsError
 from tcdsl.grammar.parser import parse
