@@ -19,7 +19,9 @@ from tcdsl.codegen.inline import is_contraction
 from tcdsl.codegen.program import (
     Statement,
     affine_of,
+    from_lowest,
     indices_of,
+    map_operands,
     reads_of,
     walk_typed,
 )
@@ -137,8 +139,8 @@ def _factor(value: Expr, ranges: Mapping[str, Range], fresh: Callable[[str], str
             new = typed.IndexValue(r.name, INT64)
             by[e] = new
         own.append(replace(r, kind="output"))
-        subs.append(_from_zero(new, r.low))
-        at.append(_from_zero(e, r.low))
+        subs.append(from_lowest(new, r.low))
+        at.append(from_lowest(e, r.low))
 
     value = _replaced(value, by)
     left = {r.name for r in own}
@@ -151,25 +153,7 @@ def _replaced(e: Expr, by: Mapping[Expr, Expr]) -> Expr:
     """Return e with expressions replaced, the outermost first."""
     if e in by:
         return by[e]
-    match e:
-        case typed.Read(subs=subs):
-            return replace(e, subs=tuple(_replaced(x, by) for x in subs))
-        case typed.Unary(operand=a) | typed.Cast(operand=a):
-            return replace(e, operand=_replaced(a, by))
-        case typed.Binary(lhs=a, rhs=b):
-            return replace(e, lhs=_replaced(a, by), rhs=_replaced(b, by))
-        case typed.Select(cond=c, then=a, other=b):
-            return replace(e, cond=_replaced(c, by), then=_replaced(a, by), other=_replaced(b, by))
-        case typed.Builtin(args=args):
-            return replace(e, args=tuple(_replaced(x, by) for x in args))
-        case _:
-            return e
-
-
-def _from_zero(e: Expr, low: Size) -> Expr:
-    if low == Size.const(0):
-        return e
-    return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)
+    return map_operands(e, lambda x: _replaced(x, by))
 
 
 def _factors(e: Expr) -> list[Expr]:

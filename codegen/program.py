@@ -193,6 +193,13 @@ def map_operands(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
             assert_never(e)
 
 
+def from_lowest(sub: Expr, low: Size) -> Expr:
+    """Return a subscript that counts from the lowest element of a box."""
+    if low == Size.const(0):
+        return sub
+    return typed.Binary("-", sub, typed.SizeValue(low, INT64), INT64)
+
+
 def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild e bottom-up, passing each node through f."""
     return f(map_operands(e, lambda x: map_typed(x, f)))

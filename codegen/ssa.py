@@ -13,6 +13,7 @@ from tcdsl.codegen.program import (
     Statement,
     TurnLoop,
     affine_of,
+    from_lowest,
     map_typed,
     reads_of,
 )
@@ -137,7 +138,7 @@ class _Builder:
         tensor = self.tensors[s.target]
         old = self.current.get(s.target)
         subs = tuple(
-            _minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
+            from_lowest(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
         )
         value = self.renamed(s.value)
         covers = covers_box(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
@@ -245,7 +246,7 @@ class _Builder:
             if not isinstance(x, typed.Read):
                 return x
             lows = self.tensors[x.tensor].low
-            subs = tuple(_minus(s, low) for s, low in zip(x.subs, lows, strict=True))
+            subs = tuple(from_lowest(s, low) for s, low in zip(x.subs, lows, strict=True))
             return replace(x, tensor=self.current[x.tensor], subs=subs)
 
         return map_typed(e, one)
@@ -280,12 +281,6 @@ def _fresh(name: str, taken: Iterable[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _minus(e: Expr, low: Size) -> Expr:
-    if low == Size.const(0):
-        return e
-    return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)
 
 
 def covers_box(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size, ...]) -> bool:

@@ -8,9 +8,8 @@ from typing import Protocol
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part
-from tcdsl.codegen.gradient.order import minus
 from tcdsl.codegen.gradient.versions import STARTING, Step, Value
-from tcdsl.codegen.program import affine_of
+from tcdsl.codegen.program import affine_of, from_lowest
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT64, DType
 from tcdsl.grammar.nodes import AssignOp
@@ -72,7 +71,7 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
         return Factor([], g.choose(wins, seed, zero))
     outputs = [r for r in s.ranges if r.kind == "output"]
     name = store.fresh(f"{s.target}_place")
-    at = tuple(minus(g.index(r.name), r.low) for r in outputs)
+    at = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
     store.values[name] = Value(name, s.target, INT64, tuple(r.extent for r in outputs))
     op: AssignOp = "argmax=!" if s.op.startswith("max") else "argmin=!"
     is_first = g.compare("==", _position(reductions), typed.Read(name, at, INT64))
@@ -132,7 +131,7 @@ def _position(reductions: Sequence[Range]) -> Expr:
         return g.index(reductions[0].name)
     at: Expr | None = None
     for r in reductions:
-        step = minus(g.index(r.name), r.low)
+        step = from_lowest(g.index(r.name), r.low)
         if at is not None:
             scaled = typed.Binary("*", at, g.size(r.extent), INT64)
             step = typed.Binary("+", scaled, step, INT64)

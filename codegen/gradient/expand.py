@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.order import Order, minus, reads
+from tcdsl.codegen.gradient.order import Order, reads
 from tcdsl.codegen.gradient.versions import index_names
-from tcdsl.codegen.program import map_typed
+from tcdsl.codegen.program import from_lowest, map_typed
 from tcdsl.codegen.ssa import covers_box, identity_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import INT64
@@ -99,7 +99,7 @@ class _Expansion:
         if len(self.mine) != 1 or any(s not in self.loop.body for s in self.reading):
             return False
         (s,) = self.mine
-        subs = tuple(minus(e, low) for e, low in zip(s.subs, self.tensor.low, strict=True))
+        subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, self.tensor.low, strict=True))
         is_anew = s.op == "=" or s.op.endswith("!")
         return is_anew and covers_box(subs, s.ranges, self.tensor.shape)
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tcdsl.codegen.program import reads_of
+from tcdsl.codegen.program import from_lowest, reads_of
 from tcdsl.codegen.ssa import covers_box
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
 from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.ranges import Interval, interval, over_turns
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import CheckedDef, Expr
+from tcdsl.grammar.typed import CheckedDef
 
 Loops = tuple[typed.Loop, ...]
 
@@ -63,7 +62,7 @@ class Order:
         if not anew or first.loops != shared:
             return 0
         s = first.statement
-        subs = tuple(minus(e, low) for e, low in zip(s.subs, tensor.low, strict=True))
+        subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True))
         return len(shared) if covers_box(subs, s.ranges, tensor.shape) else 0
 
     def is_settled(self, name: str) -> bool:
@@ -131,13 +130,6 @@ def reads(p: Placed) -> Iterator[typed.Read]:
     """Yield the reads of a statement, those of its subscripts too."""
     for e in (p.statement.value, *p.statement.subs):
         yield from reads_of(e)
-
-
-def minus(e: Expr, low: Size) -> Expr:
-    """Return a subscript that counts from the lowest element of a box."""
-    if low == Size.const(0):
-        return e
-    return typed.Binary("-", e, typed.SizeValue(low, INT64), INT64)
 
 
 def _counts(form: Size, var: str, s: typed.Statement) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.gradient.order import Order, minus, statements
-from tcdsl.codegen.program import map_typed, reads_of, substitute_indices
+from tcdsl.codegen.gradient.order import Order, statements
+from tcdsl.codegen.program import from_lowest, map_typed, reads_of, substitute_indices
 from tcdsl.codegen.ssa import covers_box
 from tcdsl.grammar import typed
 from tcdsl.grammar.builtins import BUILTINS
@@ -193,7 +193,8 @@ class _Maker:
     def step(self, s: typed.Statement) -> Step:
         """Return a statement as a step."""
         tensor = self.tensors[s.target]
-        subs = tuple(minus(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True))
+        lows = tensor.low
+        subs = tuple(from_lowest(self.renamed(e), x) for e, x in zip(s.subs, lows, strict=True))
         value = self.renamed(s.value)
         old = self.current.get(s.target)
         covers = covers_box(subs, s.ranges, tensor.shape)
@@ -254,7 +255,7 @@ class _Maker:
             if not isinstance(x, typed.Read):
                 return x
             lows = self.tensors[x.tensor].low
-            subs = tuple(minus(s, low) for s, low in zip(x.subs, lows, strict=True))
+            subs = tuple(from_lowest(s, low) for s, low in zip(x.subs, lows, strict=True))
             return replace(x, tensor=self.current.get(x.tensor, x.tensor), subs=subs)
 
         return map_typed(e, one)
