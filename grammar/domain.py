@@ -8,7 +8,7 @@ from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.expressions import Access, Context
+from tcdsl.grammar.expressions import Access, Context, Typer
 from tcdsl.grammar.ranges import Bound, Interval, solve
 from tcdsl.grammar.scope import (
     FaultError,
@@ -62,24 +62,35 @@ def _where_index(work: Comprehension, clause: n.RangeClause) -> None:
 
 
 def _bound(work: Comprehension, node: n.Expr, name: str) -> Size:
-    accesses = len(work.typer.accesses)
-    at = Context(is_subscript=True, new_indices=False)
-    value = work.typer.value(node, at)
-    for access in work.typer.accesses[accesses:]:
+    return bound(work.typer, node, name, "sizes, integers and integral scalar parameters")
+
+
+def bound(typer: Typer, node: n.Expr, name: str, may_use: str) -> Size:
+    """Return an end of the range of an index or of a loop's variable.
+
+    Raises
+    ------
+    FaultError
+        If it reads a tensor, or is made of other things than it may be.
+    """
+    accesses = len(typer.accesses)
+    what = f"a bound of '{name}'"
+    value = typer.value(node, Context(is_subscript=True, new_indices=False))
+    for access in typer.accesses[accesses:]:
         if access.tensor.host is None:
             raise FaultError(
                 "TC205",
-                f"a bound of '{name}' reads the tensor '{access.node.name}'",
+                f"{what} reads the tensor '{access.node.name}'",
                 access.node.span,
                 "",
-                Note("bounds may use sizes, integers and integral scalar parameters"),
+                Note(f"bounds may use {may_use}"),
             )
-    del work.typer.accesses[accesses:]
-    form = work.typer.forms.of(integral(value, node, f"a bound of '{name}'"))
+    del typer.accesses[accesses:]
+    form = typer.forms.of(integral(value, node, what))
     if any(s.startswith("?") for s in form.symbols()):
         raise FaultError(
             "TC209",
-            f"a bound of '{name}' is not understood",
+            f"{what} is not understood",
             node.span,
             "",
             Note("a bound is made of sizes, integers and scalars by + - * / % min max"),

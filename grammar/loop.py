@@ -12,15 +12,14 @@ from copy import deepcopy
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
-from tcdsl.grammar.errors import Note
-from tcdsl.grammar.expressions import Context, Typer
+from tcdsl.grammar.domain import bound
+from tcdsl.grammar.expressions import Typer
 from tcdsl.grammar.names import Names
 from tcdsl.grammar.ranges import Interval
-from tcdsl.grammar.scope import FaultError, Frame, StatementScope, Tensor
+from tcdsl.grammar.scope import Frame, StatementScope, Tensor
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.target import declare
-from tcdsl.grammar.values import integral
 
 Body = Callable[[Session, Frame, Sequence[n.Stmt]], tuple[t.Stmt, ...]]
 
@@ -53,30 +52,9 @@ def check_loop(session: Session, frame: Frame, node: n.ForLoop, check_body: Body
     return t.Loop(var, low, high, body, span=node.span)
 
 
-def _bound(session: Session, frame: Frame, node: n.ForLoop, bound: n.Expr) -> Size:
-    names = Names(frame, StatementScope(), session.defs, lambda name: name)
-    typer = Typer(names)
-    what = f"a bound of '{node.var}'"
-    value = typer.value(bound, Context(is_subscript=True, new_indices=False))
-    for access in typer.accesses:
-        if access.tensor.host is None:
-            raise FaultError(
-                "TC205",
-                f"{what} reads the tensor '{access.node.name}'",
-                access.node.span,
-                "",
-                Note("bounds may use sizes, integers, integral scalars and variables of loops"),
-            )
-    form = typer.forms.of(integral(value, bound, what))
-    if any(s.startswith("?") for s in form.symbols()):
-        raise FaultError(
-            "TC209",
-            f"{what} is not understood",
-            bound.span,
-            "",
-            Note("a bound is made of sizes, integers and scalars by + - * / % min max"),
-        )
-    return form
+def _bound(session: Session, frame: Frame, node: n.ForLoop, end: n.Expr) -> Size:
+    typer = Typer(Names(frame, StatementScope(), session.defs, lambda name: name))
+    return bound(typer, end, node.var, "sizes, integers, integral scalars and variables of loops")
 
 
 def _find_boxes(session: Session, frame: Frame, node: n.ForLoop, check_body: Body) -> None:
