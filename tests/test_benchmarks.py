@@ -1,4 +1,4 @@
-"""The benchmark of a GPU, which few machines can run: its program is tested without one."""
+"""The benchmarks run: that of gradients on a small layer, that of a GPU without one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "gpu.py"
 
 
-def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *options: str, script: Path = SCRIPT, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *options],
+        [sys.executable, str(script), *options],
         capture_output=True,
         text=True,
         env=os.environ | environment,
@@ -75,3 +77,15 @@ def test_every_section_runs_on_the_simulated_device(tmp_path: Path) -> None:
         "crash": "crash",
         "hang": "slow",
     }
+
+
+@pytest.mark.torch
+@pytest.mark.cc
+def test_the_table_of_gradients_checks_and_times_a_layer(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    options = ("--only", "130x77x41", "--seconds", "0.05", "--json", str(path))
+    done = run(*options, script=ROOT / "benchmarks" / "gradients.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(path.read_text())["layers"]
+    assert row["ratio"] > 0
+    assert all("contraction" in form for form in row["forms"])

@@ -1,0 +1,282 @@
+"""Gradients beside their forward passes and beside torch, none of them tuned.
+
+`python benchmarks/gradients.py [--seconds 2] [--threads N] [--only TEXT] [--json FILE]` prints, for
+each layer, the microseconds of the forward pass and of the whole gradient, the gradient's time per
+useful flop over the forward's, how many times faster than torch both are, and the forms that the
+statements of the gradient have (of an executable for these sizes).
+
+Useful flops are those of the taps that exist: each product of the forward pass stands once in the
+gradient by either operand, so a gradient has `work` times as many, 2 for a layer of two operands.
+`limit` is the largest ratio that is asked for. All calls write into given outputs where the
+library can, in one process, in turns; times are 20 % quantiles.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Two pools of threads on the same cores only measure each other: let idle ones sleep.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+import argparse
+import functools
+import json
+import platform
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import tcdsl as tc
+from tcdsl.codegen import runtime
+from tcdsl.describe import describe
+from tcdsl.kernel import Kernel
+from tcdsl.timing import interleaved
+
+Array = np.ndarray[Any, np.dtype[Any]]
+F = torch.nn.functional
+
+MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+LINEAR = "def linear(float(B,M) I, float(N,M) W) -> (O) { O(b,n) +=! I(b,m) * W(n,m) }"
+BATCHED = "def bmm(float(P,M,K) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,k,n) }"
+CONV = """
+def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {{
+  O(n,f,y,x) +=! pad(I(n, c, {s}*y + i - {p}, {s}*x + j - {p}), 0) * P(f,c,i,j)
+      where y in 0:(H + 2*{p} - KH)/{s} + 1, x in 0:(W + 2*{p} - KW)/{s} + 1
+}}"""
+LSTM = """
+def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
+  H(0, b, n) = H0(b, n)
+  C(0, b, n) = C0(b, n)
+  for t in 0:T {
+    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
+    G(b, k, n) += H(t, b, m) * U(k, n, m)
+    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
+    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * tanh(C(t + 1, b, n))
+  }
+}"""
+BAG = """
+def bag(float(V,D) E, int64(B,L) I) -> (O) {
+  O(b,d) +=! E(I(b,l), d) where l in 0:L
+}"""
+SOFTMAX = """
+def softmax(float(B,N) X) -> (Y) {
+  M(b) max=! X(b,n)
+  E(b,n) = exp(X(b,n) - M(b))
+  S(b) +=! E(b,n)
+  Y(b,n) = E(b,n) / S(b)
+}"""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A definition, its inputs, and what torch does instead.
+
+    work: useful flops of the gradient over those of the forward pass. limit: of the gradient's
+    time per useful flop over the forward's, or None where no limit is set.
+    """
+
+    name: str
+    text: str
+    inputs: tuple[Array, ...]
+    peer: Callable[..., torch.Tensor]
+    work: float = 2
+    limit: float | None = 1.15
+
+
+def rand(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
+
+
+def conv(n: int, c: int, f: int, size: int, window: int, stride: int, pad: int) -> Layer:
+    """Return a convolution of square images."""
+    return Layer(
+        f"conv {window}x{window} N{n} C{c} F{f} {size}x{size} s{stride} p{pad}",
+        CONV.format(s=stride, p=pad).replace(" - 0", "").replace("1*", ""),
+        (rand(n, c, size, size), rand(f, c, window, window)),
+        functools.partial(F.conv2d, stride=stride, padding=pad),
+    )
+
+
+def layers() -> Iterator[Layer]:
+    """Yield the layers."""
+    for m, k, n in ((512, 512, 512), (1024, 1024, 1024), (130, 77, 41)):
+        name = f"matmul {m}x{k}x{n}"
+        yield Layer(name, MATMUL, (rand(m, k), rand(k, n)), torch.matmul)
+    yield Layer("linear 128x1024x1024", LINEAR, (rand(128, 1024), rand(1024, 1024)), F.linear)
+    for p, m, k, n in ((500, 26, 72, 26), (64, 128, 128, 128)):
+        inputs = rand(p, m, k), rand(p, k, n)
+        yield Layer(f"batched matmul {p}x({m}x{k}x{n})", BATCHED, inputs, torch.bmm)
+    yield conv(8, 64, 64, 58, 3, 1, 0)
+    yield conv(8, 64, 64, 56, 3, 1, 1)
+    yield conv(8, 64, 64, 56, 3, 2, 1)
+    yield conv(8, 256, 256, 14, 3, 1, 1)
+    yield conv(8, 256, 256, 14, 3, 2, 1)
+    yield conv(8, 512, 512, 7, 3, 1, 1)
+    yield conv(32, 16, 16, 56, 3, 1, 1)
+    yield conv(32, 16, 16, 56, 3, 2, 1)
+    yield conv(8, 64, 64, 56, 5, 1, 2)
+    yield conv(8, 64, 128, 56, 1, 1, 0)
+    yield conv(8, 3, 64, 224, 7, 2, 3)
+    yield lstm(64, 32, 256)
+    yield lstm(64, 8, 64)
+    rows = np.random.default_rng(0).integers(0, 1000, (4096, 16))
+    yield Layer(
+        "embedding bag 1000x64, 4096x16",
+        BAG,
+        (rand(1000, 64), rows),
+        lambda table, i: F.embedding_bag(i, table, mode="sum"),
+        work=1,
+        limit=None,
+    )
+    softmax = functools.partial(torch.softmax, dim=1)
+    yield Layer("softmax 1024x1024", SOFTMAX, (rand(1024, 1024),), softmax, work=1, limit=None)
+
+
+def lstm(turns: int, batch: int, hidden: int) -> Layer:
+    """Return an LSTM whose gradient may take 4 times as long as its forward pass."""
+    scale = np.float32(hidden**-0.5)
+    w, u = (rand(4, hidden, hidden) * scale for _ in range(2))
+    nothing = torch.zeros(4 * hidden)
+
+    def peer(x: Any, h: Any, c: Any, w: Any, u: Any) -> torch.Tensor:
+        weights = w.flatten(0, 1), u.flatten(0, 1), nothing, nothing
+        y, _, _ = torch.lstm(x, (h[None], c[None]), weights, True, 1, 0.0, True, False, False)
+        return torch.cat((h[None], y))
+
+    state = np.zeros((batch, hidden), np.float32)
+    return Layer(
+        f"LSTM T{turns} B{batch} N{hidden}",
+        LSTM,
+        (rand(turns, batch, hidden), state, state.copy(), w, u),
+        peer,
+        work=1,
+        limit=4,
+    )
+
+
+def measure(layer: Layer, seconds: float) -> dict[str, Any]:
+    """Return times in microseconds, ratios, and the forms of the gradient."""
+    k = tc.define(layer.text, tune="off", threads=runtime.get_num_threads())
+    assert isinstance(k, Kernel)
+    made = k.with_grad().of(k.variant().checked)
+    forward, backward = made.forward, made.backward
+    results = listed(forward(*layer.inputs))
+    found = dict(zip(forward.returns, results, strict=True))
+    adjoints = [np.ones_like(found[name]) for name in k.returns[:1]]
+    adjoints += [np.zeros_like(found[name]) for name in k.returns[1:]]
+    given = (*layer.inputs, *(found[name] for name in made.gradient.kept), *adjoints)
+    grads = listed(backward(*given))
+
+    leaves = [torch.tensor(x, requires_grad=x.dtype == np.float32) for x in layer.inputs]
+    wanted = [x for x in leaves if x.requires_grad]
+    result = layer.peer(*leaves)
+    seed = torch.ones_like(result)
+
+    def torch_forward() -> object:
+        with torch.no_grad():
+            return layer.peer(*leaves)
+
+    def torch_backward() -> Sequence[torch.Tensor]:
+        return torch.autograd.grad(result, wanted, seed, retain_graph=True, allow_unused=True)
+
+    close(layer.name, results[0], result)
+    for ours, theirs in zip(grads, torch_backward(), strict=True):
+        if theirs is not None:
+            close(f"the gradient of {layer.name}", ours, theirs)
+    out, d_out = (x if len(x) > 1 else x[0] for x in (tuple(results), tuple(grads)))
+    calls: dict[str, Callable[[], object]] = {
+        "torch forward": torch_forward,
+        "torch backward": torch_backward,
+        "rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
+        "wake": lambda: forward(*layer.inputs, out=out),  # our own threads
+        "forward": lambda: forward(*layer.inputs, out=out),
+        "backward": lambda: backward(*given, out=d_out),
+    }
+    us = {name: t.time_ns / 1e3 for name, t in interleaved(calls, seconds).items()}
+    return {
+        "layer": layer.name,
+        "time_us": {name: t for name, t in us.items() if name not in ("rest", "wake")},
+        "ratio": us["backward"] / us["forward"] / layer.work,
+        "limit": layer.limit,
+        "torch/forward": us["torch forward"] / us["forward"],
+        "torch/backward": us["torch backward"] / us["backward"],
+        "forms": forms(backward, given),
+    }
+
+
+def listed(results: Any) -> list[Array]:
+    """Return the results of a call, one or several."""
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def close(what: str, ours: Array, theirs: torch.Tensor) -> None:
+    want = theirs.detach().numpy()
+    scale = float(np.abs(want).max())
+    assert np.allclose(ours, want, rtol=1e-3, atol=1e-4 * scale), f"{what} is wrong"
+
+
+def forms(kernel: Kernel, args: Sequence[Any]) -> list[str]:
+    """Return the forms of a kernel's statements at the sizes of a call, with how many have each."""
+    sizes = kernel.session.bind(kernel.definition, list(args), {})[1]
+    found = describe(kernel.variant(), sizes)["statements"]
+    counts = Counter(str(s["form"]).split(": ")[-1] for s in found)
+    return [form if n == 1 else f"{n} {form}" for form, n in counts.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per layer")
+    parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")
+    parser.add_argument("--only", default="", help="layers whose name contains this")
+    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    options = parser.parse_args()
+    if options.threads:
+        runtime.set_num_threads(options.threads)
+    threads = runtime.get_num_threads()
+    torch.set_num_threads(threads)
+    print(f"{threads} threads, torch {torch.__version__}, times in us")
+    head = f"{'forward':>9}{'gradient':>10}{'per flop':>10}{'limit':>7}"
+    print(f"{'layer':34}{head}{'x torch':>9}{'gradient':>10}")
+    rows = []
+    for layer in layers():
+        if options.only not in layer.name:
+            continue
+        row = measure(layer, options.seconds)
+        rows.append(row)
+        us, limit = row["time_us"], row["limit"]
+        asked = f"{limit:7}" if limit else f"{'':7}"
+        late = " above" if limit and row["ratio"] > limit else ""
+        print(
+            f"{layer.name:34}{us['forward']:9.0f}{us['backward']:10.0f}{row['ratio']:10.2f}{asked}"
+            f"{row['torch/forward']:9.2f}{row['torch/backward']:10.2f}{late}"
+        )
+        print(f"    {', '.join(row['forms'])}", flush=True)
+    if options.json:
+        report = {
+            "commit": _commit(),
+            "machine": platform.processor() or platform.machine(),
+            "threads": threads,
+            "torch": torch.__version__,
+            "layers": rows,
+        }
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1))
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    main()
