@@ -170,7 +170,7 @@ def measure(layer: Layer, seconds: float) -> dict[str, Any]:
     forward, backward = made.forward, made.backward
     results = listed(forward(*layer.inputs))
     found = dict(zip(forward.returns, results, strict=True))
-    adjoints = [np.ones_like(found[name]) for name in k.returns[:1]]
+    adjoints = [rand(*found[name].shape) for name in k.returns[:1]]
     adjoints += [np.zeros_like(found[name]) for name in k.returns[1:]]
     given = (*layer.inputs, *(found[name] for name in made.gradient.kept), *adjoints)
     grads = listed(backward(*given))
@@ -178,7 +178,7 @@ def measure(layer: Layer, seconds: float) -> dict[str, Any]:
     leaves = [torch.tensor(x, requires_grad=x.dtype == np.float32) for x in layer.inputs]
     wanted = [x for x in leaves if x.requires_grad]
     result = layer.peer(*leaves)
-    seed = torch.ones_like(result)
+    seed = torch.from_numpy(adjoints[0])
 
     def torch_forward() -> object:
         with torch.no_grad():
