@@ -90,7 +90,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         plan=(),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
-        flops=_flops(ctx, s),
+        flops=flops(ctx, s),
     )
 
 
@@ -120,7 +120,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         value = values.value(s.value)
         body = b.block(values.take(), _store(values, s, value))
     elif is_arg(s):
-        body = arg_reduction(values, s, lambda x: _loops(ctx, reductions, x, Serial()))
+        body = arg_reduction(values, s, lambda x: nested(ctx, reductions, x, Serial()))
     else:
         acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
         first = identity(s.op, ops.buffer(s.target).dtype)
@@ -133,11 +133,11 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         update = b.block(values.take(), Assign(acc, step))
         body = b.block(
             Let(acc, first, mutable=True),
-            _loops(ctx, reductions, update, _reduction_mark(s, acc)),
+            nested(ctx, reductions, update, _reduction_mark(s, acc)),
             Assign(place, narrow(acc, ops.memory_dtype(s.target))),
         )
     if turning:
-        locate, body = [], _loops(ctx, turning, b.block(locate, body), Serial())
+        locate, body = [], nested(ctx, turning, b.block(locate, body), Serial())
     return _phase(ctx, f"{ctx.prefix}_nest", _Nest(tasked, meeting, locate, body), s)
 
 
@@ -188,7 +188,7 @@ class _Nest:
         else:
             point = b.block(self.locate, self.body)
             nest = inner(point, _parallel_mark(point))
-        return _loops(ctx, self.meeting, nest, Serial())
+        return nested(ctx, self.meeting, nest, Serial())
 
 
 def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[Function, Phase]:
@@ -197,9 +197,9 @@ def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[F
     task = b.i64("task")
     point_ns = _NS_PER_NODE if s is None else _point_ns(s)
     total = [_planned(ctx, r) for r in (nest.tasked if s is None else s.ranges)]
-    cost = _float_product([*total], point_ns)
+    cost = float_product([*total], point_ns)
     if not nest.tasked:
-        loops = _loops(ctx, nest.meeting, b.block(nest.locate, nest.body), Serial())
+        loops = nested(ctx, nest.meeting, b.block(nest.locate, nest.body), Serial())
         # also a statement without points is one task, which then does nothing
         loops = b.when(b.compare(">", b.END, b.BEGIN), loops)
         tasks: Expr = b.c64(1)
@@ -209,7 +209,7 @@ def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[F
         if outer:
             tasks = b.mul(*(_extent(ctx, r) for r in outer))
             row = nest.under(ctx, lambda x, mark: b.loop(v, low, high, x, mark=mark), v.name)
-            loops = b.loop(task, b.BEGIN, b.END, _decode(ctx, outer, task), row)
+            loops = b.loop(task, b.BEGIN, b.END, decode(ctx, outer, task), row)
         else:
             block = _block(ctx, last, s)
             tasks = b.ceil_div(_extent(ctx, last), block)
@@ -223,7 +223,7 @@ def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[F
     return function, Phase(name, tasks, cost)
 
 
-def _decode(ctx: Context, ranges: Sequence[Range], task: Var) -> list[Stmt]:
+def decode(ctx: Context, ranges: Sequence[Range], task: Var) -> list[Stmt]:
     """Declare the indices of a task, the last one running fastest."""
     lets: list[Stmt] = []
     for k, r in enumerate(ranges):
@@ -233,7 +233,7 @@ def _decode(ctx: Context, ranges: Sequence[Range], task: Var) -> list[Stmt]:
     return lets
 
 
-def _loops(ctx: Context, ranges: Sequence[Range], body: Stmt, mark: Simd | Serial) -> Stmt:
+def nested(ctx: Context, ranges: Sequence[Range], body: Stmt, mark: Simd | Serial) -> Stmt:
     """Return loops over ranges, the first outermost; mark is the innermost one's."""
     for k, r in enumerate(reversed(ranges)):
         body = For(
@@ -288,7 +288,7 @@ def _block(ctx: Context, r: Range, s: Statement | None) -> int:
     return block
 
 
-def _float_product(factors: Sequence[Expr], scale: float) -> Expr:
+def float_product(factors: Sequence[Expr], scale: float) -> Expr:
     """Return scale * product as float64."""
     product = b.mul(*factors)
     if (known := b.value_of(product)) is not None:
@@ -301,7 +301,8 @@ def _point_ns(s: Statement) -> float:
     return _NS_PER_NODE * sum(1 for _ in walk_typed(s.value))
 
 
-def _flops(ctx: Context, s: Statement) -> float:
+def flops(ctx: Context, s: Statement) -> float:
+    """Return the arithmetic operations of a statement."""
     points = 1.0
     for r in s.ranges:
         points *= max(0, ctx.extent(r.extent))
