@@ -24,6 +24,7 @@ from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.errors import ScheduleError
 
 _LINE = 64  # bytes: alignment of everything in shared memory
+_TILED = frozenset({"contraction", "contraction_mma", "convolution", "convolution_weights"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +120,23 @@ def arrange(
     def fitting(group: Group) -> list[Group]:
         """Cut a group into the longest parts that some lowering takes.
 
-        A contraction stays one: what follows it may share its tiles, but a nest that takes both
-        without register tiles is slower by far than one for each.
+        A contraction stays one: what stands before or after it may share its tiles, but a nest
+        that takes both without register tiles is slower by far than one for each.
         """
         count = len(group.statements)
-        stays = is_contraction(group.statements[0]) and "contraction" in forms(
-            contexts([group.part(0, 1)], every)[0]
-        )
+
+        def stays(position: int) -> bool:
+            alone = group.part(position, position + 1)
+            return is_contraction(alone.statements[0]) and has_tiles(alone)
+
+        def has_tiles(part: Group) -> bool:
+            return not _TILED.isdisjoint(forms(contexts([part], every)[0]))
+
+        product = next((i for i in range(count) if stays(i)), count)
         for stop in range(count, 0, -1):
             head = group.part(0, stop)
-            taken = forms(contexts([head], every)[0])
-            if taken and ("contraction" in taken or not stays):
+            taken = has_tiles(head) if stop > product else forms(contexts([head], every)[0])
+            if taken:
                 return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
         text = group.statements[0].text
         raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")

@@ -1,9 +1,10 @@
 """Which statements run under common tiles.
 
 Two steps. Pointwise producers go into their consumers (`inline`). Then statements that follow each
-other are gathered: a reduction with the pointwise statement on its result, and statements that
-share kept indices (`sharing`): softmax, layernorm, several results from one pass. Whether a
-lowering takes a group as a whole is not known here; the compiler cuts those that none takes.
+other are gathered: a reduction with the pointwise statement on its result, a contraction with the
+zero padding that it reads, and statements that share kept indices (`sharing`): softmax, layernorm,
+several results from one pass. Whether a lowering takes a group as a whole is not known here; the
+compiler cuts those that none takes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import lru_cache
 
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
+from tcdsl.codegen.padding import has_padding
 from tcdsl.codegen.program import Program, carried
 from tcdsl.codegen.sharing import has_epilogue, kept_indices
 
@@ -26,6 +28,7 @@ def partitions(program: Program) -> tuple[Partition, ...]:
     inlined = inline(program, written)
     found = {
         "fused": gather(program, inlined, rows=True),
+        "copies": gather(program, inlined, rows=True, paddings=False),
         "epilogues": gather(program, inlined, rows=False),
         "inlined": inlined,
         "separate": written,
@@ -41,26 +44,42 @@ def separate(program: Program) -> list[Group]:
     return [Group((i,), (s,), (), ((i,),)) for i, s in enumerate(program.statements)]
 
 
-def gather(program: Program, groups: Sequence[Group], *, rows: bool) -> list[Group]:
-    """Gather neighbours: each group takes as many of the following ones as is legal."""
+def gather(
+    program: Program, groups: Sequence[Group], *, rows: bool, paddings: bool = True
+) -> list[Group]:
+    """Gather neighbours: each group takes as many of the following ones as is legal.
+
+    Parameters
+    ----------
+    rows, paddings
+        Whether statements are gathered that share rows, and paddings with the contractions that
+        read them; else these read a copy.
+    """
     out: list[Group] = []
     rest = list(groups)
     while rest:
         lengths = range(1, min(len(rest), _LONGEST) + 1)
-        count = max(n for n in lengths if n == 1 or can_join(program, rest[:n], rows))
+        count = max(n for n in lengths if n == 1 or can_join(program, rest[:n], rows, paddings))
         out.append(join(program, rest[:count], rest[count:]))
         rest = rest[count:]
     return out
 
 
-def can_join(program: Program, run: Sequence[Group], rows: bool = True) -> bool:
+def can_join(
+    program: Program, run: Sequence[Group], rows: bool = True, paddings: bool = True
+) -> bool:
     """Whether groups that follow each other may be one."""
     statements = [s for g in run for s in g.statements]
     if len({program.segment(m) for g in run for m in g.members}) > 1:
         return False
+    is_padded = paddings and has_padding(statements)
+    if is_padded and len(statements) == 2:
+        padding, product = statements
+        home = program.buffer(product.target).home
+        return all(program.buffer(r.tensor).home != home for r in padding.reads())
     if not _undisturbed(program, run):
         return False
-    if has_epilogue(statements):
+    if has_epilogue(statements[1:] if is_padded else statements):
         return True
     return rows and kept_indices(statements) is not None
 

@@ -54,7 +54,7 @@ def inline(
             continue
         for i in readers:
             members = tuple(sorted({*producer.members, *left[i].members}))
-            merged = _with_value(left[i].statements[0], s)
+            merged = with_value(left[i].statements[0], s)
             left[i] = Group(members, (merged,), (), (members,))
         del left[at]
     return left
@@ -105,13 +105,13 @@ def _reads_live(program: Program, groups: Sequence[Group], producer: int, reader
     if consumer.base is None and not consumer.covers:
         return False  # the reader fills the box before its points read
     # the reader works in place: each point may read no other element of what it overwrites
-    merged = _with_value(consumer, groups[producer].statements[0])
+    merged = with_value(consumer, groups[producer].statements[0])
     return not consumer.reductions and all(
         r.subs == consumer.subs for r in merged.reads() if program.buffer(r.tensor).home == home
     )
 
 
-def _with_value(consumer: Statement, producer: Statement) -> Statement:
+def with_value(consumer: Statement, producer: Statement) -> Statement:
     """Return the consumer with the producer's right side in place of reads of its target."""
 
     def one(e: typed.Expr) -> typed.Expr:

@@ -11,6 +11,7 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
+from tcdsl.codegen.padding import unpadded
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.check import check
@@ -162,3 +163,37 @@ def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.Mon
 def test_gather_without_rows_keeps_epilogues() -> None:
     p = program_of(PROGRAMS["fcrelu"].checked())
     assert [g.members for g in gather(p, inline(p, separate(p)), rows=False)] == [(0, 1, 2)]
+
+
+PADDED = """def layer(float(N,C,H) I, float(F,C,K) W, float(F) b) -> (O) {
+    O(n, f, h) +=! pad(I(n, c, 2 * h + k - 1), 0) * W(f, c, k) where h in 0:H / 2
+    O(n, f, h) = max(O(n, f, h) + b(f), 0)
+}"""
+
+
+def test_a_padding_joins_the_contraction_that_reads_it() -> None:
+    p = program_of(check(parse(PADDED)))
+    found = {x.name: x.groups for x in partitions(p)}
+    (group,) = found["fused"]
+    assert group.members == (0, 1, 2)
+    assert group.local == ("O.factor", "O")
+    assert [g.members for g in found["copies"]] == [(0,), (1, 2)]
+
+
+def test_a_group_without_its_padding_reads_the_tensor_itself() -> None:
+    (group,) = partitions(program_of(check(parse(PADDED))))[0].groups
+    bare = unpadded(group)
+    assert bare is not None
+    assert bare.buffer == "I"
+    assert bare.group.members == (0, 1, 2)
+    assert bare.group.origins == ((0, 1), (2,))
+    assert [s.target for s in bare.group.statements] == ["O", "O.1"]
+    (guard,) = bare.guards
+    assert dict(guard.at.terms) == {"h": 2, "k": 1}
+    assert (str(guard.at.const), str(guard.low), str(guard.high)) == ("-1", "0", "H")
+
+
+def test_a_padding_that_others_read_keeps_its_memory() -> None:
+    p = program_of(check(parse(PADDED)))
+    (group,) = partitions(p)[0].groups
+    assert unpadded(Group(group.members, group.statements, ("O",), group.origins)) is None
