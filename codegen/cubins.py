@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from tcdsl.codegen import contentfile
@@ -18,12 +17,10 @@ from tcdsl.codegen.nvrtc import (
     OPTIONS,
     Cubin,
     CudaSource,
-    at_a_time,
     compile_cuda,
     find_nvrtc,
     headers,
 )
-from tcdsl.grammar.errors import CompileError
 
 FORMAT = "1"  # of keys and of files
 SUFFIX = ".cubin"
@@ -52,14 +49,6 @@ def cached_cubin(source: CudaSource, arch: str) -> Cubin:
             lock.release()
         return found
     return found
-
-
-def cached_cubins(
-    sources: Sequence[CudaSource], arch: str, jobs: int | None = None
-) -> tuple[Cubin | CompileError, ...]:
-    """Return the cubins of several texts, some compiled at a time; an error stands for its own."""
-    find_nvrtc()  # if there is none that is one error, not one for each
-    return at_a_time(lambda source: cached_cubin(source, arch), sources, jobs)
 
 
 def key_of(source: CudaSource, arch: str) -> str:

@@ -13,8 +13,7 @@ import functools
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,29 +78,6 @@ def compile_cuda(text: str, arch: str, *, name: str) -> Cubin:
         If there is no NVRTC, or it refuses the text: with its log and the lines it speaks of.
     """
     return _compile(find_nvrtc(), CudaSource(name, text), arch)
-
-
-def compile_many_cuda(
-    sources: Sequence[CudaSource], arch: str, jobs: int | None = None
-) -> tuple[Cubin | CompileError, ...]:
-    """Compile several texts at a time; an error stands for its own."""
-    nvrtc = find_nvrtc()
-    return at_a_time(lambda source: _compile(nvrtc, source, arch), sources, jobs)
-
-
-def at_a_time(
-    compile_one: Callable[[CudaSource], Cubin], sources: Sequence[CudaSource], jobs: int | None
-) -> tuple[Cubin | CompileError, ...]:
-    """Compile in threads, `default_jobs` of them unless told; return errors in their places."""
-
-    def run(source: CudaSource) -> Cubin | CompileError:
-        try:
-            return compile_one(source)
-        except CompileError as e:
-            return e
-
-    with ThreadPoolExecutor(jobs or default_jobs()) as pool:
-        return tuple(pool.map(run, sources))
 
 
 def default_jobs() -> int:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen import contentfile, cubins, nvrtc
-from tcdsl.codegen.cubins import cached_cubin, cached_cubins, key_of, lookup
+from tcdsl.codegen.cubins import cached_cubin, key_of, lookup
 from tcdsl.codegen.nvrtc import Cubin, CudaSource
-from tcdsl.grammar.errors import CompileError
 
 pytestmark = pytest.mark.nvrtc
 
@@ -117,15 +116,6 @@ def test_another_process_finds_it(cache: Path, compiled: list[str]) -> None:
     subprocess.run(command, check=True, env=environment, timeout=60)
     cached_cubin(kernel(4), "sm_80")
     assert compiled == []
-
-
-def test_of_several_texts_an_error_stands_for_its_own(cache: Path, compiled: list[str]) -> None:
-    sources = [kernel(1), CudaSource("bad", "int f("), kernel(1), kernel(2)]
-    results = cached_cubins(sources, "sm_80")
-    assert [isinstance(r, CompileError) for r in results] == [False, True, False, False]
-    assert results[0] == results[2]
-    assert sorted(compiled) == ["bad", "k", "k"]
-    assert not leftovers(cache)
 
 
 def test_cubins_are_counted_and_pruned_with_objects(cache: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen import nvrtc
-from tcdsl.codegen.nvrtc import CudaSource, compile_cuda, compile_many_cuda, find_nvrtc
+from tcdsl.codegen.nvrtc import compile_cuda, find_nvrtc
 from tcdsl.grammar.errors import CompileError
 
 GOOD = """#include "prelude.cuh"
@@ -74,14 +74,6 @@ def test_warnings_are_seen() -> None:
     cubin = compile_cuda('extern "C" __global__ void k() { int unused = 1; }', "sm_80", name="k")
     assert len(cubin.warnings) == 1
     assert "unused" in cubin.warnings[0]
-
-
-@pytest.mark.nvrtc
-def test_of_several_texts_an_error_stands_for_its_own() -> None:
-    sources = [CudaSource(f"k{i}", BAD if i == 1 else GOOD) for i in range(4)]
-    results = compile_many_cuda(sources, "sm_90", jobs=2)
-    assert [isinstance(r, CompileError) for r in results] == [False, True, False, False]
-    assert "refused 'k1'" in str(results[1])
 
 
 @pytest.mark.nvrtc
