@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tcdsl.codegen.gradient.backward import Backward
 from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import lines_of, scattered, with_forward
+from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.lines import Part
 from tcdsl.codegen.gradient.text import definition_text
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
@@ -94,6 +95,7 @@ def _gradient(f: CheckedDef) -> Gradient:
     lines, kept = with_forward(versions, lines, params)
     lines = bounded(tidied(lines, versions.taken), back.values, wanted)
     values = back.values
+    lines = padded(lines, values, back.taken)
     heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
     sizes = _Sizes(f, back)
     heads += [sizes.parameter(n, values[n].dtype, values[n].shape) for n in kept]
@@ -112,6 +114,7 @@ def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str]) -> str:
     also = tuple(dict.fromkeys((*extra, *scattered(versions))))
     parts: list[Part] = [p for n in versions.nodes for p in lines_of(n, versions)]
     parts = tidied(without_dead(parts, {*finals, *also}), versions.taken)
+    parts = padded(parts, values, versions.taken)
     heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
     returns = [_head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [_head(n, values[n].dtype, values[n].shape) for n in also]

@@ -1,0 +1,50 @@
+"""Conditions that are the bounds of a read stand at the read, as `pad`; others stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codegen.gradient.differences import differentiated
+
+
+def text_of(statement: str) -> str:
+    """Return the gradient of a definition of one statement, with single blanks."""
+    text = f"def f(float(N) A, float(N) B, float(M) K) -> (O) {{ {statement} }}"
+    return " ".join(differentiated(text).gradient.text.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "share"),
+    [
+        ("O(h) +=! A(h + k) * K(k)", "d_A(x) +=! pad(d_O(x - k), 0) * K(k)"),
+        ("O(h) +=! A(h + 2 * k) * K(k)", "d_A(x) +=! pad(d_O(x - 2 * k), 0) * K(k)"),
+        (
+            "O(h) +=! pad(A(h + k - 1), 0) * K(k) where h in 0:N",
+            "d_A(x) +=! pad(d_O(x - k + 1), 0) * K(k)",
+        ),
+        ("O(h) = A(h - 1)", "d_A(x) +=! d_O(x)"),
+        ("O(h) = pad(A(h + 1), 5) where h in 0:N", "d_A(x) +=! pad(d_O(x - 1), 0)"),
+        ("O(h) +=! A(h + k) / 4 where k in 0:4", "d_A(x) +=! pad(d_O(x - k), 0) / 4.0 where"),
+        (  # both factors have the same bounds
+            "O(h) +=! A(h + 1) * B(h) * K(k)",
+            "d_A(x) +=! pad(d_O(x - 1), 0) * K(k) * pad(B(x - 1), 0)",
+        ),
+    ],
+)
+def test_bounds_of_a_read_are_pad(statement: str, share: str) -> None:
+    assert share in text_of(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "O(h) +=! A(h + 1) / B(h) * K(k)",  # 0 / 0 outside
+        "O(h) +=! A(h + 1) * log(B(h)) * K(k)",
+        "O(h) = h > 2 ? A(h - 1) : 0.0 where h in 0:N",
+        "O(h) +=! A(h + pad) * K(pad)",  # another 'pad'
+    ],
+)
+def test_other_conditions_stay(statement: str) -> None:
+    text = text_of(statement)
+    assert "pad(" not in text
+    assert " ? " in text
