@@ -112,7 +112,7 @@ def arrange(
     def forms(ctx: GroupContext[Any]) -> dict[str, ModuleType]:
         named = {x.__name__.rsplit(".", 1)[1]: x for x in lowerings}
         if not all(_is_plain(program, s) for s in ctx.group.statements):
-            named = {"nest": named["nest"]}
+            named = {name: x for name, x in named.items() if name in ("scatter", "nest")}
         return {name: x for name, x in named.items() if x.matches(ctx)}
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))

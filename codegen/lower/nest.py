@@ -78,7 +78,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     functions, phases = [], []
     parts = []
     if s.base is None and not s.covers:
-        parts.append(_fill(ctx, s))
+        parts.append(fill(ctx, s))
     parts.append(_main(ctx, s, str(values.get("inner", ""))))
     for function, phase in parts:
         functions.append(function)
@@ -133,7 +133,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         update = b.block(values.take(), Assign(acc, step))
         body = b.block(
             Let(acc, first, mutable=True),
-            nested(ctx, reductions, update, _reduction_mark(s, acc)),
+            nested(ctx, reductions, update, reduction_mark(s, acc)),
             Assign(place, narrow(acc, ops.memory_dtype(s.target))),
         )
     if turning:
@@ -141,7 +141,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     return _phase(ctx, f"{ctx.prefix}_nest", _Nest(tasked, meeting, locate, body), s)
 
 
-def _fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
+def fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
     """Fill the box with what elements that no point reaches hold."""
     ops = ctx.operands
     buffer = ops.buffer(s.target)
@@ -184,10 +184,10 @@ class _Nest:
         """
         used = {name for t in self.locate for e in all_exprs(t) for name in variables(e)}
         if self.meeting and last not in used:
-            nest = b.block(self.locate, inner(self.body, _parallel_mark(self.body)))
+            nest = b.block(self.locate, inner(self.body, parallel_mark(self.body)))
         else:
             point = b.block(self.locate, self.body)
-            nest = inner(point, _parallel_mark(point))
+            nest = inner(point, parallel_mark(point))
         return nested(ctx, self.meeting, nest, Serial())
 
 
@@ -246,13 +246,13 @@ def nested(ctx: Context, ranges: Sequence[Range], body: Stmt, mark: Simd | Seria
     return body
 
 
-def _parallel_mark(body: Stmt) -> Simd | Serial:
+def parallel_mark(body: Stmt) -> Simd | Serial:
     """Return how independent iterations run: one that may leave or holds a loop, in order."""
     plain = all(not isinstance(t, For | Return) for t in walk_stmt(body))
     return Simd() if plain else Serial()
 
 
-def _reduction_mark(s: Statement, acc: Var) -> Simd | Serial:
+def reduction_mark(s: Statement, acc: Var) -> Simd | Serial:
     """Return how reductions run: sums and products may be reassociated."""
     checked = any(any(r.checked) for r in s.reads())
     op = s.op[0]

@@ -47,7 +47,7 @@ def test_embedding_gradient(sizes: tuple[int, int, int]) -> None:
     b, d, n = sizes
     indices = RNG.integers(0, n, b).astype(np.int32)
     p = problem(EMBED, indices, numbers(b, d), np.zeros((n, d), np.float32))
-    assert form(p) == "g0: nest, points that meet in order"
+    assert form(p).startswith("g0: scatter")
     held(p)
     want = np.zeros((n, d), np.float32)
     np.add.at(want, indices, p.args[1])

@@ -1,0 +1,111 @@
+"""Scatters: values combined with the elements that data chooses, where points may meet.
+
+    dE(I(b, l), d) +=! dO(b, l, d)      H(X(i)) += 1      dI(n, c, P(n,c,y) / W, P(n,c,y) % W) += ..
+
+`scatter_rows` divides the rows of the target among tasks, each of which takes the points of its own
+rows, in the order of the text: the bits are those of one loop. `scatter_copies`, for many points
+and few elements, cuts the points into parts of which each has a copy of the target, and adds the
+copies up in their order. Which of the two, and how many parts, follows from sizes alone, so the
+result is the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.lowered import Lowered
+from tcdsl.codegen.lower.scatter_copies import lower_copies, parts_of
+from tcdsl.codegen.lower.scatter_points import Scatter, scatter_of
+from tcdsl.codegen.lower.scatter_rows import lower_rows
+from tcdsl.codegen.program import walk_typed
+
+_RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for
+_LOOK_NS = 0.7  # to see whether a point's row is in a range
+_POINT_NS = 2.0  # to find a row, in a cache or not
+_NODE_NS = 0.05  # of the value, in vectors
+_FILL_NS = 0.15  # to start an element, or to add it up from a copy
+_SHORE = 0.15  # of the work of points: so much may be spent on looking, for balance
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one statement of whose target data chooses the rows."""
+    return len(ctx.group.statements) == 1 and _scatter(ctx) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the ways to keep points apart, and the number of ranges of rows."""
+    ways = ("rows",) if _found(ctx).slabs else ("rows", "copies")
+    return (Knob("way", ways), Knob("ranges", _RANGES))
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return copies for narrow rows in which many points meet, else enough ranges for threads."""
+    way = "copies" if not _found(ctx).slabs and _has_copies(ctx) else "rows"
+    threads = max(1, ctx.spec.threads)
+    slabs = _count(ctx, "slabs")
+    look = _count(ctx, "meeting") * _LOOK_NS
+    work = _count(ctx, "meeting") * _each_ns(ctx)
+    ranges = 1
+    while ranges * slabs < threads and ranges < _RANGES[-1]:
+        ranges *= 2
+    if ranges > 1 and work / (ranges * slabs) + look > 0.9 * work:
+        ranges = 1  # a point is looked at in the time in which it is added
+    elif ranges > 1 and 2 * ranges * look < _SHORE * work:
+        ranges *= 2
+    return {"way": way, "ranges": min(ranges, _RANGES[-1])}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted serial time."""
+    points = _count(ctx, "meeting") * _count(ctx, "slabs")
+    elements = _elements(ctx)
+    work = points * _each_ns(ctx) + elements * _FILL_NS
+    if values["way"] == "copies":
+        return work + elements * _FILL_NS * 2 * parts_of(ctx, _found(ctx)).representative
+    ranges = int(values["ranges"])
+    return work + (points * _LOOK_NS * ranges if ranges > 1 else 0.0)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return the phases of either way."""
+    work = _count(ctx, "meeting") * _count(ctx, "slabs") * _each_ns(ctx)
+    if values["way"] == "copies":
+        return lower_copies(ctx, _found(ctx), work)
+    return lower_rows(ctx, _found(ctx), int(values["ranges"]), work)
+
+
+def _scatter(ctx: Context) -> Scatter | None:
+    return ctx.once("scatter", lambda: scatter_of(ctx))
+
+
+def _found(ctx: Context) -> Scatter:
+    found = _scatter(ctx)
+    assert found is not None, "asked of a group that matches"
+    return found
+
+
+# ---- the model
+
+
+def _count(ctx: Context, kind: str) -> float:
+    return prod(float(max(0, ctx.extent(r.extent))) for r in getattr(_found(ctx), kind))
+
+
+def _elements(ctx: Context) -> float:
+    buffer = ctx.operands.buffer(_found(ctx).statement.target)
+    return prod(float(max(0, ctx.extent(x))) for x in buffer.shape)
+
+
+def _each_ns(ctx: Context) -> float:
+    """Return the time of one point of data: its row, all columns."""
+    s = _found(ctx).statement
+    nodes = 2 + sum(1 for _ in walk_typed(s.value))
+    inner = prod(float(max(0, ctx.extent(r.extent))) for r in s.reductions)
+    return _POINT_NS + _NODE_NS * nodes * _count(ctx, "columns") * max(1.0, inner)
+
+
+def _has_copies(ctx: Context) -> bool:
+    return _count(ctx, "columns") <= 4 and parts_of(ctx, _found(ctx)).representative > 1

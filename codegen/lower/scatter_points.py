@@ -1,0 +1,132 @@
+"""What a scatter does at a point: its indices by their roles, rows looked up, columns combined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import Assign, Expr, Let, Load, Serial, Stmt
+from tcdsl.codegen.lower.arg import is_arg
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.expr import Values, combine
+from tcdsl.codegen.lower.nest import nested, parallel_mark, reduction_mark
+from tcdsl.codegen.lower.operands import safe_name
+from tcdsl.codegen.lower.outputs import innermost, told
+from tcdsl.codegen.program import Statement, affine_of, indices_of, reads_of
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A statement whose points meet, and the roles of its indices.
+
+    Points that differ in meeting indices may write one element. Of the indices that an element
+    tells, slabs choose rows as well (`dI(n, P(n, i))`: each n is a scatter of its own), columns do
+    not. keys are the dimensions of the target whose subscripts tell the row, the widest first.
+    own[d] is the slab or column that alone, and wholly, is the subscript of dimension d; None for
+    keys. It is empty if there is a dimension of another kind.
+    """
+
+    statement: Statement
+    meeting: tuple[Range, ...]
+    slabs: tuple[Range, ...]
+    columns: tuple[Range, ...]
+    keys: tuple[int, ...]
+    own: tuple[Range | None, ...]
+
+
+def scatter_of(ctx: Context) -> Scatter | None:
+    """Return the scatter that a group's statement is, None if data chooses no element."""
+    s, ops = ctx.group.statements[0], ctx.operands
+    buffer = ops.buffer(s.target)
+    if (
+        s.op == "="
+        or is_arg(s)
+        or buffer.dtype.kind == "bool"
+        or ops.memory_dtype(s.target).is_half
+    ):
+        return None
+    if any(ops.buffer(r.tensor).home == buffer.home for r in s.reads()):
+        return None
+    if any(ctx.program.depends(x) for r in s.ranges for x in (r.low, r.high)):
+        return None
+    apart = told(s)
+    meeting = tuple(r for r in s.outputs if r.name not in apart)
+    names = {r.name for r in meeting}
+    keys = [d for d, e in enumerate(s.subs) if indices_of(e) & names]
+    if not any(reads_of(s.subs[d]) for d in keys):
+        return None
+    chosen = {name for d in keys for name in indices_of(s.subs[d])}
+    inner = innermost(ops, s)
+    columns = sorted(
+        (r for r in s.outputs if r.name in apart and r.name not in chosen),
+        key=lambda r: r.name == inner,
+    )
+    by_name = {r.name: r for r in s.outputs}
+    own: list[Range | None] = []
+    for d, e in enumerate(s.subs):
+        a = None if d in keys else affine_of(e)
+        own.append(by_name.get(a.plain or "") if a is not None else None)
+    whole = all(
+        d in keys or (r is not None and r.low == Size.const(0) and r.extent == buffer.shape[d])
+        for d, r in enumerate(own)
+    )
+    return Scatter(
+        s,
+        meeting,
+        tuple(r for r in s.outputs if r.name in apart and r.name in chosen),
+        tuple(columns),
+        tuple(sorted(keys, key=lambda d: -ctx.extent(buffer.shape[d]))),
+        tuple(own) if whole else (),
+    )
+
+
+Place = Callable[[Sequence[Expr]], Load]  # the element at subscripts
+
+
+class Points:
+    """The text of points: `with` their indices declared, look them up and combine."""
+
+    def __init__(self, ctx: Context, scatter: Scatter) -> None:
+        self.ctx, self.scatter, self.ops = ctx, scatter, ctx.operands
+        self._index = {r.name: b.i64(safe_name(r.name)) for r in scatter.statement.ranges}
+
+    def rows(self, *, check: bool) -> tuple[dict[int, Expr], list[Stmt]]:
+        """Return the subscripts of the keys, checked if asked for, and what runs before."""
+        s = self.scatter.statement
+        values = Values(self.ops, self._index, prefix="row")
+        found: dict[int, Expr] = {}
+        for d in self.scatter.keys:
+            e = values.subscript(s.subs[d])
+            is_checked = check and s.subs_checked[d]
+            found[d] = values.inside(s.target, d, e) if is_checked else values.introduce(e)
+        return found, values.take()
+
+    def update(self, rows: dict[int, Expr], place: Place) -> Stmt:
+        """Return the loops over columns that combine a point's values with its elements."""
+        s, ops = self.scatter.statement, self.ops
+        values = Values(ops, self._index)
+        subs = [rows.get(d) for d in range(len(s.subs))]
+        for d, e in enumerate(s.subs):
+            if d not in rows:
+                at = values.subscript(e)
+                subs[d] = values.inside(s.target, d, at) if s.subs_checked[d] else at
+        element = place([x for x in subs if x is not None])
+        locate = values.take()
+        value = values.value(s.value)
+        acc = b.var(ops.local("acc"), ops.memory_dtype(s.target))
+        step = b.block(values.take(), Assign(acc, combine(s.op, acc, value)))
+        body = b.block(
+            locate,
+            Let(acc, element, mutable=True),
+            nested(self.ctx, s.reductions, step, reduction_mark(s, acc)),
+            Assign(element, acc),
+        )
+        return nested(self.ctx, self.scatter.columns, body, parallel_mark(body))
+
+    def in_order(self, ranges: Sequence[Range], place: Place) -> Stmt:
+        """Return all points of ranges, each looked up and combined."""
+        rows, first = self.rows(check=True)
+        return nested(self.ctx, ranges, b.block(first, self.update(rows, place)), Serial())

@@ -1,0 +1,148 @@
+"""A scatter whose tasks own ranges of rows: every element is one task's, in the order of the text.
+
+    task: dE[range, :] = 0
+          for blocks of b: hits = those b with I(b), checked, in range
+                           for hits: for d: dE[I(b), d] += dO(b, d)
+
+Every task looks at all points, which is little beside a row of columns, and needs neither a sort
+nor memory. Hits are gathered without a branch, which would be guessed wrong half the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import (
+    I64,
+    Array,
+    Assign,
+    Elem,
+    Expr,
+    Function,
+    Let,
+    Load,
+    Return,
+    Stmt,
+)
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.expr import identity
+from tcdsl.codegen.lower.lowered import Lowered, Phase
+from tcdsl.codegen.lower.nest import decode, fill, float_product, flops, nested, parallel_mark
+from tcdsl.codegen.lower.operands import safe_name
+from tcdsl.codegen.lower.scatter_points import Points, Scatter
+from tcdsl.grammar.dtypes import INT32
+
+_BLOCK = 256  # points that are looked at before those of a range are combined
+
+
+def lower_rows(ctx: Context, scatter: Scatter, ranges: int, work_ns: float) -> Lowered:
+    """Return a phase over (slab, range), before it the fill where tasks cannot do it."""
+    s, ops = scatter.statement, ctx.operands
+    functions: list[Function] = []
+    phases: list[Phase] = []
+    if s.base is None and not scatter.own:
+        function, phase = fill(ctx, s)
+        functions.append(function)
+        phases.append(phase)
+    task, part = b.i64("task"), b.i64(ops.local("part"))
+    low, high = b.i64(ops.local("low")), b.i64(ops.local("high"))
+    extent = ops.extent(s.target, scatter.keys[0])
+    width = b.ceil_div(extent, ranges)
+    slab = b.i64(ops.local("slab"))
+    body = b.block(
+        Let(slab, b.div(task, ranges)),
+        decode(ctx, scatter.slabs, slab),
+        Let(part, b.mod(task, ranges)),
+        Let(low, b.min64(b.mul(part, width), extent)),
+        Let(high, b.min64(b.add(low, width), extent)),
+        _start(ctx, scatter, low, high) if s.base is None and scatter.own else None,
+        _points(ctx, scatter, None if ranges == 1 else (low, high)),
+    )
+    columns = b.mul(*(ops.size(r.extent) for r in scatter.columns))
+    slabs = b.mul(*(ops.size(r.extent) for r in scatter.slabs))
+    loops = b.loop(task, b.BEGIN, b.END, body)
+    name = f"{ctx.prefix}_scatter"
+    functions.append(b.phase_function(name, b.block(ops.declare(loops), Return(b.const(0, INT32)))))
+    # without columns there are no points, and nothing to check
+    tasks = b.mul(slabs, ranges, b.min64(columns, 1))
+    phases.append(Phase(name, tasks, _cost(ctx, scatter, work_ns)))
+    return Lowered(
+        form="scatter by rows" if ranges > 1 or scatter.slabs else "scatter in order",
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=(),
+        thread_bytes=b.c64(0),
+        shared_bytes=b.c64(0),
+        flops=flops(ctx, s),
+    )
+
+
+def _start(ctx: Context, scatter: Scatter, low: Expr, high: Expr) -> Stmt:
+    """Return the loops that start the elements of a slab's rows [low, high)."""
+    s, ops = scatter.statement, ctx.operands
+    names = [b.i64(ops.local(f"i{d}")) for d in range(len(s.subs))]
+    at: list[Expr] = []
+    for d, r in enumerate(scatter.own):
+        at.append(b.i64(safe_name(r.name)) if r in scatter.slabs and r is not None else names[d])
+    body: Stmt = Assign(ops.element(s.target, at), identity(s.op, ops.buffer(s.target).dtype))
+    mark = parallel_mark(body)
+    for d in reversed(range(len(s.subs))):
+        if at[d] is names[d]:
+            first, stop = (low, high) if d == scatter.keys[0] else (0, ops.extent(s.target, d))
+            body = b.loop(names[d], first, stop, body, mark=mark)
+            mark = parallel_mark(body)
+    return body
+
+
+def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> Stmt:
+    """Return the points whose row is in a span, of all points."""
+    s, ops = scatter.statement, ctx.operands
+    points = Points(ctx, scatter)
+
+    def place(subs: Sequence[Expr]) -> Load:
+        return ops.element(s.target, subs)
+
+    if span is None:
+        return points.in_order(scatter.meeting, place)
+    *outer, last = scatter.meeting
+    index = b.i64(safe_name(last.name))
+    start, stop = b.i64(ops.local("start")), b.i64(ops.local("stop"))
+    found, hit = b.i64(ops.local("found")), b.i64(ops.local("hit"))
+    hits = ops.local("hits")
+    rows, first = points.rows(check=True)
+    row = rows[scatter.keys[0]]
+    is_mine = b.all_of(b.compare(">=", row, span[0]), b.compare("<", row, span[1]))
+    again, before = points.rows(check=False)
+    block = b.block(
+        Let(stop, b.min64(b.add(start, _BLOCK), ops.size(last.high))),
+        Let(found, b.c64(0), mutable=True),
+        b.loop(
+            index,
+            start,
+            stop,
+            first,
+            Assign(Elem(hits, (found,), I64), index),
+            Assign(found, b.cast(is_mine, I64), "+="),
+        ),
+        b.loop(
+            hit,
+            0,
+            found,
+            Let(index, Elem(hits, (hit,), I64)),
+            before,
+            points.update(again, place),
+        ),
+    )
+    blocks = b.loop(start, ops.size(last.low), ops.size(last.high), block, step=_BLOCK)
+    return b.block(Array(hits, I64, (_BLOCK,)), nested(ctx, outer, blocks, parallel_mark(blocks)))
+
+
+def _cost(ctx: Context, scatter: Scatter, work_ns: float) -> Expr:
+    """Return the predicted time, proportional to the points of the call's own sizes."""
+    s = scatter.statement
+    points = 1.0
+    for r in s.outputs:
+        points *= max(1, ctx.extent(r.extent))
+    each = work_ns / points
+    return float_product([ctx.operands.size(r.extent) for r in s.outputs], max(each, 0.001))

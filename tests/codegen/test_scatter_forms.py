@@ -1,0 +1,159 @@
+"""Both ways of the form `scatter`, any number of ranges: rows of tasks, copies of parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.lower import scatter_copies
+from tcdsl.codegen.machine import detect
+from tcdsl.grammar.errors import BoundsError
+from tests.codegen.harness import (
+    Case,
+    Problem,
+    differential,
+    expected,
+    problem,
+    run_cases,
+    spec_of,
+)
+
+pytestmark = pytest.mark.cc
+
+BAG = """def f(int32(B,L) I, float(B,D) g, float(B,L) w, float(N,M) E) -> (float(N,D) dE) {
+    dE(I(b,l), d) +=! g(b, d) * w(b, l)
+}"""
+
+
+def numbers(rng: np.random.Generator, *shape: int) -> Any:
+    return rng.integers(-4, 5, shape).astype(np.float32)
+
+
+def indices(rng: np.random.Generator, n: int, *shape: int) -> Any:
+    return rng.integers(0, max(1, n), shape).astype(np.int32)
+
+
+IN_ORDER = Config.of({"g0.way": "rows", "g0.ranges": 1})
+BY_ROWS = Config.of({"g0.way": "rows", "g0.ranges": 4})
+TO_COPIES = Config.of({"g0.way": "copies"})
+EVERY = (IN_ORDER, BY_ROWS, TO_COPIES)
+
+
+def ways(p: Problem, *configs: Config, exact: tuple[bool, ...] = (True, False)) -> list[Case]:
+    return [Case(p, e, c) for c in configs for e in exact]
+
+
+def bag(rng: np.random.Generator, b: int, length: int, n: int, d: int) -> Problem:
+    return problem(
+        BAG, indices(rng, n, b, length), numbers(rng, b, d), numbers(rng, b, length),
+        np.zeros((n, 1), np.float32),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sizes", [(7, 5, 3, 17), (300, 3, 5, 4), (1, 600, 2, 1), (0, 3, 4, 4), (3, 4, 4, 0)]
+)
+def test_a_bag_of_embeddings_every_way(
+    sizes: tuple[int, int, int, int], rng: np.random.Generator
+) -> None:
+    differential(ways(bag(rng, *sizes), *EVERY))
+
+
+def test_any_operator_and_type(rng: np.random.Generator) -> None:
+    cases = []
+    for dtype in ("float", "double", "int32", "uint8", "int64"):
+        for op in ("+=!", "*=!", "min=!", "max=!"):
+            text = f"def f(int64(M) I, {dtype}(M) A, float(N) L) -> ({dtype}(N) H) {{"
+            given = rng.integers(0, 4, 13), rng.integers(0, 4, 13), np.zeros(5, np.float32)
+            p = problem(f"{text} H(I(i)) {op} A(i) }}", *given)
+            cases += ways(p, BY_ROWS, TO_COPIES, exact=(False,))
+    differential(cases)
+
+
+def test_parts_go_to_copies_and_are_added_in_order(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scatter_copies, "_LEAST_POINTS", 8)
+    monkeypatch.setattr(scatter_copies, "_POINTS_PER_ELEMENT", 1)
+    text = "def f(int32(M) I, float(M) A, float(N) L) -> (float(N) H) { H(I(i)) += A(i) }"
+    start = numbers(rng, 7)
+    cases = []
+    for m in (0, 1, 9, 100, 1001):
+        p = problem(
+            text, indices(rng, 7, m), numbers(rng, m), np.zeros(7, np.float32), outs=(start.copy(),)
+        )
+        cases += ways(p, TO_COPIES, exact=(m % 2 == 0, False))
+    wanted = [expected(c.problem) for c in cases]
+    for c, want in zip(cases, wanted, strict=True):
+        c.problem.outs[0][...] = start  # type: ignore[index]
+        np.testing.assert_array_equal(run_cases([c])[0][0], want[0])
+
+
+def test_one_scatter_for_each_slab(rng: np.random.Generator) -> None:
+    """Gradient of a max pool: where the largest stood was kept."""
+    text = """def f(int64(N,C,Y,X) P, float(N,C,Y,X) g, float(N,C,H,W) I) -> (float(N,C,H,W) d) {
+        d(n, c, P(n,c,y,x) / W, P(n,c,y,x) % W) +=! g(n,c,y,x)
+    }"""
+    place = rng.integers(0, 30, (2, 3, 3, 4))
+    p = problem(text, place, numbers(rng, 2, 3, 3, 4), np.zeros((2, 3, 5, 6), np.float32))
+    differential(ways(p, IN_ORDER, BY_ROWS))
+
+
+def test_dimensions_that_no_index_tells_alone_are_filled_before(rng: np.random.Generator) -> None:
+    text = """def f(int32(M) I, float(M,D) A, float(N) L) -> (float(N,9) H) {
+        H(I(i), 2 * d + 1) +=! A(i, d)
+    }"""
+    p = problem(text, indices(rng, 5, 9), numbers(rng, 9, 4), np.zeros(5, np.float32))
+    differential(ways(p, *EVERY))
+
+
+def test_values_that_are_reduced_and_rows_of_two_subscripts(rng: np.random.Generator) -> None:
+    text = """def f(int32(M,2) I, float(M,K,D) A, float(N,Q) L) -> (float(N,D,Q) H) {
+        H(I(i,0), d, I(i,1)) +=! A(i, k, d)
+    }"""
+    p = problem(text, indices(rng, 4, 20, 2), numbers(rng, 20, 3, 5), np.zeros((4, 6), np.float32))
+    differential(ways(p, *EVERY), terms=60)
+
+
+def test_targets_of_any_stride(rng: np.random.Generator) -> None:
+    text = "def f(int32(M) I, float(M,D) A, float(N) L) -> (float(N,D) H) { H(I(i), d) +=! A(i,d) }"
+    given = indices(rng, 6, 20), numbers(rng, 20, 5), np.zeros(6, np.float32)
+    outs = (
+        np.zeros((5, 6), np.float32).T,
+        np.zeros((6, 15), np.float32)[:, 2::3],
+        np.zeros((6, 5), np.float32)[::-1, ::-1],
+    )
+    differential([c for out in outs for c in ways(problem(text, *given, outs=(out,)), *EVERY)])
+
+
+@pytest.mark.parametrize("value", [-1, 6, 2**31 - 1])
+def test_a_row_outside_is_a_fault_every_way(value: int, rng: np.random.Generator) -> None:
+    p = bag(rng, 4, 3, 6, 2)
+    p.args[0][1, 2] = value
+    for case in ways(p, *EVERY):
+        with pytest.raises(BoundsError, match=f"operand 4 dim 0: {value} of 6"):
+            run_cases([case])
+
+
+def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
+    rng: np.random.Generator,
+) -> None:
+    p = bag(rng, 4, 3, 6, 2)
+    for sizes, way in (
+        ({"B": 1 << 16, "L": 16, "N": 1000, "D": 1, "M": 1}, "copies"),
+        ({"B": 1 << 16, "L": 16, "N": 1 << 20, "D": 1, "M": 1}, "rows"),
+        ({"B": 1 << 12, "L": 16, "N": 1000, "D": 64, "M": 1}, "rows"),
+    ):
+        chosen = {}
+        for threads in (1, 2, 8):
+            spec = spec_of(p, exact=False, threads=threads)
+            c = compiler.default_config(p.program, spec, detect(), sizes)
+            assert c.get("g0.way") == way
+            chosen[threads] = c.get("g0.ranges")
+        if sizes["D"] == 64:
+            assert chosen[1] == 1
+            assert int(chosen[8] or 0) >= 8
