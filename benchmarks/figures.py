@@ -15,9 +15,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import argparse
 import importlib.util
-import json
-import platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import facts, keep
+from layers import BATCHED, MATMUL
 
 import tcdsl as tc
 from tcdsl.autotune.cache import problems
@@ -40,10 +39,6 @@ def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
   O(b_, n) = fmax(O(b_, n) + b(n), 0)
 }
 """
-MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
-BATCHED = (
-    "def bmm(float(S,M,K) A, float(S,K,N) B) -> (C) { C(s, m, n) +=! A(s, m, k) * B(s, k, n) }"
-)
 
 
 @dataclass(frozen=True)
@@ -197,11 +192,9 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     peak = measure_peak(cores, 1.0)
     report: dict[str, Any] = {
-        "commit": _commit(),
-        "machine": platform.processor() or platform.machine(),
+        **facts(),
         "cores": cores,
         "peak_gflops": peak,
-        "numpy": np.__version__,
         "calls": call_overhead(),
     }
     print(f"{cores} cores, FMA peak {peak:.0f} GFLOP/s, commit {report['commit']}")
@@ -217,16 +210,7 @@ def main() -> None:
                 print(f"  {label:8} {us:9.1f} us  {one['share_of_peak'][label]:4.0%} of peak")
             print("  " + "  ".join(f"{k} {v:.2f}x" for k, v in one["ratio"].items()))
             print(f"  {one['trials']} trials, {one['trials_per_s']:.1f}/s")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1))
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def main() -> None:
         kernel = tc.define(text)
         assert isinstance(kernel, Kernel)
         problem = problem_of_sizes(kernel.variant(), sizes)
+        assert isinstance(problem, CpuProblem)
         worst = problem.space.worst(random.Random(options.seed))
         budget = {"seconds": options.seconds, "seed": options.seed}
         with tempfile.TemporaryDirectory() as folder:

@@ -21,9 +21,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import argparse
 import functools
-import json
-import platform
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -33,19 +30,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import Array, facts, keep, kernel, rand
+from layers import BATCHED, LINEAR, MATMUL, SOFTMAX
 
-import tcdsl as tc
 from tcdsl.codegen import runtime
 from tcdsl.describe import describe
 from tcdsl.kernel import Kernel
 from tcdsl.timing import interleaved
 
-Array = np.ndarray[Any, np.dtype[Any]]
 F = torch.nn.functional
 
-MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
-LINEAR = "def linear(float(B,M) I, float(N,M) W) -> (O) { O(b,n) +=! I(b,m) * W(n,m) }"
-BATCHED = "def bmm(float(P,M,K) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,k,n) }"
 CONV = """
 def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {{
   O(n,f,y,x) +=! pad(I(n, c, {s}*y + i - {p}, {s}*x + j - {p}), 0) * P(f,c,i,j)
@@ -66,13 +60,6 @@ BAG = """
 def bag(float(V,D) E, int64(B,L) I) -> (O) {
   O(b,d) +=! E(I(b,l), d) where l in 0:L
 }"""
-SOFTMAX = """
-def softmax(float(B,N) X) -> (Y) {
-  M(b) max=! X(b,n)
-  E(b,n) = exp(X(b,n) - M(b))
-  S(b) +=! E(b,n)
-  Y(b,n) = E(b,n) / S(b)
-}"""
 
 
 @dataclass(frozen=True)
@@ -89,10 +76,6 @@ class Layer:
     peer: Callable[..., torch.Tensor]
     work: float = 2
     limit: float | None = 1.15
-
-
-def rand(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
 
 
 def conv(n: int, c: int, f: int, size: int, window: int, stride: int, pad: int) -> Layer:
@@ -164,8 +147,7 @@ def lstm(turns: int, batch: int, hidden: int) -> Layer:
 
 def measure(layer: Layer, seconds: float) -> dict[str, Any]:
     """Return times in microseconds, ratios, and the forms of the gradient."""
-    k = tc.define(layer.text, tune="off", threads=runtime.get_num_threads())
-    assert isinstance(k, Kernel)
+    k = kernel(layer.text)
     made = k.with_grad().of(k.variant().checked)
     forward, backward = made.forward, made.backward
     results = listed(forward(*layer.inputs))
@@ -223,10 +205,10 @@ def close(what: str, ours: Array, theirs: torch.Tensor) -> None:
     assert np.allclose(ours, want, rtol=1e-3, atol=1e-4 * scale), f"{what} is wrong"
 
 
-def forms(kernel: Kernel, args: Sequence[Any]) -> list[str]:
+def forms(k: Kernel, args: Sequence[Any]) -> list[str]:
     """Return the forms of a kernel's statements at the sizes of a call, with how many have each."""
-    sizes = kernel.session.bind(kernel.definition, list(args), {})[1]
-    found = describe(kernel.variant(), sizes)["statements"]
+    sizes = k.session.bind(k.definition, list(args), {})[1]
+    found = describe(k.variant(), sizes)["statements"]
     counts = Counter(str(s["form"]).split(": ")[-1] for s in found)
     return [form if n == 1 else f"{n} {form}" for form, n in counts.items()]
 
@@ -259,23 +241,7 @@ def main() -> None:
             f"{row['torch/forward']:9.2f}{row['torch/backward']:10.2f}{late}"
         )
         print(f"    {', '.join(row['forms'])}", flush=True)
-    if options.json:
-        report = {
-            "commit": _commit(),
-            "machine": platform.processor() or platform.machine(),
-            "threads": threads,
-            "torch": torch.__version__,
-            "layers": rows,
-        }
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1))
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
+    keep({**facts(), "torch": torch.__version__, "layers": rows}, options.json)
 
 
 if __name__ == "__main__":

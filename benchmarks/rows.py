@@ -23,46 +23,34 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import Array, kernel, rand
+from layers import (
+    ADD,
+    COLSUM,
+    EXP,
+    GELU,
+    LAYERNORM,
+    ROWSUM,
+    SOFTMAX,
+    TOTAL,
+    TRANSPOSE,
+)
 
-import tcdsl as tc
 from tcdsl.codegen.machine import usable_cores
-from tcdsl.kernel import Kernel
 from tcdsl.timing import interleaved
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
 Peer = Callable[..., Any]
 F = torch.nn.functional
 
-ADD = "def add(float(N) A, float(N) B) -> (O) { O(i) = A(i) + B(i) }"
-EXP = "def exponential(float(N) A) -> (O) { O(i) = exp(A(i)) }"
 TANH = "def tangent(float(N) A) -> (O) { O(i) = tanh(A(i)) }"
-GELU = """
-def gelu_tanh(float(N) A) -> (O) {
-  O(i) = 0.5 * A(i) * (1 + tanh(0.7978845608 * (A(i) + 0.044715 * A(i) * A(i) * A(i))))
-}"""
 GATE = "def gate(float(N) A, float(N) B) -> (O) { O(i) = A(i) * sigmoid(A(i)) * B(i) + A(i) }"
-TRANSPOSE = "def transpose(float(N,M) A) -> (O) { O(i,j) = A(j,i) }"
 CHANNELS_LAST = "def last(float(N,C,H,W) A) -> (O) { O(n,h,w,c) = A(n,c,h,w) }"
-SOFTMAX = """
-def softmax(float(B,N) X) -> (Y) {
-  M(b) max=! X(b,n)
-  E(b,n) = exp(X(b,n) - M(b))
-  S(b) +=! E(b,n)
-  Y(b,n) = E(b,n) / S(b)
-}"""
 SOFTMAX_CHANNELS = """
 def softmax(float(B,C,P) X) -> (Y) {
   M(b,p) max=! X(b,c,p)
   E(b,c,p) = exp(X(b,c,p) - M(b,p))
   S(b,p) +=! E(b,c,p)
   Y(b,c,p) = E(b,c,p) / S(b,p)
-}"""
-LAYERNORM = """
-def layernorm(float(B,N) X, float(N) g, float(N) h) -> (Y) {
-  s(b) +=! X(b,n)
-  m(b) = s(b) / N
-  v(b) +=! (X(b,n) - m(b)) * (X(b,n) - m(b))
-  Y(b,n) = (X(b,n) - m(b)) * rsqrt(v(b) / N + 1e-5) * g(n) + h(n)
 }"""
 BATCHNORM = """
 def batchnorm(float(N,C,P) X, float(C) g, float(C) h) -> (Y) {
@@ -78,10 +66,7 @@ def cosine(float(B,N) A, float(B,N) C) -> (O) {
   q(b) +=! C(b,n) * C(b,n)
   O(b) = x(b) / sqrt(p(b) * q(b))
 }"""
-ROWSUM = "def rowsum(float(M,N) A) -> (O) { O(i) +=! A(i,j) }"
 ROWMAX = "def rowmax(float(M,N) A) -> (O) { O(i) max=! A(i,j) }"
-COLSUM = "def colsum(float(M,N) A) -> (O) { O(j) +=! A(i,j) }"
-TOTAL = "def total(float(M,N) A) -> (O) { O +=! A(i,j) }"
 
 
 @dataclass(frozen=True)
@@ -93,10 +78,6 @@ class Problem:
     inputs: tuple[Array, ...]
     shape: tuple[int, ...]
     peer: Peer
-
-
-def rand(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
 
 
 def into(function: Peer, *shape: int, **options: Any) -> Peer:
@@ -159,13 +140,6 @@ def problems() -> Iterator[Problem]:
     yield Problem("rowmax 4096x1024", ROWMAX, (a,), (4096,), into(torch.amax, 4096, dim=1))
     yield Problem("colsum 4096x1024", COLSUM, (a,), (1024,), into(torch.sum, 1024, dim=0))
     yield Problem("sum 4096x1024", TOTAL, (a,), (), torch.sum)
-
-
-def kernel(text: str) -> Kernel:
-    """Return the only definition of a text, never tuned."""
-    k = tc.define(text, tune="off")
-    assert isinstance(k, Kernel)
-    return k
 
 
 def measure(p: Problem, seconds: float) -> dict[str, float]:

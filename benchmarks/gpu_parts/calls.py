@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from layers import ADD, MATMUL
 
 import tcdsl as tc
-from gpu_parts.peers import ADD, MATMUL
 from gpu_parts.setting import Setting, random_array
 from gpu_parts.tuning import problem
 from tcdsl.codegen.nvrtc import compile_cuda

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_parts.peers import FCRELU, MATMUL, SOFTMAX
+from layers import FCRELU, MATMUL, SOFTMAX
+
 from gpu_parts.setting import Setting
 from tcdsl.arguments import contiguous
 from tcdsl.autotune.cuda import CudaProblem
