@@ -23,11 +23,12 @@ from tcdsl.codegen.lower.scatter_rows import lower_rows
 from tcdsl.codegen.program import walk_typed
 
 _RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for
-_LOOK_NS = 0.7  # to see whether a point's row is in a range
+_LOOK_NS = 1.2  # to see whether a point's row is in a range
+_HIT_NS = 1.0  # to come back to a point that is
 _POINT_NS = 2.0  # to find a row, in a cache or not
 _NODE_NS = 0.05  # of the value, in vectors
 _FILL_NS = 0.15  # to start an element, or to add it up from a copy
-_SHORE = 0.15  # of the work of points: so much may be spent on looking, for balance
+_UNEVEN = 0.2  # of the time, where each thread has one range: rows are not met equally often
 
 
 def matches(ctx: Context) -> bool:
@@ -42,20 +43,16 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 
 
 def default(ctx: Context) -> dict[str, Value]:
-    """Return copies for narrow rows in which many points meet, else enough ranges for threads."""
+    """Return copies for narrow rows in which many points meet, else ranges for all threads."""
     way = "copies" if not _found(ctx).slabs and _has_copies(ctx) else "rows"
-    threads = max(1, ctx.spec.threads)
-    slabs = _count(ctx, "slabs")
-    look = _count(ctx, "meeting") * _LOOK_NS
-    work = _count(ctx, "meeting") * _each_ns(ctx)
-    ranges = 1
-    while ranges * slabs < threads and ranges < _RANGES[-1]:
-        ranges *= 2
-    if ranges > 1 and work / (ranges * slabs) + look > 0.9 * work:
-        ranges = 1  # a point is looked at in the time in which it is added
-    elif ranges > 1 and 2 * ranges * look < _SHORE * work:
-        ranges *= 2
-    return {"way": way, "ranges": min(ranges, _RANGES[-1])}
+    threads, slabs = max(1, ctx.spec.threads), max(1.0, _count(ctx, "slabs"))
+
+    def time_ns(ranges: int) -> float:
+        used = min(threads, ranges * slabs)
+        uneven = 1 + _UNEVEN * used / (ranges * slabs) if used > 1 else 1.0
+        return uneven * cost_ns(ctx, {"way": "rows", "ranges": ranges}) / used
+
+    return {"way": way, "ranges": min(_RANGES, key=time_ns)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -66,7 +63,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     if values["way"] == "copies":
         return work + elements * _FILL_NS * 2 * parts_of(ctx, _found(ctx)).representative
     ranges = int(values["ranges"])
-    return work + (points * _LOOK_NS * ranges if ranges > 1 else 0.0)
+    return work + (points * (_LOOK_NS * ranges + _HIT_NS) if ranges > 1 else 0.0)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

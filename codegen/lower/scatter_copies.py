@@ -37,7 +37,7 @@ from tcdsl.grammar.dtypes import INT32
 from tcdsl.grammar.sizes import Size
 
 _MOST_PARTS = 64
-_POINTS_PER_ELEMENT = 16  # of a part: a copy is started and added up in a tenth of its time
+_POINTS_PER_ELEMENT = 4  # of a part: a copy is started and added up in a tenth of its time
 _LEAST_POINTS = 8192  # of a part
 _BLOCK = 2048  # elements that a task adds up
 _LINE = 64  # bytes: no two tasks write to one
