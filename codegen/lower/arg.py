@@ -37,9 +37,9 @@ def arg_reduction(values: Values, s: Statement, loops: Callable[[Stmt], Stmt]) -
     best = b.i64(ops.local("best"))
     value = values.introduce(values.value(s.value))
     none_yet = b.compare("<", best, 0)
-    wins = b.any_of(none_yet, _beats(value, extreme, is_max=s.op.startswith("argmax")))
+    wins = b.any_of(none_yet, beats(value, extreme, is_max=s.op.startswith("argmax")))
     search = b.block(
-        values.take(), If(wins, b.block(Assign(extreme, value), Assign(best, _place(values, s))))
+        values.take(), If(wins, b.block(Assign(extreme, value), Assign(best, place_of(values, s))))
     )
     found: Expr = best
     if len(s.reductions) == 1:  # then the result is the index itself
@@ -53,7 +53,8 @@ def arg_reduction(values: Values, s: Statement, loops: Callable[[Stmt], Stmt]) -
     )
 
 
-def _beats(value: Expr, extreme: Expr, *, is_max: bool) -> Expr:
+def beats(value: Expr, extreme: Expr, *, is_max: bool) -> Expr:
+    """Return whether a value takes the place of an extreme found before it."""
     scalar = b.type_of(value)
     assert isinstance(scalar, Scalar)
     if not scalar.dtype.is_float:
@@ -62,7 +63,18 @@ def _beats(value: Expr, extreme: Expr, *, is_max: bool) -> Expr:
     return b.all_of(is_number, b.not_(Bin("<=" if is_max else ">=", value, extreme, TRUTH)))
 
 
-def _place(values: Values, s: Statement) -> Expr:
+def same(value: Expr, extreme: Expr) -> Expr:
+    """Return whether neither of two beats the other: then the first of them wins."""
+    scalar = b.type_of(value)
+    assert isinstance(scalar, Scalar)
+    equal = Bin("==", value, extreme, TRUTH)
+    if not scalar.dtype.is_float:
+        return equal
+    none_is_number = b.all_of(Bin("!=", value, value, TRUTH), Bin("!=", extreme, extreme, TRUTH))
+    return b.any_of(equal, none_is_number)
+
+
+def place_of(values: Values, s: Statement) -> Expr:
     """Return the row-major position of a point among the reductions."""
     at: Expr = b.c64(0)
     for r in s.reductions:

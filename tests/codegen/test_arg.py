@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.codegen.harness import Case, Problem, differential, expected, problem
+from tcdsl.codegen import compiler
+from tcdsl.codegen.machine import Machine
+from tests.codegen.harness import Case, Problem, differential, expected, problem, spec_of
 
 pytestmark = pytest.mark.cc
 
+MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
 RNG = np.random.default_rng(5)
 ROWS = "def f(T(B,N) X) -> (A) { A(b) argmax=! X(b, n) }"
 
@@ -64,3 +67,48 @@ def test_strided_operands() -> None:
     x = RNG.integers(-3, 4, (7, 12)).astype(np.float32)
     for view in (x.T, x[:, ::3], x[::-1, ::-1]):
         held(problem(ROWS.replace("T", "float"), view))
+
+
+def form(p: Problem) -> str:
+    spec = spec_of(p, exact=True)
+    config = compiler.default_config(p.program, spec, MACHINE, p.sizes)
+    return compiler.describe(p.program, spec, config, MACHINE, p.sizes)[-1][1]
+
+
+@pytest.mark.parametrize("op", ["argmin=!", "argmax=!"])
+@pytest.mark.parametrize("kind", ["float", "double", "float16", "int64", "uint8"])
+def test_long_rows_go_in_lanes(op: str, kind: str) -> None:
+    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+    for width in (64, 97, 1000):
+        x = RNG.integers(0, 9, (3, width)).astype(dtype)
+        p = problem(ROWS.replace("T", kind).replace("argmax=!", op), x)
+        assert "lanes" in form(p)
+        held(p)
+
+
+def test_of_lanes_the_first_of_equals_and_the_first_nan_win() -> None:
+    x = np.full((8, 131), -np.inf, np.float32)
+    x[1, [130, 70, 33]] = 5
+    x[2, [129, 40, 90]] = np.nan
+    x[2, 3] = np.inf
+    x[3] = np.nan
+    x[4, [31, 32]] = -0.0, 0.0
+    x[5, 130] = 1
+    x[6, ::-1] = np.arange(131)
+    p = problem(ROWS.replace("T", "float"), x)
+    assert "lanes" in form(p)
+    held(p)
+    assert expected(p)[0].tolist() == [0, 33, 40, 0, 31, 130, 0, 0]
+
+
+def test_of_lanes_along_the_last_of_several_indices() -> None:
+    text = """def f(float(B,N,M) X, float(N) w) -> (A) {
+        A(b) argmin=! X(b, n, m - 2) * w(n) where m in 2:M+2, n in 0:N
+    }"""
+    x = RNG.integers(-3, 4, (3, 5, 75)).astype(np.float32)
+    p = problem(text, x, RNG.normal(size=5).astype(np.float32))
+    assert "lanes" in form(p)
+    held(p)
+    strided = problem(ROWS.replace("T", "float"), x[:, ::-2, :].reshape(9, 75))
+    held(strided)
+    assert "nest" in form(problem(ROWS.replace("T", "float"), x[:, 0, ::-1]))
