@@ -16,7 +16,16 @@ from tcdsl.codegen.fuse import partitions
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.integers import narrow
 from tcdsl.codegen.loopir import Unit
-from tcdsl.codegen.lower import contraction, gather, nest, pointwise, reduction, rows, scatter
+from tcdsl.codegen.lower import (
+    contraction,
+    convolution,
+    gather,
+    nest,
+    pointwise,
+    reduction,
+    rows,
+    scatter,
+)
 from tcdsl.codegen.lower.context import GroupContext
 from tcdsl.codegen.lower.cuda import contraction as cuda_contraction
 from tcdsl.codegen.lower.cuda import contraction_mma as cuda_contraction_mma
@@ -34,7 +43,16 @@ from tcdsl.codegen.verify import verify
 from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
-LOWERINGS: tuple[ModuleType, ...] = (contraction, pointwise, reduction, rows, gather, scatter, nest)
+LOWERINGS: tuple[ModuleType, ...] = (
+    convolution,
+    contraction,
+    pointwise,
+    reduction,
+    rows,
+    gather,
+    scatter,
+    nest,
+)
 CUDA_LOWERINGS: tuple[ModuleType, ...] = (
     cuda_contraction_mma,
     cuda_contraction,

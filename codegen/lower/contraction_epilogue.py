@@ -45,11 +45,24 @@ def split_group(ctx: Context, *, swap: bool = False) -> tuple[Problem, Finish]:
     problem = problem_of(reach, first, last.target, swap=swap)
     if problem is None:
         raise Unfused("it is not the sum of a product of two affine accesses")
+    return problem, finish_of(ctx, reach, problem)
+
+
+def finish_of(ctx: Context, reach: Reach, problem: Problem) -> Finish:
+    """Return what happens to the sums of a contraction, the first statement of the group.
+
+    Raises
+    ------
+    Unfused
+        If a later statement is not pointwise on its result.
+    """
+    first, *later = ctx.group.statements
+    last = later[-1] if later else first
     builder = _Builder(ctx, reach, problem)
     builder.contraction(last)
     for s in later:
         builder.pointwise(s, last)
-    return problem, builder.finish()
+    return builder.finish()
 
 
 class _Builder:

@@ -1,0 +1,156 @@
+"""Convolutions with static tap lists: what is outside of the image is neither copied nor tested.
+
+Takes the group {zero padding, contraction that reads it, pointwise epilogue}, or the contraction
+alone if it slides over a window. Sizes are exact. The same form is the convolution's gradient by
+its input: another map from pixels and taps to the image, an output maybe written with strides.
+
+    convolution_problem     what is convolved: roles of indices, which taps exist
+    convolution_schedule    how it is cut, what it costs
+    convolution_kernel      register tiles; _store: from there to the output
+    convolution_phase       the nest around them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.contraction_epilogue import Unfused, finish_of
+from tcdsl.codegen.lower.contraction_finish import Finish
+from tcdsl.codegen.lower.contraction_problem import Reach, extent_of
+from tcdsl.codegen.lower.convolution_phase import Nest, phase
+from tcdsl.codegen.lower.convolution_problem import Convolution, convolution_of, known
+from tcdsl.codegen.lower.convolution_schedule import (
+    Choice,
+    choose,
+    chunk_counts,
+    predicted,
+    tiles,
+)
+from tcdsl.codegen.lower.lowered import Lowered, Phase
+from tcdsl.codegen.lower.nest import fill
+from tcdsl.codegen.lower.rows_space import strides_of
+from tcdsl.grammar.dtypes import FLOAT64
+from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.sizes import Size
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group slides over a window of known sizes, with columns that fill vectors."""
+    return _found(ctx) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the register tiles, and in how many tasks a block's lines may be cut."""
+    c, lanes = _required(ctx).conv, _lanes(ctx)
+    shapes = sorted({*tiles(c, ctx.machine, lanes)})
+    chunks = {n for n in chunk_counts(c) if n & (n - 1) == 0} | {_default(ctx).chunks}
+    return (
+        Knob("tile", tuple(f"{mr}x{nv}" for mr, nv in shapes)),
+        Knob("chunks", tuple(sorted(chunks))),
+    )
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the analytic schedule."""
+    c = _default(ctx)
+    return {"tile": f"{c.mr}x{c.nv}", "chunks": c.chunks}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time with the spec's threads."""
+    found = _required(ctx)
+    return predicted(found.conv, ctx.machine, ctx.spec.threads, _lanes(ctx), _choice(values))
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, and one before it where elements of the output are no pixels."""
+    found, choice = _required(ctx), _choice(values)
+    c = found.conv
+    nest = Nest(c, found.finish, ctx.operands, ctx.prefix, _lanes(ctx), choice)
+    functions, tables, tasks = phase(nest)
+    ns = predicted(c, ctx.machine, 1, _lanes(ctx), choice)
+    phases = [Phase(functions[-1].name, b.c64(tasks), b.const(ns, FLOAT64))]
+    s = c.problem.statement
+    if s.base is None and not s.covers:
+        function, filling = fill(ctx, s)
+        functions.insert(0, function)
+        phases.insert(0, filling)
+    epilogue = [] if found.finish.is_plain else ["+ epilogue"]
+    return Lowered(
+        form=" ".join(["convolution", f"{choice.mr}x{choice.nv}", *epilogue]),
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=(),
+        thread_bytes=b.c64(nest.areas()["end"]),
+        shared_bytes=b.c64(0),
+        tables=tuple(tables),
+        flops=_flops(c),
+    )
+
+
+# ---- what the group is
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A group as a convolution, and what happens to its sums."""
+
+    conv: Convolution
+    finish: Finish
+
+
+def _found(ctx: Context) -> _Found | None:
+    return ctx.once("convolution", lambda: _find(ctx))
+
+
+def _find(ctx: Context) -> _Found | None:
+    c = convolution_of(ctx)
+    if c is None or 2 * known(c.column.extent) < _lanes_of(ctx, c):
+        return None
+    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    bare = replace(ctx, group=c.group, known={})
+    try:
+        finish = finish_of(bare, reach, c.problem)
+    except Unfused:
+        return None
+    return _Found(c, finish) if finish.is_vector else None
+
+
+def _required(ctx: Context) -> _Found:
+    found = _found(ctx)
+    if found is None:
+        raise ScheduleError(f"{ctx.prefix}: not a convolution of known sizes")
+    return found
+
+
+def _default(ctx: Context) -> Choice:
+    c = _required(ctx).conv
+    return ctx.once(
+        "convolution default", lambda: choose(c, ctx.machine, ctx.spec.threads, _lanes(ctx))
+    )
+
+
+def _choice(values: Mapping[str, Value]) -> Choice:
+    mr, nv = map(int, str(values["tile"]).split("x"))
+    return Choice(mr, nv, int(values["chunks"]))
+
+
+def _lanes(ctx: Context) -> int:
+    return _lanes_of(ctx, _required(ctx).conv)
+
+
+def _lanes_of(ctx: Context, c: Convolution) -> int:
+    return ctx.machine.lanes(c.problem.dtype.size_bytes)
+
+
+def _flops(c: Convolution) -> float:
+    """Return the operations on elements that exist."""
+    taps = prod(sum(len(s.taps_at(p)) for p in range(s.pixels)) for s in (c.across, *c.sides))
+    points = taps * known(extent_of((*c.images, *c.panels, *c.channels, c.column)))
+    return 2.0 * points

@@ -1,0 +1,283 @@
+"""What a convolution is, whatever its indices are called.
+
+    O(n, f, y, x) +=! pad(I(n, c, s*y + i - p, s*x + j - p), 0) * K(f, c, i, j)
+
+The image `a` is read at subscripts in which a pixel and a tap of the window meet; the weights `b`
+have the columns (`f`), along which vectors run. `x` is the pixel index of the register tile, `j`
+its tap: with exact sizes it is known which taps of a tile exist, and only these become code. Other
+sums (`c`, `i`) are loops, over the taps that exist at a row of the output where the image is
+padded. The coefficients may have any sign, and the output may be written with strides: the gradient
+of the image is a convolution as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tcdsl.codegen.group import Group
+from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.contraction_problem import (
+    ONE,
+    Index,
+    Operand,
+    Problem,
+    Reach,
+    factors_of,
+    operand_of,
+)
+from tcdsl.codegen.lower.operands import compute_dtype
+from tcdsl.codegen.lower.outputs import all_told
+from tcdsl.codegen.lower.rows_space import strides_of
+from tcdsl.codegen.padding import Guard, unpadded
+from tcdsl.codegen.program import Statement, indices_of
+from tcdsl.grammar import typed
+from tcdsl.grammar.sizes import Size
+
+MOST_TAPS = 32  # of a row of the window: each is code in every micro-kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A subscript `sum(coefficient * index) + const` of elements that exist in [low, high).
+
+    Indices count from 0: const is the subscript at the first point of their ranges.
+    """
+
+    terms: tuple[tuple[str, int], ...]
+    const: int
+    low: int | None
+    high: int | None
+
+    def exists(self, at: Mapping[str, int]) -> bool:
+        """Whether there is an element at a point."""
+        here = self.const + sum(c * at[name] for name, c in self.terms)
+        return (self.low is None or self.low <= here) and (self.high is None or here < self.high)
+
+    def is_whole(self, extents: Mapping[str, int]) -> bool:
+        """Whether there is an element at every point."""
+        low = {name: 0 if c > 0 else extents[name] - 1 for name, c in self.terms}
+        high = {name: extents[name] - 1 - v for name, v in low.items()}
+        return self.exists(low) and self.exists(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A side of the image: an index of the output, and the tap that slides along it, if any.
+
+    windows: what says which of their points have an element; none where all have.
+    """
+
+    pixel: Index
+    tap: Index | None
+    windows: tuple[Window, ...]
+
+    @property
+    def pixels(self) -> int:
+        """The number of pixels."""
+        return known(self.pixel.extent)
+
+    @property
+    def taps(self) -> int:
+        """The number of taps; 1 where none slides."""
+        return 1 if self.tap is None else known(self.tap.extent)
+
+    def taps_at(self, pixel: int) -> range:
+        """Return the taps that exist at a pixel: they are neighbours, a subscript is monotone."""
+        here = {self.pixel.name: pixel}
+        name = self.pixel.name if self.tap is None else self.tap.name
+        found = [
+            t for t in range(self.taps) if all(w.exists({name: t, **here}) for w in self.windows)
+        ]
+        return range(found[0], found[-1] + 1) if found else range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution by roles. Sizes are known; strides may be run-time values.
+
+    problem: the same as a contraction of pixels and columns, whose n runs along vectors of the
+    output. group: without padding. column: the index along which vectors of the weights run.
+    across: the side of the register tile. sides: further ones, on which some taps do not exist.
+    channels: reduction indices that are summed over as they are. panels: outer indices of which the
+    weights depend, images: those of which they do not.
+    """
+
+    problem: Problem
+    group: Group
+    column: Index
+    across: Side
+    sides: tuple[Side, ...]
+    channels: tuple[Index, ...]
+    panels: tuple[Index, ...]
+    images: tuple[Index, ...]
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether tiles are turned around before they are stored: vectors of pixels."""
+        return self.problem.n != (self.column,)
+
+    @property
+    def sums(self) -> tuple[Index, ...]:
+        """The reduction indices in the order in which the weights are packed."""
+        taps = (s.tap for s in (*self.sides, self.across))
+        return (*self.channels, *(t for t in taps if t is not None))
+
+    def step(self, x: Operand, index: Index | None) -> int:
+        """Return a stride that is known: of the image along the register tile."""
+        return 0 if index is None else known(x.stride(index.name))
+
+
+def known(size: Size) -> int:
+    """Return the value of a size that is a constant."""
+    value = size.constant
+    assert value is not None, f"{size} is not constant"
+    return value
+
+
+def convolution_of(ctx: Context) -> Convolution | None:
+    """Return a group as a convolution, or None if it is none, or sizes are not known."""
+    if not ctx.is_exact():
+        return None
+    bare = unpadded(ctx.group)
+    group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
+    s = group.statements[0]
+    factors = factors_of(s.value)
+    reduced = {r.name for r in s.reductions}
+    scale = tuple(f for f in factors if not indices_of(f) & reduced)
+    reads = [f for f in factors if isinstance(f, typed.Read) and f not in scale]
+    if s.op not in ("+=", "+=!") or not s.value.dtype.is_float or any(s.subs_checked):
+        return None
+    if not all_told(s) or len(reads) != 2 or len(reads) + len(scale) != len(factors):
+        return None
+    last = group.statements[-1].target
+    names = (last, s.target, *(r.tensor for r in reads))
+    if any(ctx.operands.memory_dtype(n) != s.value.dtype for n in names):
+        return None
+    if any(any(r.checked) for r in reads) or s.value.dtype != compute_dtype(s.value.dtype):
+        return None
+    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    for image, weights in (reads, reads[::-1]):
+        if bare is None or image.tensor == bare.buffer:
+            found = _by_roles(reach, group, guards, image, weights, scale)
+            if found is not None:
+                return found
+    return None
+
+
+def _by_roles(
+    reach: Reach,
+    group: Group,
+    guards: Sequence[Guard],
+    image: typed.Read,
+    weights: typed.Read,
+    scale: tuple[typed.Expr, ...],
+) -> Convolution | None:
+    s = group.statements[0]
+    a, b = (operand_of(reach, s, r.tensor, r.subs) for r in (image, weights))
+    last = group.statements[-1]
+    c = operand_of(reach, s, last.target, s.subs)
+    windows = _windows(reach, s, guards)
+    if a is None or b is None or c is None or windows is None:
+        return None
+    indices = {r.name: Index(r.name, reach.bind(r.extent)) for r in s.ranges}
+    if not all(i.extent.constant for i in indices.values()):  # not known, or none
+        return None
+    windows = tuple(
+        w for w in windows if not w.is_whole({n: known(i.extent) for n, i in indices.items()})
+    )
+    outputs = [indices[r.name] for r in s.outputs]
+    columns = [i for i in outputs if b.uses(i.name) and not a.uses(i.name)]
+    pixels = [i for i in outputs if a.uses(i.name) and not b.uses(i.name)]
+    sums = [indices[r.name] for r in s.reductions]
+    across = _across(a, c, pixels, sums, windows)
+    if not columns or across is None:
+        return None
+    sides = _sides(a, [i for i in pixels if i != across.pixel], sums, windows, across)
+    if sides is None:
+        return None
+    column = max(columns, key=lambda i: (c.stride(i.name) == ONE, known(i.extent)))
+    taken = {column.name, *(x.pixel.name for x in (across, *sides))}
+    outer = [i for i in outputs if i.name not in taken]
+    slid = {x.tap.name for x in (across, *sides) if x.tap is not None}
+    m, n = ((across.pixel,), (column,))
+    if c.stride(column.name) != ONE:
+        m, n = n, m
+    unit = c.linear(n) == ONE
+    whole = tuple(outer), m, n, tuple(sums), scale, s.value.dtype, unit
+    return Convolution(
+        Problem(s, a, b, c, *whole),
+        group,
+        column,
+        across,
+        sides,
+        tuple(i for i in sums if i.name not in slid),
+        tuple(i for i in outer if b.uses(i.name)),
+        tuple(i for i in outer if not b.uses(i.name)),
+    )
+
+
+def _across(
+    a: Operand,
+    c: Operand,
+    pixels: Sequence[Index],
+    sums: Sequence[Index],
+    windows: Sequence[Window],
+) -> Side | None:
+    """Return the side of the register tile: one that slides, nearest in the output, then in a."""
+    found: list[tuple[bool, int, Side]] = []
+    for pixel in pixels:
+        step = a.stride(pixel.name).constant
+        mine = tuple(w for w in windows if pixel.name in dict(w.terms))
+        if step is None:
+            continue
+        for tap in sums:
+            others = {n for w in mine for n, _ in w.terms} - {pixel.name, tap.name}
+            fits = a.shares_dim(tap.name, (pixel,)) and a.stride(tap.name).constant is not None
+            alone = all(w in mine for w in windows if tap.name in dict(w.terms))
+            if fits and alone and not others and known(tap.extent) <= MOST_TAPS:
+                near = c.stride(pixel.name) == ONE
+                found.append((near, -abs(step), Side(pixel, tap, mine)))
+    return max(found, key=lambda x: x[:2])[2] if found else None
+
+
+def _sides(
+    a: Operand,
+    pixels: Sequence[Index],
+    sums: Sequence[Index],
+    windows: Sequence[Window],
+    across: Side,
+) -> tuple[Side, ...] | None:
+    """Return the other sides on which taps are missing; None where windows are of other indices."""
+    left = [w for w in windows if w not in across.windows]
+    sides: list[Side] = []
+    for pixel in pixels:
+        mine = tuple(w for w in left if pixel.name in dict(w.terms))
+        others = {n for w in mine for n, _ in w.terms} - {pixel.name}
+        taps = [i for i in sums if i.name in others]
+        if not mine:
+            continue
+        if len(taps) != len(others) or len(taps) > 1:
+            return None
+        sides.append(Side(pixel, taps[0] if taps else None, mine))
+        left = [w for w in left if w not in mine]
+    names = [s.tap.name for s in (across, *sides) if s.tap is not None]
+    return tuple(sides) if not left and len(set(names)) == len(names) else None
+
+
+def _windows(reach: Reach, s: Statement, guards: Sequence[Guard]) -> tuple[Window, ...] | None:
+    """Return guards in numbers, or None if one depends on more than the sizes."""
+    lows = {r.name: r.low for r in s.ranges}
+    out: list[Window] = []
+    for g in guards:
+        first = g.at.const
+        for name, coefficient in g.at.terms:
+            first = first + lows[name] * coefficient
+        ends = [None if e is None else reach.bind(e) for e in (first, g.low, g.high)]
+        if any(e is not None and e.constant is None for e in ends):
+            return None
+        at, low, high = (None if e is None else known(e) for e in ends)
+        assert at is not None
+        out.append(Window(g.at.terms, at, low, high))
+    return tuple(out)
