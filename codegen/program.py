@@ -86,6 +86,25 @@ class Statement:
         """The ranges of the reduction indices."""
         return tuple(r for r in self.ranges if r.kind == "reduction")
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is done once every point is written.
+
+        So it is where the points are the box; or where each writes an element of its own, `h(t, n)`
+        of turn t, and the others stay what they were.
+        """
+        if self.covers or self.base is None:
+            return self.covers
+        forms = [affine_of(e) for e in self.subs]
+        used = [f.terms[0] for f in forms if f is not None and len(f.terms) == 1]
+        fixed = [f for f in forms if f is not None and not f.terms]
+        outputs = {r.name for r in self.outputs}
+        return (
+            len(used) + len(fixed) == len(forms)
+            and len(used) == len(outputs)
+            and {n for n, c in used if c == 1} == outputs
+        )
+
     def reads(self) -> tuple[typed.Read, ...]:
         """Return the reads of the right side and of the subscripts, in order."""
         found = [r for s in self.subs for r in reads_of(s)]

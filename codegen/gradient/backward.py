@@ -19,9 +19,8 @@ from tcdsl.codegen.gradient.combine import (
     other_factors,
     product,
 )
-from tcdsl.codegen.gradient.forward import lines_of
 from tcdsl.codegen.gradient.gather import gathered
-from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
+from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.pull import Share, pull
 from tcdsl.codegen.gradient.versions import (
     Node,
@@ -195,23 +194,7 @@ class Backward:
                 (local if self.values[z.target].tensor in node.private else zeros).append(z)
         if not back:
             return []
-        again = self._again(node, [*local, *back])
-        turn = node.high - 1 - Size.symbol(node.var, signed=True)
-        body = _turned([*again, *local, *back], node.var, turn)
-        return [Loop(node.var, Size.const(0), node.high - node.low, tuple(body))]
-
-    def _again(self, node: Turns, parts: Sequence[Part]) -> list[Part]:
-        """Return the private steps of a turn that parts, or each other, read the results of."""
-        needed = {r.tensor for line in walk(parts) for r in line.reads()}
-        out: list[Part] = []
-        for inner in reversed(node.body):
-            made = [*steps((inner,))]
-            if not any(s.target in node.private & needed for s in made):
-                continue
-            out = [*lines_of(inner, self.versions), *out]
-            needed |= {r.tensor for s in made for r in reads_in(s)}
-            needed |= {s.base for s in made if s.base is not None}
-        return out
+        return [Loop(node.var, node.low, node.high, (*local, *back), of=node)]
 
     def _step(self, s: Step, zeros: list[Part], *, in_loop: bool) -> list[Part]:
         """Return the lines that hand the adjoint of a step's target on."""
@@ -329,19 +312,3 @@ def _with_known(e: Expr, value: Expr, known: Expr) -> Expr:
         ):
             return g.mul(_with_known(a, value, known), known)
     return map_operands(e, lambda x: _with_known(x, value, known))
-
-
-def _turned(parts: Sequence[Part], var: str, turn: Size) -> list[Part]:
-    """Return parts with another turn in place of a loop's variable."""
-
-    def size(x: Size) -> Size:
-        return x.substitute({var: turn})
-
-    out: list[Part] = []
-    for part in parts:
-        if isinstance(part, Line):
-            out.append(map_line(part, lambda e: e, size))
-        else:
-            body = tuple(_turned(part.body, var, turn))
-            out.append(Loop(part.var, size(part.low), size(part.high), body))
-    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tcdsl.codegen.gradient.versions import Turns
 from tcdsl.codegen.program import map_typed, reads_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.nodes import AssignOp
@@ -30,12 +31,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`for var in low:high { body }`."""
+    """`for var in low:high { body }`; one that goes back through `of` begins with the last turn."""
 
     var: str
     low: Size
     high: Size
     body: tuple[Part, ...]
+    of: Turns | None = None
 
 
 Part = Line | Loop
@@ -48,6 +50,57 @@ def walk(parts: Sequence[Part]) -> Iterator[Line]:
             yield part
         else:
             yield from walk(part.body)
+
+
+def spread(parts: Sequence[Part], name: str, at: Expr) -> list[Part]:
+    """Return parts in which a tensor has a leading axis, of which they use one position."""
+
+    def one(e: Expr) -> Expr:
+        if not isinstance(e, typed.Read) or e.tensor != name:
+            return e
+        return replace(e, subs=(at, *e.subs), checked=())
+
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Loop):
+            out.append(replace(part, body=tuple(spread(part.body, name, at))))
+            continue
+        line = map_line(part, one, lambda s: s)
+        out.append(replace(line, subs=(at, *line.subs)) if line.target == name else line)
+    return out
+
+
+def forwards(parts: Sequence[Part]) -> list[Part]:
+    """Return parts whose loops all count up: what goes back reads turn `high - 1 - t`."""
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Line):
+            out.append(part)
+            continue
+        body = forwards(part.body)
+        if part.of is None:
+            out.append(replace(part, body=tuple(body)))
+            continue
+        turn = part.high - 1 - Size.symbol(part.var, signed=True)
+        turned = tuple(_turned(body, part.var, turn))
+        out.append(Loop(part.var, Size.const(0), part.high - part.low, turned))
+    return out
+
+
+def _turned(parts: Sequence[Part], var: str, turn: Size) -> list[Part]:
+    """Return parts with another turn in place of a loop's variable."""
+
+    def size(x: Size) -> Size:
+        return x.substitute({var: turn})
+
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Line):
+            out.append(map_line(part, lambda e: e, size))
+        else:
+            body = tuple(_turned(part.body, var, turn))
+            out.append(Loop(part.var, size(part.low), size(part.high), body))
+    return out
 
 
 def map_line(line: Line, f: Callable[[Expr], Expr], size: Callable[[Size], Size]) -> Line:

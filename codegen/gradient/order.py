@@ -112,9 +112,9 @@ class Order:
     def _is_before(self, w: Placed, p: Placed, read: typed.Read, depth: int) -> bool:
         """Whether a write never touches, later than a read, what that reads."""
         common = sum(x is y for x, y in zip(w.loops, p.loops, strict=False))
-        if w.at >= p.at and not _misses(w, p, read, common, None):
+        if w.at >= p.at and not misses(w, p, read, common, None):
             return False
-        return all(_misses(w, p, read, k + 1, w.loops[k]) for k in range(depth, common))
+        return all(misses(w, p, read, k + 1, w.loops[k]) for k in range(depth, common))
 
 
 def statements(body: Sequence[typed.Stmt], loops: Loops) -> Iterator[tuple[typed.Statement, Loops]]:
@@ -148,10 +148,18 @@ def _apart(a: Interval, b: Interval) -> bool:
     )
 
 
-def _misses(w: Placed, p: Placed, read: typed.Read, common: int, later: typed.Loop | None) -> bool:
+def misses(
+    w: Placed,
+    p: Placed,
+    read: typed.Read,
+    common: int,
+    later: typed.Loop | None,
+    *,
+    is_back: bool = False,
+) -> bool:
     """Whether a write and a read are apart: in the same turn of the outer loops, so many.
 
-    Or with the write in a later turn of the last of them.
+    Or with the write in a later turn of the last of them; is_back: that begins with its last turn.
     """
     domain: dict[str, Interval] = {}
     renamed: list[dict[str, Size]] = []
@@ -165,7 +173,8 @@ def _misses(w: Placed, p: Placed, read: typed.Read, common: int, later: typed.Lo
         renamed.append(names)
     if later is not None:
         turn = Size.symbol(later.var, signed=True)
-        renamed[0][later.var] = turn + Size.symbol("later", signed=True)
+        distance = Size.symbol("later", signed=True)
+        renamed[0][later.var] = turn - distance if is_back else turn + distance
         domain["later"] = Interval(Size.const(1), None)
     forms = Forms()
     for target, sub in zip(w.statement.subs, read.subs, strict=True):

@@ -173,8 +173,10 @@ class _Maker:
     def _begun(self, loop: typed.Loop) -> list[Node]:
         """Return steps that begin the sums whose first term is one of a loop."""
         begun: list[Node] = []
+        seen = set(self.current)
         for s, _ in statements(loop.body, ()):
-            is_first = s.target not in self.current and s.op == "+="
+            is_first = s.target not in seen and s.op == "+="
+            seen.add(s.target)
             if is_first and not self.turning and s.target in self.settled:
                 t = self.tensors[s.target]
                 self.current[s.target] = s.target

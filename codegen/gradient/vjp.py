@@ -6,21 +6,34 @@ reductions and of loops are kept: extra outputs of the training forward, paramet
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from tcdsl.codegen.gradient.backward import Backward
+from tcdsl.codegen.gradient.distribute import distributed
 from tcdsl.codegen.gradient.expand import expanded
-from tcdsl.codegen.gradient.forward import lines_of, scattered, with_forward
+from tcdsl.codegen.gradient.forward import Axes, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
-from tcdsl.codegen.gradient.lines import Part
+from tcdsl.codegen.gradient.lines import Part, forwards, spread
 from tcdsl.codegen.gradient.text import definition_text
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
-from tcdsl.codegen.gradient.versions import Versions, versions_of
+from tcdsl.codegen.gradient.versions import Turns, Value, Versions, versions_of
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import CheckedDef
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A parameter of a gradient that f has not: its extents in the sizes of f.
+
+    output: the return of f whose adjoint it is, "" for what is kept of the forward pass.
+    """
+
+    name: str
+    output: str
+    shape: tuple[Size, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +42,8 @@ class Gradient:
 
     text: the vector-Jacobian product: its parameters are those of f, then kept, then `d_O` for each
     float return; its returns `d_X` for each float parameter. forward: f with the outputs `extra`
-    besides its own. kept: what of both the gradient takes, by its name there.
+    besides its own. kept: what of both the gradient takes, by its name there. given: the parameters
+    behind those of f, the kept ones first.
     """
 
     name: str
@@ -37,6 +51,7 @@ class Gradient:
     forward: str
     kept: tuple[str, ...]
     extra: tuple[str, ...]
+    given: tuple[Given, ...]
 
 
 def gradient(checked: CheckedDef) -> Gradient:
@@ -92,9 +107,11 @@ def _gradient(f: CheckedDef) -> Gradient:
     lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in wanted})
     # Subscripts are folded before it is known what of the forward pass they read.
     lines = tidied(lines, versions.taken)
-    lines, kept = with_forward(versions, lines, params)
-    lines = bounded(tidied(lines, versions.taken), back.values, wanted)
+    lines, kept, axes = with_forward(versions, lines, params)
     values = back.values
+    values |= {n: _with_turns(values[n], axes[n]) for n in axes}
+    lines = forwards(distributed(lines, values, wanted))
+    lines = bounded(tidied(lines, versions.taken), values, wanted)
     lines = padded(lines, values, back.taken)
     heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
     sizes = _Sizes(f, back)
@@ -104,21 +121,31 @@ def _gradient(f: CheckedDef) -> Gradient:
     name = f"d_{f.name}"
     text = definition_text(name, heads, returns, lines)
     extra = tuple(n for n in kept if n not in finals.values())
-    return Gradient(name, text, _forward(f, versions, extra), kept, extra)
+    behind = [Given(n, "", values[n].shape) for n in kept]
+    behind += [Given(given[t.name], t.name, t.shape) for t in outputs]
+    return Gradient(name, text, _forward(f, versions, extra, axes), kept, extra, tuple(behind))
 
 
-def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str]) -> str:
+def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str], axes: Axes) -> str:
     """Return the definition with more outputs, values under the names of versions."""
-    values = versions.values
+    values = {n: _with_turns(v, axes.get(n, ())) for n, v in versions.values.items()}
     finals = {final: f.tensor(name) for name, final in versions.finals.items()}
     also = tuple(dict.fromkeys((*extra, *scattered(versions))))
     parts: list[Part] = [p for n in versions.nodes for p in lines_of(n, versions)]
+    for name, nodes in axes.items():
+        for node in reversed(nodes):
+            parts = spread(parts, name, turn_of(node))
     parts = tidied(without_dead(parts, {*finals, *also}), versions.taken)
     parts = padded(parts, values, versions.taken)
     heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
     returns = [_head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [_head(n, values[n].dtype, values[n].shape) for n in also]
     return definition_text(f"{f.name}_forward", heads, returns, parts)
+
+
+def _with_turns(v: Value, loops: Sequence[Turns]) -> Value:
+    """Return a value of every turn of loops."""
+    return replace(v, shape=(*(x.high - x.low for x in loops), *v.shape))
 
 
 @dataclass(frozen=True, slots=True)

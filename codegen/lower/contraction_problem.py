@@ -219,7 +219,7 @@ def problem_of(
     """
     value = statement.value
     dtype = value.dtype
-    if statement.op not in ("+=", "+=!") or not dtype.is_float or not statement.covers:
+    if statement.op not in ("+=", "+=!") or not dtype.is_float or not statement.is_whole:
         return None
     reduced = {r.name for r in statement.ranges if r.kind == "reduction"}
     factors = factors_of(value)
@@ -244,10 +244,12 @@ def problem_of(
 
 
 def is_one_to_one(statement: Statement) -> bool:
-    """Whether every subscript on the left is one index, each another, maybe shifted."""
+    """Whether every subscript on the left is one index, each another, maybe shifted; or fixed."""
     seen: list[str] = []
     for sub in statement.subs:
         affine = affine_of(sub)
+        if affine is not None and not affine.terms:
+            continue
         if affine is None or len(affine.terms) != 1 or affine.terms[0][1] != 1:
             return False
         seen.append(affine.terms[0][0])

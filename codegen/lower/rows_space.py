@@ -6,7 +6,7 @@ it; what is left are the loops over rows and, per sweep, the loops within a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,8 @@ def size_expr(operands: Operands, size: Size) -> Expr:
 
 
 def _atom(operands: Operands, atom: Atom) -> Expr:
-    known = (*operands.program.sizes, *operands.program.scalars)
+    program = operands.program
+    known = {*program.sizes, *program.scalars, *program.turns}
     if isinstance(atom, Symbol) and atom.name not in known:
         return b.i64(atom.name)
     return operands.size(Size.atom(atom))
@@ -144,7 +145,7 @@ def columns_are_nearer(space: Space) -> bool:
 
 def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Space:
     for s in ctx.group.statements:
-        _check(s)
+        _check(s, ctx.group.local)
     aligned = align(ctx.group.statements)
     if aligned is None:
         raise ScheduleError("the statements share no rows")
@@ -190,10 +191,11 @@ def _alike(aligned: Aligned, n: int) -> tuple[Step, ...]:
     return tuple(s for w in aligned.sweeps if set(w.dims) == dims for s in w.steps)
 
 
-def _check(s: Statement) -> None:
+def _check(s: Statement, local: Collection[str]) -> None:
     if s.op.startswith("arg"):
         raise ScheduleError(f"{s.op} folds pairs")
-    if not s.covers or any(s.subs_checked):
+    is_whole = s.covers or (s.is_whole and s.target not in local)
+    if not is_whole or any(s.subs_checked):
         raise ScheduleError(f"'{s.target}' is not written wholly")
     if any(any(r.checked) for r in s.reads()):
         raise ScheduleError("a subscript is checked")
