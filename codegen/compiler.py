@@ -17,8 +17,10 @@ from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.integers import narrow
 from tcdsl.codegen.loopir import Unit
 from tcdsl.codegen.lower import (
+    arg_lanes,
     contraction,
     convolution,
+    convolution_weights,
     gather,
     nest,
     pointwise,
@@ -44,11 +46,13 @@ from tcdsl.grammar.errors import ScheduleError
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
 LOWERINGS: tuple[ModuleType, ...] = (
+    convolution_weights,
     convolution,
     contraction,
     pointwise,
     reduction,
     rows,
+    arg_lanes,
     gather,
     scatter,
     nest,

@@ -1,0 +1,501 @@
+"""The nest around the micro-kernels of a weight gradient.
+
+A task is a group of strips, an outer point and a panel of columns; its sums are its own part of the
+shared memory, one row of `width` elements for each channel and tap. Per strip it packs b, then runs
+over channels and over the taps of outer axes; those of the innermost lie in the register tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen import build as b
+from tcdsl.codegen.loopir import (
+    I64,
+    Call,
+    Cast,
+    Elem,
+    Eval,
+    Expr,
+    Field,
+    Function,
+    If,
+    Let,
+    Opaque,
+    Pointer,
+    Return,
+    Stmt,
+    Table,
+    Var,
+)
+from tcdsl.codegen.lower.contraction_kernel import FIRST
+from tcdsl.codegen.lower.contraction_pack import Packer, Unit, packer, packer_params
+from tcdsl.codegen.lower.contraction_problem import ONE, Index, Operand
+from tcdsl.codegen.lower.convolution_weights_kernel import (
+    Steps,
+    WeightTile,
+    weight_kernel,
+    weight_kernel_params,
+)
+from tcdsl.codegen.lower.convolution_weights_problem import WeightGradient, count
+from tcdsl.codegen.lower.convolution_weights_schedule import (
+    Strips,
+    WeightChoice,
+    parts,
+    strips_of,
+)
+from tcdsl.codegen.lower.operands import Operands
+from tcdsl.codegen.lower.rows_space import size_expr
+from tcdsl.grammar.dtypes import INT32
+from tcdsl.grammar.sizes import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A weight gradient and its schedule: what both phases are written from."""
+
+    problem: WeightGradient
+    choice: WeightChoice
+    strips: Strips
+    operands: Operands
+    prefix: str
+    lanes: int
+    shared_base: Expr
+
+    @property
+    def width(self) -> int:
+        """Columns of a whole panel."""
+        return self.choice.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """The panels."""
+        return -(-self.problem.column_count // self.width)
+
+    @property
+    def outer_count(self) -> int:
+        """The outer points."""
+        return count(self.problem.outer)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of sums that one group has: a panel of an outer point each."""
+        return self.outer_count * self.panels
+
+    @property
+    def block_elements(self) -> int:
+        """The elements of such a block."""
+        return self.problem.row_count * self.width
+
+    @property
+    def shared_bytes(self) -> int:
+        """The bytes of all sums."""
+        return (
+            self.strips.groups * self.blocks * self.block_elements * self.problem.dtype.size_bytes
+        )
+
+    def var(self, name: str) -> Var:
+        """Return a local int64."""
+        return b.i64(self.operands.local(name))
+
+    def pointer(self, name: str, *, const: bool = False) -> Var:
+        """Return a local pointer to elements."""
+        return b.pointer(self.operands.local(name), self.problem.dtype, const=const)
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return size_expr(self.operands, size)
+
+    def stride(self, x: Operand, i: Index | None) -> Expr:
+        """Return the stride of an operand along an index; 0 for none."""
+        return b.c64(0) if i is None else self.size(x.stride(i.name))
+
+    def along(self, x: Operand, fused: tuple[Index, ...]) -> Expr:
+        """Return the stride of an operand along a fused index in which it is linear."""
+        stride = x.linear(fused)
+        assert stride is not None, f"'{x.buffer}' is not linear"
+        return self.size(stride)
+
+    def sums(self) -> list[Stmt]:
+        """Return the declaration of the pointer to the shared sums."""
+        p = self.pointer("sums")
+        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared_base)
+        return [Let(p, Cast(at, p.type))]
+
+    def decode(self, n: Expr, indices: tuple[Index, ...]) -> tuple[list[Stmt], dict[str, Expr]]:
+        """Return the declarations of the indices that a flat position stands for."""
+        stmts: list[Stmt] = []
+        at: dict[str, Expr] = {}
+        inside = 1
+        for i in reversed(indices):
+            extent = count((i,))
+            v = self.var(f"at_{i.name}")
+            value = b.div(n, inside)
+            stmts.append(Let(v, value if i == indices[0] else b.mod(value, extent)))
+            at[i.name] = v
+            inside *= extent
+        return stmts, at
+
+    def origin(self, name: str, x: Operand, at: Mapping[str, Expr]) -> Let:
+        """Return the declaration of the pointer to an operand's first element of an outer point."""
+        kind = self.operands.pointer(x.buffer).type
+        assert isinstance(kind, Pointer)
+        steps = (b.mul(v, self.size(x.stride(i))) for i, v in at.items())
+        p = Var(self.operands.local(f"{name}_at"), Pointer(kind.dtype, const=kind.const))
+        return Let(p, b.offset(self.operands.pointer(x.buffer), b.add(self.size(x.offset), *steps)))
+
+
+def nest_of(
+    p: WeightGradient,
+    c: WeightChoice,
+    operands: Operands,
+    prefix: str,
+    lanes: int,
+    shared_base: Expr,
+) -> Nest:
+    """Return the nest of a choice."""
+    return Nest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base)
+
+
+# ---- addresses
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """How the strip at hand lies: strides of b from pixel to pixel and along the outer axes."""
+
+    pixel: Expr
+    axes: tuple[Expr, ...]
+
+
+def _panel(nest: Nest, columns: int) -> _Panel:
+    """Return the strides of the strip of a panel with some columns, packed or where it lies."""
+    p = nest.problem
+    if not nest.choice.pack:
+        return _Panel(
+            nest.stride(p.b, p.axes[-1].pixel),
+            tuple(nest.stride(p.b, x.pixel) for x in p.axes[:-1]),
+        )
+    at = columns * p.axes[-1].extent
+    axes: list[Expr] = []
+    for n in reversed(range(len(p.axes) - 1)):
+        axes.append(b.c64(at))
+        at *= nest.strips.block(n, p.axes[n].extent)
+    return _Panel(b.c64(columns), tuple(reversed(axes)))
+
+
+def strip_elements(nest: Nest) -> int:
+    """Return the elements of a packed strip."""
+    total = nest.problem.axes[-1].extent * nest.width
+    for n, axis in enumerate(nest.problem.axes[:-1]):
+        total *= nest.strips.block(n, axis.extent)
+    return total
+
+
+def _tables(nest: Nest) -> dict[str, tuple[Table, Table]]:
+    """Return, for outer axes with borders, first pixel and end of each tap."""
+    out: dict[str, tuple[Table, Table]] = {}
+    for axis in nest.problem.axes[:-1]:
+        if axis.taps > 1 and not axis.is_whole:
+            spans = [axis.pixels(t) for t in range(axis.taps)]
+            stem = f"{nest.prefix}_{axis.pixel.name}"
+            out[axis.pixel.name] = (
+                Table(f"{stem}_first", I64, tuple(s.start for s in spans)),
+                Table(f"{stem}_stop", I64, tuple(s.stop for s in spans)),
+            )
+    return out
+
+
+# ---- micro-kernels
+
+
+def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTile]]:
+    """Yield the register tiles of a panel: name, first and last channel and step, the tile."""
+    p, c = nest.problem, nest.choice
+    inner = p.axes[-1]
+    panel = _panel(nest, columns)
+
+    def known(e: Expr) -> int | None:
+        return b.value_of(e)
+
+    steps = Steps(
+        known(nest.along(p.a, p.channels)),
+        known(nest.stride(p.a, inner.tap)),
+        known(nest.stride(p.a, inner.pixel)),
+        tuple(known(nest.stride(p.a, x.pixel)) for x in p.axes[:-1]),
+        known(panel.pixel),
+        tuple(map(known, panel.axes)),
+    )
+    whole = p.channel_count // c.channels * c.channels
+    rest = p.channel_count - whole
+    spans = [(c.channels, range(whole)), (rest, range(whole, p.channel_count))]
+    for taps in parts(inner.taps, c.taps):
+        for channels, span in spans:
+            if not span:
+                continue
+            name = f"{nest.prefix}_tile_{channels}x{len(taps)}_{columns}"
+            if len(taps) < inner.taps:
+                name += f"_from{taps.start}"
+            yield (
+                name,
+                range(span.start, span.stop, channels),
+                taps.start,
+                WeightTile(
+                    channels,
+                    taps,
+                    columns,
+                    nest.lanes,
+                    p.dtype,
+                    inner,
+                    steps,
+                    p.row_stride(p.channels[-1].name) if p.channels else 0,
+                    p.row_stride(inner.tap.name) if inner.tap is not None else 0,
+                    nest.width,
+                ),
+            )
+
+
+def _panel_widths(nest: Nest) -> list[int]:
+    """Return the columns of whole panels and of the last one, as far as they differ."""
+    last = nest.problem.column_count - (nest.panels - 1) * nest.width
+    return [last] if nest.panels == 1 or last == nest.width else [nest.width, last]
+
+
+# ---- the phase
+
+
+def weight_phase(nest: Nest) -> tuple[list[Function], list[Table]]:
+    """Return the micro-kernels, the packer and the phase, which comes last, and its tables."""
+    p, ops = nest.problem, nest.operands
+    tables = _tables(nest)
+    widths = _panel_widths(nest)
+    functions = [weight_kernel(name, t) for w in widths for name, _, _, t in _tiles(nest, w)]
+    head: list[Stmt] = nest.sums()
+    if nest.choice.pack:
+        functions.append(packer(f"{nest.prefix}_pack_b", _packer(nest)))
+        packed = nest.pointer("packed_b")
+        head.append(Let(packed, Cast(b.WORKSPACE, packed.type)))
+    task, group, panel = nest.var("task"), nest.var("group"), nest.var("panel")
+    point, at = nest.decode(b.mod(b.div(task, nest.panels), nest.outer_count), p.outer)
+    strip, first, block = nest.var("strip"), nest.var("first_strip"), nest.pointer("block")
+    body = b.loop(
+        strip,
+        first,
+        b.min64(b.add(first, nest.strips.each), nest.strips.total),
+        _strip(nest, strip, first, widths, tables),
+    )
+    tasks = b.loop(
+        task,
+        b.BEGIN,
+        b.END,
+        Let(panel, b.mod(task, nest.panels)),
+        Let(group, b.div(task, nest.blocks)),
+        point,
+        nest.origin("a", p.a, at),
+        nest.origin("b", p.b, at),
+        Let(block, b.offset(nest.pointer("sums"), b.mul(task, nest.block_elements))),
+        Let(first, b.mul(group, nest.strips.each)),
+        body,
+    )
+    whole = ops.declare(b.block(head, tasks))
+    name = f"{nest.prefix}_sums"
+    functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
+    return functions, [t for pair in tables.values() for t in pair]
+
+
+def _strip(
+    nest: Nest,
+    strip: Var,
+    first: Var,
+    widths: list[int],
+    tables: Mapping[str, tuple[Table, Table]],
+) -> Stmt:
+    """Return the work on one strip: where it lies, its packing, its register tiles."""
+    p = nest.problem
+    out: list[Stmt] = []
+    starts: list[Expr] = []
+    lengths: list[Expr] = []
+    inside = nest.strips.total
+    for n, (axis, blocks) in enumerate(zip(p.axes[:-1], nest.strips.counts, strict=True)):
+        inside //= blocks
+        size = nest.strips.block(n, axis.extent)
+        position = b.mod(b.div(strip, inside), blocks)
+        start: Expr = b.c64(0)
+        if blocks > 1:
+            start = nest.var(f"{axis.pixel.name}_start")
+            out.append(Let(start, b.mul(position, size)))
+        starts.append(start)
+        if axis.extent % size == 0:
+            lengths.append(b.c64(size))
+        else:
+            length = nest.var(f"{axis.pixel.name}_length")
+            out.append(Let(length, b.min64(b.c64(size), b.sub(axis.extent, start))))
+            lengths.append(length)
+    flags = nest.var("flags")
+    is_first = b.compare("==", strip, first)
+    out.append(Let(flags, b.select(is_first, b.c64(FIRST), b.c64(0))))
+
+    def panel_work(columns: int) -> Stmt:
+        return b.block(
+            _pack(nest, columns, starts, lengths) if nest.choice.pack else None,
+            _windows(nest, columns, starts, lengths, tables),
+        )
+
+    if len(widths) == 1:
+        return b.block(out, panel_work(widths[0]))
+    is_whole = b.compare("<", nest.var("panel"), nest.panels - 1)
+    return b.block(out, If(is_whole, panel_work(widths[0]), panel_work(widths[1])))
+
+
+def _windows(
+    nest: Nest,
+    columns: int,
+    starts: list[Expr],
+    lengths: list[Expr],
+    tables: Mapping[str, tuple[Table, Table]],
+) -> Stmt:
+    """Return the loops over channels and over the taps of outer axes, and the tiles inside."""
+    p = nest.problem
+    panel = _panel(nest, columns)
+    head: list[Stmt] = []
+    a_at: list[Expr] = []
+    b_at: list[Expr] = []
+    rows: list[Expr] = []
+    counts: list[Expr] = []
+    loops: list[tuple[Var, int]] = []
+    for n, axis in enumerate(p.axes[:-1]):
+        tap: Expr = b.c64(0)
+        if axis.tap is not None and axis.taps > 1:
+            tap = nest.var(f"tap_{axis.tap.name}")
+            loops.append((tap, axis.taps))
+        low, end = starts[n], b.add(starts[n], lengths[n])
+        if axis.pixel.name in tables:
+            ends = tables[axis.pixel.name]
+            first, stop = (Elem(t.name, (tap,), I64) for t in ends)
+            low, end = b.max64(low, first), b.min64(end, stop)
+        elif not axis.is_whole:
+            span = axis.pixels(0)
+            low, end = b.max64(low, span.start), b.min64(end, span.stop)
+        length = lengths[n]
+        if not axis.is_whole:
+            names = nest.var(f"{axis.pixel.name}_from"), nest.var(f"{axis.pixel.name}_count")
+            head += [Let(names[0], low), Let(names[1], b.max64(b.sub(end, names[0]), 0))]
+            low, length = names
+        counts.append(length)
+        a_at += [b.mul(low, nest.stride(p.a, axis.pixel)), b.mul(tap, nest.stride(p.a, axis.tap))]
+        b_at.append(b.mul(b.sub(low, starts[n]) if nest.choice.pack else low, panel.axes[n]))
+        if axis.tap is not None:
+            rows.append(b.mul(tap, p.row_stride(axis.tap.name)))
+    a_line, b_line = nest.pointer("a_line", const=True), nest.pointer("b_line", const=True)
+    sums = nest.pointer("tile_sums")
+    head.append(Let(a_line, b.offset(nest.pointer("a_at", const=True), b.add(*a_at))))
+    if nest.choice.pack:
+        start: Expr = nest.pointer("packed_b")
+    else:
+        skipped = b.mul(nest.var("panel"), nest.width, nest.along(p.b, p.columns))
+        start = b.offset(nest.pointer("b_at", const=True), skipped)
+    head.append(Let(b_line, b.offset(start, b.add(*b_at))))
+    head.append(Let(sums, b.offset(nest.pointer("block"), b.mul(b.add(*rows), nest.width))))
+    runs = [
+        _run_tiles(nest, name, span, tap, t, (a_line, b_line, sums), counts)
+        for name, span, tap, t in _tiles(nest, columns)
+    ]
+    body = b.block(head, runs)
+    for v, taps in reversed(loops):
+        body = b.loop(v, 0, taps, body)
+    return body
+
+
+def _run_tiles(
+    nest: Nest,
+    name: str,
+    channels: range,
+    tap: int,
+    t: WeightTile,
+    lines: tuple[Var, Var, Var],
+    counts: list[Expr],
+) -> Stmt:
+    """Return the calls of one register tile for its channels."""
+    p = nest.problem
+    a_line, b_line, sums = lines
+    panel = _panel(nest, t.columns)
+    values = {
+        "a_channel": nest.along(p.a, p.channels),
+        "a_tap": nest.stride(p.a, p.axes[-1].tap),
+        "a_pixel": nest.stride(p.a, p.axes[-1].pixel),
+        "b_pixel": panel.pixel,
+    }
+    for n, axis in enumerate(p.axes[:-1]):
+        values[f"a_axis{n}"] = nest.stride(p.a, axis.pixel)
+        values[f"b_axis{n}"] = panel.axes[n]
+    c = nest.var("channel")
+    row = b.add(b.mul(c, t.channel_rows), tap * t.tap_rows)
+    args = (
+        b.offset(a_line, b.mul(c, values["a_channel"])),
+        b_line,
+        *(values[n] for n, known in t.steps.named() if known is None),
+        b.offset(sums, b.mul(row, nest.width)),
+        *counts,
+        nest.var("flags"),
+    )
+    assert len(args) == len(weight_kernel_params(t))
+    call = Eval(Call(name, args, None))
+    return b.loop(c, channels.start, channels.stop, call, step=channels.step)
+
+
+# ---- packing
+
+
+def _packer(nest: Nest) -> Packer:
+    """Return the packer of b: pixels are its depth."""
+    p = nest.problem
+    unit: Unit = "none"
+    if p.b.stride(p.columns[-1].name) == ONE:
+        unit = "x"
+    elif p.b.stride(p.axes[-1].pixel.name) == ONE:
+        unit = "k"
+    return Packer(p.dtype, p.dtype, nest.lanes, unit)
+
+
+def _pack(nest: Nest, columns: int, starts: list[Expr], lengths: list[Expr]) -> Stmt:
+    """Return the packing of a strip, in pieces in which b has one stride from pixel to pixel."""
+    p = nest.problem
+    panel = _panel(nest, columns)
+    piece: tuple[Index, ...] = (p.axes[-1].pixel,)
+    depth: Expr = b.c64(p.axes[-1].extent)
+    n = len(p.axes) - 1
+    # axes inside the cut are whole; the cut one is the last that a piece can take
+    while n > 0 and n - 1 >= nest.strips.cut:
+        longer = (p.axes[n - 1].pixel, *piece)
+        if p.b.linear(longer) is None:
+            break
+        piece, n = longer, n - 1
+        depth = b.mul(depth, lengths[n])
+    source = [b.mul(nest.var("panel"), nest.width, nest.along(p.b, p.columns))]
+    target: list[Expr] = []
+    loops: list[tuple[Var, Expr]] = []
+    for k, axis in enumerate(p.axes[:-1]):
+        at = starts[k]
+        if k < n and b.value_of(lengths[k]) != 1:
+            i = nest.var(f"pack_{axis.pixel.name}")
+            loops.append((i, lengths[k]))
+            at = b.add(at, i)
+            target.append(b.mul(i, panel.axes[k]))
+        source.append(b.mul(at, nest.stride(p.b, axis.pixel)))
+    along = p.b.linear(piece)
+    assert along is not None, "extended while linear"
+    args = (
+        b.offset(nest.pointer("b_at", const=True), b.add(*source)),
+        nest.along(p.b, p.columns),
+        nest.size(along),
+        b.offset(nest.pointer("packed_b"), b.add(*target)),
+        depth,
+        b.c64(columns),
+        b.c64(nest.width),
+    )
+    assert len(args) == len(packer_params(_packer(nest)))
+    body: Stmt = Eval(Call(f"{nest.prefix}_pack_b", args, None))
+    for v, extent in reversed(loops):
+        body = b.loop(v, 0, extent, body)
+    return body
