@@ -17,6 +17,7 @@ from tcdsl.grammar.leftovers import report_leftovers
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, near
 from tcdsl.grammar.session import Session, declared_names, identifiers
 from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.unread import targets, without_unread
 
 
 def check(
@@ -114,7 +115,9 @@ def _entry(defs: Mapping[str, n.Def], name: str | None) -> n.Def:
 def _finished(session: Session, frame: Frame, body: tuple[t.Stmt, ...]) -> t.CheckedDef:
     params = tuple(x.finished() for x in frame.tensors.values() if x.role == "param")
     returns = tuple(x.finished() for x in frame.tensors.values() if x.role == "return")
-    temps = tuple(x.finished() for x in session.tensors if x.role == "temp")
+    body = without_unread(body, [r.name for r in returns])
+    written = {*targets(body)}
+    temps = tuple(x.finished() for x in session.tensors if x.role == "temp" and x.name in written)
     constraints = tuple(session.constraints.values())
     used = set(_symbols(body, (*returns, *temps), constraints))
     scalars = tuple(p.name for p in params if not p.shape and p.name in used)

@@ -34,7 +34,7 @@ def check_loop(session: Session, frame: Frame, node: n.ForLoop, check_body: Body
     """
     declare(session, frame, node.var, node.span)
     low, high = (_bound(session, frame, node, e) for e in (node.low, node.high))
-    var = session.index_name(frame, node.var)
+    var = session.loop_name(frame, node.var)
     is_outermost = not session.turns
     frame.sizes[node.var] = Size.symbol(var, signed=True)
     frame.loops.add(node.var)

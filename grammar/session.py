@@ -34,6 +34,7 @@ class Session:
     calls: list[tuple[str, Span | None]] = field(default_factory=list)
     statements: int = 0
     turns: dict[str, Interval] = field(default_factory=dict)  # values of the loops around
+    looped: set[str] = field(default_factory=set)  # variables of all loops so far
     foreseen: dict[str, Box] = field(default_factory=dict)  # of temporaries new in a loop
     ranked: dict[tuple[str, Shapes], n.Def] = field(default_factory=dict)  # callees bound to ranks
     is_trial: bool = False  # only the boxes count: nothing is judged, demanded or reported
@@ -43,11 +44,13 @@ class Session:
         """Let what happens leave no trace here."""
         diagnostics, constraints = [*self.diagnostics], {**self.constraints}
         tensors, taken, statements = [*self.tensors], {*self.taken}, self.statements
+        looped = {*self.looped}
         self.is_trial = True
         yield
         self.is_trial = False
         self.diagnostics, self.constraints = diagnostics, constraints
         self.tensors, self.taken, self.statements = tensors, taken, statements
+        self.looped = looped
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Note an error or a warning, once; in a callee, also where it is called."""
@@ -122,6 +125,14 @@ class Session:
         if frame.is_entry or name not in self.visible:
             return name
         return self.fresh(name)
+
+    def loop_name(self, frame: Frame, name: str) -> str:
+        """Return what the checked definition calls a loop's variable: no two loops share one."""
+        var = self.index_name(frame, name)
+        if var in self.looped:
+            var = self.fresh(name)
+        self.looped.add(var)
+        return var
 
 
 def identifiers(root: n.Node) -> Iterator[str]:

@@ -216,3 +216,15 @@ def test_loops_after_each_other_share_what_they_leave() -> None:
     }"""
     for k in (0, 3):
         held(problem(text, numbers(5), np.int32(k)))
+
+
+def test_loops_after_each_other_may_have_variables_of_one_name() -> None:
+    text = """def f(float(T,N) X) -> (H, Q) {
+        H(0, n) = X(0, n)
+        for t in 1:T { H(t, n) = H(t - 1, n) * X(t, n) }
+        for t in 0:T {
+          s +=! H(T - 1 - t, n)
+          Q(t) = s
+        }
+    }"""
+    held(problem(text, numbers(4, 3)))

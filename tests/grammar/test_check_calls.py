@@ -42,7 +42,7 @@ def shapes(definition: CheckedDef) -> dict[str, list[str]]:
 
 
 def test_a_call_with_several_results_is_inlined_under_the_callers_names() -> None:
-    caller = "def norm(float(B, D) X) -> (O) { m, v = moments(X)  O(i, j) = X(i, j) - m(i) }"
+    caller = "def norm(float(B, D) X) -> (O) { m, v = moments(X)  O(i, j) = X(i, j) - m(i) * v(i) }"
     definition = checked(MOMENTS + caller, "norm")
     assert [s.target for s in definition.body if isinstance(s, t.Statement)] == ["m", "v", "O"]
     assert shapes(definition) == {"O": ["B", "D"], "m": ["B"], "v": ["B"]}
@@ -195,3 +195,20 @@ def test_many_calls_of_calls_are_refused_before_they_fill_the_memory() -> None:
 def test_faults_of_calls(call: str, code: str) -> None:
     caller = f"def net(float(C, H) x, float(M, C, 3) w) -> (y) {{ {call} }}"
     assert code in codes(MOMENTS + CONV + caller, "net")
+
+
+def test_results_that_nobody_reads_are_not_computed() -> None:
+    text = (
+        MOMENTS + "def centre(float(N, K) X) -> (Y) { m, v = moments(X) Y(n, k) = X(n, k) - m(n) }"
+    )
+    d = checked(text, "centre")
+    assert [s.target for s in d.body if isinstance(s, t.Statement)] == ["m", "Y"]
+    assert [x.name for x in d.temps] == ["m"]
+    loop = """def sums(float(N) X) -> (S, P) {
+      S(0) = X(0)
+      P(0) = X(0)
+      for i in 1:N { S(i) = S(i - 1) + X(i) }
+      for i in 1:N { P(i) = P(i - 1) * X(i) }
+    }
+    def last(float(N) X) -> (y) { s, p = sums(X) y = p(N - 1) }"""
+    assert [type(s) for s in checked(loop, "last").body] == [t.Statement, t.Loop, t.Statement]

@@ -298,3 +298,21 @@ def test_torch_tensors_go_in_and_come_out() -> None:
     out = torch.zeros(5, 4)
     assert kernel(MM)(a, b, out=out) is out
     torch.testing.assert_close(out, a @ b)
+
+
+def test_results_of_calls_that_nobody_reads_are_left_out() -> None:
+    texts = tc.define(
+        """
+        def two(float(M,K) A, float(K,N) B) -> (C, D) {
+          C(i, j) +=! A(i, k) * B(k, j)
+          D(i, j) = C(i, j)
+        }
+        def first(float(M,K) A, float(K,N) B) -> (E) { C, D = two(A, B) E(i, j) = 2 * C(i, j) }
+        def none(float(M,K) A, float(K,N) B) -> (E) { C, D = two(A, B) E(i, k) = 2 * A(i, k) }
+        """,
+        tune="off",
+    )
+    assert isinstance(texts, tc.Definitions)
+    a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
+    assert texts.first(a, b).tolist() == [[8] * 5] * 3
+    assert texts.none(a, b).tolist() == [[2] * 4] * 3
