@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from tcdsl.codegen.spec import SMALL, Spec
 from tcdsl.device_arrays import DeviceArray, may_overlap
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.origin import cure_for_missing
 from tcdsl.variant import Compiled, Variant
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.gradient.vjp import Gradient
 
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
 
@@ -41,9 +45,12 @@ class Arguments:
 
 
 def tell_apart(
-    definition: nodes.Def, args: Sequence[Any], keywords: Mapping[str, Any]
+    definition: nodes.Def,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    origin: Gradient | None = None,
 ) -> Arguments:
-    """Return parameters, outputs and generics of a call.
+    """Return parameters, outputs and generics of a call; origin is what it is the gradient of.
 
     Raises
     ------
@@ -77,7 +84,8 @@ def tell_apart(
             raise TCTypeError(f"{signature} has no parameter '{name}'")
     missing = ", ".join(f"'{p}'" for p in params if p not in values)
     if missing:
-        raise TCTypeError(f"{signature} misses {missing}: {len(values)} arguments were given")
+        cure = cure_for_missing(origin, params) if origin is not None else ""
+        raise TCTypeError(f"{signature} misses {missing}: {len(values)} arguments were given{cure}")
     return Arguments(tuple(values[p] for p in params), outputs, generics)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tcdsl.arguments import Operand, as_array, like
 from tcdsl.bound_call import BoundCall
-from tcdsl.call import Arguments, Call, tell_apart
+from tcdsl.call import Arguments, Call
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.launch import Executable
@@ -70,7 +70,7 @@ class DeviceCalls:
                 if known is not None and known.may_write(places):
                     known.write(places, args)
                     return out
-        return self._call(tell_apart(self._kernel.definition, args, kwargs))
+        return self._call(self._kernel.arguments(args, kwargs))
 
     def _known(self, values: tuple[Any, ...], is_fresh: bool) -> tuple[BoundCall | None, list[int]]:
         """Return what serves values of which each is a number or an array of a device's library.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.parser import parse
@@ -17,6 +18,7 @@ from tcdsl.locks import Lock
 from tcdsl.session import Session, Settings
 
 if TYPE_CHECKING:
+    from tcdsl.grammar.nodes import Program
     from tcdsl.grammar.typed import CheckedDef
     from tcdsl.kernel import Kernel
 
@@ -39,7 +41,8 @@ def grad(kernel: Kernel, **generics: Any) -> Kernel:
     Kernel
         Its parameters are those of the kernel, then what is kept of the forward pass (outputs
         `kernel.with_grad()` hands on), then `d_O` for each float return; its returns are `d_X` for
-        each float parameter. It can be shown, tuned, and differentiated again.
+        each float parameter. It can be shown, tuned, and differentiated again. Its ``whole`` is the
+        same without the kept parameters: it computes them itself.
 
     Raises
     ------
@@ -49,6 +52,10 @@ def grad(kernel: Kernel, **generics: Any) -> Kernel:
 
     Notes
     -----
+    What is kept is a function of the parameters, and ``tc.grad(tc.grad(f))`` knows it: it is the
+    gradient of ``tc.grad(f).whole``, so that the second derivative is that of f. A gradient that
+    was printed and defined again is a text like any other: what it takes are its parameters.
+
     Ties: `max(a, b)` gives half to each, `fmax(a, b)` all to a, `relu` nothing at 0, `max=` all to
     the first point.
 
@@ -61,15 +68,24 @@ def grad(kernel: Kernel, **generics: Any) -> Kernel:
     <tcdsl kernel d_square(x, d_y) -> d_x>
     >>> tc.grad(square)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([ 2., 40.])
+
+    The product of the Hessian of sum(x * x) and a vector, from the second derivative:
+
+    >>> hessian = tc.grad(tc.grad(square)).whole
+    >>> hessian
+    <tcdsl kernel d_d_square(x, d_y, d_d_x) -> d_x_2, d_d_y>
+    >>> hessian(np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 1.0])).d_x_2
+    array([0., 2.])
     """
     types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
-    made = gradient(kernel.session.variant(kernel.definition, types).checked)
-    return _kernel(made.text, kernel.session.settings)
+    f = kernel.whole
+    made = gradient(f.session.variant(f.definition, types).checked)
+    return Differentiated(made, kernel.session.settings).backward
 
 
 @dataclass(frozen=True)
 class Differentiated:
-    """A kernel bound to types: the texts of its gradient, and kernels of both.
+    """A kernel bound to types: the texts of its gradient, and kernels of them.
 
     Attributes
     ----------
@@ -79,6 +95,8 @@ class Differentiated:
         The kernel with what is kept for the gradient as further outputs.
     backward : Kernel
         The vector-Jacobian product.
+    whole : Kernel
+        The same without the parameters that are kept: it computes them.
     """
 
     gradient: Gradient
@@ -87,25 +105,98 @@ class Differentiated:
     @cached_property
     def forward(self) -> Kernel:
         """The training forward."""
-        return _kernel(self.gradient.forward, self.settings)
+        return _kernel(parse(self.gradient.forward, "<forward pass>"), self.settings)
 
     @cached_property
     def backward(self) -> Kernel:
         """The vector-Jacobian product."""
-        return _kernel(self.gradient.text, self.settings)
+        return _kernel(parse(self.gradient.text, "<gradient>"), self.settings, self.gradient)
+
+    @cached_property
+    def whole(self) -> Kernel:
+        """The vector-Jacobian product with the forward pass in it."""
+        return self.backward.whole
 
 
-Pull = Callable[..., Any]
+class Pull:
+    """The way back of one call: ``pull(d_y)`` is the gradient by each float parameter.
+
+    d_y is the adjoint of the output y: the gradient of a number by it. Where there are several
+    float outputs, it takes one for each, in their order, as a tuple, or by name (``d_m=``); None
+    stands for 0, and so does a name that is not given. A single output of rank 0 may go without:
+    ``pull()`` is the gradient.
+    """
+
+    def __init__(
+        self,
+        made: Differentiated,
+        values: Sequence[Any],
+        kept: Sequence[Any],
+        outputs: Mapping[str, Any],
+    ) -> None:
+        self._made = made
+        self._values, self._kept = tuple(values), tuple(kept)
+        self._outputs = {
+            given.name: outputs[given.output] for given in made.gradient.given if given.output
+        }
+
+    def __repr__(self) -> str:
+        given = ", ".join(self._outputs)
+        returns = ", ".join(self._made.backward.returns)
+        return f"<the way back ({given}) -> {returns}>"
+
+    def __call__(self, *adjoints: Any, **named: Any) -> Any:
+        """Return the gradient by each float parameter, a named tuple if there are several."""
+        return self._made.backward(*self._values, *self._kept, *self._adjoints(adjoints, named))
+
+    def vjp(self, *adjoints: Any, **named: Any) -> tuple[Any, Pull]:
+        """Call; return the gradient, and the way back from it, to the parameters and the adjoints.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tcdsl as tc
+        >>> cube = tc.define("def cube(double(N) x) -> (y) { y(i) = x(i) * x(i) * x(i) }")
+        >>> y, pull = cube.vjp(np.array([1.0, 2.0]))
+        >>> d_x, again = pull.vjp(np.ones(2))
+        >>> d_x
+        array([ 3., 12.])
+        >>> again(np.array([0.0, 1.0])).d_x_2  # the Hessian of sum(x ** 3) times a vector
+        array([ 0., 12.])
+        """
+        return self._made.whole.vjp(*self._values, *self._adjoints(adjoints, named))
+
+    def _adjoints(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        """Return an adjoint for each float output."""
+        outputs = self._outputs
+        call = f"{self._made.gradient.name}: the way back takes {', '.join(outputs)}"
+        if len(given) == 1 and len(outputs) > 1 and isinstance(given[0], tuple | list):
+            given = tuple(given[0])
+        if not given and not named and len(outputs) == 1:
+            (output,) = outputs.values()
+            given = (1.0,) if output.ndim == 0 else ()
+        unknown = [n for n in named if n not in outputs]
+        if unknown:
+            raise TCTypeError(f"{call}, not '{unknown[0]}'")
+        twice = [n for n in [*outputs][: len(given)] if n in named]
+        if twice:
+            raise TCTypeError(f"{call}; '{twice[0]}' is given twice")
+        if (not named and len(given) != len(outputs)) or len(given) > len(outputs):
+            raise TCTypeError(
+                f"{self._made.gradient.name}: expected {len(outputs)} adjoints "
+                f"({', '.join(outputs)}), got {len(given)}"
+            )
+        by_name = {**dict(zip(outputs, given, strict=False)), **named}
+        return [
+            np.zeros_like(o) if (a := by_name.get(n)) is None else a for n, o in outputs.items()
+        ]
 
 
 class WithGradient:
     """A kernel whose calls return ``(outputs, pull)``.
 
-    outputs is what the kernel returns. ``pull(d_y)`` gives the gradient by each float parameter,
-    `d_y` being that of a number by the output; where there are several float outputs, it takes one
-    for each (None for 0). A single rank-0 output may go without: ``pull()`` is the gradient.
-
-    The forward pass runs once, with what the gradient needs as further outputs.
+    outputs is what the kernel returns, pull the way back from them (`Pull`). The forward pass runs
+    once, with what the gradient needs as further outputs.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -118,22 +209,28 @@ class WithGradient:
 
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, Pull]:
         """Run the forward pass; return what the kernel returns, and the way back."""
-        names = {g.name for g in self.kernel.definition.generics}
-        generics = {k: v for k, v in named.items() if k in names}
-        call = self.kernel.call(*args, **named)
-        checked = call.variant.checked
+        given = self.kernel.arguments(args, named)
+        kernel = self.kernel.whole  # of a gradient, for which kept values are no parameters
+        by_name = dict(zip(self.kernel.params, given.values, strict=True))
+        values = tuple(by_name[p] for p in kernel.params)
+        checked = kernel.call(*values, **given.generics).variant.checked
         made = self.of(checked)
-        by_name = dict(zip(self.kernel.params, args, strict=False))
-        by_name |= {k: v for k, v in named.items() if k not in generics}
-        values = tuple(by_name[p] for p in self.kernel.params)
         results = made.forward(*values)
         listed = tuple(results) if len(made.forward.returns) > 1 else (results,)
         outputs = listed[: len(checked.returns)]
         found = dict(zip(made.forward.returns, listed, strict=True))
         kept = [found[name] for name in made.gradient.kept]
-        floats = [o for o, t in zip(outputs, checked.returns, strict=True) if t.dtype.is_float]
-        pull = _pull(made.backward, (*values, *kept), floats)
+        by_return = {t.name: o for o, t in zip(outputs, checked.returns, strict=True)}
+        pull = Pull(made, values, kept, by_return)
         return (self.kernel.result(outputs) if len(outputs) > 1 else outputs[0]), pull
+
+    def with_grad(self, **generics: Any) -> WithGradient:
+        """Return the gradient of the kernel with its gradient, for second derivatives.
+
+        A call takes the kernel's parameters and an adjoint for each float return, and gives the
+        gradient and the way back from it.
+        """
+        return grad(self.kernel, **generics).whole.with_grad()
 
     def of(self, checked: CheckedDef) -> Differentiated:
         """Return the gradient of the kernel bound to types, made at its first use."""
@@ -145,27 +242,15 @@ class WithGradient:
             return known[1]
 
 
-def _pull(backward: Kernel, values: Sequence[Any], outputs: Sequence[Any]) -> Pull:
-    def pull(*adjoints: Any) -> Any:
-        names = backward.params[len(backward.params) - len(outputs) :]
-        given = adjoints
-        if len(adjoints) == 1 and len(outputs) > 1 and isinstance(adjoints[0], tuple | list):
-            given = tuple(adjoints[0])
-        if not given and len(outputs) == 1 and outputs[0].ndim == 0:
-            given = (1.0,)
-        if len(given) != len(outputs):
-            raise TCTypeError(
-                f"{backward.name}: expected {len(outputs)} adjoints ({', '.join(names)}), "
-                f"got {len(given)}"
-            )
-        pairs = zip(given, outputs, strict=True)
-        return backward(*values, *(np.zeros_like(o) if a is None else a for a, o in pairs))
-
-    return pull
+def whole_of(kernel: Kernel) -> Kernel:
+    """Return a gradient without its kept parameters: it computes them; any other kernel itself."""
+    origin = kernel.session.origin
+    if origin is None or set(origin.kept).isdisjoint(kernel.params):
+        return kernel
+    return _kernel(whole(origin), kernel.session.settings, origin)
 
 
-def _kernel(text: str, settings: Settings) -> Kernel:
+def _kernel(program: Program, settings: Settings, origin: Gradient | None = None) -> Kernel:
     from tcdsl.kernel import Kernel
 
-    program = parse(text, "<gradient>")
-    return Kernel(Session(program, settings), program.defs[0])
+    return Kernel(Session(program, settings, origin), program.defs[-1])

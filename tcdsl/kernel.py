@@ -58,6 +58,7 @@ class Kernel(Launcher):
         self._online: dict[Spec, Online] = {}
         self._tuned_here: set[Spec] = set()
         self._with_gradient: WithGradient | None = None
+        self._whole: Kernel | None = None
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
@@ -192,6 +193,16 @@ class Kernel(Launcher):
         """
         return self.with_grad()(*args, **generics)
 
+    @property
+    def whole(self) -> Kernel:
+        """A gradient (`tcdsl.grad`) without what is kept: it computes that. Else this kernel."""
+        from tcdsl.gradient import whole_of
+
+        with self._lock:
+            if self._whole is None:
+                self._whole = whole_of(self)
+            return self._whole
+
     # ---- tuning
 
     @property
@@ -201,7 +212,8 @@ class Kernel(Launcher):
 
     def with_tune(self, tune: Tune) -> Kernel:
         """Return this kernel with another setting of `tune`, and executables of its own."""
-        session = Session(self.session.program, replace(self.session.settings, tune=tune))
+        settings = replace(self.session.settings, tune=tune)
+        session = Session(self.session.program, settings, self.session.origin)
         return Kernel(session, self.definition)
 
     def tuned_config(self, *args: Any, **generics: Any) -> Config | None:
@@ -297,15 +309,19 @@ class Kernel(Launcher):
 
     def call(self, *args: Any, **generics: Any) -> Call:
         """Return what a call with these arguments means, without making it."""
-        given = tell_apart(self.definition, args, generics)
+        given = self.arguments(args, generics)
         return (
             self._devices.meaning(given) if any(map(is_on_device, args)) else self._call(given)[0]
         )
 
+    def arguments(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
+        """Return parameters, outputs and generics of a call."""
+        return tell_apart(self.definition, args, keywords, self.session.origin)
+
     def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
         if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):
             return self._devices(args, kwargs)
-        return self.call_on_host(tell_apart(self.definition, args, kwargs))
+        return self.call_on_host(self.arguments(args, kwargs))
 
     def call_on_host(self, given: Arguments) -> Any:
         """Call with arrays in the host's memory, whether or not the launcher knows their form."""

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,11 @@ from tcdsl.grammar.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import ShapeError, TCError, TCTypeError, render
 from tcdsl.grammar.format import format_def
 from tcdsl.locks import Lock
+from tcdsl.origin import check_given
 from tcdsl.variant import Variant
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.gradient.vjp import Gradient
 
 Tune = Literal["off", "cached", "first-call", "online"]
 Check = Literal["async", "sync", "off"]
@@ -47,11 +51,17 @@ class Settings:
 
 
 class Session:
-    """The definitions of one text, bound to types as calls need them."""
+    """The definitions of one text, bound to types as calls need them.
 
-    def __init__(self, program: nodes.Program, settings: Settings) -> None:
+    origin: what the text is a gradient of, if it was derived.
+    """
+
+    def __init__(
+        self, program: nodes.Program, settings: Settings, origin: Gradient | None = None
+    ) -> None:
         self.program = program
         self.settings = settings
+        self.origin = origin
         self._variants: dict[Any, Variant] = {}
         self._lock = Lock()
         self._warned: set[str] = set()
@@ -218,7 +228,12 @@ class Session:
             for p, a in zip(checked.params, arrays, strict=True)
             if p.name in checked.scalars and isinstance(a, np.ndarray) and a.ndim == 0
         }
-        return variant, bind(checked, shapes, expected, scalars)
+        sizes = bind(checked, shapes, expected, scalars)
+        if self.origin is not None:
+            names = [p.name for p in definition.params]
+            call = f"{definition.name}({', '.join(names)})"
+            check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
+        return variant, sizes
 
     def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand]) -> list[DType]:
         """Return the types of the arguments.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tcdsl.codegen.gradient.lines import Line, Loop, Part
-from tcdsl.codegen.program import map_typed
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
+from tcdsl.codegen.gradient.spelling import with_types
 from tcdsl.codegen.unparse import expr_text
 from tcdsl.grammar import typed
 from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import FLOAT32
 from tcdsl.grammar.errors import TCError
 from tcdsl.grammar.format import format_program
 from tcdsl.grammar.parser import parse
@@ -25,8 +24,10 @@ def definition_text(
 
     Ranges are left out where the check infers them: it is tried.
     """
-    head = f"def {name}({', '.join(params)}) -> ({', '.join(returns)})"
-    lines = [*_lines(parts)]
+    results = [*returns]
+    head = f"def {name}({', '.join(params)}) -> ({', '.join(results)})"
+    parts = with_types(parts, {r.split()[-1] for r in results})
+    lines = [*walk(parts)]
     written: Wanted = {}
     for _ in range(3):
         text = f"{head} {{\n{_body(parts, written, iter(range(len(lines))))}}}\n"
@@ -76,14 +77,6 @@ def _line_of(row: int, text: str) -> int:
     return sum(not (r.strip().startswith("for ") or r.strip() == "}") for r in rows) - 1
 
 
-def _lines(parts: Sequence[Part]) -> Iterator[Line]:
-    for part in parts:
-        if isinstance(part, Line):
-            yield part
-        else:
-            yield from _lines(part.body)
-
-
 def _statements(checked: CheckedDef) -> list[typed.Statement]:
     found: list[typed.Statement] = []
     todo: list[typed.Stmt] = [*reversed(checked.body)]
@@ -109,19 +102,8 @@ def _body(parts: Sequence[Part], written: Wanted, count: Iterator[int]) -> str:
     return "".join(out)
 
 
-def _unwidened(e: typed.Expr) -> typed.Expr:
-    """Return a half without the cast in which it computes: the text has its type."""
-    match e:
-        case typed.Cast(operand, dtype) if dtype == FLOAT32 and operand.dtype.is_half:
-            return operand
-        case typed.Cast(typed.Cast(_, dtype) as operand, wanted) if dtype == wanted:
-            return operand
-        case _:
-            return e
-
-
 def _line(line: Line, given: Sequence[Range]) -> str:
     where = ", ".join(f"{r.name} in {r.low}:{r.high}" for r in given)
     subs = f"({', '.join(map(expr_text, line.subs))})" if line.subs else ""
-    text = f"{line.target}{subs} {line.op} {expr_text(map_typed(line.value, _unwidened))}"
+    text = f"{line.target}{subs} {line.op} {expr_text(line.value)}"
     return f"{text}{f' where {where}' if where else ''}\n"

@@ -1,0 +1,76 @@
+"""Types in text: it has no conversions of halves, and a temporary has the type of its first line.
+
+float32(A(i)) * float32(B(i))   ->   A(i) * B(i)          for halves, computed in float32 anyway
+S(i) = 0.0                      ->   S(i) = float64(0.0)  where S is float64
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from tcdsl.codegen.gradient.lines import Line, Loop, Part
+from tcdsl.codegen.program import map_typed
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, DType
+from tcdsl.grammar.typed import Expr
+
+
+def with_types(parts: Sequence[Part], annotated: Collection[str]) -> list[Part]:
+    """Return parts that as text have the types which they have as trees.
+
+    annotated: the targets whose types the head of the definition gives.
+    """
+    begun = {*annotated}
+
+    def one(line: Line) -> Line:
+        value = map_typed(line.value, _unwidened)
+        dtype = line.value.dtype
+        is_first = line.target not in begun and not line.op.startswith("arg")
+        begun.add(line.target)
+        if is_first and dtype.is_float and (_type_in_text(value) or FLOAT32) != dtype:
+            value = typed.Cast(value, dtype)
+        return replace(line, value=value)
+
+    return _mapped(parts, one)
+
+
+def _mapped(parts: Sequence[Part], f: Callable[[Line], Line]) -> list[Part]:
+    return [
+        replace(x, body=tuple(_mapped(x.body, f))) if isinstance(x, Loop) else f(x) for x in parts
+    ]
+
+
+def _unwidened(e: Expr) -> Expr:
+    """Return a half without the cast in which it computes: the text has its type."""
+    match e:
+        case typed.Cast(operand, dtype) if dtype == FLOAT32 and operand.dtype.is_half:
+            return operand
+        case typed.Cast(typed.Cast(_, dtype) as operand, wanted) if dtype == wanted:
+            return operand
+        case _:
+            return e
+
+
+def _type_in_text(e: Expr) -> DType | None:
+    """Return the float type of an expression as text; None where literals and integers decide."""
+    match e:
+        case typed.Read(dtype=dtype) | typed.Cast(dtype=dtype):
+            return dtype if dtype.is_float else None
+        case typed.Unary(operand=a):
+            return _type_in_text(a)
+        case typed.Binary(lhs=a, rhs=b) | typed.Select(then=a, other=b):
+            return _wider(_type_in_text(a), _type_in_text(b))
+        case typed.Builtin(args=args):
+            found = None
+            for x in args:
+                found = _wider(found, _type_in_text(x))
+            return found or FLOAT32
+        case _:
+            return None
+
+
+def _wider(a: DType | None, b: DType | None) -> DType | None:
+    if a is None or b is None or a == b:
+        return a or b
+    return FLOAT64 if FLOAT64 in (a, b) else FLOAT32
