@@ -25,6 +25,7 @@ class Machine:
     cores: int
     frequency_ghz: float
     fma_per_cycle: int  # vector FMAs a core starts per cycle
+    crosses_lines: bool = False  # vectors across two lines are read as fast as others
 
     def lanes(self, element_bytes: int) -> int:
         """Return how many elements a vector holds."""
@@ -68,6 +69,7 @@ def _detect(compiler: Compiler, cores: int) -> Machine:
     return Machine(
         isa, vector_bytes, registers, l1_bytes, l1_ways, l2_bytes, l3_bytes, cores,
         frequency_ghz=_nominal_ghz(processor), fma_per_cycle=_fma_per_cycle(isa, processor),
+        crosses_lines=processor.get("vendor_id") == "AuthenticAMD",
     )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ Methods: `panel` (register tiles of rows x vectors, operands packed where that p
 
     contraction_problem              what is contracted: the roles of indices, strides
     contraction_epilogue, _finish    what happens to the sums
-    contraction_schedule, _plan      how it is cut: known sizes, sizes known at run time
+    contraction_schedule             how it is cut: formulas
+    contraction_choice, _plan        of sizes that are known, of sizes known at run time
     contraction_kernel, _dot, _pack  micro-kernels and packers
     contraction_panel, _phase        the nest around them
 """
@@ -20,6 +21,7 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
 from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.contraction_choice import Choice, blocking_of, choose, predicted
 from tcdsl.codegen.lower.contraction_epilogue import Unfused, split_group
 from tcdsl.codegen.lower.contraction_panel import Kernels, Panel, strides_of
 from tcdsl.codegen.lower.contraction_phase import phase
@@ -27,13 +29,9 @@ from tcdsl.codegen.lower.contraction_plan import cost_table, plan_blocking
 from tcdsl.codegen.lower.contraction_problem import Problem, extent_of
 from tcdsl.codegen.lower.contraction_schedule import (
     Blocking,
-    Choice,
     Extents,
-    blocking_of,
-    choose,
     kernel_set,
     pass_depth,
-    predicted,
     register_tiles,
 )
 from tcdsl.codegen.lower.lowered import Lowered, Phase

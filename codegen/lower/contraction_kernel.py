@@ -61,6 +61,7 @@ from tcdsl.codegen.target import short_name
 from tcdsl.grammar.dtypes import INT64, DType
 
 FIRST, LAST = 1, 2  # bits of the flag word: start from zero; apply the epilogue
+DEEP = 64  # steps along k that hide the way of the output's lines into the first level
 
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
 # machine) and 3s: few enough integer registers for any tile.
@@ -262,6 +263,9 @@ def micro_kernel(
         down = each_vector(tile, lay_down)
         return loop(r, 0, tile.rows, sums, start, down, column, mark=Unroll())
 
+    def fetch_ahead(v: Expr, _: bool) -> list[Stmt]:
+        return [do("tc_prefetch", at(v))]
+
     is_later = compare("==", Bin("&", flags, c64(FIRST), I64), 0)
     is_last = compare("!=", Bin("&", flags, c64(LAST), I64), 0)
     out: Stmt = rows(store)
@@ -271,6 +275,7 @@ def micro_kernel(
         out = If(is_last, finish_elements(), out)
     body = block(
         tail_mask(tile, i64("columns")),
+        when(compare(">=", i64("depth"), DEEP), rows(fetch_ahead)),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
         _k_loop(tile, strides),
         when(is_later, rows(resume)),

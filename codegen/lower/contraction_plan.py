@@ -35,7 +35,8 @@ from tcdsl.codegen.lower.contraction_schedule import (
     dot_cost,
     grid_cost,
     least_columns,
-    packing,
+    packs_a,
+    packs_b,
     parallel_from,
     pass_depth,
     step_costs,
@@ -93,7 +94,7 @@ def plan_blocking(
     )
     stmts.append(when(compare(">", mul(x.m, x.n), 0), search))
     kc, mt, nt, mb, mc, nc = map(var, ("kc", "mt", "nt", "mb", "mc", "nc"))
-    packs = packing(x, machine, mr, nv)
+    packs = packs_a(x, nv), packs_b(x, machine, mr)
     dot = var("dot") if x.dots else c64(0)
     if x.dots:
         stmts.append(Let(var("dot"), takes_dots(x, machine, best, packs[1])))
@@ -108,7 +109,7 @@ def plan_blocking(
     whole = max64(x.k, 1)
     stmts.append(Let(kc, select(compare("!=", dot, 0), whole, pass_depth(x))))
     stmts.append(Let(mt, c64(1), mutable=True))
-    stmts.append(Let(nt, least_columns(x, machine, nv, kc), mutable=True))
+    stmts.append(Let(nt, least_columns(x, machine, nv, kc, pack_a), mutable=True))
     i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
     grid = block(
         Let(var("nt0"), nt),

@@ -1,15 +1,15 @@
 """The analytic schedule of the panel form: register tile, packing, blocks, task grid.
 
 Formulas are written once, over loop-nest expressions. With constant sizes they fold to the
-numbers of the default config (`choose`); in a size-generic executable the same formulas are the
-text of its plan (`contraction_plan`). Times are half cycles, integers, so that both agree exactly.
+numbers of the default config (`contraction_choice`); in a size-generic executable the same
+formulas are the text of its plan (`contraction_plan`). Times are half cycles, integers, so that
+both agree exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from math import ceil
 
 from tcdsl.codegen.build import (
     add,
@@ -20,23 +20,25 @@ from tcdsl.codegen.build import (
     compare,
     div,
     max64,
-    mod,
+    min64,
     mul,
     not_,
     select,
     sub,
     value_of,
 )
-from tcdsl.codegen.loopir import TRUTH, Const, Expr
+from tcdsl.codegen.loopir import I64, TRUTH, Bin, Const, Expr
 from tcdsl.codegen.machine import Machine
 
 MAX_ROWS, MAX_VECTORS = 24, 4
 CALL = 100  # half cycles of a call of a micro-kernel
 STORE = 4  # half cycles of an accumulator on its way out
-LONG = 512  # deepest pass; longer sums are cut into passes of about PASS
-PASS = 320
+MOVE = 16  # half cycles of a row of a panel on its way from where it lies
+APART = 4  # half cycles more of a step that reads its rows of a from a line of its own
+PASS = 512  # deepest pass: longer sums are cut into even ones
 ACROSS = 20  # half cycles of the sum across the lanes of a vector
 LATE = 32  # a whole task waited for costs its 32nd part, on average
+L2_WAYS = 16  # nearly everywhere
 GRID = 9  # how many task counts along m and along n are compared
 SERIAL_NS = 2500  # below this a second thread does not pay
 
@@ -136,6 +138,15 @@ def step_cost(machine: Machine, mr: int, nv: int) -> int:
     return max(fma, 2 * nv + mr, 8) + (accumulators < 12)
 
 
+def panel_step(machine: Machine, mr: int, nv: int) -> int:
+    """Return the half cycles of a k step whose row of b comes from the second level.
+
+    What is the same for any tile, the loop and the way to the next row, counts less the larger
+    the tile is: with 4x4 instead of 6x4 a product of 512^3 took 7 % longer.
+    """
+    return step_cost(machine, mr, nv) + 1
+
+
 StepCost = Callable[[Expr, Expr], Expr]
 Name = Callable[[str, Expr], Expr]  # gives a value a name, where there is a text to read
 
@@ -155,7 +166,7 @@ def step_costs(machine: Machine) -> tuple[int, ...]:
         available = [m for m, n in kernel_set(machine) if n == nv]
         for mr in range(MAX_ROWS + 1):
             parts = row_parts(mr, available) if mr <= max(available, default=0) else ()
-            out.append(sum(step_cost(machine, part, nv) for part in parts))
+            out.append(sum(panel_step(machine, part, nv) for part in parts))
     return tuple(out)
 
 
@@ -178,29 +189,56 @@ def tile_cost(
     )
     passes = name("passes", ceil_div(max64(x.k, 1), pass_depth(x)))
     calls = mul(add(whole_m, 1), add(whole_n, 1), passes, add(mul(mr, nv, STORE), CALL))
-    total = name("total", add(mul(steps, x.k), calls))
-    # rows of a whole pages apart fall into one set of the L1: too many of them evict each other
-    crowded = all_of(_rows_alias(x), compare(">", mr, machine.l1_ways - 3))
+    moves: Expr = c64(0)  # squares are turned around in registers; else every row of a panel
+    if not x.a_k_unit:
+        row = select(compare("!=", packs_a(x, nv), 0), c64(MOVE), mul(add(whole_n, 1), APART))
+        moves = mul(add(whole_m, 1), x.k, row)
+    total = name("total", add(mul(steps, x.k), calls, moves))
+    # two lines are left for b and the output
+    crowded = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
 
 
-def _rows_alias(x: Extents) -> Expr:
-    """Whether rows of a read where it lies are a multiple of a page apart."""
+def _way(machine: Machine) -> int:
+    """Return the bytes after which addresses fall into the same set of the first level again."""
+    return machine.l1_bytes // machine.l1_ways
+
+
+def _alike(x: Extents, machine: Machine) -> Expr:
+    """Return the share of the first level's sets that each row of a takes, in bytes of a way.
+
+    All rows of a read where it lies fall into one set if they are a way apart, into two if half a
+    way: the largest power of two in their distance, up to a way.
+    """
     if x.a_row is None or x.packs_a:
-        return _truth(False)
-    return compare("==", mod(mul(x.a_row, x.bytes), 4096), 0)
+        return c64(0)
+    return min64(_power(mul(x.a_row, x.bytes)), _way(machine))
 
 
-def packing(x: Extents, machine: Machine, mr: Expr, nv: Expr) -> tuple[Expr, Expr]:
-    """Return whether to pack a and b: 0 or 1."""
-    few_panels = compare("<=", ceil_div(x.n, mul(nv, x.lanes)), 4)
-    keep_a = all_of(_truth(not x.packs_a), any_of(_truth(x.a_k_unit), few_panels))
-    small = compare("<=", mul(x.n, x.k, x.bytes), machine.l2_bytes // 2)
-    keep_b = all_of(
-        _truth(not x.packs_b),
-        any_of(_truth(x.keeps_b), compare("<=", x.m, mul(mr, 3)), small),
-    )
-    return _flag(not_(keep_a)), _flag(not_(keep_b))
+def _power(e: Expr) -> Expr:
+    """Return the largest power of two that divides e; 0 for 0."""
+    value = value_of(e)
+    return Bin("&", e, sub(0, e), I64) if value is None else c64(value & -value)
+
+
+def packs_a(x: Extents, nv: Expr) -> Expr:
+    """Return whether to pack a: 0 or 1."""
+    few_panels = compare("<=", ceil_div(x.n, mul(nv, x.lanes)), 3)
+    keep = all_of(_truth(not x.packs_a), any_of(_truth(x.a_k_unit), few_panels))
+    return _flag(not_(keep))
+
+
+def packs_b(x: Extents, machine: Machine, mr: Expr) -> Expr:
+    """Return whether to pack b: 0 or 1.
+
+    Panels are aligned: where vectors of b begin at any element, as in an array of NumPy, the
+    second half of them crosses a line. From the first level that costs nothing.
+    """
+    few_rows = compare("<=", x.m, mul(mr, 3))
+    near = machine.l2_bytes // 2 if machine.crosses_lines else machine.l1_bytes // 4
+    small = compare("<=", mul(x.n, x.k, x.bytes), near)
+    keep = all_of(_truth(not x.packs_b), any_of(_truth(x.keeps_b), few_rows, small))
+    return _flag(not_(keep))
 
 
 def dot_cost(x: Extents, machine: Machine) -> Expr:
@@ -222,22 +260,29 @@ def pass_depth(x: Extents) -> Expr:
     if x.whole:
         return max64(x.k, 1)
     even = mul(ceil_div(ceil_div(x.k, ceil_div(max64(x.k, 1), PASS)), 8), 8)
-    return select(compare("<=", x.k, LONG), max64(x.k, 1), even)
+    return select(compare("<=", x.k, PASS), max64(x.k, 1), even)
 
 
-def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr) -> Expr:
-    """Return the fewest tasks along n whose block of b stays near."""
+def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr) -> Expr:
+    """Return the fewest tasks along n whose block of b stays near.
+
+    In the second level; where every task packs the rows of a for itself, it may be four times that.
+    """
     width = mul(nv, x.lanes)
-    columns = div(div(2 * machine.l2_bytes, mul(kc, x.bytes)), width)
+    room = select(compare("!=", pack_a, 0), c64(2 * machine.l2_bytes), c64(machine.l2_bytes // 2))
+    columns = div(div(room, mul(kc, x.bytes)), width)
     return max64(ceil_div(x.n, max64(mul(columns, width), width)), 1)
 
 
 def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, mc: Expr) -> Expr:
     """Return the rows of a cache block: the rows of a task in even parts that fit."""
-    # rows whole pages apart use few sets of the cache
-    aliased = all_of(compare("==", pack_a, 0), _rows_alias(x))
-    room = select(aliased, c64(machine.l2_bytes // 4), c64(machine.l2_bytes * 3 // 4))
-    tiles = max64(div(div(room, mul(kc, x.bytes)), mr), 1)
+    room = machine.l2_bytes * 3 // 4
+    row = mul(kc, x.bytes)
+    if x.a_row is not None and not x.packs_a:
+        # what lies between rows that are a power of two apart is taken from others
+        apart = min64(_power(mul(x.a_row, x.bytes)), machine.l2_bytes // L2_WAYS)
+        row = select(compare("!=", pack_a, 0), row, max64(row, apart))
+    tiles = max64(div(div(room, row), mr), 1)
     all_tiles = ceil_div(mc, mr)
     return mul(ceil_div(all_tiles, ceil_div(all_tiles, tiles)), mr)
 
@@ -283,122 +328,6 @@ def _flag(cond: Expr) -> Expr:
     return select(cond, c64(1), c64(0))
 
 
-# ---- constants: the default config
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the default config holds."""
-
-    dot: bool
-    mr: int
-    nv: int
-    pack_a: bool
-    pack_b: bool
-    kc: int
-    mt: int
-    nt: int
-
-
-def choose(
-    x: Extents, machine: Machine, threads: int, tiles: tuple[tuple[int, int], ...]
-) -> Choice:
-    """Return the analytic schedule of constant extents."""
-
-    def step(mr: Expr, nv: Expr) -> Expr:
-        return c64(step_cost(machine, _number(mr), _number(nv)))
-
-    best, shape = 0, (1, 1)
-    for mr, nv in sorted(tiles, key=lambda t: (-t[1], t[0])):  # the widest of about equal ones
-        if mr > max(1, _number(x.m)) or not _number(x.m) or not _number(x.n):
-            continue
-        cost = _number(tile_cost(x, machine, c64(mr), c64(nv), step))
-        if not best or cost * 200 < best * 199:
-            best, shape = cost, (mr, nv)
-    mr_, nv_ = c64(shape[0]), c64(shape[1])
-    pack_a, pack_b = packing(x, machine, mr_, nv_)
-    dot = _number(takes_dots(x, machine, c64(best), pack_b)) == 1
-    packed = (c64(0), c64(0)) if dot else (pack_a, pack_b)
-    if dot:
-        best = _number(dot_cost(x, machine))
-    kc = max64(x.k, 1) if dot else pass_depth(x)
-    mt, nt = 1, _number(least_columns(x, machine, nv_, kc))
-    if threads > 1 and best * _number(x.outer) > parallel_from(machine):
-        options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
-
-        def cost_of(option: tuple[int, int]) -> int:
-            i, j = map(c64, option)
-            return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
-
-        mt, nt = min(options, key=cost_of)
-    return Choice(dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)
-
-
-def predicted(
-    x: Extents, machine: Machine, threads: int, c: Choice, *, staged: bool = False
-) -> float:
-    """Return the nanoseconds that the busiest thread takes; there is one where two do not pay."""
-
-    def step(mr: Expr, nv: Expr) -> Expr:
-        return c64(step_cost(machine, _number(mr), _number(nv)))
-
-    m, n, k = map(_number, (x.m, x.n, x.k))
-    if not m or not n or not _number(x.outer):
-        return 0.0
-    mr, nv = c64(c.mr), c64(c.nv)
-    mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
-    blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
-    tasks = _number(x.outer) * blocks_m * blocks_n
-
-    def busiest(half_cycles: int) -> float:
-        total = half_cycles * _number(x.outer)
-        pays = total > parallel_from(machine)
-        turns = ceil(tasks / threads) if pays else tasks
-        return total * turns / tasks / (2 * machine.frequency_ghz)
-
-    if c.dot:
-        return busiest(_number(dot_cost(x, machine)))
-    half_cycles = _number(tile_cost(x, machine, mr, nv, step))
-    passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
-    tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
-    half_cycles += passes * tiles * (CALL + STORE * c.mr * c.nv)
-    if staged:
-        half_cycles += 4 * m * n
-    # packing moves about two elements per cycle
-    if c.pack_a:
-        half_cycles += blocks_n * m * k
-    if c.pack_b:
-        half_cycles += blocks_m * n * k
-    return busiest(half_cycles)
-
-
-def _number(e: Expr) -> int:
-    value = value_of(e)
-    assert value is not None, f"{e} is not constant"
-    return value
-
-
 def parallel_from(machine: Machine) -> int:
     """Return from how many half cycles on a second thread pays."""
     return int(2 * SERIAL_NS * machine.frequency_ghz)
-
-
-def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
-    """Return a choice as blocking of constant extents."""
-    mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
-    mc, nc = block_shape(x, mr, nv, mt, nt)
-    pack_a, pack_b = (c64(int(flag and not c.dot)) for flag in (c.pack_a, c.pack_b))
-    kc = max64(x.k, 1) if c.dot else c64(max(1, c.kc))
-    return Blocking(
-        mr,
-        nv,
-        pack_a,
-        pack_b,
-        kc,
-        cache_rows(x, machine, mr, kc, pack_a, mc),
-        mc,
-        nc,
-        ceil_div(x.m, mc),
-        ceil_div(x.n, nc),
-        c64(int(c.dot)),
-    )
