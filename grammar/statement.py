@@ -25,7 +25,14 @@ from tcdsl.grammar.scope import (
     near,
 )
 from tcdsl.grammar.session import Session
-from tcdsl.grammar.target import declare, target_of, type_left, want_one_to_one, write_box
+from tcdsl.grammar.target import (
+    declare,
+    target_of,
+    type_left,
+    typed_subscripts,
+    want_one_to_one,
+    write_box,
+)
 from tcdsl.grammar.values import Value, coerce, convert
 from tcdsl.grammar.wording import declared_here
 
@@ -80,6 +87,7 @@ def _check(work: Comprehension) -> t.Statement:
         nodes=0,
     )
     work.typer.forms.narrow.clear()
+    work.subs = typed_subscripts(work)
     value = _right(work)
     _values_fit(work)
     op, expr = _store(work, value)

@@ -77,14 +77,9 @@ def declare(session: Session, frame: Frame, name: str, span: Span | None) -> Non
 
 def type_left(work: Comprehension) -> None:
     """Type the subscripts of the target; their new names are output indices."""
-    nodes = work.node.target.subs or ()
     work.typer.names.new_kind = "output"
-    subs = []
-    for sub in nodes:
-        assert not isinstance(sub, n.Dots), "'...' is replaced before the check"
-        subs.append(work.typer.integer(sub, Context(), f"a subscript of '{work.name}'"))
+    work.subs = subs = typed_subscripts(work)
     work.typer.names.new_kind = "reduction"
-    work.subs = tuple(subs)
     work.forms = tuple(work.typer.forms.of(s) for s in subs)
     rank = work.target.rank
     if rank is not None and rank != len(subs):
@@ -96,6 +91,15 @@ def type_left(work: Comprehension) -> None:
             "",
             declared_here(work.target),
         )
+
+
+def typed_subscripts(work: Comprehension) -> tuple[t.Expr, ...]:
+    """Return the subscripts of the target, their reads judged where ranges are known."""
+    subs = []
+    for sub in work.node.target.subs or ():
+        assert not isinstance(sub, n.Dots), "'...' is replaced before the check"
+        subs.append(work.typer.integer(sub, Context(), f"a subscript of '{work.name}'"))
+    return tuple(subs)
 
 
 def want_one_to_one(work: Comprehension) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import detect
-from tcdsl.grammar.errors import BoundsError, TCTypeError
+from tcdsl.grammar.errors import BoundsError, RangeError, TCTypeError
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -158,3 +158,21 @@ def test_a_flattening_is_one_to_one() -> None:
     assert np.array_equal(expected(p)[0], p.args[0].ravel())
     with pytest.raises(TCTypeError, match="TC192"):
         problem("def f(float(H,W) A) -> (O) { O(h * W + w) = A(h, w) where w in 0:W + 1 }")
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [([0, 3, 1], "operand 1 dim 0: 3 of 3"), ([0, 2, 1], "operand 3 dim 0: 4 of 4")],
+)
+def test_reads_within_a_subscript_of_the_left_are_checked(index: list[int], message: str) -> None:
+    text = """def f(int32(B) I, int32(K) J, float(N) L) -> (float(N) H) { H(J(I(b))) +=! 1.0 }"""
+    two = np.array([0, 1, 4], np.int32)
+    p = problem(text, np.array(index, np.int32), two, np.zeros(4, np.float32))
+    for exact in (True, False):
+        with pytest.raises(BoundsError, match=message):
+            run_cases([Case(p, exact=exact)])
+    text = """def f(int32(B) I, float(B) A, float(N) L) -> (float(N) H) {
+        H(I(b + 1)) +=! A(b) where b in 0:B
+    }"""
+    with pytest.raises(RangeError, match="TC2"):
+        problem(text, two, numbers(3), np.zeros(4, np.float32))
