@@ -33,10 +33,12 @@ class Spec:
     threads: of the CPU; 0 for a GPU. is_small: a size-generic executable for a GPU may compute
     addresses in 32 bits. Below SMALL are then: sizes, the points of every statement's outputs and
     of its reductions, and the distance of any element of any operand or temporary from the first,
-    in elements. The caller checks.
+    in elements. The caller checks. is_deterministic: on a GPU, the same bits in every run, also
+    where sums of floats could be faster; on the CPU they always are the same.
     """
 
     sizes: tuple[tuple[str, int], ...] | None
     layouts: tuple[Layout, ...]
     threads: int
     is_small: bool = False
+    is_deterministic: bool = False

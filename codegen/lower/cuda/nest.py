@@ -3,10 +3,10 @@
     for outputs (threads): acc = identity (or the base's element); for reductions: acc op value
 
 The innermost output index runs along the threads of a warp. Points of a scatter may meet in an
-element. Where the order in which they are combined does not show (integers, extremes), each still
-has its thread and the combination is atomic. Else they meet in the order of the text: linked to
-chains (`nest_scatter.py`), or by the output indices that the element does not tell being loops in
-the thread.
+element. Where the hardware can combine it, each still has its thread and the combination is atomic;
+not so for sums of floats, in which the order shows, if the spec asks for the same bits in every
+run. Else they meet in the order of the text: linked to chains (`nest_scatter.py`), or by the
+output indices that the element does not tell being loops in the thread.
 A statement that initialises a box it does not cover fills the box by a kernel before.
 """
 
@@ -32,7 +32,8 @@ from tcdsl.codegen.lower.arg import arg_reduction, is_arg
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.cuda.kernel import KernelValues, LoweredKernels
 from tcdsl.codegen.lower.cuda.nest_grid import Grid, loops
-from tcdsl.codegen.lower.cuda.nest_scatter import chain_kernels, has_chains
+from tcdsl.codegen.lower.cuda.nest_ranges import range_links_ns
+from tcdsl.codegen.lower.cuda.nest_scatter import chain_kernels, has_chains, has_rows, rows_of
 from tcdsl.codegen.lower.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.lower.expr import combine, identity, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
@@ -44,7 +45,6 @@ from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
 
 _ATOMICS = {"+": "tc_atomic_add", "min": "tc_atomic_min", "max": "tc_atomic_max"}
-MEETING = ("chains", "order")  # how points of a scatter of floats meet
 _MEET_NS = 500.0  # to store an element and have it back
 _UNROLLED = 4  # turns of a reduction that the CUDA compiler loads for at once
 
@@ -54,34 +54,62 @@ def matches(ctx: GpuContext) -> bool:
     return len(ctx.group.statements) == 1
 
 
+def meetings(ctx: GpuContext, s: Statement) -> tuple[str, ...]:
+    """Return the ways in which points that write one element may be combined; none if none do.
+
+    atomic: by the hardware, in any order. pairs, ranges: in the order of the text along chains,
+    which are found by comparing all pairs or by ranges of rows. order: by one thread.
+    """
+    if all_told(s):
+        return ()
+    ways = []
+    if _is_combined_by_hardware(ctx, s):
+        if not _shows_order(ctx, s):
+            return ("atomic",)
+        if not ctx.spec.is_deterministic:
+            ways.append("atomic")
+    if has_chains(ctx, s) and not any(changes(ctx, r) for r in s.ranges):
+        ways.append("pairs")
+        if has_rows(ctx, s):
+            ways.append("ranges")
+    return (*ways, "order")
+
+
 def knobs(ctx: GpuContext) -> tuple[Knob, ...]:
-    """Return the innermost index, the threads of a block and the points of a thread."""
-    names = tuple(r.name for r in _threaded(ctx, ctx.group.statements[0]))
+    """Return the innermost index, how points meet, the threads of a block, points of a thread."""
+    s = ctx.group.statements[0]
+    ways = meetings(ctx, s)
+    names = tuple(r.name for r in _threaded(s, "atomic" in ways))
     inner = (Knob("inner", names),) if len(names) > 1 else ()
-    meet = (Knob("meeting", MEETING),) if _may_chain(ctx, ctx.group.statements[0]) else ()
+    meet = (Knob("meeting", ways),) if len(ways) > 1 else ()
     return (*inner, *meet, Knob("threads", (64, 128, 256, 512)), Knob("points", (1, 2, 4)))
 
 
 def default(ctx: GpuContext) -> dict[str, Value]:
     """Return the index that walks memory in unit steps, and blocks that reach all of the GPU."""
     s = ctx.group.statements[0]
-    ranges = _threaded(ctx, s)
-    inner: dict[str, Value] = {}
-    if len(ranges) > 1:
+    ways = meetings(ctx, s)
+    best = innermost(ctx.operands, s)
+
+    def values(way: str) -> dict[str, Value]:
+        ranges = _threaded(s, way == "atomic")
         names = [r.name for r in ranges]
-        best = innermost(ctx.operands, s)
-        inner["inner"] = best if best in names else names[-1]
-    points = _points(ctx, ranges)
-    values = {**inner, "threads": 256 if points >= 256 * ctx.machine.sms else 64, "points": 1}
-    if not _may_chain(ctx, s):
-        return values
-    return min(({**values, "meeting": x} for x in MEETING), key=lambda v: cost_ns(ctx, v))
+        found: dict[str, Value] = {}
+        if len(_threaded(s, "atomic" in ways)) > 1 and names:
+            found["inner"] = best if best in names else names[-1]
+        if len(ways) > 1:
+            found["meeting"] = way
+        points = _points(ctx, ranges)
+        return {**found, "threads": 256 if points >= 256 * ctx.machine.sms else 64, "points": 1}
+
+    return min(map(values, ways or ("",)), key=lambda v: cost_ns(ctx, v))
 
 
 def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     """Return the time of memory traffic, arithmetic or the turns of a thread, whichever is most."""
     s = ctx.group.statements[0]
-    ranges = _threaded(ctx, s)
+    way = _way(ctx, s, values)
+    ranges = _threaded(s, way == "atomic")
     each = int(values["points"])
     points = _points(ctx, s.ranges)
     threads = _points(ctx, ranges) / each
@@ -96,21 +124,26 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
         elements = prod(max(0, ctx.extent(x)) for x in ctx.operands.buffer(s.target).shape)
         touch = Touch(elements, size, size, elements * size)
         fill = kernel_ns(ctx.machine, Work(elements, 0, elements / each, each, 0), [touch])
-    if values.get("meeting") == "chains":
-        return fill + _chains_ns(ctx, s, work, touches)
+    if way in ("pairs", "ranges"):
+        return fill + _chains_ns(ctx, s, way, work, touches)
     meeting = [r for r in s.outputs if r not in ranges]
     # a point that may meet the one before waits until that is stored
     waits = _points(ctx, meeting) * _MEET_NS if meeting else 0.0
     return fill + waits + kernel_ns(ctx.machine, work, touches)
 
 
-def _chains_ns(ctx: GpuContext, s: Statement, work: Work, touches: list[Touch]) -> float:
-    """Return the time of both kernels of chains: of all pairs, and of the points."""
-    ranges = _threaded(ctx, s)
+def _chains_ns(ctx: GpuContext, s: Statement, way: str, work: Work, touches: list[Touch]) -> float:
+    """Return the time of both kernels of chains: of the links, and of the points."""
+    ranges = _threaded(s, False)
     meeting = _points(ctx, (r for r in s.outputs if r not in ranges))
     pairs = Work(meeting * meeting, 4, meeting, meeting / _UNROLLED, 4)
     each = Work(work.points, work.operations, _points(ctx, s.outputs), 1, work.in_flight)
-    return kernel_ns(ctx.machine, pairs, []) + kernel_ns(ctx.machine, each, touches)
+    links = (
+        kernel_ns(ctx.machine, pairs, [])
+        if way == "pairs"
+        else range_links_ns(ctx, rows_of(ctx, s), meeting)
+    )
+    return links + kernel_ns(ctx.machine, each, touches)
 
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
@@ -120,14 +153,15 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     parts = [_fill(grid, s)] if s.base is None and not s.covers else []
     inner = str(values.get("inner", ""))
     scratch: tuple[Expr, ...] = ()
-    if values.get("meeting") == "chains":
-        chains, scratch = chain_kernels(grid, s, inner)
+    way = _way(ctx, s, values)
+    if way in ("pairs", "ranges"):
+        chains, scratch = chain_kernels(grid, s, inner, by_ranges=way == "ranges")
         parts += chains
     else:
-        parts.append(_main(grid, s, inner))
+        parts.append(_main(grid, s, inner, is_atomic=way == "atomic"))
     started = [p for p in parts if b.value_of(p[1].blocks) != 0]
     return LoweredKernels(
-        _form(ctx, s, values),
+        _form(s, way),
         tuple(f for f, _ in started),
         tuple(x for _, x in started),
         scratch,
@@ -138,9 +172,11 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
 # ---- the two kernels
 
 
-def _main(grid: Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
+def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Function, Launch]:
     ctx, ops = grid.ctx, grid.ctx.operands
-    ranges = sorted(_threaded(ctx, s), key=lambda r: r.name == inner)  # stable: inner goes last
+    ranges = sorted(
+        _threaded(s, is_atomic), key=lambda r: r.name == inner
+    )  # stable: inner goes last
     meeting = [r for r in s.outputs if r not in ranges]
     values = KernelValues(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     stored = ops.memory_dtype(s.target)
@@ -149,7 +185,7 @@ def _main(grid: Grid, s: Statement, inner: str) -> tuple[Function, Launch]:
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)
         body = b.block(values.take(), Assign(place, narrow(value, stored)))
-    elif is_atomic(ctx, s):
+    elif is_atomic:
         body = _atomically(ctx, s, values)
     elif is_arg(s):
         body = arg_reduction(values, s, lambda search: loops(ctx, s.reductions, search))
@@ -209,22 +245,25 @@ def _atomically(ctx: GpuContext, s: Statement, values: KernelValues) -> Stmt:
     )
 
 
-def is_atomic(ctx: GpuContext, s: Statement) -> bool:
-    """Whether points may meet, in any order, in an element that the hardware can combine."""
+def _is_combined_by_hardware(ctx: GpuContext, s: Statement) -> bool:
+    """Whether there is an instruction for an operator, and nothing reads what it changes."""
     dtype = ctx.operands.memory_dtype(s.target)
     home = ctx.operands.buffer(s.target).home
     return (
-        not all_told(s)
-        and s.op.rstrip("=!") in _ATOMICS
+        s.op.rstrip("=!") in _ATOMICS
         and dtype.bits in (32, 64)
-        and (dtype.is_integer or s.op[0] == "m")
         and all(ctx.operands.buffer(r.tensor).home != home for r in s.reads())
     )
 
 
-def _threaded(ctx: GpuContext, s: Statement) -> list[Range]:
+def _shows_order(ctx: GpuContext, s: Statement) -> bool:
+    """Whether a result tells in which order it was combined: sums of floats do."""
+    return not ctx.operands.memory_dtype(s.target).is_integer and s.op[0] != "m"
+
+
+def _threaded(s: Statement, is_atomic: bool) -> list[Range]:
     """Return the output indices that threads divide among themselves."""
-    apart = {r.name for r in s.outputs} if is_atomic(ctx, s) else told(s)
+    apart = {r.name for r in s.outputs} if is_atomic else told(s)
     return [r for r in s.outputs if r.name in apart]
 
 
@@ -233,17 +272,18 @@ def changes(ctx: GpuContext, r: Range) -> bool:
     return any(map(ctx.program.depends, (r.low, r.high)))
 
 
-def _may_chain(ctx: GpuContext, s: Statement) -> bool:
-    turning = any(changes(ctx, r) for r in s.ranges)
-    return has_chains(ctx, s) and not is_atomic(ctx, s) and not turning
+def _way(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:
+    """Return how points meet: what values say, or the only way."""
+    ways = meetings(ctx, s)
+    return str(values.get("meeting", ways[0] if ways else ""))
 
 
-def _form(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:
+def _form(s: Statement, way: str) -> str:
     if all_told(s):
         return "nest"
-    if is_atomic(ctx, s):
-        return "nest, atomic"
-    return f"nest, points that meet in {values.get('meeting', 'order')}"
+    if way == "order":
+        return "nest, points that meet in order"
+    return "nest, atomic" if way == "atomic" else f"nest, points that meet in chains by {way}"
 
 
 # ---- the model

@@ -2,15 +2,17 @@
 
     H(I(b), d) += X(b, d)
 
-One kernel compares the elements that points go to: is a point the first that goes to its element,
-and how far ahead is the next one. Another has a thread for each point (and each `d`), of which
-those of first points follow the chain of theirs. An element is read and stored once, whatever
-number of points meet in it, and these are combined in their order.
+One kernel finds out of each point whether it is the first that goes to its element, and how far
+ahead the next one is: by comparing all pairs, or by ranges of rows (`nest_ranges.py`) where points
+are many. Another has a thread for each point (and each `d`), of which those of first points follow
+the chain of theirs. An element is read and stored once, whatever number of points meet in it, and
+these are combined in their order.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
@@ -30,11 +32,11 @@ from tcdsl.codegen.loopir import (
 from tcdsl.codegen.lower.context import GpuContext
 from tcdsl.codegen.lower.cuda.kernel import KernelValues
 from tcdsl.codegen.lower.cuda.nest_grid import Grid, decode, loops
+from tcdsl.codegen.lower.cuda.nest_ranges import range_links
 from tcdsl.codegen.lower.expr import combine, narrow, widen
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
 from tcdsl.codegen.lower.outputs import all_told, told
-from tcdsl.codegen.program import Statement, indices_of
-from tcdsl.grammar import typed
+from tcdsl.codegen.program import Statement, indices_of, reads_of
 from tcdsl.grammar.dtypes import BOOL, INT32, INT64
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
@@ -54,11 +56,25 @@ def has_chains(ctx: GpuContext, s: Statement) -> bool:
     return all((used := indices_of(e) & names) <= apart or not used & apart for e in s.subs)
 
 
+def has_rows(ctx: GpuContext, s: Statement) -> bool:
+    """Whether threads may look up rows before a barrier: there is nothing to check in them."""
+    names = {r.name for r in s.outputs} - told(s)
+    keys = [e for e in s.subs if indices_of(e) & names]
+    return has_chains(ctx, s) and not any(any(r.checked) for e in keys for r in reads_of(e))
+
+
+def rows_of(ctx: GpuContext, s: Statement) -> int:
+    """Return a representative number of rows: of elements that the meeting indices choose among."""
+    names = {r.name for r in s.outputs} - told(s)
+    shape = ctx.operands.buffer(s.target).shape
+    return prod(max(0, ctx.extent(shape[d])) for d, e in enumerate(s.subs) if indices_of(e) & names)
+
+
 def chain_kernels(
-    grid: Grid, s: Statement, inner: str
+    grid: Grid, s: Statement, inner: str, *, by_ranges: bool
 ) -> tuple[list[tuple[Function, Launch]], tuple[Expr, ...]]:
     """Return the two kernels, and the bytes of the memory they share."""
-    return _Chains(grid, s, inner).kernels()
+    return _Chains(grid, s, inner).kernels(by_ranges)
 
 
 class _Chains:
@@ -71,6 +87,9 @@ class _Chains:
         apart = told(s)
         self.meeting = [r for r in s.outputs if r.name not in apart]
         self.told = sorted((r for r in s.outputs if r.name in apart), key=lambda r: r.name == inner)
+        names = {r.name for r in self.meeting}
+        self.key_dims = [d for d, e in enumerate(s.subs) if indices_of(e) & names]
+        self.rows = b.mul(*(ops.extent(s.target, d) for d in self.key_dims))
         total = Size.const(1)
         for r in self.meeting:
             total = total * r.extent
@@ -82,9 +101,12 @@ class _Chains:
         self.firsts = b.pointer(ops.local("firsts"), BOOL, restrict=True)
         self.scratch = (self.skips, self.firsts)
 
-    def kernels(self) -> tuple[list[tuple[Function, Launch]], tuple[Expr, ...]]:
+    def kernels(self, by_ranges: bool) -> tuple[list[tuple[Function, Launch]], tuple[Expr, ...]]:
         """Return the kernels and the bytes of skips and firsts."""
-        link = self.grid.over("links", self.meeting, self.links(), self.scratch)
+        if by_ranges:
+            link = range_links(self, rows_of(self.ctx, self.s))
+        else:
+            link = self.grid.over("links", self.meeting, self.links(), self.scratch)
         follow = self.grid.over("chains", [self.all, *self.told], self.chains(), self.scratch)
         width = 4 if self.skips.type == b.pointer("", INT32, restrict=True).type else 8
         return [link, follow], (b.mul(self.count, width), self.count)
@@ -158,6 +180,20 @@ class _Chains:
 
     # ---- points
 
+    def row(self, point: Expr) -> tuple[list[Stmt], Expr]:
+        """Return the row of a point, -1 outside the target, and what finds it."""
+        keys, first = self.keys(self.meeting)
+        named = [b.i64(self.ops.local(f"key{k}")) for k in range(len(keys))]
+        extents = [self.ops.extent(self.s.target, d) for d in self.key_dims]
+        row: Expr = b.c64(0)
+        inside = []
+        for key, extent in zip(named, extents, strict=True):
+            row = b.add(b.mul(row, extent), key)
+            inside += [b.compare(">=", key, 0), b.compare("<", key, extent)]
+        lets = [Let(v, x) for v, x in zip(named, keys, strict=True)]
+        found = b.select(b.all_of(*inside), row, b.c64(-1))
+        return [*self.indices(self.meeting, point), *first, *lets], found
+
     def renamed(self, stem: str) -> list[Range]:
         """Return the meeting ranges under other names."""
         return [replace(r, name=self.ops.local(f"{stem}_{r.name}")) for r in self.meeting]
@@ -172,9 +208,7 @@ class _Chains:
     def keys(self, ranges: list[Range]) -> tuple[list[Expr], list[Stmt]]:
         """Return the subscripts by which points meet, and what has to run before."""
         values = self.values(ranges)
-        names = {r.name for r in self.meeting}
-        subs: list[typed.Expr] = [e for e in self.s.subs if indices_of(e) & names]
-        return [values.subscript(e) for e in subs], values.take()
+        return [values.subscript(self.s.subs[d]) for d in self.key_dims], values.take()
 
     def indices(self, ranges: list[Range], at: Expr) -> list[Stmt]:
         """Declare the indices of a meeting point."""

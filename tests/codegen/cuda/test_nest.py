@@ -172,9 +172,9 @@ def test_emitted_text(
     [
         ("-> (int32(9) H) { H(I(b)) +=! 1 }", "atomic"),
         ("-> (float(9) H) { H(I(b)) max=! X(b,d) }", "atomic"),
-        ("-> (float(9,D) H) { H(I(b),d) +=! X(b,d) }", "chains"),
-        ("-> (float(9) H) { H(I(b)) +=! X(b,d) }", "chains"),
-        ("-> (double(9,D) H) { H(I(b) / 2, d) *=! double(X(b,d)) where e in 0:2 }", "chains"),
+        ("-> (float(9,D) H) { H(I(b),d) +=! X(b,d) }", "atomic"),
+        ("-> (double(9) H) { H(I(b)) +=! double(X(b,d)) }", "atomic"),
+        ("-> (double(9,D) H) { H(I(b) / 2, d) *=! double(X(b,d)) where e in 0:2 }", "pairs"),
     ],
 )
 def test_scatters(text: str, form: str, rng: np.random.Generator) -> None:
@@ -187,7 +187,7 @@ def test_scatters(text: str, form: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.cusim
 @pytest.mark.deep
-@pytest.mark.parametrize("meeting", ["chains", "order"])
+@pytest.mark.parametrize("meeting", ["atomic", "pairs", "ranges", "order"])
 def test_scatters_of_several_indices(meeting: str, rng: np.random.Generator) -> None:
     index = rng.integers(0, 5, (7, 6)).astype(np.int32)
     x = rng.normal(size=(7, 6, 4)).astype(np.float32)
@@ -203,17 +203,7 @@ def test_a_scatter_outside_is_a_fault(rng: np.random.Generator) -> None:
     index = np.array([3, 0, 9, 3], np.int32)
     text = "def f(int32(B) I, float(B) X) -> (float(9) H) { H(I(b)) +=! X(b) }"
     p = problem(text, index, rng.normal(size=4).astype(np.float32))
-    for meeting in ("chains", "order"):
+    for meeting in ("atomic", "pairs", "ranges", "order"):
         unit = lowered(p, Config.of({"g0.meeting": meeting}))
         with pytest.raises(BoundsError, match="operand 2 dim 0: 9 of 9"):
             simulate(unit, compiler.emit_cuda(unit), p)
-
-
-def test_long_scatters_meet_in_order() -> None:
-    text = "def f(int32(B) I, float(B,D) X) -> (float(9,D) H) { H(I(b),d) +=! X(b,d) }"
-    p = problem(text, np.zeros(4, np.int32), np.zeros((4, 6), np.float32))
-    spec = spec_of(p, exact=False, threads=0)
-    for n, meeting in ((1 << 12, "chains"), (1 << 26, "order")):
-        sizes = {"B": n, "D": 64}
-        config = compiler.default_config(p.program, spec, gpu_of("sm_90"), sizes)
-        assert config.get("g0.meeting") == meeting
