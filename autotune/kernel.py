@@ -135,7 +135,7 @@ def key_for(checked: CheckedDef, spec: Spec, target: str, compiler: str) -> Prob
     return ProblemKey(
         text=digest_of(structure(checked)),
         dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
-        layout=repr(spec.layouts),
+        layout=repr(spec.layouts) + (" deterministic" if spec.is_deterministic else ""),
         sizes=tuple(value for _, value in spec.sizes),
         target=target,
         threads=spec.threads,

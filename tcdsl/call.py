@@ -142,7 +142,12 @@ class Call:
             layouts += [contiguous(len(shape)) for _, shape in self.forms]
         else:
             layouts += [layout_of(o) for o in self.outs]
-        return Spec(tuple(self.sizes.items()), tuple(layouts), self.variant.threads)
+        return Spec(
+            tuple(self.sizes.items()),
+            tuple(layouts),
+            self.variant.threads,
+            is_deterministic=self.variant.is_deterministic,
+        )
 
     @property
     def key(self) -> tuple[object, ...]:

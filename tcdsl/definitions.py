@@ -51,6 +51,7 @@ def define(
     seed: int = 0,
     threads: int | None = None,
     check: Check = "async",
+    deterministic: bool = False,
     source: str = "<text>",
 ) -> Kernel | Definitions:
     """Parse a text and return its kernels.
@@ -76,6 +77,10 @@ def define(
         When a call on a GPU raises for a subscript read from data that is outside its tensor: at
         the next call on the same stream or at `tcdsl.synchronize()`; before the call returns,
         which has to wait for the kernel; or never. On the CPU a call always raises at once.
+    deterministic : bool, default False
+        Whether a call on a GPU gives the same bits every time, as all calls on the CPU do. By
+        default sums of floats in which points meet (`dE(I(b), d) += dO(b, d)`) are atomic
+        additions, in the order in which threads come; everything else is the same in any case.
     source : str
         What messages call the text, usually its file.
 
@@ -102,7 +107,14 @@ def define(
     if check not in ("async", "sync", "off"):
         raise TCTypeError(f"check is '{check}'; expected 'async', 'sync' or 'off'")
     settings = Settings(
-        tune, None if cache is None else Path(cache), seconds, trials, seed, threads, check
+        tune,
+        None if cache is None else Path(cache),
+        seconds,
+        trials,
+        seed,
+        threads,
+        check,
+        deterministic,
     )
     session = Session(program, settings)
     by_name = {d.name: d for d in program.defs}

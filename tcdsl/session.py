@@ -48,6 +48,7 @@ class Settings:
     seed: int = 0
     threads: int | None = None
     check: Check = "async"
+    deterministic: bool = False
 
 
 class Session:
@@ -104,8 +105,12 @@ class Session:
                     if text not in self._warned:
                         self._warned.add(text)
                         warnings.warn(text, stacklevel=4)
-                machine, threads = (self.machine, self.threads) if gpu is None else (gpu, 0)
-                found = self._variants[key] = Variant(checked, machine, threads)
+                if gpu is None:  # the CPU's results never depend on the moment
+                    found = Variant(checked, self.machine, self.threads)
+                else:
+                    asked = self.settings.deterministic
+                    found = Variant(checked, gpu, 0, is_deterministic=asked)
+                self._variants[key] = found
             return found
 
     def program_with(self, definition: nodes.Def) -> nodes.Program:
