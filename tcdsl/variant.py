@@ -46,7 +46,7 @@ class Variant:
     """One binding of a definition, and which executable serves which sizes and layouts.
 
     machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
-    GPUs of the same description share a variant.
+    GPUs of the same description share a variant. is_deterministic: see `Spec`.
 
     The first sizes get an executable of their own, with every extent a constant. The next ones
     bring a size-generic executable, which serves all others from then on; a layout class of its
@@ -56,12 +56,20 @@ class Variant:
     equal bits.
     """
 
-    def __init__(self, checked: CheckedDef, machine: Machine | Gpu, threads: int) -> None:
+    def __init__(
+        self,
+        checked: CheckedDef,
+        machine: Machine | Gpu,
+        threads: int,
+        *,
+        is_deterministic: bool = False,
+    ) -> None:
         self.checked = checked
         self.program: Program = program_of(checked)
         self.inplace = inplace_pairs(self.program)
         self.machine = machine
         self.threads = threads
+        self.is_deterministic = is_deterministic
         self._lock = Lock()
         self._compiled: dict[tuple[Spec, Config], Compiled] = {}
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
@@ -118,7 +126,7 @@ class Variant:
         is_small: bool,
     ) -> Compiled:
         key = (tuple(sizes.items()), layouts)
-        exact = Spec(key[0], layouts, self.threads)
+        exact = Spec(key[0], layouts, self.threads, is_deterministic=self.is_deterministic)
         config = tuned(exact)
         if config is not None:
             return self.compile(exact, config, sizes)
@@ -137,7 +145,7 @@ class Variant:
             else:
                 classes = tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
             self._classes[layouts] = classes
-        spec = Spec(None, classes, self.threads, is_small)
+        spec = Spec(None, classes, self.threads, is_small, self.is_deterministic)
         return self.compile(spec, self._generic_config(spec, sizes), sizes)
 
     def _generic_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
@@ -210,4 +218,5 @@ def spec_for(variant: Variant, sizes: Mapping[str, int]) -> Spec:
     """Return the specialisation to exact sizes, all operands in C order."""
     program = variant.program
     layouts = tuple(contiguous(len(program.buffer(b).shape)) for b in program.operands)
-    return Spec(tuple(sizes.items()), layouts, variant.threads)
+    exact = tuple(sizes.items())
+    return Spec(exact, layouts, variant.threads, is_deterministic=variant.is_deterministic)
