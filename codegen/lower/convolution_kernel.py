@@ -11,7 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcdsl.codegen.build import assign, block, c64, do, i64, load, loop, offset, pointer
+from tcdsl.codegen.build import (
+    add,
+    assign,
+    block,
+    c64,
+    compare,
+    do,
+    i64,
+    load,
+    loop,
+    mul,
+    offset,
+    pointer,
+    select,
+)
 from tcdsl.codegen.loopir import (
     Array,
     Assign,
@@ -30,6 +44,9 @@ from tcdsl.codegen.lower.contraction_kernel import (
     load_vector,
     store_vector,
 )
+
+LINE = 64  # bytes of a cache line
+MOST_AT_ONCE = 4  # lines of the output that are prefetched together
 
 Taps = tuple[tuple[int, tuple[int, ...]], ...]  # of a row of the window: tap, rows that have it
 
@@ -50,7 +67,8 @@ class TapKernel:
     """What a micro-kernel is made for.
 
     taps: those that exist. pixel, tap: distances in the image. columns: the distance between
-    packed vectors of neighbouring taps.
+    packed vectors of neighbouring taps. lines, span: how many lines of the output the tile goes to,
+    and how many elements of each it covers.
     """
 
     tile: Tile
@@ -58,11 +76,13 @@ class TapKernel:
     pixel: int
     tap: int
     columns: int
+    lines: int
+    span: int
     levels: tuple[Level, ...]
 
     @property
     def params(self) -> tuple[Var, ...]:
-        """Image, weights and sums, then of each level the step of the image, and its turns."""
+        """Image, weights, sums; output and its rows; the next line; the levels' steps and turns."""
         dtype = self.tile.dtype
         steps = [i64(f"step{n}") for n in range(len(self.levels))]
         turns = [i64(f"turns{n}") for n, x in enumerate(self.levels) if x.turns is None]
@@ -70,6 +90,9 @@ class TapKernel:
             pointer("a", dtype, const=True, restrict=True),
             pointer("b", dtype, const=True, restrict=True),
             pointer("sums", dtype, restrict=True),
+            pointer("out", dtype, const=True),
+            i64("out_row"),
+            i64("ahead"),
             *steps,
             *turns,
         )
@@ -79,6 +102,7 @@ class TapKernel:
         tile = self.tile
         body = block(
             Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
+            Let(self._next, self.params[3], mutable=True) if self.levels else None,
             self._loops(0, "a", "b"),
             [
                 store_vector(
@@ -97,7 +121,7 @@ class TapKernel:
         """Return the loops from a level on; a and b name where they begin."""
         dtype = self.tile.dtype
         if depth == len(self.levels):
-            return block(*(self._tap(t, rows, a, b) for t, rows in self.taps))
+            return block(self._fetch(a), *(self._tap(t, rows, a, b) for t, rows in self.taps))
         level = self.levels[depth]
         at, weights = f"a{depth}", f"b{depth}"
 
@@ -112,11 +136,44 @@ class TapKernel:
                 i64(f"t{depth}"),
                 0,
                 turns,
+                self._fetch_output() if depth == 0 else None,
                 self._loops(depth + 1, at, weights),
                 [assign(p, offset(p, step)) for p, _, step in moved],
                 mark=Unroll(1),
             ),
         )
+
+    @property
+    def _next(self) -> Var:
+        return pointer("next", self.tile.dtype, const=True)
+
+    def _fetch_output(self) -> list[Stmt]:
+        """Return prefetches of some lines of the output; the last one again, once all are done.
+
+        They are far apart, and a store that waits for its line holds up the tile after it.
+        """
+        turns = self.levels[0].turns or 1
+        at_once = min(MOST_AT_ONCE, -(-self.lines // turns))
+        is_last = compare("<", mul(i64("t0"), at_once), self.lines - at_once)
+        out: list[Stmt] = []
+        for n in range(at_once):
+            at = offset(self._next, mul(n, i64("out_row")))
+            out += [do("tc_prefetch", at), do("tc_prefetch", offset(at, self.span - 1))]
+        step = select(is_last, mul(at_once, i64("out_row")), c64(0))
+        return [*out, assign(self._next, offset(self._next, step))]
+
+    def _fetch(self, a: str) -> list[Stmt]:
+        """Return prefetches of the same pixels in the next channel, and for the next line.
+
+        No hardware foresees steps that are so long.
+        """
+        size = self.tile.dtype.size_bytes
+        image = pointer(a, self.tile.dtype, const=True)
+        if abs(self.pixel) * size >= LINE or not self.levels:
+            return []
+        ways = [i64("ahead")] if self.levels[0].turns is None else [i64("step0"), i64("ahead")]
+        lines = range(0, self.tile.rows * abs(self.pixel), LINE // size)
+        return [do("tc_prefetch", offset(image, add(way, n))) for way in ways for n in lines]
 
     def _tap(self, tap: int, rows: tuple[int, ...], a: str, b: str) -> Stmt:
         """Return the products of one tap."""

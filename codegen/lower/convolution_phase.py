@@ -88,6 +88,11 @@ class Nest:
         assert isinstance(kind, Pointer)
         return b.pointer(self.operands.local(name), kind.dtype, const=kind.const)
 
+    @property
+    def slow(self) -> tuple[Index, ...]:
+        """The indices of a block's lines, outer to inner."""
+        return (*self.conv.images, *(s.pixel for s in self.conv.sides))
+
     # ---- workspace
 
     def areas(self) -> dict[str, int]:
@@ -160,12 +165,14 @@ class Nest:
     def kernel(self, strip: Strip, block: Block) -> str:
         """Return the name of the micro-kernel of a strip, making it if there is none yet."""
         c = self.conv
+        step = abs(c.problem.c.stride(c.across.pixel.name).constant or 1)
         spec = TapKernel(
             tile_of(c, strip.rows, block.vectors, self.lanes),
             strip.taps,
             c.step(c.problem.a, c.across.pixel),
             c.step(c.problem.a, c.across.tap),
             block.columns,
+            *((block.columns, strip.rows * step) if c.is_turned else (strip.rows, block.columns)),
             tuple(level for level, _, _ in self.levels(block.columns)),
         )
         return self.kernels.setdefault(spec, f"{self.prefix}_tile{len(self.kernels)}")
@@ -262,9 +269,7 @@ def _task(nest: Nest) -> Stmt:
 
     line = nest.var("line")
     inner = _Names(nest)
-    indices = [i for i in p.outer if i not in c.panels]
-    indices += [s.pixel for s in c.sides]
-    named = [(i.name, known(i.extent)) for i in reversed(indices)]
+    named = [(i.name, known(i.extent)) for i in reversed(nest.slow)]
     point = dict(zip((n for n, _ in named), inner.digits(line, named), strict=True))
     everywhere = {**panel, **point}
     taps = {id(side): _taps(nest, inner, side, point[side.pixel.name]) for side in c.sides}
@@ -331,11 +336,16 @@ def _line(
         at = b.offset(nest.operands.pointer(x.buffer), _at(nest, x, point))
         head.append(Let(nest.origin(f"{name}_at", x), at))
 
+    moving = nest.slow[-1:]  # the index that tells a line from the next
+    ahead = nest.size(p.a.stride(moving[0].name)) if moving else b.c64(0)
+
     def tile(strip: Strip) -> Stmt:
         n = nest.var("tile")
         pixel = b.add(strip.first, b.mul(n, strip.rows))
         image_at = b.offset(a, b.mul(pixel, c.step(p.a, c.across.pixel)))
-        args = (image_at, weights, nest.pointer("sums"), *steps, *turns)
+        place = (first, pixel) if c.is_turned else (pixel, first)
+        out = _reach(nest, "c_at", p.c, True, place), nest.size(_row(nest, p.c))
+        args = (image_at, weights, nest.pointer("sums"), *out, ahead, *steps, *turns)
         compute = Eval(Call(nest.kernel(strip, block), args, None))
         return b.loop(n, 0, strip.count, compute, _stores(nest, block, strip, pixel, first))
 

@@ -29,6 +29,7 @@ from tcdsl.codegen.machine import Machine
 PACK = 2  # half cycles of a packed element
 TURN = 3  # half cycles of a vector on its way to the output
 LOOP = 6  # half cycles of a turn of a loop that is not unrolled
+LATE_BYTES = 32  # that the third level gives in half a cycle less than the second
 CODE = 4096  # vector operations of all micro-kernels: what compiles in a second
 _MOST_CHUNKS = 64
 
@@ -126,11 +127,14 @@ def _turns(c: Convolution) -> float:
 def line_cost(c: Convolution, machine: Machine, mr: int, vectors: int) -> float:
     """Return the half cycles of a line of a block."""
     turns = _turns(c)
+    packed = depth(c) * vectors * machine.vector_bytes
+    # weights that do not stay in the second level come from the third for every tile
+    late = packed / LATE_BYTES if packed * 4 > machine.l2_bytes * 3 else 0.0
     total = 0.0
     for strip in strips(c, mr):
         row = sum(step_cost(machine, len(rows), vectors) for _, rows in strip.taps)
         out = strip.rows * vectors * (STORE + TURN)
-        total += strip.count * (turns * (row + LOOP) + CALL + out)
+        total += strip.count * (turns * (row + LOOP) + CALL + out + late)
     return total
 
 
