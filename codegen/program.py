@@ -59,10 +59,10 @@ class Affine:
 class Statement:
     """`typed.Statement` whose names are buffers.
 
-    target is the version written. base is the version whose elements it combines with or leaves
-    where it writes nothing (it has the same memory); None where nothing of an older version
-    stays: then the box starts as the identity of op (0 for `=`), also in elements that no point
-    reaches. subs count from the box's lowest element
+    target is the version written. base is the version whose elements it combines with (`op=!`: it
+    does not, what it writes starts anew) or leaves where it writes nothing (it has the same
+    memory); None where nothing of an older version stays: then the box starts as the identity of
+    op (0 for `=`), also in elements that no point reaches. subs count from the box's lowest element
     (the `low` of the buffer is already subtracted, in reads too).
     """
 
@@ -91,7 +91,7 @@ class Statement:
         """Whether all is done once every point is written.
 
         So it is where the points are the box; or where each writes an element of its own, `h(t, n)`
-        of turn t, and the others stay what they were.
+        of turn t or `O(2 * i)`, and the others stay what they were.
         """
         if self.covers or self.base is None:
             return self.covers
@@ -102,8 +102,13 @@ class Statement:
         return (
             len(used) + len(fixed) == len(forms)
             and len(used) == len(outputs)
-            and {n for n, c in used if c == 1} == outputs
+            and {n for n, _ in used} == outputs
         )
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the elements that it writes go on from what they held."""
+        return self.base is not None and self.op != "=" and not self.op.endswith("!")
 
     def reads(self) -> tuple[typed.Read, ...]:
         """Return the reads of the right side and of the subscripts, in order."""

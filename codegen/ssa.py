@@ -18,6 +18,7 @@ from tcdsl.codegen.program import (
     reads_of,
 )
 from tcdsl.codegen.reference_math import identity, numpy_dtype
+from tcdsl.codegen.subscripts import MOST_PIECES, is_tiling, tile_of, told
 from tcdsl.codegen.unparse import statement_text
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32, INT64, DType
@@ -75,9 +76,11 @@ class _Builder:
 
     def block(self, body: Sequence[typed.Stmt]) -> None:
         """Add statements and loops in order."""
-        for stmt in body:
+        for at, stmt in enumerate(body):
             match stmt:
                 case typed.Statement():
+                    if stmt.target not in self.current and self.is_tiled(body[at:]):
+                        self.version(stmt.target, None)  # of which nothing stays
                     self.statement(stmt)
                 case typed.Loop(var, low, high, inner):
                     self.begin(inner)
@@ -106,6 +109,24 @@ class _Builder:
             )
             at = tuple(typed.IndexValue(n, INT64) for n in names)
             self.append(s.target, None, at, "=", self.identity(s), ranges, covers=True)
+
+    def is_tiled(self, body: Sequence[typed.Stmt]) -> bool:
+        """Whether statements that a body begins with write each element of a tensor anew, once."""
+        first = body[0]
+        assert isinstance(first, typed.Statement)
+        tensor, tiles = self.tensors[first.target], []
+        for s in body[:MOST_PIECES]:
+            if not isinstance(s, typed.Statement) or s.target != first.target:
+                break
+            reads = any(r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e))
+            if reads or not (s.op == "=" or s.op.endswith("!")):
+                break
+            subs = [from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True)]
+            outputs = [r for r in s.ranges if r.kind == "output"]
+            tiles.append(tile_of(subs, outputs, tensor.shape))
+            if len(tiles) > 1 and is_tiling(tiles):
+                return True
+        return False
 
     def identity(self, s: typed.Statement) -> Expr:
         """Return what the elements that a statement writes start from, as a value of its target."""
@@ -150,7 +171,7 @@ class _Builder:
             value = self.from_copy(value, s.target)
         if restarts:
             outputs = tuple(r for r in s.ranges if r.kind == "output")
-            if not op.startswith("arg"):  # these do not combine
+            if op in COMBINING and len(told(subs, outputs)) < len(outputs):  # points may meet
                 self.append(s.target, old, subs, "=", self.identity(s), outputs, covers=False)
                 op = COMBINING[op]
             old = base = self.current[s.target]

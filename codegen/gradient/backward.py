@@ -9,6 +9,7 @@ A statement hands the adjoint of what it wrote to what it read:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.combine import (
@@ -57,6 +58,7 @@ class Backward:
         self.taken |= {r.name for s in steps(versions.nodes) for r in s.ranges}
         self.adjoints: dict[str, str] = {}
         self.rounded: dict[str, str] = {}
+        self.returned: set[str] = set()
         self.begun: set[str] = set()
         self.zeros: list[Part] = []
         self.box, self.at = versions.box, versions.at
@@ -98,6 +100,7 @@ class Backward:
         v = self.values[parameter]
         self.values[name] = Value(name, parameter, v.dtype, v.shape)
         self.adjoints[parameter] = name
+        self.returned.add(name)
         if v.dtype.is_half:  # summed in float32, rounded once
             self.rounded[parameter] = name
             del self.adjoints[parameter]
@@ -146,20 +149,33 @@ class Backward:
             self.values[name] = Value(name, version, held(v.dtype), v.shape)
         return self.adjoints[version]
 
-    def _add(self, line: Line, version: str, zeros: list[Part], *, in_loop: bool) -> Line:
-        """Return a line that adds to an adjoint; the first one starts it, or zeros do."""
-        if version in self.begun:
-            return line
+    def _add(
+        self, lines: Sequence[Line], version: str, zeros: list[Part], *, in_loop: bool
+    ) -> list[Line]:
+        """Return lines that add to an adjoint; the first one starts it, or zeros do.
+
+        Elements of a return that no line reaches are 0; of anything else lines also give the box.
+        """
+        if version in self.begun or not lines:
+            return [*lines]
         self.begun.add(version)
-        v = self.values[version]
-        covers = [g.index(r.name) for r in line.ranges[: len(v.shape)]] == list(line.subs) and all(
+        v, first = self.values[version], lines[0]
+        covers = [g.index(r.name) for r in first.ranges[: len(v.shape)]] == [*first.subs] and all(
             r.low == Size.const(0) and r.high == extent
-            for r, extent in zip(line.ranges, v.shape, strict=False)
+            for r, extent in zip(first.ranges, v.shape, strict=False)
         )
-        if covers and (not in_loop or version in self._private):
-            return Line(line.target, line.subs, "+=!", line.value, line.ranges)
-        zeros.append(self._full(line.target, version, g.number(0, held(v.dtype))))
-        return line
+        starts = not in_loop or version in self._private
+        is_returned = first.target in self.returned and not in_loop
+        if not is_returned and not (covers and starts):
+            zeros.append(self._full(first.target, version, g.number(0, held(v.dtype))))
+            starts = starts and len(lines) > 1  # lines that share no elements begin their own
+        started: set[tuple[Expr, ...]] = set()
+        out: list[Line] = []
+        for line in lines:
+            begins = starts and line.subs not in started
+            out.append(replace(line, op="+=!") if begins else line)
+            started.add(line.subs)
+        return out
 
     # ---- backwards
 
@@ -222,10 +238,10 @@ class Backward:
         if isinstance(value, typed.Cast) and value.dtype.is_half:
             value = value.operand
         for share in pull(value, seed, self._active):
-            lines.append(self._share(s, share, zeros, in_loop=in_loop))
+            lines += self._share(s, share, zeros, in_loop=in_loop)
         return lines
 
-    def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> Line:
+    def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> list[Line]:
         source = share.read.tensor
         v = self.values[source]
         value = g.convert(share.value, held(v.dtype))
@@ -233,9 +249,12 @@ class Backward:
             known = typed.Read(s.target, s.subs, s.value.dtype)
             value = _with_known(value, s.value, known)
         names = frozenset(self.taken - {r.name for r in s.ranges})
-        subs, value, ranges = gathered(s, share.read, value, share.guard, v.shape, names)
-        line = Line(self._adjoint(source), subs, "+=", value, ranges)
-        return self._add(line, source, zeros, in_loop=in_loop)
+        name = self._adjoint(source)
+        lines = [
+            Line(name, x.subs, "+=", x.value, x.ranges)
+            for x in gathered(s, share.read, value, share.guard, v.shape, names)
+        ]
+        return self._add(lines, source, zeros, in_loop=in_loop)
 
     def _to_base(self, s: Step, name: str, zeros: list[Part], *, in_loop: bool) -> list[Part]:
         """Return how the version before gets its share: all, or what is not overwritten."""
@@ -271,8 +290,7 @@ class Backward:
                     value = typed.Read(rest, at, dtype)
         value = g.convert(value, held(self.values[base].dtype))
         line = Line(self._adjoint(base), at, "+=", value, self.box(base))
-        lines.append(self._add(line, base, zeros, in_loop=in_loop))
-        return lines
+        return [*lines, *self._add([line], base, zeros, in_loop=in_loop)]
 
 
 def _is_written(s: Step, at: tuple[Expr, ...]) -> Expr | None:

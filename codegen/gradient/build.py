@@ -129,6 +129,8 @@ def choose(cond: Expr | None, then: Expr, other: Expr) -> Expr:
         return then
     if is_number(then, 0) and is_number(other, 0):
         return then
+    if isinstance(then, typed.Select) and then.other == other and isinstance(other, typed.Lit):
+        return choose(both(cond, then.cond), then.then, other)
     return typed.Select(cond, then, other, then.dtype)
 
 

@@ -8,19 +8,27 @@ points write one element but through reductions. Else the share is a scatter.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.versions import Step
 from tcdsl.codegen.program import affine_of, indices_of, substitute_indices, walk_typed
+from tcdsl.codegen.subscripts import Piece, pivots, solved, told
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import INT64
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr, Range
 
-Gathered = tuple[tuple[Expr, ...], Expr, tuple[Range, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Elements of an adjoint and what is added to them; with other subs it is other elements."""
+
+    subs: tuple[Expr, ...]
+    value: Expr
+    ranges: tuple[Range, ...]
 
 
 def gathered(
@@ -30,8 +38,8 @@ def gathered(
     guard: Expr | None,
     shape: tuple[Size, ...],
     taken: frozenset[str],
-) -> Gathered:
-    """Return subscripts, value and ranges of the line that adds value to the adjoint of read.
+) -> list[Gathered]:
+    """Return what adds value to the adjoint of read.
 
     Parameters
     ----------
@@ -45,52 +53,77 @@ def gathered(
         Names that no index may have.
     """
     ranges = {r.name: r for r in s.ranges}
-    subs, by = list(read.subs), dict[str, Expr]()
-    used: set[str] = {*ranges}
-    conditions: list[Expr] = []
-    uses = Counter(n for e in subs for n in indices_of(e))
-    for d, e in enumerate(subs):
-        a = affine_of(e)
-        if a is None or a.plain is not None or not a.terms:
-            continue
-        pivot = next(
-            (
-                (name, c)
-                for name, c in a.terms
-                if abs(c) == 1 and name in ranges and ranges[name].kind == "output"
-                and uses[name] == 1
-            ),
-            None,
-        )  # fmt: skip
-        if pivot is None:
-            continue
-        name, c = pivot
-        new = _new_index(len(subs) - d, taken | used)
+    chosen = _chosen(read, ranges, guard, shape)
+    used = {*ranges} - {*chosen.values()}
+
+    def fresh(d: int) -> str:
+        new = _new_index(len(shape) - d, taken | used)
         used.add(new)
-        by[name] = _solved(e, name, c, new)
-        r = ranges.pop(name)
-        ranges[new] = Range(new, Size.const(0), shape[d], "output")
-        subs[d] = g.index(new)
-        conditions += [
-            g.compare(">=", by[name], g.size(r.low)), g.compare("<", by[name], g.size(r.high))
-        ]  # fmt: skip
-    value = substitute_indices(value, by)
+        return new
+
+    pieces = None
+    if chosen:
+        pieces = solved(read.subs, shape, ranges, chosen, fresh)
+    if pieces is None:  # steps whose residues are too many, or not known
+        units = {d: n for d, n in chosen.items() if _coefficient(read.subs[d], n) in (1, -1)}
+        pieces = solved(read.subs, shape, ranges, units, fresh)
+    assert pieces is not None, "steps of 1 have one residue"
+    return [_gathered(p, value, guard, shape) for p in pieces]
+
+
+def _chosen(
+    read: typed.Read, ranges: Mapping[str, Range], guard: Expr | None, shape: tuple[Size, ...]
+) -> dict[int, str]:
+    """Return the index to solve each subscript for: one of the output if that is possible.
+
+    Nothing is solved where the element tells the indices anyway: `A(4 * h + i)` with i in 0:4, but
+    where a guard says which points there are.
+    """
+    outputs = [n for n, r in ranges.items() if r.kind == "output"]
+    chosen = {**pivots(read.subs, ranges, [*ranges]), **pivots(read.subs, ranges, outputs)}
+    used = [n for e in read.subs for n in indices_of(e)]
+    for d in [*chosen]:
+        sub = read.subs[d]
+        a = affine_of(sub)
+        assert a is not None
+        if a.plain is not None:
+            leaves = guard is not None and not _is_inside(sub, shape[d], ranges)
+        elif guard is None and (len(a.terms) > 1 or abs(a.terms[0][1]) > 1):
+            own = [ranges[n] for n in indices_of(sub) if n in ranges and used.count(n) == 1]
+            leaves = len(told((sub,), own)) < len(a.terms)
+        else:
+            leaves = True
+        if not leaves:
+            del chosen[d]
+    return chosen
+
+
+def _coefficient(sub: Expr, name: str) -> int:
+    a = affine_of(sub)
+    assert a is not None
+    return a.coefficient(name)
+
+
+def _gathered(piece: Piece, value: Expr, guard: Expr | None, shape: tuple[Size, ...]) -> Gathered:
+    subs = piece.subs
     cond: Expr | None = None
-    for c_ in conditions:
-        cond = g.both(cond, c_)
+    for c in piece.conditions:
+        cond = g.both(cond, c)
+    value = substitute_indices(value, piece.by)
     if guard is not None:
-        cond = g.both(cond, substitute_indices(guard, by))
-        subs = [
-            sub if _is_inside(sub, extent, ranges) else clamped(sub, extent)
+        cond = g.both(cond, substitute_indices(guard, piece.by))
+        subs = tuple(
+            sub if _is_inside(sub, extent, piece.ranges) else clamped(sub, extent)
             for sub, extent in zip(subs, shape, strict=True)
-        ]
-    first = {n for e in subs for n in indices_of(e)}
-    ordered = [r for n, r in ranges.items() if n in first]
-    ordered += [r for n, r in ranges.items() if n not in first]
-    names = [e.name for e in subs if isinstance(e, typed.IndexValue)]
-    if len(names) == len(subs):  # in the order of the left side
-        ordered.sort(key=lambda r: names.index(r.name) if r.name in names else len(names))
-    return tuple(subs), g.choose(cond, value, g.number(0, value.dtype)), tuple(ordered)
+        )
+    value = g.choose(cond, value, g.number(0, value.dtype))
+    return Gathered(subs, value, _ordered(subs, piece.ranges))
+
+
+def _ordered(subs: tuple[Expr, ...], ranges: Mapping[str, Range]) -> tuple[Range, ...]:
+    """Return ranges in the order of the left side, then those that are only on the right."""
+    left = {n: None for e in subs for n in sorted(indices_of(e)) if n in ranges}
+    return (*(ranges[n] for n in left), *(r for n, r in ranges.items() if n not in left))
 
 
 def _new_index(from_last: int, taken: set[str] | frozenset[str]) -> str:
@@ -101,42 +134,16 @@ def _new_index(from_last: int, taken: set[str] | frozenset[str]) -> str:
     return name
 
 
-def _solved(e: Expr, name: str, c: int, new: str) -> Expr:
-    """Return the index that e = c * name + rest is new for: c * (new - rest)."""
-    rest = substitute_indices(e, {name: typed.Lit(0, INT64)})
-    rest = _folded(rest)
-    out: Expr = g.index(new)
-    if not (isinstance(rest, typed.Lit) and rest.value == 0):
-        out = typed.Binary("-", out, rest, INT64)
-    return out if c == 1 else typed.Unary("-", out, INT64)
-
-
-def _folded(e: Expr) -> Expr:
-    """Drop the zeros that stand for a solved index."""
-    match e:
-        case typed.Binary("+" | "-" as op, lhs, rhs):
-            a, b = _folded(lhs), _folded(rhs)
-            if _is_zero(b):
-                return a
-            if _is_zero(a):
-                return b if op == "+" else typed.Unary("-", b, INT64)
-            return typed.Binary(op, a, b, INT64)
-        case typed.Binary("*", lhs, rhs) if _is_zero(_folded(lhs)) or _is_zero(_folded(rhs)):
-            return typed.Lit(0, INT64)
-        case typed.Unary("-", operand) if _is_zero(_folded(operand)):
-            return typed.Lit(0, INT64)
-        case _:
-            return e
-
-
-def _is_zero(e: Expr) -> bool:
-    return isinstance(e, typed.Lit) and e.value == 0
-
-
 def _is_inside(e: Expr, extent: Size, ranges: Mapping[str, Range]) -> bool:
-    """Whether a subscript is an index that never leaves its dimension."""
-    r = ranges.get(e.name) if isinstance(e, typed.IndexValue) else None
-    return r is not None and r.low == Size.const(0) and is_nonnegative(extent - r.high)
+    """Whether a subscript, an index or a multiple and a number, never leaves its dimension."""
+    a = affine_of(e)
+    if a is None or len(a.terms) != 1 or a.terms[0][0] not in ranges:
+        return False
+    ((name, c),) = a.terms
+    r = ranges[name]
+    first, last = r.low * c + a.const, (r.high - 1) * c + a.const
+    low, high = (first, last) if c > 0 else (last, first)
+    return is_nonnegative(low) and is_nonnegative(extent - 1 - high)
 
 
 def clamped(e: Expr, extent: Size) -> Expr:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part
@@ -103,7 +104,7 @@ class _Guards:
                 a, b = self._sides_of(cond.lhs), self._sides_of(cond.rhs)
                 return None if a is None or b is None else a | b
             case typed.Binary("<" | "<=" | ">" | ">=") if cond.lhs.dtype.is_integer:
-                return frozenset(self.forms.facts(cond, truth=True))
+                return frozenset(map(self._shortest, self.forms.facts(cond, truth=True)))
             case _:
                 return None
 
@@ -113,8 +114,14 @@ class _Guards:
         sides = []
         for sub, extent in zip(read.subs, shape, strict=True):
             at = self.forms.of(sub)
-            sides += [at, extent - 1 - at]
+            sides += [self._shortest(at), self._shortest(extent - 1 - at)]
         return sides
+
+    def _shortest(self, side: Size) -> Size:
+        """Return H / 2 - y for H - 2 * y: they are >= 0 alike."""
+        names = {r.name for r in self.line.ranges}
+        step = gcd(*(c for m, c in side.terms if names & {*Size(((m, c),)).symbols()}))
+        return side // step if step > 1 else side
 
     def _guards(self, needed: frozenset[Size], reads: Sequence[typed.Read]) -> bool:
         """Whether a condition holds just where reads are inside their tensors."""

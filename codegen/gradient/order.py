@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from tcdsl.codegen.program import from_lowest, reads_of
 from tcdsl.codegen.ssa import covers_box
@@ -102,9 +103,9 @@ class Order:
             if not all(any(_counts(f, x.var, s) for f in forms) for x in loops):
                 return False
             domain = {r.name: Interval(r.low, r.high - 1) for r in s.ranges}
-            boxes.append([over_turns(interval(f, domain), turns) for f in forms])
+            boxes.append([(f, over_turns(interval(f, domain), turns)) for f in forms])
         return all(
-            any(_apart(a, b) for a, b in zip(x, y, strict=True))
+            any(_apart(a, b) or _differ(f, g) for (f, a), (g, b) in zip(x, y, strict=True))
             for i, x in enumerate(boxes)
             for y in boxes[:i]
         )
@@ -146,6 +147,12 @@ def _apart(a: Interval, b: Interval) -> bool:
         x.low is not None and y.high is not None and is_nonnegative(x.low - y.high - 1)
         for x, y in ((a, b), (b, a))
     )
+
+
+def _differ(f: Size, g: Size) -> bool:
+    """Whether subscripts leave different residues, as 2 * i and 2 * i + 1 do."""
+    step = gcd(*(c for x in (f, g) for monomial, c in x.terms if monomial))
+    return step > 1 and (f.offset - g.offset) % step != 0
 
 
 def misses(

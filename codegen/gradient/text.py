@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import with_types
+from tcdsl.codegen.program import indices_of
 from tcdsl.codegen.unparse import expr_text
 from tcdsl.grammar import typed
 from tcdsl.grammar.check import check
@@ -29,7 +30,7 @@ def definition_text(
     parts = with_types(parts, {r.split()[-1] for r in results})
     lines = [*walk(parts)]
     written: Wanted = {}
-    for _ in range(3):
+    for _ in range(4):
         text = f"{head} {{\n{_body(parts, written, iter(range(len(lines))))}}}\n"
         more = _missing(text, lines, written)
         if not more:
@@ -48,8 +49,12 @@ def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
     except TCError as error:
         spans = [d.span for d in error.diagnostics if d.span is not None]
         rows = {_line_of(s.source.line_col(s.start)[0], text) for s in spans}
-        faulty = _unwritten(lines, rows & {*range(len(lines))}, written)
-        return faulty or _unwritten(lines, range(len(lines)), written)
+        faulty = rows & {*range(len(lines))}
+        return (
+            _unwritten(lines, faulty, written, inner=True)
+            or _unwritten(lines, faulty, written)
+            or _unwritten(lines, range(len(lines)), written)
+        )
     more: Wanted = {}
     for at, (line, found) in enumerate(zip(lines, _statements(checked), strict=True)):
         mine = {r.name: r for r in line.ranges}
@@ -61,10 +66,18 @@ def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
     return more
 
 
-def _unwritten(lines: Sequence[Line], which: Iterable[int], written: Wanted) -> Wanted:
-    """Return the ranges that are not written out yet, by line."""
-    left = {i: {r.name for r in lines[i].ranges} - written.get(i, set()) for i in which}
-    return {i: names for i, names in left.items() if names}
+def _unwritten(
+    lines: Sequence[Line], which: Iterable[int], written: Wanted, *, inner: bool = False
+) -> Wanted:
+    """Return the ranges that are not written out yet, by line; inner: not of those on the left."""
+    left: Wanted = {}
+    for at in which:
+        names = {r.name for r in lines[at].ranges} - written.get(at, set())
+        if inner:
+            names -= {n for e in lines[at].subs for n in indices_of(e)}
+        if names:
+            left[at] = names
+    return left
 
 
 def _is_same(a: Range, b: Range | None) -> bool:

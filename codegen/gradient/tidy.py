@@ -22,6 +22,7 @@ from tcdsl.codegen.program import (
     reads_of,
     walk_typed,
 )
+from tcdsl.codegen.subscripts import expr_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL, INT64
 from tcdsl.grammar.forms import Forms
@@ -168,7 +169,7 @@ def _compared(e: typed.Binary) -> Expr:
     if all(c < 0 for _, c in terms):
         op, terms, const = _MIRRORED[op], tuple((n, -c) for n, c in terms), -const
     left, right = Affine(terms, Size()), Affine((), -const)
-    return replace(e, op=op, lhs=_spelled_out(left), rhs=_spelled_out(right))
+    return replace(e, op=op, lhs=expr_of(left), rhs=expr_of(right))
 
 
 def folded(e: Expr) -> Expr:
@@ -176,38 +177,7 @@ def folded(e: Expr) -> Expr:
     a = affine_of(e)
     if a is None or any(isinstance(x, typed.Cast) for x in walk_typed(e)):
         return e
-    return _spelled_out(a)
-
-
-def _spelled_out(a: Affine) -> Expr:
-    """Return indices, then sizes, those to be subtracted behind; the number last."""
-    pieces: list[tuple[int, Expr | None]] = [(c, g.index(n)) for n, c in a.terms]
-    for monomial, c in a.const.terms:
-        if monomial:
-            pieces.append((c, g.size(Size(((monomial, 1),)))))
-    pieces.sort(key=lambda p: p[0] < 0)
-    if a.const.offset or not pieces:
-        pieces.append((a.const.offset, None))
-    out: Expr | None = None
-    for c, what in pieces:
-        size = abs(c)
-        piece: Expr = typed.Lit(size, INT64)
-        if what is not None:
-            piece = what if size == 1 else typed.Binary("*", piece, what, INT64)
-        if out is not None:
-            out = typed.Binary("-" if c < 0 else "+", out, piece, INT64)
-        elif c < 0:
-            out = typed.Lit(c, INT64) if what is None else _negative(c, what)
-        else:
-            out = piece
-    assert out is not None
-    return out
-
-
-def _negative(c: int, what: Expr) -> Expr:
-    if c == -1:
-        return typed.Unary("-", what, INT64)
-    return typed.Binary("*", typed.Lit(c, INT64), what, INT64)
+    return expr_of(a)
 
 
 # ---- conditions

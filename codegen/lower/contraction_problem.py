@@ -236,21 +236,22 @@ def problem_of(
     if first is None or second is None or c is None:
         return None
     indices = [Index(r.name, reach.bind(r.extent)) for r in statement.ranges]
-    unit = next((i.name for i in indices if c.stride(i.name) == ONE), None)
-    # b carries the vectors: it has the output's index of stride one, if any factor alone has it
+    # b carries the vectors: it has the output's nearest index, of stride one but where elements of
+    # other statements stand between, if any factor alone has it
+    unit = next((n for step in (1, 2, 3, 4) for n, x in c.strides if x == Size.const(step)), None)
     b_first = unit is not None and first.uses(unit) and not second.uses(unit)
     a, b = (second, first) if b_first != swap else (first, second)
     return _by_roles(statement, a, b, c, indices, reduced, scale)
 
 
 def is_one_to_one(statement: Statement) -> bool:
-    """Whether every subscript on the left is one index, each another, maybe shifted; or fixed."""
+    """Whether every subscript on the left has one index, each another, or is fixed."""
     seen: list[str] = []
     for sub in statement.subs:
         affine = affine_of(sub)
         if affine is not None and not affine.terms:
             continue
-        if affine is None or len(affine.terms) != 1 or affine.terms[0][1] != 1:
+        if affine is None or len(affine.terms) != 1:
             return False
         seen.append(affine.terms[0][0])
     outputs = {r.name for r in statement.ranges if r.kind == "output"}

@@ -164,8 +164,7 @@ def _rows(ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block
     dtype = compute_dtype(ops.buffer(s.target).dtype)
     sums = ops.local("acc")
     acc = Elem(sums, (b.sub(d, start),), Scalar(dtype))
-    fresh = s.base is None
-    first = identity(s.op, ops.buffer(s.target).dtype) if fresh else widen(p.place, stored)
+    first = widen(p.place, stored) if s.resumes else identity(s.op, ops.buffer(s.target).dtype)
     step = b.block(p.stmts, along(Assign(acc, combine(s.op, acc, p.value))))
     return b.block(
         Array(sums, Scalar(dtype), (block,)),

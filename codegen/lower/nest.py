@@ -112,7 +112,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     turning = [r for r in turning if r not in meeting]  # plan does not know their extents
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     # a scatter may meet an element twice, so what stands there counts
-    starts_fresh = s.base is None and s.covers and not meeting
+    starts_fresh = not (s.resumes or meeting)
     reductions = list(s.reductions)
     locate: list[Stmt] = []
 

@@ -115,7 +115,7 @@ def accesses(step: Step) -> Iterator[Access]:
 
 def combines(s: Statement) -> bool:
     """Whether a statement needs what its base holds."""
-    return s.base is not None and s.op != "="
+    return s.resumes
 
 
 def space_of(ctx: GroupContext[Any], *, pointwise: bool = False, uniform: bool = False) -> Space:

@@ -195,7 +195,7 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
         assert isinstance(place, Load)
         locate = values.take()
         first = identity(s.op, ops.buffer(s.target).dtype)
-        if s.base is not None or meeting:  # points that meet go on from what stands there
+        if s.resumes or meeting:  # points that meet go on from what stands there
             first = widen(place, stored)
         step = combine(s.op, acc, values.value(s.value))
         update = b.block(values.take(), Assign(acc, step))
