@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.errors import Note
+from tcdsl.grammar.leftovers import targets_of
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, Tensor, near
-from tcdsl.grammar.session import Session
+from tcdsl.grammar.session import Session, declared_names
 from tcdsl.grammar.source import Span
 
 MAX_CALLS = 50  # calls within calls
@@ -57,3 +59,27 @@ def call_of(session: Session, frame: Frame, span: Span | None, callee: str) -> C
         raise FatalError("TC130", f"calls nested deeper than {MAX_CALLS}", span)
     definition = defs[callee]
     return Call(session, frame, span, definition, Frame(definition, is_entry=False))
+
+
+def inlined(session: Session, callee: str, depth: int = 0) -> int:
+    """Return how many statements a call becomes: the body of the callee, and of those it calls."""
+    known = session.inlined
+    if callee not in known and depth <= MAX_CALLS:
+        known[callee] = 0  # of a definition that calls itself; the call says so
+        definition = session.defs[callee]
+        hidden = {*declared_names(definition), *targets_of(definition.body)}
+        names = session.defs.keys() - hidden
+        known[callee] = _count(session, definition.body, names, depth)
+    return known.get(callee, 0)
+
+
+def _count(session: Session, body: Sequence[n.Stmt], names: Collection[str], depth: int) -> int:
+    total = 0
+    for node in body:
+        total += 1
+        match node:
+            case n.Comprehension(value=n.Apply(name)) | n.MultiCall(callee=name) if name in names:
+                total += inlined(session, name, depth + 1)
+            case n.ForLoop(body=inner):
+                total += _count(session, inner, names, depth)
+    return total

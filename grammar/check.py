@@ -17,6 +17,7 @@ from tcdsl.grammar.leftovers import report_leftovers
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, near
 from tcdsl.grammar.session import Session, declared_names, identifiers
 from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.unread import targets, without_unread
 
 
@@ -73,7 +74,8 @@ def check(
         session.report(fault.diagnostic)
     raise_all(session.diagnostics)
     try:
-        body = check_body(session, frame, definition.body)
+        with stack_for(definition.name):
+            body = check_body(session, frame, definition.body)
     except FatalError as fault:
         raise_one(fault.diagnostic)
     report_leftovers(session, frame)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.arguments import arguments_of, bind, bind_callee, infer_types
-from tcdsl.grammar.call import Call, call_of
+from tcdsl.grammar.call import Call, call_of, inlined
 from tcdsl.grammar.declare import declare_generics
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.leftovers import report_leftovers, targets_of
@@ -36,12 +36,7 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
         session.statements += 1
         frame.later -= set(targets_of((node,)))
         if session.statements > MAX_STATEMENTS:
-            raise FatalError(
-                "TC130",
-                "calls make the definition too large",
-                node.span,
-                f"more than {MAX_STATEMENTS} statements after inlining",
-            )
+            raise _too_large(node.span)
         try:
             match node:
                 case n.Comprehension(value=n.Apply(name) as apply) if is_call(name):
@@ -61,6 +56,11 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
         except SilentError:
             continue
     return tuple(done)
+
+
+def _too_large(span: Span | None) -> FatalError:
+    label = f"more than {MAX_STATEMENTS} statements after inlining"
+    return FatalError("TC130", "calls make the definition too large", span, label)
 
 
 def _single(session: Session, frame: Frame, node: n.Comprehension, apply: n.Apply) -> list[t.Stmt]:
@@ -126,6 +126,8 @@ def _run(
         result_of(call, param, tensor, passed)
         for param, tensor in zip(definition.returns, outer, strict=True)
     ]
+    if session.statements + inlined(session, call.callee) > MAX_STATEMENTS:
+        raise _too_large(call.span)  # before the work, not after it
     session.calls.append((call.callee, call.span))
     before = session.error_count
     try:

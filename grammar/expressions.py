@@ -259,10 +259,13 @@ class Typer:
                 indices,
                 declared_here(tensor),
             )
-        inner = replace(at, hint=FLOAT32)
-        subs = tuple(self.integer(a, inner, f"a subscript of '{node.name}'") for a in args)
+        inner = replace(at, hint=FLOAT32, is_subscript=True)
+        subs: list[t.Expr] = []
+        for a in args:  # accesses nest 200 deep, and a comprehension is a frame of its own
+            sub = integral(self.value(a, inner), a, f"a subscript of '{node.name}'")
+            subs.append(sub)
         forms = tuple(self.forms.of(s) for s in subs)
-        access = Access(tensor, node, subs, forms, at, padded)
+        access = Access(tensor, node, tuple(subs), forms, at, padded)
         self.accesses.append(access)
         return access
 

@@ -36,6 +36,7 @@ class Session:
     turns: dict[str, Interval] = field(default_factory=dict)  # values of the loops around
     looped: set[str] = field(default_factory=set)  # variables of all loops so far
     foreseen: dict[str, Box] = field(default_factory=dict)  # of temporaries new in a loop
+    inlined: dict[str, int] = field(default_factory=dict)  # how many statements definitions become
     ranked: dict[tuple[str, Shapes], n.Def] = field(default_factory=dict)  # callees bound to ranks
     is_trial: bool = False  # only the boxes count: nothing is judged, demanded or reported
 

@@ -14,6 +14,8 @@ from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.parser import parse
+from tcdsl.grammar.stack import stack_for
+from tcdsl.grammar.wording import count
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Settings
 
@@ -79,7 +81,7 @@ def grad(kernel: Kernel, **generics: Any) -> Kernel:
     """
     types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
     f = kernel.whole
-    made = gradient(f.session.variant(f.definition, types).checked)
+    made = _gradient(f.session.variant(f.definition, types).checked)
     return Differentiated(made, kernel.session.settings).backward
 
 
@@ -183,7 +185,7 @@ class Pull:
             raise TCTypeError(f"{call}; '{twice[0]}' is given twice")
         if (not named and len(given) != len(outputs)) or len(given) > len(outputs):
             raise TCTypeError(
-                f"{self._made.gradient.name}: expected {len(outputs)} adjoints "
+                f"{self._made.gradient.name}: expected {count(len(outputs), 'adjoint')} "
                 f"({', '.join(outputs)}), got {len(given)}"
             )
         by_name = {**dict(zip(outputs, given, strict=False)), **named}
@@ -237,7 +239,7 @@ class WithGradient:
         with self._lock:
             known = self._known.get(id(checked))  # which is kept, so that its id stays its own
             if known is None:
-                made = Differentiated(gradient(checked), self.kernel.session.settings)
+                made = Differentiated(_gradient(checked), self.kernel.session.settings)
                 known = self._known[id(checked)] = checked, made
             return known[1]
 
@@ -248,6 +250,11 @@ def whole_of(kernel: Kernel) -> Kernel:
     if origin is None or set(origin.kept).isdisjoint(kernel.params):
         return kernel
     return _kernel(whole(origin), kernel.session.settings, origin)
+
+
+def _gradient(checked: CheckedDef) -> Gradient:
+    with stack_for(checked.name):
+        return gradient(checked)
 
 
 def _kernel(program: Program, settings: Settings, origin: Gradient | None = None) -> Kernel:

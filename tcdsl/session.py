@@ -233,12 +233,12 @@ class Session:
             for p, a in zip(checked.params, arrays, strict=True)
             if p.name in checked.scalars and isinstance(a, np.ndarray) and a.ndim == 0
         }
-        sizes = bind(checked, shapes, expected, scalars)
-        if self.origin is not None:
+        if self.origin is not None:  # says more than the constraints of the text do
             names = [p.name for p in definition.params]
             call = f"{definition.name}({', '.join(names)})"
+            sizes = bind(replace(checked, constraints=()), shapes, expected, scalars)
             check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
-        return variant, sizes
+        return variant, bind(checked, shapes, expected, scalars)
 
     def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand]) -> list[DType]:
         """Return the types of the arguments.

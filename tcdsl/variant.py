@@ -18,6 +18,7 @@ from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.typed import CheckedDef
 from tcdsl.locks import Lock
 
@@ -65,8 +66,9 @@ class Variant:
         is_deterministic: bool = False,
     ) -> None:
         self.checked = checked
-        self.program: Program = program_of(checked)
-        self.inplace = inplace_pairs(self.program)
+        with stack_for(checked.name):
+            self.program: Program = program_of(checked)
+            self.inplace = inplace_pairs(self.program)
         self.machine = machine
         self.threads = threads
         self.is_deterministic = is_deterministic
@@ -109,7 +111,8 @@ class Variant:
         key = (tuple(sizes.items()), layouts, is_small)
         with self._lock:
             if key not in self._serving:
-                self._serving[key] = self._choose(sizes, layouts, tuned, advised, is_small)
+                with stack_for(self.checked.name):
+                    self._serving[key] = self._choose(sizes, layouts, tuned, advised, is_small)
             return self._serving[key]
 
     def forget_choices(self) -> None:
@@ -166,12 +169,14 @@ class Variant:
 
     def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice."""
-        return compiler.default_config(self.program, spec, self.machine, sizes)
+        with stack_for(self.checked.name):
+            return compiler.default_config(self.program, spec, self.machine, sizes)
 
     def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
         """Return the C or CUDA text of an executable."""
-        unit = self._unit(spec, config, sizes)
-        return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
+        with stack_for(self.checked.name):
+            unit = self._unit(spec, config, sizes)
+            return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
 
     def standalone(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Standalone:
         """Return CUDA text that compiles alone, and a C header that says how to start it.

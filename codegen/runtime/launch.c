@@ -274,11 +274,12 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
 static int outputs_of(const Launcher *l, PyObject *keyword, PyObject *value, PyObject **out) {
   if (keyword != word_out && keyword != word_outputs) return -1;
   if (value == Py_None) return 0;
-  if (l->n_returns == 1) {
+  int is_tuple = is_tuple_type((PyObject *)Py_TYPE(value));
+  if (l->n_returns == 1 && !is_tuple) {
     out[0] = value;
     return 1;
   }
-  if (!is_tuple_type((PyObject *)Py_TYPE(value)) || PyTuple_Size(value) != l->n_returns) return -1;
+  if (!is_tuple || PyTuple_Size(value) != l->n_returns) return -1;
   for (int r = 0; r < l->n_returns; r++) out[r] = PyTuple_GetItem(value, r);
   return 1;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -212,3 +213,19 @@ def test_results_that_nobody_reads_are_not_computed() -> None:
     }
     def last(float(N) X) -> (y) { s, p = sums(X) y = p(N - 1) }"""
     assert [type(s) for s in checked(loop, "last").body] == [t.Statement, t.Loop, t.Statement]
+
+
+def test_definitions_that_calls_make_too_large_are_refused_before_they_are_made() -> None:
+    text = "def f0(float(N) A) -> (O) { O(i) = A(i) + 1 }"
+    for k in range(1, 41):
+        text += f"\ndef f{k}(float(N) A) -> (O) {{ t = f{k - 1}(A) O = f{k - 1}(t) }}"
+    start = perf_counter()
+    with pytest.raises(TCError) as caught:
+        checked(text, "f40")
+    assert perf_counter() - start < 1  # 2 ** 40 statements
+    assert str(caught.value).startswith(
+        "f.tc:41:30: error[TC130]: calls make the definition too large"
+    )
+    assert len(checked(text, "f4").body) == 16
+    ring = "def a(float(N) A) -> (O) { O = b(A) } def b(float(N) A) -> (O) { O = a(A) }"
+    assert codes(ring, "a") == ["TC123"]

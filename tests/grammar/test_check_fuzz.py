@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.bind import bind
 from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import ShapeError, TCError
+from tcdsl.grammar.errors import ShapeError, TCError, TCSyntaxError
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.typed import CheckedDef
 
@@ -121,11 +121,28 @@ def test_a_chain_of_operators_may_be_as_long_as_one_likes(value: str) -> None:
         "i > 0 ? " * 190 + "A(i)" + " : 0.0" * 190,
         "exp(" * 190 + "A(i)" + ")" * 190,
         "A(int32(" * 90 + "i" + "))" * 90,
+        "I(" * 199 + "i" + ")" * 199,
     ],
-    ids=["parentheses", "signs", "conditions", "calls", "gathers"],
+    ids=["parentheses", "signs", "conditions", "calls", "casts and gathers", "gathers"],
 )
 def test_what_the_parser_lets_through_is_not_too_deep(value: str) -> None:
-    assert survives(f"def f(float(N) A) -> (O) {{ O(i) = {value} where i in 0:N }}") is not None
+    text = f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {value} where i in 0:N }}"
+    assert survives(text) is not None
+
+
+def test_what_is_too_deep_for_the_stack_is_a_fault_of_the_text() -> None:
+    value = "I(" * 150 + "i" + ")" * 150
+    program = parse(f"def f(int32(N) I) -> (O) {{ O(i) = {value} where i in 0:N }}")
+
+    def deep(frames: int) -> None:
+        if frames:
+            deep(frames - 1)
+        else:
+            check(program)
+
+    with pytest.raises(TCSyntaxError, match="'f' is deeper than the stack of Python") as caught:
+        deep(700)
+    assert caught.value.diagnostics[0].code == "TC012"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc
@@ -113,3 +115,69 @@ def test_the_forward_pass_is_traced_once_per_type() -> None:
     made = both.of(softmax.call(x).variant.checked)
     assert made.forward.returns == ("Y", "top", "Z")
     assert made.backward.params == ("X", "Y", "top", "Z", "d_Y")
+
+
+CONV = """def conv(float(N,C,H) I, float(F,C,KH) K) -> (O) {
+  O(n, f, h) +=! I(n, c, h + kh) * K(f, c, kh)
+}"""
+
+
+def test_adjoints_have_the_shape_and_the_type_of_their_outputs() -> None:
+    conv = kernel(CONV)
+    image, window = np.ones((2, 3, 7), np.float32), np.ones((4, 3, 3), np.float32)
+    right, _ = conv.vjp(image, window)
+    _, pull = conv.vjp(image, window)
+    gradient = tc.grad(conv)
+    assert pull(right).d_I.shape == image.shape
+    wrong = np.ones((2, 4, 6), np.float32)
+    message = (
+        "d_conv(I, K, d_O): expected d_O of the shape of 'O', (N, F, H - KH + 1) = (2, 4, 5), "
+        "got (2, 4, 6)"
+    )
+    for call in (pull, partial(gradient, image, window)):
+        with pytest.raises(ShapeError) as larger:
+            call(wrong)
+        assert str(larger.value) == message
+        with pytest.raises(ShapeError, match="expected d_O of the shape of 'O'"):
+            call(np.ones((2, 4, 4), np.float32))
+        with pytest.raises(ShapeError, match=r"expected d_O of shape \(N, F, .* with N = 2"):
+            call(np.ones((1, 4, 5), np.float32))
+        with pytest.raises(ShapeError, match="expected d_O with 3 dimensions, got shape"):
+            call(np.ones((4, 5), np.float32))
+        with pytest.raises(TCTypeError, match="expected d_O of type float32, got float64"):
+            call(np.ones((2, 4, 5)))
+    with pytest.raises(ShapeError, match="expected K of shape"):  # given in another order
+        gradient(image, right, window)
+    with pytest.raises(TCTypeError, match="misses 'd_O'"):
+        gradient(image, window)
+    assert np.array_equal(gradient(d_O=right, K=window, I=image).d_K, pull(right).d_K)
+
+
+def test_adjoints_go_by_name_too(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    ones, twos = np.ones(3, np.float32), np.full(3, 2, np.float32)
+    _, pull = kernel(MOMENTS).vjp(x)
+    want = pull(ones, twos)
+    np.testing.assert_array_equal(pull(d_v=twos, d_m=ones), want)
+    np.testing.assert_array_equal(pull(ones, d_v=twos), want)
+    np.testing.assert_array_equal(pull(d_v=twos), pull(None, twos))
+    for args, named, message in (
+        ((), {"d_x": ones}, r"d_moments: the way back takes d_m, d_v, not 'd_x'"),
+        ((ones,), {"d_m": ones}, r"d_moments: the way back takes d_m, d_v; 'd_m' is given twice"),
+        ((ones,), {}, r"d_moments: expected 2 adjoints \(d_m, d_v\), got 1"),
+        ((ones,) * 3, {}, r"d_moments: expected 2 adjoints \(d_m, d_v\), got 3"),
+    ):
+        with pytest.raises(TCTypeError, match=message):
+            pull(*args, **named)
+    assert repr(pull) == "<the way back (d_m, d_v) -> d_X>"
+
+
+def test_kept_values_have_the_shape_they_were_kept_with(rng: np.random.Generator) -> None:
+    text = "def f(double(N) x, double(K) w) -> (y) { s(i) +=! x(i + k) * w(k) y(i) = sin(s(i)) }"
+    x, w = rng.normal(size=7), rng.normal(size=3)
+    gradient = tc.grad(kernel(text))
+    assert gradient.params == ("x", "w", "s", "d_y")
+    with pytest.raises(
+        ShapeError, match=r"expected s as it was kept, \(N - K \+ 1,\) = \(5,\), got"
+    ):
+        gradient(x, w, np.ones(6), np.ones(5))

@@ -35,6 +35,19 @@ def test_out_of_any_layout(kernels: Any, rng: np.random.Generator) -> None:
     assert len(kernels.misses) == len(outs)
 
 
+def test_one_output_may_stand_in_a_tuple(kernels: Any, rng: np.random.Generator) -> None:
+    k = kernels.add()
+    a, b = rng.standard_normal((2, 6, 8), dtype=np.float32)
+    out = np.empty_like(a)
+    k(a, b, out=out)
+    for _ in range(2):
+        out[...] = 0
+        assert k(a, b, out=(out,)) is out
+        assert k(a, b, outputs=(out,)) is out
+        np.testing.assert_array_equal(out, a + b)
+    assert len(kernels.misses) == 1
+
+
 def test_the_very_same_view_is_written_in_place(kernels: Any, rng: np.random.Generator) -> None:
     k = kernels.add()
     a, b = rng.standard_normal((2, 6, 8), dtype=np.float32)
