@@ -240,15 +240,78 @@ def test_a_text_that_is_right_at_some_rank_only_is_defined() -> None:
 
 # ---- neighbours that stand together are one loop
 
+FLOAT_ADD = ADD.replace("<T>", "").replace("T(", "float(")
+
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
-@pytest.mark.parametrize("text", [ADD.replace("<T>", "").replace("T(", "float("), TOTAL])
+@pytest.mark.parametrize("text", [FLOAT_ADD, TOTAL])
 def test_dimensions_that_stand_together_are_walked_as_one(text: str, target: str) -> None:
     k = kernel(text)
     flat, square = {"D0": 4096}, {"D0": 8, "D1": 4, "D2": 8, "D3": 16}
     loops = [k.text(sizes, target=target).count("for (") for sizes in (flat, square)]
     assert loops[0] == loops[1]
     assert not re.search(r"for \(\w+ i[012] ", k.with_rank(4).text(target=target))
+
+
+BIASED = "def bias(float(...,N) A, float(N) B) -> (C) { C(..., n) = A(..., n) + B(n) }"
+ROWS = "def rows(float(...,N) A) -> (S) { S(...) +=! A(..., n) }"
+FIXED = {  # as somebody would write them who knows the ranks
+    BIASED: """def bias(float(D0,D1,D2,N) A, float(N) B) -> (C) {
+        C(i0, i1, i2, n) = A(i0, i1, i2, n) + B(n) }""",
+    ROWS: """def rows(float(D0,D1,D2,N) A) -> (S) {
+        S(i0, i1, i2) +=! A(i0, i1, i2, n) }""",
+    TOTAL: """def total(float(D0,D1,D2,D3) X) -> (s) {
+        s +=! X(i0, i1, i2, i3) }""",
+    FLOAT_ADD: """def add(float(D0,D1,D2,D3) A, float(D0,D1,D2,D3) B) -> (C) {
+        C(i0, i1, i2, i3) = A(i0, i1, i2, i3) + B(i0, i1, i2, i3) }""",
+}
+
+
+def emitted(k: Kernel, *args: Array) -> str:
+    """Return the code for a call with these arrays, without its header."""
+    call = k.call(*args)
+    v = call.variant
+    text = v.text(call.spec, v.default_config(call.spec, call.sizes), call.sizes)
+    return text[text.index("*/") :]
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+@pytest.mark.parametrize("text", FIXED)
+def test_the_code_is_that_of_the_text_of_fixed_rank(text: str, target: str) -> None:
+    dots, fixed = kernel(text), kernel(FIXED[text])
+    sizes = {n: 4 + d for d, n in enumerate(fixed.variant().checked.sizes)}
+    shape = tuple(sizes.values())
+    for given in (sizes, None):
+        bound = dots if given else dots.with_shapes(*_shapes(dots, shape))
+        texts = [k.text(given, target=target) for k in (bound, fixed)]
+        assert texts[0][texts[0].index("#include" if target == "cpu" else "extern") :] in texts[1]
+    padded = [np.zeros((*s[:-1], s[-1] + 3), np.float32)[..., :-3] for s in _shapes(dots, shape)]
+    assert emitted(dots, *padded) == emitted(fixed, *padded)
+
+
+def _shapes(k: Kernel, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [shape if p != "B" or k.name != "bias" else shape[-1:] for p in k.params]
+
+
+def test_only_what_lies_together_is_walked_as_one() -> None:
+    k = kernel(FLOAT_ADD)
+    whole = np.zeros((4, 5, 6, 7), np.float32)
+    rows = r"; i\d < tc_min_i64\(end \* \d+, (\d+)\)"
+    lying: dict[str, tuple[tuple[Array, ...], int | None]] = {
+        "all": ((whole, whole), None),
+        "rows apart": ((np.zeros((4, 5, 6, 9), np.float32)[..., :7], whole), 120),
+        "planes apart": ((np.zeros((4, 8, 6, 7), np.float32)[:, :5], whole), 4),
+        "planes repeated": ((whole, whole[0, 0]), 20),
+        "a number for each plane": ((whole, np.zeros((4, 5, 1, 1), np.float32)), 20),
+    }
+    for name, (args, outer) in lying.items():
+        text = emitted(k, *args)
+        found = re.findall(rows, text)
+        assert found == ([] if outer is None else [str(outer)]), name
+        if outer is None:
+            assert "< 840" in text, name
+    between = emitted(k, whole, np.zeros((4, 1, 1, 7), np.float32))
+    assert "first0 % 30" in between  # 5 x 6 rows for each of 4
 
 
 def test_a_warning_names_the_line_of_the_caller() -> None:
