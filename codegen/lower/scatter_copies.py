@@ -133,7 +133,7 @@ class _Copies:
             steps = [b.mul(*self.shape[d + 1 :]) for d in range(len(subs))]
             return b.load(own, b.add(*(b.mul(x, y) for x, y in zip(subs, steps, strict=True))))
 
-        points = Points(self.ctx, self.scatter)
+        points = Points(self.ctx, self.scatter, is_flat=True)
         body = b.block(
             Let(own, b.offset(self.first, b.mul(task, self.pitch))),
             Let(low, b.add(ops.size(cut.low), b.mul(task, parts.width))),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen import build as b
-from tcdsl.codegen.loopir import Assign, Expr, Let, Load, Serial, Stmt
+from tcdsl.codegen.loopir import I64, Assign, Expr, If, Let, Load, Return, Serial, Stmt
 from tcdsl.codegen.lower.arg import is_arg
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.expr import Values, combine
@@ -14,6 +14,7 @@ from tcdsl.codegen.lower.nest import nested, parallel_mark, reduction_mark
 from tcdsl.codegen.lower.operands import safe_name
 from tcdsl.codegen.lower.outputs import innermost, told
 from tcdsl.codegen.program import Statement, affine_of, indices_of, reads_of
+from tcdsl.grammar import typed
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
 
@@ -87,33 +88,67 @@ Place = Callable[[Sequence[Expr]], Load]  # the element at subscripts
 
 
 class Points:
-    """The text of points: `with` their indices declared, look them up and combine."""
+    """The text of points, whose indices are declared around it: rows looked up, columns combined.
 
-    def __init__(self, ctx: Context, scatter: Scatter) -> None:
+    Parameters
+    ----------
+    is_flat
+        Whether rows `(e / W, e % W)` of neighbouring dimensions that lie as one may be found as
+        row e, without the division; of the two dimensions the first then has subscript 0.
+    """
+
+    def __init__(self, ctx: Context, scatter: Scatter, *, is_flat: bool) -> None:
         self.ctx, self.scatter, self.ops = ctx, scatter, ctx.operands
         self._index = {r.name: b.i64(safe_name(r.name)) for r in scatter.statement.ranges}
+        self._flat = _flat_pairs(ctx, scatter) if is_flat else {}
 
     def rows(self, *, check: bool) -> tuple[dict[int, Expr], list[Stmt]]:
         """Return the subscripts of the keys, checked if asked for, and what runs before."""
         s = self.scatter.statement
         values = Values(self.ops, self._index, prefix="row")
         found: dict[int, Expr] = {}
-        for d in self.scatter.keys:
-            e = values.subscript(s.subs[d])
-            is_checked = check and s.subs_checked[d]
-            found[d] = values.inside(s.target, d, e) if is_checked else values.introduce(e)
+        for d in sorted(self.scatter.keys):
+            if d in self._flat:
+                whole = values.introduce(values.subscript(self._flat[d]))
+                if check and (s.subs_checked[d] or s.subs_checked[d + 1]):
+                    values.stmts.append(self._check_flat(d, whole))
+                found |= {d: b.c64(0), d + 1: whole}
+            elif d not in found:
+                e = values.subscript(s.subs[d])
+                is_checked = check and s.subs_checked[d]
+                found[d] = values.inside(s.target, d, e) if is_checked else values.introduce(e)
         return found, values.take()
+
+    def _check_flat(self, d: int, whole: Expr) -> Stmt:
+        """Return the check of a row e that stands for `(e / W, e % W)`: the first is outside."""
+        ops, target = self.ops, self.scatter.statement.target
+        height, width = ops.extent(target, d), ops.extent(target, d + 1)
+        position = ops.position(target)
+        quotient = b.call("tc_div_i64", whole, width, type=I64)
+        fault = b.call(
+            "tc_fault",
+            b.ARGS,
+            -1 if position is None else position,
+            d,
+            quotient,
+            height,
+            type=b.INT,
+        )
+        outside = b.any_of(b.compare("<", whole, 0), b.compare(">=", whole, b.mul(height, width)))
+        return If(outside, Return(fault))
 
     def update(self, rows: dict[int, Expr], place: Place) -> Stmt:
         """Return the loops over columns that combine a point's values with its elements."""
         s, ops = self.scatter.statement, self.ops
         values = Values(ops, self._index)
-        subs = [rows.get(d) for d in range(len(s.subs))]
+        subs = []
         for d, e in enumerate(s.subs):
-            if d not in rows:
+            if d in rows:
+                subs.append(rows[d])
+            else:
                 at = values.subscript(e)
-                subs[d] = values.inside(s.target, d, at) if s.subs_checked[d] else at
-        element = place([x for x in subs if x is not None])
+                subs.append(values.inside(s.target, d, at) if s.subs_checked[d] else at)
+        element = place(subs)
         locate = values.take()
         value = values.value(s.value)
         acc = b.var(ops.local("acc"), ops.memory_dtype(s.target))
@@ -130,3 +165,21 @@ class Points:
         """Return all points of ranges, each looked up and combined."""
         rows, first = self.rows(check=True)
         return nested(self.ctx, ranges, b.block(first, self.update(rows, place)), Serial())
+
+
+def _flat_pairs(ctx: Context, scatter: Scatter) -> dict[int, typed.Expr]:
+    """Return e by dimension d where dimensions d and d + 1 have subscripts e / W and e % W.
+
+    W is the extent of dimension d + 1, and both lie in memory as one.
+    """
+    s = scatter.statement
+    layout, shape = ctx.operands.layout(s.target), ctx.operands.buffer(s.target).shape
+    found: dict[int, typed.Expr] = {}
+    for d in range(len(s.subs) - 1):
+        match s.subs[d], s.subs[d + 1]:
+            case typed.Binary("/", e, w), typed.Binary("%", other, v) if e == other and w == v:
+                a = affine_of(w)
+                is_whole = a is not None and not a.terms and a.const == shape[d + 1]
+                if d in scatter.keys and is_whole and (layout.contiguous or layout.joined[d]):
+                    found[d] = e
+    return found

@@ -98,7 +98,7 @@ def _start(ctx: Context, scatter: Scatter, low: Expr, high: Expr) -> Stmt:
 def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> Stmt:
     """Return the points whose row is in a span, of all points."""
     s, ops = scatter.statement, ctx.operands
-    points = Points(ctx, scatter)
+    points = Points(ctx, scatter, is_flat=span is None)
 
     def place(subs: Sequence[Expr]) -> Load:
         return ops.element(s.target, subs)

@@ -40,6 +40,7 @@ def indices(rng: np.random.Generator, n: int, *shape: int) -> Any:
 IN_ORDER = Config.of({"g0.way": "rows", "g0.ranges": 1})
 BY_ROWS = Config.of({"g0.way": "rows", "g0.ranges": 4})
 TO_COPIES = Config.of({"g0.way": "copies"})
+IN_TURN = (IN_ORDER, BY_ROWS)
 EVERY = (IN_ORDER, BY_ROWS, TO_COPIES)
 
 
@@ -99,8 +100,15 @@ def test_one_scatter_for_each_slab(rng: np.random.Generator) -> None:
         d(n, c, P(n,c,y,x) / W, P(n,c,y,x) % W) +=! g(n,c,y,x)
     }"""
     place = rng.integers(0, 30, (2, 3, 3, 4))
-    p = problem(text, place, numbers(rng, 2, 3, 3, 4), np.zeros((2, 3, 5, 6), np.float32))
-    differential(ways(p, IN_ORDER, BY_ROWS))
+    given = place, numbers(rng, 2, 3, 3, 4), np.zeros((2, 3, 5, 6), np.float32)
+    apart = np.zeros((2, 3, 5, 12), np.float32)[..., ::2], np.zeros((2, 3, 6, 5), np.float32).mT
+    cases = [c for x in (None, *apart) for c in ways(problem(text, *given, outs=(x,)), *IN_TURN)]
+    differential(cases)
+    for value in (-1, 30):
+        place[1, 2, 0, 1] = value
+        for case in ways(problem(text, *given), *IN_TURN, exact=(False,)):
+            with pytest.raises(BoundsError, match=f"operand 3 dim 2: {value // 6} of 5"):
+                run_cases([case])
 
 
 def test_dimensions_that_no_index_tells_alone_are_filled_before(rng: np.random.Generator) -> None:
