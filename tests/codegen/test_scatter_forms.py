@@ -165,3 +165,24 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
         if sizes["D"] == 64:
             assert chosen[1] == 1
             assert int(chosen[8] or 0) >= 8
+
+
+def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
+    text = """def f(int32(T,B) I, float(T,B,D) A, float(N) L) -> (float(N,D) H, O) {
+        G(n, d) = 1.0 * n * d where n in 0:N, d in 0:D
+        H(n, d) = -1.0 where n in 0:N, d in 0:D
+        for t in 0:T {
+            G(clamp(I(t,b), 0, N - 1), d) += A(t,b,d)
+            H(I(t,b), d) max= A(t,b,d) * t
+        }
+        O(n, d) = 2 * G(n, d)
+    }"""
+    p = problem(text, indices(rng, 5, 3, 20), numbers(rng, 3, 20, 4), np.zeros(5, np.float32))
+    spec = spec_of(p, exact=True)
+    shown = compiler.describe(p.program, spec, Config(), detect(), p.sizes)
+    assert sum("scatter" in form for _, form in shown) == 2
+    configs = (
+        Config.of({f"g{i}.{k}": v for i in range(5) for k, v in knobs.items()})
+        for knobs in ({"way": "rows", "ranges": 4}, {"way": "copies"})
+    )
+    differential(ways(p, *configs))
