@@ -29,6 +29,7 @@ from tcdsl.codegen.gradient.versions import (
     Turns,
     Value,
     Versions,
+    loops,
     reads_in,
     steps,
 )
@@ -194,7 +195,8 @@ class Backward:
         local: list[Part] = []
         back: list[Part] = []
         carried = {s.target for s in steps(node.body)} & self._active & self._useful
-        for version in sorted(carried - node.private - self.begun):  # a turn reads them later on
+        carried -= {n for x in loops((node,)) for n in x.private}
+        for version in sorted(carried - self.begun):  # a turn reads them later on
             self.begun.add(version)
             zero = g.number(0, held(self.values[version].dtype))
             zeros.append(self._full(self._adjoint(version), version, zero))

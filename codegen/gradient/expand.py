@@ -10,29 +10,38 @@ Known to compilers as array expansion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.order import Order, reads
+from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
 from tcdsl.codegen.program import from_lowest, map_typed
 from tcdsl.codegen.ssa import covers_box, identity_of
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.dtypes import FLOAT32, INT64
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
 
 
-def expanded(checked: CheckedDef) -> CheckedDef:
+def expanded(checked: CheckedDef, again: Collection[str] = ()) -> CheckedDef:
     """Return a definition that does the same, and whose loops overwrite nothing they read.
+
+    In nested loops the innermost comes first: what it keeps is made anew in each turn around it,
+    and what it leaves is the state that those turns overwrite.
+
+    Parameters
+    ----------
+    again
+        The variables of loops whose turns run again: of those only the state before each is kept.
 
     Raises
     ------
     TCTypeError
-        If turns of nested loops overwrite a tensor, or one of half precision.
+        If what would be kept has not the same extents in all turns of the loops around it.
     """
+    made: dict[str, Placed] = {}
     while True:
         order = Order(checked)
         name = next(
@@ -40,59 +49,71 @@ def expanded(checked: CheckedDef) -> CheckedDef:
         )
         if name is None:
             return checked
-        checked = _Expansion(checked, order, name).result()
+        if name in made:
+            _refuse(made[name])
+        expansion = _Expansion(checked, order, name, again)
+        checked = expansion.result()
+        made[expansion.everything.name] = expansion.place
 
 
 class _Expansion:
-    """The expansion of one tensor in the first loop that overwrites it."""
+    """The expansion of one tensor in the innermost loop that overwrites it."""
 
-    def __init__(self, checked: CheckedDef, order: Order, name: str) -> None:
+    def __init__(
+        self, checked: CheckedDef, order: Order, name: str, again: Collection[str]
+    ) -> None:
         self.checked = checked
         self.tensor = order.tensors[name]
-        place = next(p for p in order.written[name] if p.loops)
-        self.loop = place.loops[0]
-        inside = [p for p in order.all if p.loops and p.loops[0] is self.loop]
-        mine = [p for p in inside if p.statement.target == name]
-        if any(len(p.loops) > 1 for p in mine) or self.tensor.dtype.is_half:
-            self._refuse(place.statement)
-        self.used = {*order.tensors, *checked.sizes}
+        self.place = max(order.written[name], key=lambda p: len(p.loops))
+        self.outermost, self.loop = self.place.loops[0], self.place.loops[-1]
+        inside = [p for p in order.all if _is_in(p, self.loop)]
+        self.used = {*order.tensors, *checked.sizes, checked.name}
         self.used |= {r.name for p in order.all for r in p.statement.ranges}
-        self.used |= {x.var for p in order.all for x in p.loops} | {checked.name}
-        begun = [p for p in order.written[name] if p.at < inside[0].at]
-        self.is_begun = bool(begun)
+        self.used |= {x.var for p in order.all for x in p.loops}
+        outside = [p for p in order.all if not _is_in(p, self.outermost)]
+        self.is_begun = any(p.at < inside[0].at for p in outside if p.statement.target == name)
         self.first = order.written[name][0].statement
-        self.mine = [p.statement for p in mine]
+        self.mine = [p.statement for p in inside if p.statement.target == name]
+        suffix = "kept" if self.loop.var in again else "all"
+        count = self.loop.high - self.loop.low
+        self.turns = count if is_nonnegative(count) else maximum(Size.const(0), count)
+        shape, low = (self.turns + 1, *self.tensor.shape), (Size(), *self.tensor.low)
+        kept = self._fresh(f"{name}_{suffix}")
+        self.everything = Tensor(kept, self.tensor.dtype, shape, low, "temp")
         self.reading = [p.statement for p in inside if any(r.tensor == name for r in reads(p))]
 
     def result(self) -> CheckedDef:
         """Return the definition with the turns of this tensor kept."""
-        old, loop = self.tensor, self.loop
-        low, high = loop.low, loop.high
-        count = high - low
-        turns = count if is_nonnegative(count) else maximum(Size.const(0), count)
-        everything = Tensor(
-            self._fresh(f"{old.name}_all"), old.dtype, (turns + 1, *old.shape),
-            (Size.const(0), *old.low), "temp",
-        )  # fmt: skip
-        turn = Size.symbol(loop.var, signed=True) - low
-        before: Expr = self._whole(old)
+        old, loop, everything, turns = self.tensor, self.loop, self.everything, self.turns
+        turn = Size.symbol(loop.var, signed=True) - loop.low
+        begin: tuple[Stmt, ...] = ()
+        before = self._rounded(old)
         if not self.is_begun:
-            before = typed.Lit(identity_of(self.first.op, old.dtype), old.dtype)
+            held = FLOAT32 if old.dtype.is_half else old.dtype
+            zero: Expr = typed.Lit(identity_of(self.first.op, held), held)
+            zero = typed.Cast(zero, old.dtype) if old.dtype.is_half else zero
+            if loop is self.outermost:
+                before = zero
+            else:
+                begin = (self._copy(old, None, zero),)
         start = self._copy(everything, Size(), before)
-        ended = self._whole(everything, turns)
+        ended = self._rounded(everything, turns)
         temps = [*self.checked.temps, everything]
         if self._is_direct():
             body = self._direct(everything, turn)
         else:
             one = replace(old, name=self._fresh(f"{old.name}_turn"), role="temp", is_updated=False)
             temps.append(one)
-            inner = _renamed(loop.body, old.name, one.name)
-            copy_in = self._copy(one, None, self._whole(everything, turn))
-            body = (copy_in, *inner, self._copy(everything, turn + 1, self._whole(one)))
+            inner = self._rounding(_renamed(loop.body, old.name, one.name), one)
+            copy_in = self._copy(one, None, self._rounded(everything, turn))
+            body = (copy_in, *inner, self._copy(everything, turn + 1, self._rounded(one)))
         after = self._copy(old, None, ended)
         new = (start, replace(loop, body=body), after)
-        stmts = [y for x in self.checked.body for y in (new if x is loop else (x,))]
-        return replace(self.checked, body=tuple(stmts), temps=tuple(temps))
+        stmts = _replaced(self.checked.body, loop, new)
+        if begin:
+            at = next(i for i, x in enumerate(self.checked.body) if x is self.outermost)
+            stmts = (*stmts[:at], *begin, *stmts[at:])
+        return replace(self.checked, body=stmts, temps=tuple(temps))
 
     def _is_direct(self) -> bool:
         """Whether each turn sets the whole tensor by one statement."""
@@ -122,7 +143,26 @@ class _Expansion:
             body.append(new)
         return tuple(body)
 
+    def _rounding(self, body: Sequence[Stmt], one: Tensor) -> tuple[Stmt, ...]:
+        """Return a body in which a half rounds where the definition does: its sums are float32."""
+        if not one.dtype.is_half:
+            return tuple(body)
+        out: list[Stmt] = []
+        for s in body:
+            if isinstance(s, typed.Loop):
+                out.append(replace(s, body=self._rounding(s.body, one)))
+                continue
+            out.append(s)
+            if s.target == one.name and s.op != "=":
+                out.append(self._copy(one, None, self._rounded(one)))
+        return tuple(out)
+
     # ---- pieces
+
+    def _rounded(self, t: Tensor, turn: Size | None = None) -> Expr:
+        """Return a whole tensor as a value of its type; a half as one that was rounded."""
+        whole = self._whole(t, turn)
+        return typed.Cast(typed.Cast(whole, FLOAT32), t.dtype) if t.dtype.is_half else whole
 
     def _whole(self, t: Tensor, turn: Size | None = None) -> Expr:
         names = [r.name for r in self._ranges()]
@@ -145,23 +185,44 @@ class _Expansion:
         return Statement(target.name, whole.subs, "=", value, self._ranges())
 
     def _fresh(self, name: str) -> str:
-        while name in self.used:
-            name += "_"
-        self.used.add(name)
-        return name
+        candidate, count = name, 1
+        while candidate in self.used:
+            count += 1
+            candidate = f"{name}_{count}"
+        self.used.add(candidate)
+        return candidate
 
-    def _refuse(self, s: Statement) -> None:
-        name, var = self.tensor.name, self.loop.var
-        raise_one(
-            Diagnostic(
-                "TC142",
-                f"turns of the loop over '{var}' overwrite '{name}', "
-                "whose earlier values the gradient needs",
-                s.span,
-                "",
-                (Note(f"give it a leading axis: {name}({var} + 1, ...) = ... {name}({var}, ...)"),),
-            )
+
+def _is_in(p: Placed, loop: typed.Loop) -> bool:
+    return any(x is loop for x in p.loops)
+
+
+def _refuse(place: Placed) -> None:
+    """Raise where it is not proved that turns leave alone what is kept of others."""
+    name, var = place.statement.target, place.loops[-1].var
+    raise_one(
+        Diagnostic(
+            "TC142",
+            f"turns of the loop over '{var}' overwrite '{name}', "
+            "whose earlier values the gradient needs",
+            place.statement.span,
+            "",
+            (Note(f"give it a leading axis: {name}({var} + 1, ...) = ... {name}({var}, ...)"),),
         )
+    )
+
+
+def _replaced(body: Sequence[Stmt], loop: typed.Loop, new: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Return a body with statements in place of a loop."""
+    out: list[Stmt] = []
+    for s in body:
+        if s is loop:
+            out += new
+        elif isinstance(s, typed.Loop):
+            out.append(replace(s, body=_replaced(s.body, loop, new)))
+        else:
+            out.append(s)
+    return tuple(out)
 
 
 def _reader(name: str, new: str, turn: Size) -> Callable[[Expr], Expr]:

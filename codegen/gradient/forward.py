@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.combine import computed
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
-from tcdsl.codegen.gradient.tidy import without_dead
+from tcdsl.codegen.gradient.tidy import only, without_dead
 from tcdsl.codegen.gradient.versions import Node, Step, Turns, Versions, loops, reads_in, steps
 from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
@@ -42,11 +42,11 @@ def with_forward(
     """
     finals = set(versions.finals.values())
     inside = {s.target for x in loops(versions.nodes) for s in steps(x.body)}
-    private = {n for x in loops(versions.nodes) for n in x.private}
     turns = _Again(versions)
     back = [turns.turn(p) if isinstance(p, Loop) else p for p in back]
     needed = {r.tensor for line in walk(back) for r in line.reads()} & versions.values.keys()
-    needed -= private - turns.axes.keys()
+    needed -= turns.private - turns.axes.keys()
+    needed -= {line.target for line in walk(back)}  # computed again, turn by turn
     again: list[Part] = []
     kept: set[str] = set()
     for s in reversed([n for n in versions.nodes if isinstance(n, Step)]):
@@ -79,6 +79,7 @@ class _Again:
 
     def __init__(self, versions: Versions) -> None:
         self.versions = versions
+        self.private = {n for x in loops(versions.nodes) for n in x.private}
         self.axes: Axes = {}
 
     def turn(self, loop: Loop) -> Loop:
@@ -98,7 +99,7 @@ class _Again:
             needed -= kept
             if made <= kept:
                 continue
-            again = [*self._again(inner, kept), *again]
+            again = [*self._again(inner, made - kept), *again]
             needed |= {r.tensor for line in walk(again) for r in line.reads()} - kept
         at = turn_of(node)
         for name in sorted(kept):
@@ -106,15 +107,13 @@ class _Again:
             body, again = spread(body, name, at), spread(again, name, at)
         return replace(loop, body=(*again, *body))
 
-    def _again(self, inner: Node, kept: Collection[str]) -> list[Part]:
-        """Return the lines of a node of a turn, without those of what is kept."""
-        parts = lines_of(inner, self.versions)
-        if isinstance(inner, Turns):
-            for name, nodes in self.axes.items():
-                for node in reversed(nodes):
-                    parts = spread(parts, name, turn_of(node))
-        targets = {line.target for line in walk(parts)} - {*kept}
-        return without_dead(parts, targets) if kept else parts
+    def _again(self, inner: Node, wanted: Collection[str]) -> list[Part]:
+        """Return the lines of a node of a turn that make what is wanted, of what is private."""
+        parts = only(lines_of(inner, self.versions), self.private)
+        for name, nodes in self.axes.items():
+            for node in reversed(nodes):
+                parts = spread(parts, name, turn_of(node))
+        return without_dead(parts, wanted)
 
     def _is_kept(self, name: str, node: Turns) -> bool:
         """Whether a version of a turn is kept of every turn: the result of a sum or a loop."""
@@ -123,7 +122,7 @@ class _Again:
         is_cheap = len(direct) == len(makers) and all(
             all(r.kind == "output" for r in s.ranges) for s in makers
         )
-        return not is_cheap and not self._varies(node)
+        return not is_cheap and not node.again and not self._varies(node)
 
     def _varies(self, node: Turns) -> bool:
         """Whether the number of turns depends on loops around."""

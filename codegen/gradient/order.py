@@ -17,7 +17,7 @@ from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.ranges import Interval, interval, over_turns
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.typed import CheckedDef, Tensor
 
 Loops = tuple[typed.Loop, ...]
 
@@ -64,7 +64,10 @@ class Order:
             return 0
         s = first.statement
         subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True))
-        return len(shared) if covers_box(subs, s.ranges, tensor.shape) else 0
+        is_own = covers_box(subs, s.ranges, tensor.shape) or all(
+            self._is_own(tensor, p, r, shared) for p in uses for r in reads(p) if r.tensor == name
+        )
+        return len(shared) if is_own else 0
 
     def is_settled(self, name: str) -> bool:
         """Whether every read of a tensor sees what the whole definition (or turn) leaves there.
@@ -93,6 +96,40 @@ class Order:
 
     # ---- proofs
 
+    def _is_own(self, tensor: Tensor, p: Placed, read: typed.Read, shared: Loops) -> bool:
+        """Whether a turn of the shared loops has written what it reads: a box that grows.
+
+        S(0, n) = A(n)  for k in 0:K { S(k + 1, n) = S(k, n) * B(k, n) }  C(n) = S(K, n)
+        """
+        found = self.written[tensor.name]
+        grows = [
+            d for d in range(len(tensor.shape)) if not all(_spans(w, tensor, d) for w in found)
+        ]
+        if len(grows) != 1:
+            return False
+        (d,) = grows
+        deeper = p.loops[len(shared) :]
+        turns = {x.var: Interval(x.low, x.high - 1) for x in deeper}
+
+        def holds(size: Size) -> bool:
+            low = over_turns(Interval(size, size), turns).low
+            return low is not None and is_nonnegative(low)
+
+        first: Size | None = None
+        last: Size | None = None
+        for w in found:
+            made = _made_until(w, p, d, len(shared))
+            if made is None or made.low is None or made.high is None:
+                continue
+            if first is None or last is None:
+                first, last = made.low, made.high
+            elif holds(last + 1 - made.low):
+                last = made.high
+        at = interval(Forms().of(read.subs[d]), _domain(p.statement))
+        if first is None or last is None or at.low is None or at.high is None:
+            return False
+        return holds(at.low - first) and holds(last - at.high)
+
     def _is_written_once(self, name: str, depth: int) -> bool:
         """Whether no element is written by two statements or in two turns."""
         boxes = []
@@ -100,10 +137,11 @@ class Order:
             s, loops = p.statement, p.loops[depth:]
             turns = {x.var: Interval(x.low, x.high - 1) for x in loops}
             forms = [Forms().of(e) for e in s.subs]
-            if not all(any(_counts(f, x.var, s) for f in forms) for x in loops):
+            if not all(
+                any(_counts(f, x, loops[i + 1 :], s) for f in forms) for i, x in enumerate(loops)
+            ):
                 return False
-            domain = {r.name: Interval(r.low, r.high - 1) for r in s.ranges}
-            boxes.append([(f, over_turns(interval(f, domain), turns)) for f in forms])
+            boxes.append([(f, over_turns(interval(f, _domain(s)), turns)) for f in forms])
         return all(
             any(_apart(a, b) or _differ(f, g) for (f, a), (g, b) in zip(x, y, strict=True))
             for i, x in enumerate(boxes)
@@ -133,13 +171,61 @@ def reads(p: Placed) -> Iterator[typed.Read]:
         yield from reads_of(e)
 
 
-def _counts(form: Size, var: str, s: typed.Statement) -> bool:
-    """Whether a subscript is c * var + what is the same in all turns, c not 0."""
-    symbol = Size.symbol(var, signed=True)
+def _domain(s: typed.Statement) -> dict[str, Interval]:
+    return {r.name: Interval(r.low, r.high - 1) for r in s.ranges}
+
+
+def _spans(w: Placed, tensor: Tensor, d: int) -> bool:
+    """Whether a write reaches all of a dimension by an index."""
+    at = w.statement.subs[d]
+    span = next(
+        (r for r in w.statement.ranges if isinstance(at, typed.IndexValue) and r.name == at.name),
+        None,
+    )
+    low = tensor.low[d]
+    return span is not None and (span.low, span.high) == (low, low + tensor.shape[d])
+
+
+def _made_until(w: Placed, p: Placed, d: int, depth: int) -> Interval | None:
+    """Return what of a dimension a write has reached before a statement, in a turn at that depth.
+
+    None where it has to be taken for nothing.
+    """
+    form, deeper = Forms().of(w.statement.subs[d]), w.loops[depth:]
+    if not deeper:
+        return interval(form, _domain(w.statement)) if w.at < p.at else None
+    (x, *more) = deeper
+    turn = Size.symbol(x.var, signed=True)
+    if more or turn.symbols()[0] in (form - turn).symbols():
+        return None
+    if any(x is y for y in p.loops):
+        last = turn if w.at < p.at else turn - 1
+    elif w.at < p.at:
+        last = x.high - 1
+    else:
+        return None
+    return Interval(form - turn + x.low, form - turn + last)
+
+
+def _counts(form: Size, loop: typed.Loop, inner: Loops, s: typed.Statement) -> bool:
+    """Whether a subscript differs in any two turns of a loop, whatever the turns of inner ones.
+
+    It is c * turn + what all inner turns together change by less than c.
+    """
+    symbol = Size.symbol(loop.var, signed=True)
     (monomial, _) = symbol.terms[0]
     c = next((k for m, k in form.terms if m == monomial), 0)
-    names = set((form - symbol * c).symbols())
-    return c != 0 and var not in names and names.isdisjoint(r.name for r in s.ranges)
+    rest = form - symbol * c
+    names = set(rest.symbols())
+    if not c or loop.var in names or not names.isdisjoint(r.name for r in s.ranges):
+        return False
+    turns = {x.var: Interval(x.low, x.high - 1) for x in (loop, *inner)}
+    at = over_turns(Interval(rest, rest), turns)
+    return (
+        at.low is not None
+        and at.high is not None
+        and is_nonnegative(at.low - at.high + (abs(c) - 1))
+    )
 
 
 def _apart(a: Interval, b: Interval) -> bool:
@@ -169,26 +255,24 @@ def misses(
     Or with the write in a later turn of the last of them; is_back: that begins with its last turn.
     """
     domain: dict[str, Interval] = {}
-    renamed: list[dict[str, Size]] = []
-    for mark, placed in (("w", w), ("r", p)):
-        names: dict[str, Size] = {}
-        spans = [(r.name, r.low, r.high) for r in placed.statement.ranges]
-        spans += [(x.var, x.low, x.high) for x in placed.loops[common:]]
-        for name, low, high in spans:
-            names[name] = Size.symbol(f"{mark} {name}", signed=True)
-            domain[f"{mark} {name}"] = Interval(low, high - 1)
-        renamed.append(names)
+    renamed: list[dict[str, Size]] = [{}, {}]
     if later is not None:
-        turn = Size.symbol(later.var, signed=True)
-        distance = Size.symbol("later", signed=True)
+        turn, distance = Size.symbol(later.var, signed=True), Size.symbol("later", signed=True)
         renamed[0][later.var] = turn - distance if is_back else turn + distance
         domain["later"] = Interval(Size.const(1), None)
+    for mark, placed, names in (("w", w, renamed[0]), ("r", p, renamed[1])):
+        spans = [(x.var, x.low, x.high) for x in placed.loops[common:]]
+        spans += [(r.name, r.low, r.high) for r in placed.statement.ranges]
+        for name, low, high in spans:  # the bounds of a loop may depend on those around it
+            ends = (low.substitute(names), (high - 1).substitute(names))
+            names[name] = Size.symbol(f"{mark} {name}", signed=True)
+            domain[f"{mark} {name}"] = Interval(*ends)
     forms = Forms()
     for target, sub in zip(w.statement.subs, read.subs, strict=True):
         a, b = forms.of(target).substitute(renamed[0]), forms.of(sub).substitute(renamed[1])
         if any(s.startswith("?") for s in (*a.symbols(), *b.symbols())):
             continue
-        at = interval(a - b, domain)
+        at = over_turns(interval(a - b, domain), domain)
         for side in (at.low, None if at.high is None else -at.high):
             if side is not None and is_nonnegative(side - 1):
                 return True

@@ -47,16 +47,17 @@ def without_dead(parts: Sequence[Part], wanted: Collection[str]) -> list[Part]:
         for line in walk(parts):
             if line.target in alive:
                 alive |= {r.tensor for r in line.reads()}
-    return _only(parts, alive)
+    return only(parts, alive)
 
 
-def _only(parts: Sequence[Part], alive: Collection[str]) -> list[Part]:
+def only(parts: Sequence[Part], alive: Collection[str]) -> list[Part]:
+    """Return the parts that write one of some tensors."""
     out: list[Part] = []
     for part in parts:
         if isinstance(part, Line):
             if part.target in alive:
                 out.append(part)
-        elif body := _only(part.body, alive):
+        elif body := only(part.body, alive):
             out.append(replace(part, body=tuple(body)))
     return out
 

@@ -6,7 +6,7 @@ definition leaves there. Others get a name for every version. Everything is coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tcdsl.codegen.gradient.order import Order, statements
@@ -38,13 +38,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """A loop around steps; private are the versions that live in one turn."""
+    """A loop around steps; private are the versions that live in one turn.
+
+    again: nothing is kept of its turns, the gradient runs each a second time.
+    """
 
     var: str
     low: Size
     high: Size
     body: tuple[Node, ...]
     private: frozenset[str]
+    again: bool = False
 
 
 Node = Step | Turns
@@ -101,9 +105,12 @@ STARTING: dict[AssignOp, AssignOp] = {
 }  # fmt: skip
 
 
-def versions_of(checked: CheckedDef) -> Versions:
-    """Return the versions of a definition whose loops overwrite nothing (`expand.py`)."""
-    return _Maker(checked).result()
+def versions_of(checked: CheckedDef, again: Collection[str] = ()) -> Versions:
+    """Return the versions of a definition whose loops overwrite nothing (`expand.py`).
+
+    again: the variables of loops of whose turns nothing is kept.
+    """
+    return _Maker(checked, again).result()
 
 
 def steps(nodes: Sequence[Node]) -> Iterator[Step]:
@@ -129,8 +136,9 @@ def loops(nodes: Sequence[Node]) -> Iterator[Turns]:
 
 
 class _Maker:
-    def __init__(self, checked: CheckedDef) -> None:
+    def __init__(self, checked: CheckedDef, again: Collection[str]) -> None:
         self.checked = checked
+        self.again = again
         self.order = Order(checked)
         self.tensors = self.order.tensors
         self.values = {
@@ -167,7 +175,8 @@ class _Maker:
             private = {n for n in self.order.written if self.order.depth(n) == depth}
             made = {s.target for s in steps(inner)}
             names = frozenset(n for n in made if self.values[n].tensor in private)
-            nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names))
+            again = stmt.var in self.again
+            nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names, again))
         return tuple(nodes)
 
     def _begun(self, loop: typed.Loop) -> list[Node]:

@@ -6,10 +6,11 @@ reductions and of loops are kept: extra outputs of the training forward, paramet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tcdsl.codegen.gradient.backward import Backward
+from tcdsl.codegen.gradient.checkpoint import segmented
 from tcdsl.codegen.gradient.distribute import distributed
 from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, lines_of, scattered, turn_of, with_forward
@@ -54,8 +55,13 @@ class Gradient:
     given: tuple[Given, ...]
 
 
-def gradient(checked: CheckedDef) -> Gradient:
+def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
     """Return the gradient of a definition.
+
+    Parameters
+    ----------
+    checkpoint
+        Keep the state of loops before every so many turns only, and run each such segment again.
 
     Raises
     ------
@@ -84,11 +90,14 @@ def gradient(checked: CheckedDef) -> Gradient:
                 notes=(Note("integers and bool are passed on, they have no derivative"),),
             )
         )
-    return _gradient(expanded(checked))
+    again: Collection[str] = ()
+    if checkpoint is not None:
+        checked, again = segmented(checked, checkpoint)
+    return _gradient(expanded(checked, again), again)
 
 
-def _gradient(f: CheckedDef) -> Gradient:
-    versions = versions_of(f)
+def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
+    versions = versions_of(f, again)
     finals = versions.finals
     inputs = [t for t in f.params if t.dtype.is_float]
     outputs = [t for t in f.returns if t.dtype.is_float]

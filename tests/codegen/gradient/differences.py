@@ -46,8 +46,8 @@ def differentiated(
     return differentiated_def(checked)
 
 
-def differentiated_def(checked: CheckedDef) -> Differentiated:
-    made = gradient(checked)
+def differentiated_def(checked: CheckedDef, checkpoint: int | None = None) -> Differentiated:
+    made = gradient(checked, checkpoint)
     try:
         forward, backward = check(parse(made.forward)), check(parse(made.text))
     except Exception as e:
