@@ -23,6 +23,7 @@ from tcdsl.codegen.lower.scatter_rows import lower_rows
 from tcdsl.codegen.program import walk_typed
 
 _RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for
+_COPIES = 0  # in place of a number of ranges: copies of the target for parts of the points
 _LOOK_NS = 1.2  # to see whether a point's row is in a range
 _HIT_NS = 1.0  # to come back to a point that is
 _POINT_NS = 2.0  # to find a row, in a cache or not
@@ -37,41 +38,42 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return the ways to keep points apart, and the number of ranges of rows."""
-    ways = ("rows",) if _found(ctx).slabs else ("rows", "copies")
-    return (Knob("way", ways), Knob("ranges", _RANGES))
+    """Return the number of ranges of rows, 0 for copies."""
+    return (Knob("ranges", _RANGES if _found(ctx).slabs else (_COPIES, *_RANGES)),)
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return copies for narrow rows in which many points meet, else ranges for all threads."""
-    way = "copies" if not _found(ctx).slabs and _has_copies(ctx) else "rows"
+    if not _found(ctx).slabs and _has_copies(ctx):
+        return {"ranges": _COPIES}
     threads, slabs = max(1, ctx.spec.threads), max(1.0, _count(ctx, "slabs"))
 
     def time_ns(ranges: int) -> float:
         used = min(threads, ranges * slabs)
         uneven = 1 + _UNEVEN * used / (ranges * slabs) if used > 1 else 1.0
-        return uneven * cost_ns(ctx, {"way": "rows", "ranges": ranges}) / used
+        return uneven * cost_ns(ctx, {"ranges": ranges}) / used
 
-    return {"way": way, "ranges": min(_RANGES, key=time_ns)}
+    return {"ranges": min(_RANGES, key=time_ns)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted serial time."""
+    ranges = int(values["ranges"])
     points = _count(ctx, "meeting") * _count(ctx, "slabs")
     elements = _elements(ctx)
     work = points * _each_ns(ctx) + elements * _FILL_NS
-    if values["way"] == "copies":
+    if ranges == _COPIES:
         return work + elements * _FILL_NS * 2 * parts_of(ctx, _found(ctx)).representative
-    ranges = int(values["ranges"])
     return work + (points * (_LOOK_NS * ranges + _HIT_NS) if ranges > 1 else 0.0)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return the phases of either way."""
     work = _count(ctx, "meeting") * _count(ctx, "slabs") * _each_ns(ctx)
-    if values["way"] == "copies":
+    ranges = int(values["ranges"])
+    if ranges == _COPIES:
         return lower_copies(ctx, _found(ctx), work)
-    return lower_rows(ctx, _found(ctx), int(values["ranges"]), work)
+    return lower_rows(ctx, _found(ctx), ranges, work)
 
 
 def _scatter(ctx: Context) -> Scatter | None:

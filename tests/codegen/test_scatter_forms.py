@@ -37,9 +37,7 @@ def indices(rng: np.random.Generator, n: int, *shape: int) -> Any:
     return rng.integers(0, max(1, n), shape).astype(np.int32)
 
 
-IN_ORDER = Config.of({"g0.way": "rows", "g0.ranges": 1})
-BY_ROWS = Config.of({"g0.way": "rows", "g0.ranges": 4})
-TO_COPIES = Config.of({"g0.way": "copies"})
+IN_ORDER, BY_ROWS, TO_COPIES = (Config.of({"g0.ranges": n}) for n in (1, 4, 0))
 IN_TURN = (IN_ORDER, BY_ROWS)
 EVERY = (IN_ORDER, BY_ROWS, TO_COPIES)
 
@@ -151,20 +149,17 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
     rng: np.random.Generator,
 ) -> None:
     p = bag(rng, 4, 3, 6, 2)
-    for sizes, way in (
-        ({"B": 1 << 16, "L": 16, "N": 1000, "D": 1, "M": 1}, "copies"),
-        ({"B": 1 << 16, "L": 16, "N": 1 << 20, "D": 1, "M": 1}, "rows"),
-        ({"B": 1 << 12, "L": 16, "N": 1000, "D": 64, "M": 1}, "rows"),
-    ):
-        chosen = {}
+    for n, d, has_copies in ((1000, 1, True), (1 << 20, 1, False), (1000, 64, False)):
+        sizes = {"B": 1 << 16, "L": 16, "N": n, "D": d, "M": 1}
+        chosen = []
         for threads in (1, 2, 8):
             spec = spec_of(p, exact=False, threads=threads)
-            c = compiler.default_config(p.program, spec, detect(), sizes)
-            assert c.get("g0.way") == way
-            chosen[threads] = c.get("g0.ranges")
-        if sizes["D"] == 64:
-            assert chosen[1] == 1
-            assert int(chosen[8] or 0) >= 8
+            config = compiler.default_config(p.program, spec, detect(), sizes)
+            chosen.append(int(config.get("g0.ranges") or 0))
+        assert [c == 0 for c in chosen] == [has_copies] * 3
+        if d == 64:
+            assert chosen[0] == 1
+            assert chosen[2] >= 8
 
 
 def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
@@ -181,8 +176,5 @@ def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
     spec = spec_of(p, exact=True)
     shown = compiler.describe(p.program, spec, Config(), detect(), p.sizes)
     assert sum("scatter" in form for _, form in shown) == 2
-    configs = (
-        Config.of({f"g{i}.{k}": v for i in range(5) for k, v in knobs.items()})
-        for knobs in ({"way": "rows", "ranges": 4}, {"way": "copies"})
-    )
+    configs = (Config.of({f"g{i}.ranges": n for i in range(5)}) for n in (4, 0))
     differential(ways(p, *configs))
