@@ -1,13 +1,26 @@
-"""Every example runs and is listed."""
+"""Every example runs and is listed; the definitions of examples/*.tc are right on every side."""
 
 from __future__ import annotations
 
 import runpy
+import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from tcdsl.grammar.check import check
+from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.format import format_program
+from tcdsl.grammar.parser import parse
+from tests.codegen.gradient.differences import assert_gradient, differentiated_def, floats
+from tests.tcdsl.differential import assert_close, reference, results
+from tests.texts import EXAMPLES, Example, arguments, commands, examples
+
+ALL = examples()
+# Integers in, or integers out.
+WITHOUT_GRADIENT = {"edit_distance", "brightest"}
 
 
 @pytest.mark.cc
@@ -16,3 +29,72 @@ def test_an_example_runs_and_is_listed(path: Path, capsys: pytest.CaptureFixture
     runpy.run_path(str(path))
     assert capsys.readouterr().out
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()
+
+
+def test_every_text_is_listed_and_survives_the_formatter() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    for path in {e.path for e in ALL}:
+        assert f"`{path.name}`" in listed
+        program = parse(path.read_text())
+        assert parse(format_program(program)) == program
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("larger", [(0,), pytest.param((0, 2), marks=pytest.mark.deep)])
+@pytest.mark.parametrize("example", ALL, ids=lambda e: e.name)
+def test_a_text_computes_what_the_reference_computes(
+    example: Example, larger: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    kernel = example.kernel()
+    for more in larger:  # an executable of its own, then one for any size
+        sizes = {n: x + more * (n in ("B", "N", "T", "M")) for n, x in example.sizes.items()}
+        checked = kernel.variant().checked
+        args = arguments(checked, sizes, rng)
+        for got, want in zip(
+            results(kernel(*args)), reference(checked, args, float64=True), strict=True
+        ):
+            assert_close(got, want, 200)
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda e: e.name)
+def test_a_text_has_the_gradient_of_central_differences(
+    example: Example, rng: np.random.Generator
+) -> None:
+    checked = example.kernel().variant().checked
+    if example.name in WITHOUT_GRADIENT:
+        with pytest.raises(TCError, match="TC140"):
+            differentiated_def(checked)
+        return
+    args = arguments(checked, example.sizes, rng)
+    for i in floats(checked):
+        args[i] = args[i].astype(np.float64)
+    assert_gradient(differentiated_def(checked), args, rng)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize(("file", "line"), commands())
+def test_the_commands_in_the_texts_run(file: str, line: str) -> None:
+    from tcdsl.cli import main
+
+    program, *args = shlex.split(line)
+    assert program == "tcdsl"
+    assert f"examples/{file}" in args
+    done = CliRunner().invoke(
+        main, [str(EXAMPLES / file) if a == f"examples/{file}" else a for a in args]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output
+
+
+def test_the_gradient_by_hand_is_the_one_that_is_derived() -> None:
+    """What examples/lookups.tc says of itself."""
+    program = parse((EXAMPLES / "lookups.tc").read_text())
+    for name in ("embedding", "embedding_bag"):
+        derived = differentiated_def(check(program, name)).backward
+        by_hand = check(program, f"{name}_gradient")
+        assert sorted(_lines(derived.text)) == sorted(_lines(by_hand.text))
+
+
+def _lines(text: str) -> list[str]:
+    """Return the statements of a definition."""
+    return [line.strip() for line in text.splitlines()[1:] if "!" in line]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.program import map_typed
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, DType
+from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, INT64, DType
 from tcdsl.grammar.typed import Expr
 
 
@@ -24,13 +24,13 @@ def with_types(parts: Sequence[Part], annotated: Collection[str]) -> list[Part]:
     begun = {*annotated}
 
     def one(line: Line) -> Line:
-        value = map_typed(line.value, _unwidened)
+        value = map_typed(map_typed(line.value, _unwidened), _plain_subscripts)
         dtype = line.value.dtype
         is_first = line.target not in begun and not line.op.startswith("arg")
         begun.add(line.target)
         if is_first and dtype.is_float and (_type_in_text(value) or FLOAT32) != dtype:
             value = typed.Cast(value, dtype)
-        return replace(line, value=value)
+        return replace(line, subs=tuple(map(_plain, line.subs)), value=value)
 
     return _mapped(parts, one)
 
@@ -50,6 +50,19 @@ def _unwidened(e: Expr) -> Expr:
             return operand
         case _:
             return e
+
+
+def _plain_subscripts(e: Expr) -> Expr:
+    return replace(e, subs=tuple(map(_plain, e.subs))) if isinstance(e, typed.Read) else e
+
+
+def _plain(sub: Expr) -> Expr:
+    """Return a subscript without the conversion to int64 that all subscripts get."""
+    match sub:
+        case typed.Cast(typed.Read() as read, dtype) if dtype == INT64 and read.dtype.is_integer:
+            return read
+        case _:
+            return sub
 
 
 def _type_in_text(e: Expr) -> DType | None:
