@@ -298,6 +298,27 @@ TC_EXPAND(TC_VECTORS_, TC_VL_f32, TC_VL_f64)
   TC_STRIDED(NL##f64, f64, NL) TC_STRIDED(NL##i64, i64, NL)
 TC_EXPAND(TC_STRIDES, TC_VL_f32, TC_VL_f64)
 
+/* Lanes at p, p + 2, ...; those from n on are not written. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#define TC_EVEN(S, SI) ((tc_m##S)0x5555)
+#else
+#define TC_EVEN(S, SI) ((tc_iota_v##SI(0) & 1) == 0)
+#endif
+#define TC_SPREAD(S, T, N, SI)                                                                    \
+  TC_FN void tc_store2_v##S(tc_##T *p, tc_i64 n, tc_v##S v) {                                      \
+    tc_v##S low = __builtin_shufflevector(v, v, TC_TWICE_##N(0));                                 \
+    tc_v##S high = __builtin_shufflevector(v, v, TC_TWICE_##N(N / 2));                            \
+    tc_storem_v##S(p, TC_EVEN(S, SI) & tc_tail_v##S(2 * n), low);                                 \
+    tc_storem_v##S(p + N, TC_EVEN(S, SI) & tc_tail_v##S(2 * n - N), high);                        \
+  }
+#define TC_TWICE_2(f) f, f
+#define TC_TWICE_4(f) f, f, f + 1, f + 1
+#define TC_TWICE_8(f) TC_TWICE_4(f), TC_TWICE_4(f + 2)
+#define TC_TWICE_16(f) TC_TWICE_8(f), TC_TWICE_8(f + 4)
+#define TC_SPREADS(NS, NL)                                                                        \
+  TC_SPREAD(NS##f32, f32, NS, NS##i32) TC_SPREAD(NL##f64, f64, NL, NL##i64)
+TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
+
 /* ---- stores past the cache: p aligned to the vector, tc_stream_end() after the last */
 
 #if defined(__clang__)

@@ -10,6 +10,7 @@ from tcdsl.codegen.loopir import (
     I64,
     Call,
     Cast,
+    Const,
     Elem,
     Eval,
     Expr,
@@ -21,8 +22,10 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Table,
     Var,
+    Vector,
 )
 from tcdsl.codegen.lower.contraction_finish import Access, Finish
+from tcdsl.codegen.lower.contraction_kernel import intrinsic
 from tcdsl.codegen.lower.contraction_pack import Packer, Unit, fill_table, packer
 from tcdsl.codegen.lower.contraction_problem import ONE, Index, Operand, extent_of
 from tcdsl.codegen.lower.convolution_kernel import Level, TapKernel
@@ -182,8 +185,9 @@ class Nest:
         """What takes a tile to the output."""
         turned = self.conv.is_turned
         rows = self.lanes if turned else self.choice.mr
-        unit = self.conv.problem.unit
-        return Store(self.dtype, self.lanes, rows, turned, unit, self.finish)
+        p = self.conv.problem
+        step = p.c.stride(p.n[0].name).constant
+        return Store(self.dtype, self.lanes, rows, turned, step, self.finish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +307,10 @@ def _pack(nest: Nest, source: Expr, columns: Expr) -> Stmt:
     out: Stmt = Eval(Call(f"{nest.prefix}_pack", args, None))
     for v, i in reversed(list(zip(names, outer, strict=True))):
         out = b.loop(v, 0, known(i.extent), out)
-    return out
+    # The last vector of a block that is not whole reads on: denormal numbers would slow it down.
+    vector = Vector(nest.dtype, nest.lanes)
+    end = b.offset(nest.pointer("packed"), b.mul(depth(c), columns))
+    return b.block(out, Eval(intrinsic("tc_store", vector, end, Const(0.0, vector))))
 
 
 def _line(
@@ -367,7 +374,7 @@ def _stores(nest: Nest, block: Block, strip: Strip, pixel: Expr, first: Expr) ->
     sums = b.offset(nest.pointer("sums"), b.add(b.mul(q, strip.rows), b.mul(r, lanes)))
     p = nest.conv.problem
     args: list[Expr] = [sums, _reach(nest, "c_at", p.c, True, place), nest.size(_row(nest, p.c))]
-    if not p.unit:
+    if nest.store.step is None:
         args.append(nest.size(p.c.stride(p.n[0].name)))
     args += [lines, width]
     for x in nest.finish.accesses:

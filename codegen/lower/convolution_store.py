@@ -46,15 +46,15 @@ from tcdsl.grammar.dtypes import DType
 class Store:
     """What a store is made for.
 
-    rows: the most vectors there are at once; turned, a square of them. is_unit: elements of a
-    vector lie side by side in the output.
+    rows: the most vectors there are at once; turned, a square of them. step: the distance of
+    a vector's elements in the output, None where it is a parameter.
     """
 
     dtype: DType
     lanes: int
     rows: int
     is_turned: bool
-    is_unit: bool
+    step: int | None
     finish: Finish
 
     @property
@@ -64,7 +64,7 @@ class Store:
             pointer("sums", self.dtype, const=True, restrict=True),
             pointer("c", self.dtype, restrict=True),
             i64("c_row"),
-            *(() if self.is_unit else (i64("c_step"),)),
+            *((i64("c_step"),) if self.step is None else ()),
             i64("lines"),
             i64("width"),
             *self.finish.params,
@@ -80,11 +80,13 @@ class Store:
             line.append(Assign(value, load_vector(tile, to, masked=True), "+="))
         if not self.finish.is_plain:
             line += self.finish.vector(tile, r, c64(0), masked=True)
-        if self.is_unit:
+        if self.step == 1:
             line.append(store_vector(tile, to, value, masked=True))
+        elif self.step == 2:
+            line.append(Eval(intrinsic("tc_store2", tile.vector, to, i64("width"), value)))
         else:
-            spread = ("tc_storex", tile.vector, to, i64("c_step"), i64("width"), value)
-            line.append(Eval(intrinsic(*spread)))
+            step = i64("c_step") if self.step is None else c64(self.step)
+            line.append(Eval(intrinsic("tc_storex", tile.vector, to, step, i64("width"), value)))
         body = block(
             tail_mask(tile, i64("width")),
             Array("acc", tile.vector, (self.rows, 1)),

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tcdsl.codegen import compiler
+from tcdsl.codegen.cc import find_compiler
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import Machine, detect
 from tests.codegen.harness import (
     Array,
     Case,
     Problem,
+    assert_same,
     differential,
+    expected,
     problem,
+    run_cases,
     spec_of,
 )
+from tests.codegen.test_contraction import assembly_of
 
 pytestmark = pytest.mark.cc
 RNG = np.random.default_rng(20)
@@ -155,3 +162,147 @@ SHAPES = {
 def test_indices_in_other_roles() -> None:
     listed = [problem(text, *(rand(*s) for s in SHAPES[n])) for n, text in TEXTS.items()]
     held(listed, terms=54)
+
+
+def test_what_exists_is_honoured_whatever_it_is() -> None:
+    p = forward((1, 2, 6, 18), (16, 2, 3, 3))
+    p.args[0][0, 1, 0, 0], p.args[0][0, 0, 5, 17], p.args[0][0, 0, 3, 9] = np.inf, np.nan, -np.inf
+    held([p], terms=18)
+
+
+def test_operands_of_any_strides() -> None:
+    wide = rand(2, 2, 6, 9, 40)
+    image, kernel = wide[:, 0, ::-1, :, 3:20], rand(3, 3, 6, 20).transpose(3, 2, 0, 1)
+    text = forward((2, 6, 9, 17), (20, 6, 3, 3)).program.text
+    apart = problem(text, wide[:, 0, :, :, ::2], kernel)
+    held([problem(text, image, kernel), problem(text, image, kernel[:, ::-1]), apart], terms=54)
+    # pixels whose distance is known at run time only have no static offsets: they are copied
+    assert "pointwise" in form_of(apart)
+
+
+def test_sizes_without_points_and_generic_ones_are_left_to_others() -> None:
+    empty = forward((0, 3, 9, 17), (20, 3, 3, 3))
+    assert "convolution" not in form_of(empty)
+    p = forward((2, 3, 9, 17), (20, 3, 3, 3))
+    differential([Case(empty, exact=True), Case(p, exact=False)], terms=27)
+
+
+def test_every_knob_value_computes_the_same() -> None:
+    p = forward((3, 2, 5, 23), (37, 2, 3, 5), pad=2)
+    machine, spec = detect(), spec_of(p, exact=True)
+    start = compiler.default_config(p.program, spec, machine, p.sizes)
+    ((form, *_), *_) = compiler.choices(p.program, spec, machine, p.sizes)["fused"]
+    assert form.name == "convolution"
+    cases = []
+    for knob in form.knobs:
+        for value in knob.values[:: max(1, len(knob.values) // 6)]:
+            config = Config.of({**dict(start.items), f"g0.{knob.name}": value})
+            cases.append(Case(p, exact=True, config=config))
+    assert len(cases) > 8
+    differential(cases, terms=30)
+
+
+@pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
+def test_narrower_vectors(width: int, registers: int) -> None:
+    cc = find_compiler()
+    if detect().vector_bytes < width:
+        pytest.skip("this machine has none wider")
+    narrow = replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}"))
+    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=registers)
+    listed = [
+        forward((1, 3, 6, 13), (11, 3, 3, 3)),
+        forward((1, 3, 6, 13), (7, 3, 3, 3), dtype="float64"),
+        backward((1, 3, 5, 9), (3, 11, 3, 3), stride=2),
+    ]
+    cases = [Case(p, exact=True) for p in listed]
+    for p, got in zip(listed, run_cases(cases, cc=narrow, machine=machine), strict=True):
+        assert "convolution" in form_of(p, machine)
+        assert_same(got, expected(p), terms=27)
+
+
+def test_no_accumulator_leaves_its_register() -> None:
+    """The loops of every register tile refer to no vector on the stack."""
+    cc = find_compiler()
+    if cc.kind != "gcc" or "avx512" not in detect().isa:
+        pytest.skip("reads the assembly of gcc for AVX-512")
+    for p, tile in (
+        (forward((1, 64, 14, 56), (64, 64, 3, 3)), "14x2"),
+        (forward((1, 16, 14, 56), (16, 16, 5, 5), pad=2), "28x1"),
+        (backward((1, 64, 14, 28), (64, 64, 3, 3), stride=2), "14x2"),
+    ):
+        spec = spec_of(p, exact=True)
+        assert tile in form_of(p)
+        unit = compiler.lower(p.program, spec, Config(), detect(), p.sizes, "k")
+        assembly = assembly_of(compiler.emit_c(unit), cc)
+        kernels = re.findall(r"^(\w*_tile\d+):\n(.*?)\.size", assembly, re.S | re.M)
+        assert kernels
+        assert not [n for n, body in kernels if re.search(r"\(%r[sb]p.*zmm|zmm.*\(%r[sb]p", body)]
+
+
+# ---- random convolutions
+
+
+def random_problem(rng: np.random.Generator) -> Problem:
+    """Return a convolution of one to three sides, forward or by the image, maybe in groups."""
+
+    def draw(low: int, high: int) -> int:
+        return int(rng.integers(low, high + 1))
+
+    sides = draw(1, 3)
+    dtype = "float64" if draw(0, 4) == 0 else "float32"
+    groups = draw(2, 3) if draw(0, 4) == 0 else 0
+    images, channels, columns = draw(1, 3), draw(1, 9), draw(8, 40)
+    window = [draw(1, (7, 5, 3)[sides - 1]) for _ in range(sides)]
+    pixels, taps, extents, reads, ranges = [], [], [], [], []
+    for d, k in enumerate(window):
+        step, spread, pad = draw(1, 3), draw(1, 2), draw(0, 3)
+        sign = "-" if draw(0, 2) == 0 else "+"
+        y, i = f"x{d}", f"k{d}"
+        reach = spread * (k - 1)
+        extent = draw(max(1, reach + 1 - 2 * pad), reach + (21, 11, 5)[sides - 1])
+        count = draw(1, max(1, (extent + 2 * pad) // step))
+        shift = -pad if sign == "+" else draw(0, reach)
+        pixels.append(y)
+        taps.append(i)
+        extents.append(extent)
+        reads.append(f"{step}*{y}{sign}{spread}*{i}{shift:+d}")
+        ranges.append(f"{y} in 0:{count}")
+    g = ("g",) if groups else ()
+    inner = ", ".join((*g, "c", *reads))
+    sizes = ",".join(f"S{d}" for d in range(sides))
+    windows = ",".join(f"K{d}" for d in range(sides))
+    many = "G," if groups else ""
+    epilogue = draw(0, 3)
+    points = ",".join(("n", *g, "f", *pixels))
+    later = ("", f"O({points}) = max(O({points}), 0)", f"O({points}) = O({points}) * b(f)",
+             f"O({points}) = tanh(O({points}) + b(f))")[epilogue]  # fmt: skip
+    text = f"""def conv({dtype}(N,{many}C,{sizes}) I, {dtype}({many}F,C,{windows}) K, {dtype}(F) b)
+        -> (O) {{
+        O({points}) +=! pad(I(n,{inner}), 0) * K({",".join((*g, "f", "c", *taps))})
+            where {", ".join(ranges)}
+        {later}
+    }}"""
+    head = (groups,) if groups else ()
+    return problem(
+        text,
+        rng.standard_normal((images, *head, channels, *extents)).astype(dtype),
+        rng.standard_normal((*head, columns, channels, *window)).astype(dtype),
+        rng.standard_normal(columns).astype(dtype),
+    )
+
+
+def held_at_random(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    listed = [random_problem(rng) for _ in range(count)]
+    assert sum("convolution" in form_of(p) for p in listed) > count // 2
+    differential([Case(p, exact=True) for p in listed], terms=9 * 49)
+
+
+def test_random_convolutions() -> None:
+    held_at_random(0, 6)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_many_random_convolutions(seed: int) -> None:
+    held_at_random(seed, 20)
