@@ -43,6 +43,9 @@ from tcdsl.codegen.lower.contraction_kernel import (
 from tcdsl.codegen.lower.convolution_weights_problem import Axis
 from tcdsl.grammar.dtypes import DType
 
+LINE = 64  # bytes
+MOST_LINES = 4  # of a row that are fetched: behind them the processor has found the stream
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -99,7 +102,7 @@ class WeightTile:
 
     channels by taps are the rows of the tile; columns are those of the panel, of which the last
     vector may be part. channel_rows, tap_rows: distances between rows of sums; a row of sums has
-    width elements.
+    width elements. has_next: whether other channels follow.
     """
 
     channels: int
@@ -112,6 +115,7 @@ class WeightTile:
     channel_rows: int
     tap_rows: int
     width: int
+    has_next: bool
 
     @property
     def tile(self) -> Tile:
@@ -199,6 +203,24 @@ def _axes_loop(t: WeightTile, depth: int, a: Var, values: Var) -> Stmt:
         _axes_loop(t, depth + 1, a_now, b_now),
         mark=Unroll(1),
     )
+
+
+def _prefetch(t: WeightTile, a: Var) -> list[Stmt]:
+    """Return the fetches of the row that the next channels have here.
+
+    Rows are too short to be streams for the processor.
+    """
+    size = t.dtype.size_bytes
+    channel, pixel = t.steps.channel, t.steps.pixel
+    if not t.has_next or channel is None or pixel is None or abs(pixel) * size >= LINE:
+        return []
+    lowest = min(0, (t.axis.extent - 1) * pixel)
+    lines = min(-(-t.axis.extent * abs(pixel) * size // LINE), MOST_LINES)
+    return [
+        b.do("tc_prefetch", b.offset(a, (t.channels + c) * channel + lowest + n * LINE // size))
+        for c in range(t.channels)
+        for n in range(lines)
+    ]
 
 
 def _run(t: WeightTile, n: int, run: Run, a: Var, values: Var) -> Stmt:

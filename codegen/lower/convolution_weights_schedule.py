@@ -23,6 +23,7 @@ from tcdsl.codegen.machine import Machine
 
 TASKS = 16  # wanted: few enough for long strips, enough for a late thread to leave its share
 SHORT = 512  # pixels: groups are not made of shorter strips
+FOUR_LINES = 3  # cycles that it takes to have four lines from the second level
 MOST_ROWS = 28  # of a register tile
 
 
@@ -118,8 +119,8 @@ def best(p: WeightGradient, machine: Machine, lanes: int, *, pack: bool) -> Weig
         )
         return WeightChoice(*tile, pixels, max(1, groups), pack)
 
-    # of about equal ones the widest
-    tiles = sorted(weight_tiles(p, machine, lanes), key=lambda t: (-t[2], -t[1], t[0]))
+    # of about equal ones that of most taps, then of most rows
+    tiles = sorted(weight_tiles(p, machine, lanes), key=lambda t: (-t[1], -t[0] * t[1]))
     costs = {tile: half_cycles(p, machine, lanes, at(tile)) for tile in tiles}
     least = min(costs.values())
     return at(next(tile for tile in tiles if costs[tile] * 200 <= least * 201))
@@ -127,7 +128,7 @@ def best(p: WeightGradient, machine: Machine, lanes: int, *, pack: bool) -> Weig
 
 def longest_strip(p: WeightGradient, machine: Machine, width: int) -> int:
     """Return the pixels of a panel that leave the second level room for the image."""
-    return max(1, machine.l2_bytes * 2 // 5 // (width * p.dtype.size_bytes))
+    return max(1, machine.l2_bytes * 3 // 10 // (width * p.dtype.size_bytes))
 
 
 def half_cycles(p: WeightGradient, machine: Machine, lanes: int, c: WeightChoice) -> int:
@@ -139,6 +140,8 @@ def half_cycles(p: WeightGradient, machine: Machine, lanes: int, c: WeightChoice
         for ct, tiles in _cut(p.channel_count, c.channels):
             for nv, panels in _cut(ceil(p.column_count / lanes), c.vectors):
                 step = step_cost(machine, ct * taps, nv) * p.pixel_count
+                read = nv * lanes + ct * abs(p.axes[-1].step)  # elements of a pixel
+                step += read * p.dtype.size_bytes * p.pixel_count * FOUR_LINES // 128
                 calls = strips.total * (CALL + 2 * STORE * ct * taps * nv)
                 total += windows * tiles * panels * (step + calls)
     packed = p.pixel_count * p.column_count if c.pack else 0
