@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tcdsl.codegen.gradient.checkpoint import turns_between
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.dtypes import BY_NAME
@@ -25,7 +26,16 @@ if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
 
 
-def grad(kernel: Kernel, **generics: Any) -> Kernel:
+MEMORY_LIMIT = 2**30  # bytes kept of a forward pass, from which on loops keep checkpoints
+
+
+def grad(
+    kernel: Kernel,
+    *,
+    checkpoint: int | None = None,
+    memory_limit: int = MEMORY_LIMIT,
+    **generics: Any,
+) -> Kernel:
     """Return the gradient of a kernel: its vector-Jacobian product, a kernel as well.
 
     ``tc.grad(f)(x, .., kept, .., d_y, ..)`` gives ``sum_i d_y[i] * dy[i] / dx`` for each float
@@ -34,6 +44,12 @@ def grad(kernel: Kernel, **generics: Any) -> Kernel:
     Parameters
     ----------
     kernel : Kernel
+    checkpoint : int, optional
+        Keep the state of `for` loops before every so many turns only; the gradient runs the turns
+        between again. Without it every turn's state is kept, unless there is too much of that.
+    memory_limit : int, default 2**30
+        Where the text gives all sizes: how many bytes may be kept before a checkpoint is set every
+        so many turns, about the root of their number.
     **generics
         Values of its generics, and types of its type variables ("float32"): a gradient is of one
         of each. One of any rank is of one rank: ``tc.grad(kernel.with_rank(2))``.
@@ -81,8 +97,33 @@ def grad(kernel: Kernel, **generics: Any) -> Kernel:
     """
     types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
     f = kernel.whole
-    made = _gradient(f.session.variant(f.definition, types).checked)
+    checked = f.session.variant(f.definition, types).checked
+    sizes = None if checked.sizes else dict[str, int]()
+    made = _gradient(checked, Memory(checkpoint, memory_limit), sizes)
     return Differentiated(made, kernel.session.settings).backward
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How much a gradient may keep of a forward pass; see `grad`."""
+
+    checkpoint: int | None = None
+    limit: int = MEMORY_LIMIT
+
+    def __post_init__(self) -> None:
+        if self.checkpoint is not None and self.checkpoint < 1:
+            raise TCTypeError(f"checkpoint: expected a number of turns, got {self.checkpoint}")
+
+    def turns(
+        self, checked: CheckedDef, made: Gradient, sizes: Mapping[str, int] | None
+    ) -> int | None:
+        """Return the turns between checkpoints, None for none, given the gradient without."""
+        if self.checkpoint is not None or sizes is None:
+            return self.checkpoint
+        if made.memory.evaluate(sizes) <= self.limit:
+            return None
+        turns = turns_between(checked, sizes)
+        return turns if turns > 1 else None
 
 
 @dataclass(frozen=True)
@@ -189,9 +230,7 @@ class Pull:
                 f"({', '.join(outputs)}), got {len(given)}"
             )
         by_name = {**dict(zip(outputs, given, strict=False)), **named}
-        return [
-            np.zeros_like(o) if (a := by_name.get(n)) is None else a for n, o in outputs.items()
-        ]
+        return [_zeros_like(o) if (a := by_name.get(n)) is None else a for n, o in outputs.items()]
 
 
 class WithGradient:
@@ -201,9 +240,10 @@ class WithGradient:
     once, with what the gradient needs as further outputs.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, memory: Memory | None = None) -> None:
         self.kernel = kernel
-        self._known: dict[int, tuple[CheckedDef, Differentiated]] = {}
+        self._memory = memory or Memory()
+        self._known: dict[tuple[int, int | None], tuple[CheckedDef, Differentiated]] = {}
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -215,8 +255,9 @@ class WithGradient:
         kernel = self.kernel.whole  # of a gradient, for which kept values are no parameters
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
-        checked = kernel.call(*values, **given.generics).variant.checked
-        made = self.of(checked)
+        call = kernel.call(*values, **given.generics)
+        checked = call.variant.checked
+        made = self.of(checked, call.sizes)
         results = made.forward(*values)
         listed = tuple(results) if len(made.forward.returns) > 1 else (results,)
         outputs = listed[: len(checked.returns)]
@@ -234,13 +275,23 @@ class WithGradient:
         """
         return grad(self.kernel, **generics).whole.with_grad()
 
-    def of(self, checked: CheckedDef) -> Differentiated:
-        """Return the gradient of the kernel bound to types, made at its first use."""
+    def of(self, checked: CheckedDef, sizes: Mapping[str, int] | None = None) -> Differentiated:
+        """Return the gradient of the kernel bound to types, made at its first use.
+
+        sizes: those of a call, which may be too large for keeping every turn of a loop.
+        """
+        plain = self._made(checked, self._memory.checkpoint)
+        turns = self._memory.turns(checked, plain.gradient, sizes)
+        return plain if turns == self._memory.checkpoint else self._made(checked, turns)
+
+    def _made(self, checked: CheckedDef, turns: int | None) -> Differentiated:
+        key = id(checked), turns
         with self._lock:
-            known = self._known.get(id(checked))  # which is kept, so that its id stays its own
+            known = self._known.get(key)  # its definition is kept, so that the id stays its own
             if known is None:
-                made = Differentiated(_gradient(checked), self.kernel.session.settings)
-                known = self._known[id(checked)] = checked, made
+                made = _gradient(checked, Memory(turns), None)
+                known = checked, Differentiated(made, self.kernel.session.settings)
+                self._known[key] = known
             return known[1]
 
 
@@ -252,9 +303,26 @@ def whole_of(kernel: Kernel) -> Kernel:
     return _kernel(whole(origin), kernel.session.settings, origin)
 
 
-def _gradient(checked: CheckedDef) -> Gradient:
+def _zeros_like(output: Any) -> Any:
+    """Return zeros of a kind, place, shape and type."""
+    return np.zeros_like(output) if isinstance(output, np.ndarray) else _zeros()(output)
+
+
+@cache
+def _zeros() -> Kernel:
+    from tcdsl.definitions import define  # on use: it needs the kernels that need this
+
+    text = "def zeros<T>(T(...) A) -> (Z) { Z(...) = T(0) where exists A(...) }"
+    found: Any = define(text, tune="off", source="<zeros>")
+    kernel: Kernel = found
+    return kernel
+
+
+def _gradient(checked: CheckedDef, memory: Memory, sizes: Mapping[str, int] | None) -> Gradient:
     with stack_for(checked.name):
-        return gradient(checked)
+        made = gradient(checked, memory.checkpoint)
+        turns = memory.turns(checked, made, sizes)
+        return made if turns == memory.checkpoint else gradient(checked, turns)
 
 
 def _kernel(program: Program, settings: Settings, origin: Gradient | None = None) -> Kernel:

@@ -167,8 +167,15 @@ class Kernel(Launcher):
 
     # ---- derivatives
 
-    def with_grad(self) -> WithGradient:
+    def with_grad(
+        self, *, checkpoint: int | None = None, memory_limit: int | None = None
+    ) -> WithGradient:
         """Return this kernel such that a call gives ``(outputs, pull)``; see `WithGradient`.
+
+        Parameters
+        ----------
+        checkpoint, memory_limit : int, optional
+            What is kept of the turns of loops; see `tcdsl.grad`. The sizes are those of each call.
 
         Examples
         --------
@@ -179,8 +186,11 @@ class Kernel(Launcher):
         >>> y, pull(np.array([1.0, 10.0]))
         (array([1., 4.]), array([ 2., 40.]))
         """
-        from tcdsl.gradient import WithGradient
+        from tcdsl.gradient import MEMORY_LIMIT, Memory, WithGradient
 
+        if checkpoint is not None or memory_limit is not None:
+            limit = MEMORY_LIMIT if memory_limit is None else memory_limit
+            return WithGradient(self, Memory(checkpoint, limit))
         with self._lock:
             if self._with_gradient is None:
                 self._with_gradient = WithGradient(self)

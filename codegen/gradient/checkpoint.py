@@ -39,6 +39,19 @@ def segmented(checked: CheckedDef, turns: int) -> tuple[CheckedDef, frozenset[st
     return replace(checked, body=body, temps=temps), frozenset(maker.variables)
 
 
+def turns_between(checked: CheckedDef, sizes: Mapping[str, int]) -> int:
+    """Return how many turns a segment should have: the least power of two above the root of all.
+
+    So few different ones serve all sizes, and a segment's states are about as many as segments.
+    """
+    loops = [x for x in checked.body if isinstance(x, typed.Loop)]
+    most = max(((x.high - x.low).evaluate(sizes) for x in loops), default=0)
+    turns = 1
+    while turns * turns < most:
+        turns *= 2
+    return turns
+
+
 class _Segments:
     def __init__(self, checked: CheckedDef, turns: int) -> None:
         self.order = Order(checked)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tcdsl.codegen.gradient.backward import Backward
 from tcdsl.codegen.gradient.checkpoint import segmented
@@ -44,7 +45,7 @@ class Gradient:
     text: the vector-Jacobian product: its parameters are those of f, then kept, then `d_O` for each
     float return; its returns `d_X` for each float parameter. forward: f with the outputs `extra`
     besides its own. kept: what of both the gradient takes, by its name there. given: the parameters
-    behind those of f, the kept ones first.
+    behind those of f, the kept ones first. memory: the bytes of extra.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Gradient:
     kept: tuple[str, ...]
     extra: tuple[str, ...]
     given: tuple[Given, ...]
+    memory: Size
 
 
 def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
@@ -132,7 +134,11 @@ def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
     extra = tuple(n for n in kept if n not in finals.values())
     behind = [Given(n, "", values[n].shape) for n in kept]
     behind += [Given(given[t.name], t.name, t.shape) for t in outputs]
-    return Gradient(name, text, _forward(f, versions, extra, axes), kept, extra, tuple(behind))
+    memory = Size()
+    for n in extra:
+        memory = memory + prod(values[n].shape, start=Size.const(values[n].dtype.bits // 8))
+    training = _forward(f, versions, extra, axes)
+    return Gradient(name, text, training, kept, extra, tuple(behind), memory)
 
 
 def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str], axes: Axes) -> str:

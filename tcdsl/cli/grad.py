@@ -11,10 +11,21 @@ from tcdsl.cli.app import DEF, FILE, GENERIC, RANK, at_rank, generics_of, main, 
 @FILE
 @DEF
 @click.option("--forward", is_flag=True, help="Print the training forward in front of it.")
+@click.option(
+    "--checkpoint",
+    type=click.IntRange(1),
+    metavar="TURNS",
+    help="Keep the state of loops before every so many turns only, and run those between again.",
+)
 @RANK
 @GENERIC
 def grad(
-    file: str, def_name: str | None, forward: bool, rank: int | None, given: tuple[str, ...]
+    file: str,
+    def_name: str | None,
+    forward: bool,
+    checkpoint: int | None,
+    rank: int | None,
+    given: tuple[str, ...],
 ) -> None:
     """Print the gradient of a definition: a definition of the same language.
 
@@ -26,7 +37,7 @@ def grad(
 
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
-    made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked)
+    made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked, checkpoint)
     if forward:
         click.echo(made.forward)
     click.echo(made.text, nl=False)
