@@ -34,6 +34,13 @@ LEAVES: list[tuple[str, str, list[tuple[int, ...]]]] = [
         [(2, 300), (37, 300)],
     ),
     (
+        "convolution weights",
+        "def weights(float(N,F,Y,X) G, float(N,C,H,W) I) -> (O) "
+        "{ O(f,c,i,j) +=! G(n,f,y,x) * pad(I(n,c,2*y+i-1,2*x+j-1), 0) "
+        "where i in 0:3, j in 0:3, y in 0:Y, x in 0:X }",
+        [(2, 21, 5, 6), (2, 3, 9, 11)],
+    ),
+    (
         "pointwise",
         "def gate(float(M,N) X, float(N) y) -> (O) "
         "{ O(m,n) = tanh(X(m,n)) * sigmoid(y(n)) + exp(X(m,n)) }",
