@@ -21,6 +21,7 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
 from tcdsl.codegen.lower.context import Context
+from tcdsl.codegen.lower.contraction_blocking import Blocking, Extents
 from tcdsl.codegen.lower.contraction_choice import Choice, blocking_of, choose, predicted
 from tcdsl.codegen.lower.contraction_epilogue import Unfused, split_group
 from tcdsl.codegen.lower.contraction_panel import Kernels, Panel, strides_of
@@ -28,8 +29,6 @@ from tcdsl.codegen.lower.contraction_phase import phase
 from tcdsl.codegen.lower.contraction_plan import cost_table, plan_blocking
 from tcdsl.codegen.lower.contraction_problem import Problem, extent_of
 from tcdsl.codegen.lower.contraction_schedule import (
-    Blocking,
-    Extents,
     kernel_set,
     pass_depth,
     register_tiles,
@@ -135,11 +134,17 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
     """Return the nest whose plan chooses the blocking."""
     machine, operands = ctx.machine, ctx.operands
     x = panel.extents()
-    names = [b.i64(operands.local(f"extent_{name}")) for name in ("outer", "m", "n", "k")]
-    named = [Let(v, e) for v, e in zip(names, (x.outer, x.m, x.n, x.k), strict=True)]
+    counts = {"outer": x.outer, "m": x.m, "n": x.n, "k": x.k}
+    if panel.neighbours is not None:
+        counts["groups"] = x.groups
+    names = {name: b.i64(operands.local(f"extent_{name}")) for name in counts}
+    named = [Let(names[name], e) for name, e in counts.items()]
     tiles = kernel_set(machine)
     table = cost_table(f"{ctx.prefix}_step_cost", machine)
-    planned = replace(x, outer=names[0], m=names[1], n=names[2], k=names[3])
+    groups = names.get("groups", names["outer"])
+    planned = replace(
+        x, outer=names["outer"], groups=groups, m=names["m"], n=names["n"], k=names["k"]
+    )
     stmts, chosen, half_cycles = plan_blocking(
         planned, machine, operands.local, _threads(), tiles, table
     )
@@ -186,7 +191,7 @@ def _lowered(
     return Lowered(
         form=" ".join(words),
         functions=tuple(functions),
-        phases=(Phase(functions[-1].name, b.mul(x.outer, g.mt, g.nt), cost),),
+        phases=(Phase(functions[-1].name, b.mul(x.groups, g.mt, g.nt), cost),),
         plan=plan,
         thread_bytes=panel.areas(g)["end"][0],
         shared_bytes=b.c64(0),
@@ -246,7 +251,14 @@ def _numbers(ctx: Context, panel: Panel) -> Extents:
     known = row is not None and set(row.symbols()) <= set(ctx.sizes)
     stride = b.c64(ctx.extent(row)) if row is not None and known else b.c64(1)
     x = panel.extents()
-    return replace(x, outer=outer, m=m, n=n, k=k, a_row=None if row is None else stride)
+    near = panel.neighbours
+    groups: Expr = outer
+    if near is not None:
+        count = ctx.extent(near.extent)
+        groups = b.mul(b.div(outer, max(1, count)), b.ceil_div(count, panel.group))
+    return replace(
+        x, outer=outer, groups=groups, m=m, n=n, k=k, a_row=None if row is None else stride
+    )
 
 
 def _int(e: Expr) -> int:

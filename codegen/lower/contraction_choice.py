@@ -7,17 +7,17 @@ from math import ceil
 
 from tcdsl.codegen.build import c64, ceil_div, max64, value_of
 from tcdsl.codegen.loopir import Expr
+from tcdsl.codegen.lower.contraction_blocking import Blocking, Extents
 from tcdsl.codegen.lower.contraction_schedule import (
     CALL,
     GRID,
     STORE,
-    Blocking,
-    Extents,
     block_shape,
     cache_rows,
     dot_cost,
     grid_cost,
     least_columns,
+    least_rows,
     packs_a,
     packs_b,
     panel_step,
@@ -65,7 +65,8 @@ def choose(
     if dot:
         best = _number(dot_cost(x, machine))
     kc = max64(x.k, 1) if dot else pass_depth(x)
-    mt, nt = 1, _number(least_columns(x, machine, nv_, kc, packed[0]))
+    mt = _number(least_rows(x, machine, mr_, kc))
+    nt = _number(least_columns(x, machine, nv_, kc, packed[0]))
     if threads > 1 and best * _number(x.outer) > parallel_from(machine):
         options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
 
@@ -91,7 +92,7 @@ def predicted(
     mr, nv = c64(c.mr), c64(c.nv)
     mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
     blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
-    tasks = _number(x.outer) * blocks_m * blocks_n
+    tasks = _number(x.groups) * blocks_m * blocks_n
 
     def busiest(half_cycles: int) -> float:
         total = half_cycles * _number(x.outer)

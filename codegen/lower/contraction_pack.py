@@ -4,9 +4,9 @@
 
 One function serves both operands: x runs along the vectors of `b` or the rows of `a`. Where the
 source has unit stride along x, vectors are copied, a few rows for all panels before the next; along
-k, squares are turned around in registers; else elements are gathered. Offsets along a fused index
-that is not linear come from tables; every block of lanes then asks its table whether it lies in one
-piece.
+k, squares are turned around in registers; along a batch, neighbours are packed together, the
+squares being columns by neighbours; else elements are gathered. Offsets along a fused index that is
+not linear come from tables; every block of lanes then asks its table whether it lies in one piece.
 Half types are widened on the way.
 """
 
@@ -55,7 +55,7 @@ from tcdsl.codegen.lower.contraction_kernel import intrinsic
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar.dtypes import INT64, DType
 
-Unit = Literal["x", "k", "none"]
+Unit = Literal["x", "k", "batch", "none"]
 TABLE = Pointer(INT64, const=True)
 ROWS = 16  # copied for all panels before the next: their lines stay in the first level's sets
 
@@ -65,7 +65,8 @@ class Packer:
     """What a packer is made for.
 
     unit: the direction in which the source has stride one, within a piece where that direction
-    has a table. x_table, k_table: whether offsets come from a table, else from a stride.
+    has a table; batch: across up to lanes matrices, which are packed together. x_table, k_table:
+    whether offsets come from a table, else from a stride.
     """
 
     source: DType
@@ -82,7 +83,11 @@ class Packer:
 
 
 def packer_params(p: Packer) -> tuple[Var, ...]:
-    """Return the parameters: source, where it goes, depth and count of the block, panel width."""
+    """Return the parameters: source, where it goes, depth and count of the block, panel width.
+
+    Of a batch: how far apart the packed blocks of neighbours are, and how many there are.
+    """
+    near = (i64("apart"), i64("batches")) if p.unit == "batch" else ()
     return (
         pointer("source", p.source, const=True, restrict=True),
         Var("x_offset", TABLE) if p.x_table else i64("x_stride"),
@@ -91,6 +96,7 @@ def packer_params(p: Packer) -> tuple[Var, ...]:
         i64("depth"),
         i64("count"),
         i64("width"),
+        *near,
     )
 
 
@@ -123,6 +129,8 @@ def _panel(p: Packer) -> Stmt:
             return _strips(p, _copy_pieces(p))
         case "k":
             return _strips(p, _turn(p))
+        case "batch":
+            return _strips(p, _spread(p))
 
 
 def _strips(p: Packer, body: Stmt) -> Stmt:
@@ -166,59 +174,58 @@ def _copy_pieces(p: Packer) -> Stmt:
     return If(whole, copy, _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left)))
 
 
+def _columns(p: Packer) -> Stmt:
+    """Return the addresses of a strip's columns; those beyond the last repeat it."""
+    i, last = i64("i"), sub(i64("count"), 1)
+    at = _x(p, min64(add(i64("j"), i64("x"), i), last))
+    source = offset(pointer("source", p.source, const=True), at)
+    return block(
+        Array("column", Pointer(p.source, const=True), (p.lanes,)),
+        loop(i, 0, p.lanes, assign(_column(p), source), mark=Unroll()),
+    )
+
+
+def _column(p: Packer) -> Elem:
+    return Elem("column", (i64("i"),), Pointer(p.source, const=True))
+
+
+def _square(p: Packer, at: Expr, mask: str, rows: Expr, to: Expr) -> Stmt:
+    """Return the way of the vector at at of every column, turned around: row i < rows to to."""
+    i = i64("i")
+    square = Elem("square", (i,), p.vector)
+    fetched = _load(p, offset(_column(p), at), mask)
+    return block(
+        Array("square", p.vector, (p.lanes,)),
+        loop(i, 0, p.lanes, assign(square, fetched), mark=Unroll()),
+        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
+        loop(i, 0, p.lanes, when(compare("<", i, rows), _store(p, to, square)), mark=Unroll()),
+    )
+
+
 def _turn(p: Packer) -> Stmt:
     """Return the transposition of a strip whose columns are vectors in memory."""
     k, x, left, depth = i64("k"), i64("x"), i64("left"), i64("depth")
-    i = i64("i")
-    rows = min64(p.lanes, sub(depth, k))
-    source_type = Pointer(p.source, const=True)
-    source = Elem("column", (i,), source_type)
-    deep = Var("deep", Mask(p.dtype, p.lanes))
-    square = Elem("square", (i,), p.vector)
-    last = sub(i64("count"), 1)  # columns beyond the last repeat it; their lanes are not stored
-    columns = block(
-        Array("column", source_type, (p.lanes,)),
-        loop(
-            i,
-            0,
-            p.lanes,
-            assign(
-                source,
-                offset(
-                    pointer("source", p.source, const=True),
-                    _x(p, min64(add(i64("j"), x, i), last)),
-                ),
-            ),
-            mark=Unroll(),
-        ),
-    )
+    to = offset(_packed(p), add(mul(add(k, i64("i")), left), x))
     turn = block(
-        Let(deep, _tail(p, sub(depth, k))),
-        Array("square", p.vector, (p.lanes,)),
-        loop(
-            i,
-            0,
-            p.lanes,
-            assign(square, _load(p, offset(source, _k(p, k)), "deep")),
-            mark=Unroll(),
-        ),
-        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
-        loop(
-            i,
-            0,
-            p.lanes,
-            when(
-                compare("<", i, rows),
-                _store(p, offset(_packed(p), add(mul(add(k, i), left), x)), square),
-            ),
-            mark=Unroll(),
-        ),
+        Let(Var("deep", Mask(p.dtype, p.lanes)), _tail(p, sub(depth, k))),
+        _square(p, _k(p, k), "deep", min64(p.lanes, sub(depth, k)), to),
     )
     if p.k_table:
         end = min64(add(k, p.lanes), depth)
         whole = compare("==", sub(_k(p, sub(end, 1)), _k(p, k)), sub(sub(end, 1), k))
         turn = If(whole, turn, _gather(p, k, end, x, min64(add(x, p.lanes), left)))
-    return block(columns, loop(k, 0, depth, turn, step=p.lanes))
+    return block(_columns(p), loop(k, 0, depth, turn, step=p.lanes))
+
+
+def _spread(p: Packer) -> Stmt:
+    """Return the packing of a strip of neighbours, whose elements are vectors in memory."""
+    k, first = i64("k"), i64("first")
+    left = sub(i64("batches"), first)
+    at = add(mul(add(first, i64("i")), i64("apart")), mul(k, i64("left")), i64("x"))
+    some = Let(Var("some", Mask(p.dtype, p.lanes)), _tail(p, left))
+    turn = _square(p, add(_k(p, k), first), "some", left, offset(_packed(p), at))
+    vectors = loop(first, 0, i64("batches"), some, turn, step=p.lanes)
+    return block(_columns(p), loop(k, 0, i64("depth"), vectors))
 
 
 def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> Stmt:
@@ -232,6 +239,37 @@ def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> 
         cast = f"tc_{short_name(p.source)}_{short_name(p.dtype)}"
         value = Call(cast, (value,), to.type)
     return loop(y, k_low, k_high, loop(z, x_low, x_high, assign(to, value)))
+
+
+def joiner(name: str, stored: DType, dtype: DType, lanes: int) -> Function:
+    """Return the function that stores finished blocks of neighbours inside each other.
+
+    to[m][n][batch] = stage[batch][m][n], in squares of columns by neighbours.
+    """
+    p = Packer(dtype, dtype, lanes, "batch")
+    m, n, i, first = i64("m"), i64("n"), i64("i"), i64("first")
+    stage, to = pointer("stage", dtype, const=True, restrict=True), pointer("to", stored)
+    left, batches = sub(i64("columns"), n), i64("batches")
+    mask = Mask(dtype, lanes)
+    square = Elem("square", (i,), p.vector)
+    held = add(mul(add(first, i), i64("apart")), mul(m, i64("line")), n)
+    place = offset(to, add(mul(m, i64("m_stride")), mul(add(n, i), i64("n_stride")), first))
+    out = intrinsic("tc_storem", p.vector, place, Var("some", mask), square, stored=stored)
+    turn = block(
+        Let(Var("some", mask), _tail(p, sub(batches, first))),
+        Array("square", p.vector, (lanes,)),
+        loop(i, 0, lanes, assign(square, _load(p, offset(stage, held))), mark=Unroll()),
+        Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
+        loop(i, 0, lanes, when(compare("<", i, left), Eval(out)), mark=Unroll()),
+    )
+    strip = block(
+        Let(Var("tail", mask), _tail(p, left)),
+        loop(first, 0, batches, turn, step=lanes),
+    )
+    body = loop(m, 0, i64("rows"), loop(n, 0, i64("columns"), strip, step=lanes))
+    strides = map(i64, ("m_stride", "n_stride", "rows", "columns", "batches"))
+    params = (stage, i64("apart"), i64("line"), to, *strides)
+    return Function(name, params, body, "helper")
 
 
 # ---- addresses and vectors

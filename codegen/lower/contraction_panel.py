@@ -19,6 +19,7 @@ from tcdsl.codegen.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.lower.contraction_blocking import GROUP, Blocking, Extents
 from tcdsl.codegen.lower.contraction_dot import (
     Dot,
     columns_of,
@@ -33,7 +34,9 @@ from tcdsl.codegen.lower.contraction_kernel import (
     micro_kernel,
 )
 from tcdsl.codegen.lower.contraction_problem import ONE, Index, Operand, Problem, extent_of
-from tcdsl.codegen.lower.contraction_schedule import Blocking, Extents, row_parts
+from tcdsl.codegen.lower.contraction_schedule import (
+    row_parts,
+)
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
 from tcdsl.codegen.lower.rows_space import size_expr
 from tcdsl.codegen.machine import Machine
@@ -69,6 +72,39 @@ class Panel:
         """Whether tiles go through the workspace, since the output has no vectors along n."""
         return not self.problem.unit
 
+    @property
+    def neighbours(self) -> Index | None:
+        """The batch index along which an operand has stride one, if there is one.
+
+        Neighbours then share its lines: a group of them is packed or stored together.
+        """
+        p = self.problem
+        operands = (p.a, p.b, p.c)
+        for i in p.outer:
+            shared = all(x.uses(i.name) for x in operands)
+            if shared and i.extent != ONE and any(x.stride(i.name) == ONE for x in operands):
+                return i
+        return None
+
+    @property
+    def group(self) -> int:
+        """How many neighbours are taken together: lines that two vectors share are read once."""
+        return GROUP * self.lanes
+
+    def is_near(self, x: Operand) -> bool:
+        """Whether neighbours of an operand lie side by side."""
+        i = self.neighbours
+        return i is not None and x.stride(i.name) == ONE
+
+    @property
+    def groups(self) -> Expr:
+        """The number of outer points, of groups of neighbours where there are any."""
+        near = self.neighbours
+        if near is None:
+            return self.extent(self.problem.outer)
+        others = tuple(i for i in self.problem.outer if i != near)
+        return b.mul(self.extent(others), b.ceil_div(self.size(near.extent), self.group))
+
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""
         return size_expr(self.operands, size)
@@ -88,17 +124,20 @@ class Panel:
         a_row, a_k = p.a.linear(p.m), p.a.linear(p.k)
         widens_a, widens_b = self.stored(p.a) != self.dtype, self.stored(p.b) != self.dtype
         b_direct = p.b.linear(p.n) == ONE and not widens_b
+        near = self.is_near(p.a), self.is_near(p.b), self.is_near(p.c)
         return Extents(
             outer=self.extent(p.outer),
+            groups=self.groups,
             m=self.extent(p.m),
             n=self.extent(p.n),
             k=self.extent(p.k),
             a_row=None if a_row is None else self.size(a_row),
             a_k_unit=a_k is not None and a_k == ONE,
-            packs_a=widens_a or a_row is None or a_k is None,
-            packs_b=not b_direct,
+            packs_a=widens_a or a_row is None or a_k is None or near[0],
+            packs_b=not b_direct or near[1],
             # a micro-kernel walks offsets of a direct b, or a stride, but not both
-            keeps_b=b_direct and p.b.linear(p.k) is None,
+            keeps_b=b_direct and p.b.linear(p.k) is None and not near[1],
+            near=near,
             whole=self.has_stage or self.finish.overwrites or self.stored(p.c) != self.dtype,
             dots=self._has_dots(),
             lanes=self.lanes,
@@ -111,7 +150,8 @@ class Panel:
         lines = p.a.linear(p.m) is not None and p.b.linear(p.n) is not None
         along = p.a.linear(p.k) == ONE and p.b.linear(p.k) == ONE
         keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
-        return lines and along and (keeps or self.finish.is_plain)
+        plain = self.neighbours is None and (keeps or self.finish.is_plain)
+        return lines and along and plain
 
     def var(self, name: str) -> Var:
         """Return a local int64 of a phase."""
@@ -141,9 +181,13 @@ class Panel:
         bytes_of: list[tuple[str, Expr]] = [
             (v.name, b.mul(self.extent(fused), INT64.size_bytes)) for v, _, fused in self.tables()
         ]
-        bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size)))
-        bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size)))
-        if self.has_stage:
+        p = self.problem
+        count_a, count_b = (self.group if self.is_near(x) else 1 for x in (p.a, p.b))
+        bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size * count_a)))
+        bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size * count_b)))
+        if self.is_near(p.c):
+            bytes_of.append(("stage", b.mul(g.mc, g.nc, self.group * size)))
+        elif self.has_stage:
             bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
         at: Expr = b.c64(0)
         out: dict[str, tuple[Expr, Expr]] = {}

@@ -24,17 +24,17 @@ from tcdsl.codegen.build import (
     when,
 )
 from tcdsl.codegen.loopir import I64, Elem, Expr, Let, Stmt, Table, Var
+from tcdsl.codegen.lower.contraction_blocking import Blocking, Extents
 from tcdsl.codegen.lower.contraction_schedule import (
     GRID,
     MAX_ROWS,
-    Blocking,
-    Extents,
     Name,
     block_shape,
     cache_rows,
     dot_cost,
     grid_cost,
     least_columns,
+    least_rows,
     packs_a,
     packs_b,
     parallel_from,
@@ -108,16 +108,17 @@ def plan_blocking(
     pack_a, pack_b = flags
     whole = max64(x.k, 1)
     stmts.append(Let(kc, select(compare("!=", dot, 0), whole, pass_depth(x))))
-    stmts.append(Let(mt, c64(1), mutable=True))
+    stmts.append(Let(mt, least_rows(x, machine, mr, kc), mutable=True))
     stmts.append(Let(nt, least_columns(x, machine, nv, kc, pack_a), mutable=True))
     i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
     grid = block(
+        Let(var("mt0"), mt),
         Let(var("nt0"), nt),
         Let(least_work, c64(0), mutable=True),
         loop(
             i,
-            1,
-            GRID + 1,
+            var("mt0"),
+            add(var("mt0"), GRID),
             loop(
                 j,
                 var("nt0"),

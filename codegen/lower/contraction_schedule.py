@@ -8,8 +8,8 @@ both agree exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from math import isqrt
 
 from tcdsl.codegen.build import (
     add,
@@ -28,6 +28,7 @@ from tcdsl.codegen.build import (
     value_of,
 )
 from tcdsl.codegen.loopir import I64, TRUTH, Bin, Const, Expr
+from tcdsl.codegen.lower.contraction_blocking import GROUP, Extents
 from tcdsl.codegen.machine import Machine
 
 MAX_ROWS, MAX_VECTORS = 24, 4
@@ -38,61 +39,10 @@ APART = 4  # half cycles more of a step that reads its rows of a from a line of 
 PASS = 512  # deepest pass: longer sums are cut into even ones
 ACROSS = 20  # half cycles of the sum across the lanes of a vector
 LATE = 32  # a whole task waited for costs its 32nd part, on average
+NEAR = 4  # second levels that a block of all matrices of a group may fill
 L2_WAYS = 16  # nearly everywhere
 GRID = 9  # how many task counts along m and along n are compared
 SERIAL_NS = 2500  # below this a second thread does not pay
-
-
-@dataclass(frozen=True, slots=True)
-class Extents:
-    """What the schedule depends on.
-
-    outer: number of independent contractions. a_row: stride of a's rows, None where they are not
-    linear and a is packed. a_k_unit: k is contiguous in a. packs_a, packs_b: packing is a must.
-    keeps_b: b must not be packed. whole: the sum is not cut into passes, since the output cannot
-    hold partial sums. dots: the dot form is possible.
-    """
-
-    outer: Expr
-    m: Expr
-    n: Expr
-    k: Expr
-    a_row: Expr | None
-    a_k_unit: bool
-    packs_a: bool
-    packs_b: bool
-    keeps_b: bool
-    whole: bool
-    dots: bool
-    lanes: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """The choices of the panel form: constants, or variables of a size-generic phase.
-
-    mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
-    cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
-    m and n. pack_a, pack_b, dot: 0 or 1; dot: the dot form, without packing, over whole sums.
-    """
-
-    mr: Expr
-    nv: Expr
-    pack_a: Expr
-    pack_b: Expr
-    kc: Expr
-    mb: Expr
-    mc: Expr
-    nc: Expr
-    mt: Expr
-    nt: Expr
-    dot: Expr
-
-    def fields(self) -> Iterator[tuple[str, Expr]]:
-        """Yield names and values, in order."""
-        for name in self.__slots__:
-            yield name, getattr(self, name)
 
 
 # ---- register tiles
@@ -142,9 +92,10 @@ def panel_step(machine: Machine, mr: int, nv: int) -> int:
     """Return the half cycles of a k step whose row of b comes from the second level.
 
     What is the same for any tile, the loop and the way to the next row, counts less the larger
-    the tile is: with 4x4 instead of 6x4 a product of 512^3 took 7 % longer.
+    the tile is: with 4x4 instead of 6x4 a product of 512^3 took 7 % longer. With one vector an
+    element of a is read for each FMA, which loads do not keep up with.
     """
-    return step_cost(machine, mr, nv) + 1
+    return step_cost(machine, mr, nv) + 1 + (mr // 3 if nv == 1 else 0)
 
 
 StepCost = Callable[[Expr, Expr], Expr]
@@ -263,6 +214,14 @@ def pass_depth(x: Extents) -> Expr:
     return select(compare("<=", x.k, PASS), max64(x.k, 1), even)
 
 
+def least_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr) -> Expr:
+    """Return the fewest tasks along m whose block of a stays near, for all matrices of a group."""
+    rows = _together(x, machine, kc, of_operand=x.near[0])
+    if rows is None:
+        return c64(1)
+    return max64(ceil_div(x.m, max64(mul(div(rows, mr), mr), mr)), 1)
+
+
 def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr) -> Expr:
     """Return the fewest tasks along n whose block of b stays near.
 
@@ -270,12 +229,30 @@ def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr
     """
     width = mul(nv, x.lanes)
     room = select(compare("!=", pack_a, 0), c64(2 * machine.l2_bytes), c64(machine.l2_bytes // 2))
-    columns = div(div(room, mul(kc, x.bytes)), width)
+    most = div(room, mul(kc, x.bytes))
+    together = _together(x, machine, kc, of_operand=x.near[1])
+    columns = div(most if together is None else min64(most, together), width)
     return max64(ceil_div(x.n, max64(mul(columns, width), width)), 1)
 
 
+def _together(x: Extents, machine: Machine, kc: Expr, *, of_operand: bool) -> Expr | None:
+    """Return the rows or columns of a block that all matrices of a group have room for."""
+    room = NEAR * machine.l2_bytes // (GROUP * x.lanes * x.bytes)  # elements of each
+    limits: list[Expr] = []
+    if of_operand:
+        limits.append(div(room, kc))
+    if x.near[2]:
+        limits.append(c64(isqrt(room)))
+    return min64(*limits) if len(limits) > 1 else limits[0] if limits else None
+
+
 def cache_rows(x: Extents, machine: Machine, mr: Expr, kc: Expr, pack_a: Expr, mc: Expr) -> Expr:
-    """Return the rows of a cache block: the rows of a task in even parts that fit."""
+    """Return the rows of a cache block: the rows of a task in even parts that fit.
+
+    All of them where the matrices of a group are packed together.
+    """
+    if x.near[0]:
+        return mc
     room = machine.l2_bytes * 3 // 4
     row = mul(kc, x.bytes)
     if x.a_row is not None and not x.packs_a:
@@ -314,7 +291,7 @@ def grid_cost(
     of grids about equal the one of more tasks loses less.
     """
     mc, nc = block_shape(x, mr, nv, mt, nt, name)
-    tasks = name("tasks", max64(mul(x.outer, ceil_div(x.m, mc), ceil_div(x.n, nc)), 1))
+    tasks = name("tasks", max64(mul(x.groups, ceil_div(x.m, mc), ceil_div(x.n, nc)), 1))
     packed = add(mul(pack_a, mc, 8), mul(pack_b, nc, 8))
     busiest = name("busiest", mul(ceil_div(tasks, threads), add(mul(mc, nc), packed)))
     return add(busiest, div(mul(busiest, threads), mul(tasks, LATE)))

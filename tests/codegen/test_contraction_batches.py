@@ -1,0 +1,135 @@
+"""Batches whose matrices lie inside each other: the batch is the innermost dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine import detect
+from tests.codegen.harness import Case, Problem, differential, problem, spec_of
+
+pytestmark = pytest.mark.cc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Order = Callable[[Array], Array]
+
+NN = "def bmm(float(P,M,K) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,k,n) }"
+NT = "def bmm(float(P,M,K) A, float(P,N,K) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,n,k) }"
+TN = "def bmm(float(P,K,M) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,k,m) * B(p,k,n) }"
+LAYER = """
+def layer(float(P,M,K) A, float(P,K,N) B, float(P,N) c) -> (C) {
+  C(p,m,n) +=! A(p,m,k) * B(p,k,n)
+  C(p,m,n) = fmax(C(p,m,n) + c(p,n), 0)
+}"""
+HEADS = """
+def heads(float(B,H,M,K) A, float(B,H,K,N) X) -> (C) {
+  C(b,h,m,n) +=! A(b,h,m,k) * X(b,h,k,n)
+}"""
+IN_ORDER: Order = np.ascontiguousarray
+INSIDE: Order = np.asfortranarray
+
+
+def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
+    rng = np.random.default_rng((seed, *shape))
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def backwards(x: Array) -> Array:
+    """Return x with its batch innermost and all else from last to first."""
+    turned = (slice(None), *(slice(None, None, -1) for _ in x.shape[1:]))
+    return np.asfortranarray(x[turned])[turned]
+
+
+def padded(x: Array) -> Array:
+    """Return x with its batch innermost, beside elements of others."""
+    wide = np.full((x.shape[0] + 3, *x.shape[1:]), np.nan, x.dtype, order="F")
+    wide[1:-2] = x
+    return wide[1:-2]
+
+
+def batched(
+    orders: tuple[Order, Order, Order],
+    p: int,
+    m: int,
+    k: int,
+    n: int,
+    text: str = NN,
+    dtype: str = "float32",
+) -> Problem:
+    a = rand(p, k, m, dtype=dtype) if "A(p,k,m)" in text else rand(p, m, k, dtype=dtype)
+    shape = (p, n, k) if "B(p,n,k)" in text else (p, k, n)
+    others = [rand(p, n, seed=2)] if text == LAYER else []
+    out = orders[2](np.zeros((p, m, n), dtype))
+    x = rand(*shape, seed=1, dtype=dtype)
+    return problem(text, orders[0](a), orders[1](x), *others, outs=[out])
+
+
+def check(problems: list[Problem], terms: int, *, exact: bool) -> None:
+    for p in problems:
+        spec = spec_of(p, exact=exact)
+        found = compiler.describe(p.program, spec, Config(), detect(), p.sizes)
+        assert all("contraction" in form for _, form in found), found
+    differential([Case(p, exact) for p in problems], terms)
+
+
+def test_groups_of_neighbours_and_what_is_left_of_them() -> None:
+    sizes = ((1, 3, 4, 5), (16, 13, 17, 33), (33, 5, 40, 18), (45, 26, 30, 26))
+    inside = (INSIDE,) * 3
+    check([batched(inside, *s) for s in sizes], terms=40, exact=True)
+    check([batched(inside, *s) for s in ((3, 4, 0, 5), sizes[-1])], terms=40, exact=False)
+
+
+@pytest.mark.deep
+def test_groups_of_nothing() -> None:
+    empty = ((17, 0, 3, 4), (3, 4, 0, 5), (0, 3, 3, 3), (2, 3, 3, 0))
+    check([batched((INSIDE,) * 3, *s) for s in empty], terms=40, exact=False)
+
+
+@pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.deep)])
+def test_any_operand_may_lie_in_order(exact: bool) -> None:
+    mixed = [o for o in product((IN_ORDER, INSIDE), repeat=3) if len(set(o)) > 1]
+    check([batched(o, 19, 26, 30, 21) for o in mixed], terms=30, exact=exact)
+
+
+def test_other_strides() -> None:
+    cases = [
+        batched((backwards, padded, INSIDE), 21, 14, 9, 20),
+        batched((padded, backwards, backwards), 21, 14, 9, 20),
+        batched((INSIDE, INSIDE, padded), 18, 14, 9, 20, NT),
+        batched((INSIDE, IN_ORDER, IN_ORDER), 18, 14, 9, 20, TN),
+    ]
+    check(cases, terms=9, exact=True)
+
+
+def test_sums_in_several_passes() -> None:
+    near, both = (INSIDE, INSIDE, IN_ORDER), (INSIDE, INSIDE, INSIDE)
+    operands = near, both, (INSIDE, IN_ORDER, IN_ORDER)
+    check([batched(o, 17, 5, 1100, 18) for o in operands], terms=1100, exact=True)
+    check([batched(near, 17, 5, 1100, 18)], terms=1100, exact=False)
+
+
+def test_blocks_of_large_matrices() -> None:
+    """A group's block does not hold whole matrices: it is cut along rows and columns."""
+    check([batched((INSIDE,) * 3, 3, 530, 7, 530)], terms=7, exact=True)
+
+
+def test_epilogues_and_other_types() -> None:
+    half, double = NN.replace("float(", "float16("), NN.replace("float(", "double(")
+    inside = (INSIDE,) * 3
+    check([batched(inside, 19, 14, 9, 20, LAYER)], terms=9, exact=True)
+    check([batched(inside, 19, 14, 9, 20, double, "float64")], terms=9, exact=True)
+    check([batched(inside, 19, 14, 9, 20, half, "float16")], terms=9, exact=True)
+
+
+def test_the_innermost_of_several_batches() -> None:
+    a, x = rand(20, 3, 6, 9), rand(20, 3, 9, 18, seed=1)
+    out = np.zeros((20, 3, 6, 18), np.float32, order="F")
+    p = problem(HEADS, INSIDE(a), INSIDE(x), outs=[out])
+    check([p], terms=9, exact=True)
+    check([p], terms=9, exact=False)
