@@ -74,6 +74,11 @@ BATCH_NORM = """def batch_norm(float(N,C,H,W) I, float(C) rm_in, float(C) rv_in)
   rv(c) = 0.9 * rv_in(c) * rv_in(c) + 0.1 * e(c)
   O(n, c, h, w) = centered(n, c, h, w) * rsqrt(rv(c) + 1e-2)
 }"""
+BATCH_NORM_OF_A_BATCH = """def batch_norm(float(N,C,H,W) I, float(C) s, float(C) t) -> (O) {
+  m(c) +=! I(n, c, h, w) / (N * H * W)
+  v(c) +=! (I(n, c, h, w) - m(c)) * (I(n, c, h, w) - m(c)) / (N * H * W)
+  O(n, c, h, w) = (I(n, c, h, w) - m(c)) * rsqrt(v(c) + 1e-2) * s(c) + t(c)
+}"""
 ATTENTION = """def attention(float(B,T,D) Q, float(B,S,D) K, float(B,S,E) V) -> (O) {
   P(b, t, s) +=! Q(b, t, d) * K(b, s, d)
   top(b, t) max=! P(b, t, s)
@@ -159,9 +164,11 @@ LAYERS: dict[str, Layer] = {
     "layer_norm": Layer(LAYER_NORM, {"B": 3, "N": 5}),
     "group_norm": Layer(GROUP_NORM, {"N": 2, "G": 2, "C": 3, "H": 2, "W": 3}),
     "batch_norm": Layer(BATCH_NORM, {"N": 3, "C": 2, "H": 2, "W": 3}),
+    "batch_norm_of_a_batch": Layer(BATCH_NORM_OF_A_BATCH, {"N": 3, "C": 2, "H": 2, "W": 3}),
     "attention": Layer(ATTENTION, {"B": 2, "T": 3, "S": 4, "D": 3, "E": 2}),
     "rnn": Layer(RNN, {"T": 4, "B": 2, "N": 3}),
     "lstm": Layer(LSTM, {"T": 3, "B": 2, "I": 3, "N": 2}),
+    "lstm of 64 turns": Layer(LSTM, {"T": 64, "B": 1, "I": 2, "N": 2}),
     "gru": Layer(GRU, {"T": 3, "B": 2, "N": 2}),
     "bag": Layer(BAG, {"B": 3, "L": 4, "V": 3, "D": 2}),
     "embed": Layer(EMBED, {"V": 3, "D": 2, "B": 4}),
