@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.codegen.gradient.differences import assert_gradient, differentiated, drawn, seeds_of
+from tcdsl.codegen.gradient.whole import whole
+from tcdsl.grammar.check import check
+from tests.codegen.gradient.differences import (
+    assert_gradient,
+    differentiated,
+    differentiated_def,
+    drawn,
+    seeds_of,
+)
 from tests.codegen.harness import Case, Problem, differential
 from tests.codegen.random_programs import random_program
 
@@ -21,6 +29,18 @@ def test_gradient_of_a_random_program(seed: int) -> None:
     d = differentiated(random_program(rng).text)
     args = drawn(d.checked, SIZES, rng)
     assert_gradient(d, args, rng, step=1e-7, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(s, marks=pytest.mark.deep) for s in range(1, 30))]
+)
+def test_second_derivative_of_a_random_program(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d = differentiated(random_program(rng).text)
+    args = drawn(d.checked, SIZES, rng)
+    args += seeds_of(d.checked, args, rng)
+    both = differentiated_def(check(whole(d.gradient), d.gradient.name))
+    assert_gradient(both, args, rng, step=1e-7, tolerance=1e-4)
 
 
 @pytest.mark.cc
