@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tcdsl.codegen import compiler
+from tcdsl.codegen.cc import probe
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.lower import scatter_copies
 from tcdsl.codegen.machine import detect
@@ -178,3 +180,9 @@ def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
     assert sum("scatter" in form for _, form in shown) == 2
     configs = (Config.of({f"g{i}.ranges": n for i in range(5)}) for n in (4, 0))
     differential(ways(p, *configs))
+
+
+@pytest.mark.zig
+def test_zig_compiles_the_same_text(rng: np.random.Generator) -> None:
+    cc = probe((sys.executable, "-m", "ziglang", "cc"))
+    differential(ways(bag(rng, 30, 5, 6, 19), *EVERY), cc=cc)

@@ -82,7 +82,7 @@ def bits(p: Problem, way: str, order: Any, *, exact: bool) -> bytes:
     [
         (600, 2, 70, "uniform"),
         (300, 3, 5, "equal"),
-        (257, 1, 3, "uniform"),
+        pytest.param(257, 1, 3, "uniform", marks=pytest.mark.deep),
         pytest.param(1500, 5, 300, "uniform", marks=pytest.mark.deep),
         pytest.param(1, 1, 1, "equal", marks=pytest.mark.deep),
         pytest.param(0, 4, 4, "uniform", marks=pytest.mark.deep),
@@ -124,7 +124,9 @@ def test_ranges_of_rows_of_several_subscripts_and_meeting_indices(
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("value", [-1, 9, 2**31 - 1])
+@pytest.mark.parametrize(
+    "value", [9, *(pytest.param(v, marks=pytest.mark.deep) for v in (-1, 2**31 - 1))]
+)
 def test_a_row_outside_is_a_fault(value: int, rng: np.random.Generator) -> None:
     p = rows(rng, 20, 2, 9)
     p.args[0][13] = value
