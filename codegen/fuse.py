@@ -2,9 +2,10 @@
 
 Two steps. Pointwise producers go into their consumers (`inline`). Then statements that follow each
 other are gathered: a reduction with the pointwise statement on its result, a contraction with the
-zero padding that it reads, and statements that share kept indices (`sharing`): softmax, layernorm,
-several results from one pass. Whether a lowering takes a group as a whole is not known here; the
-compiler cuts those that none takes.
+zero padding that it reads, contractions that write the pieces of one tensor (`padding`), and
+statements that share kept indices (`sharing`): softmax, layernorm, several results from one pass.
+Whether a lowering takes a group as a whole is not known here; the compiler cuts those that none
+takes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache
 
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
-from tcdsl.codegen.padding import has_padding
+from tcdsl.codegen.padding import has_padding, pieces
 from tcdsl.codegen.program import Program, carried
 from tcdsl.codegen.sharing import has_epilogue, kept_indices
 
@@ -73,10 +74,10 @@ def can_join(
     if len({program.segment(m) for g in run for m in g.members}) > 1:
         return False
     is_padded = paddings and has_padding(statements)
-    if is_padded and len(statements) == 2:
-        padding, product = statements
-        home = program.buffer(product.target).home
-        return all(program.buffer(r.tensor).home != home for r in padding.reads())
+    last = program.buffer(statements[-1].target)
+    if (is_padded and len(statements) == 2) or (paddings and pieces(statements, last.shape)):
+        reads = {r.tensor for s in statements for r in s.reads()}
+        return all(program.buffer(name).home != last.home for name in reads)
     if not _undisturbed(program, run):
         return False
     if has_epilogue(statements[1:] if is_padded else statements):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from tcdsl.codegen.group import Group
 from tcdsl.codegen.inline import is_contraction, with_value
 from tcdsl.codegen.program import Affine, Statement, affine_of, map_typed, walk_typed
+from tcdsl.codegen.subscripts import tile_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.sizes import Size
 
@@ -54,6 +55,32 @@ def has_padding(statements: Sequence[Statement]) -> bool:
         return False
     first, second = statements[:2]
     return is_contraction(second) and any(r.tensor == first.target for r in second.reads())
+
+
+def pieces(statements: Sequence[Statement], shape: Sequence[Size]) -> tuple[range, ...]:
+    """Return contractions that write the elements of one tensor in turns, or nothing.
+
+        D(2*x)   +=! P(x) * K(..)           P(x) = x < W ? G(x) : 0
+        D(2*x+1) +=! P(x + i) * L(..)
+
+    Each is given by its positions, with the padding that it reads before it. No two write one
+    element, and each leaves those of the others as they are, so that they may run in any order.
+    """
+    out: list[range] = []
+    while (start := out[-1].stop if out else 0) < len(statements):
+        padded = has_padding(statements[start : start + 2])
+        out.append(range(start, start + (2 if padded else 1)))
+    made = [statements[span[-1]] for span in out]
+    if any(len(s.subs) != len(shape) for s in made):
+        return ()
+    tiles = [tile_of(s.subs, s.outputs, shape) for s in made]
+    steps = {None if tile is None else tuple(step for step, _ in tile) for tile in tiles}
+    if len(made) < 2 or None in steps or len(steps) > 1 or len({*tiles}) < len(tiles):
+        return ()
+    if not all(is_contraction(s) and s.op.endswith("!") for s in made):
+        return ()
+    bases = [s.base for s in made[1:]]
+    return tuple(out) if bases == [s.target for s in made[:-1]] else ()
 
 
 def unpadded(group: Group) -> Unpadded | None:

@@ -2,12 +2,13 @@
 
 Takes the group {zero padding, contraction that reads it, pointwise epilogue}, or the contraction
 alone if it slides over a window. Sizes are exact. The same form is the convolution's gradient by
-its input: another map from pixels and taps to the image, an output maybe written with strides.
+its input: another map from pixels and taps to the image, an output maybe written with strides, by
+several contractions that take turns along its lines.
 
     convolution_problem     what is convolved: roles of indices, which taps exist
     convolution_schedule    how it is cut, what it costs
     convolution_kernel      register tiles; _store: from there to the output
-    convolution_phase       the nest around them
+    convolution_phase       the nest around them; _nest: what it is written from
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.contraction_epilogue import Unfused, finish_of
 from tcdsl.codegen.lower.contraction_finish import Finish
 from tcdsl.codegen.lower.contraction_problem import Reach, extent_of
-from tcdsl.codegen.lower.convolution_phase import Nest, phase
-from tcdsl.codegen.lower.convolution_problem import Convolution, convolution_of, known
+from tcdsl.codegen.lower.convolution_nest import Nest
+from tcdsl.codegen.lower.convolution_phase import phase
+from tcdsl.codegen.lower.convolution_problem import Convolution, convolutions_of, known
 from tcdsl.codegen.lower.convolution_schedule import (
     Choice,
     choose,
@@ -46,9 +48,9 @@ def matches(ctx: Context) -> bool:
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the register tiles, and in how many tasks a block's lines may be cut."""
-    c, lanes = _required(ctx).conv, _lanes(ctx)
-    shapes = sorted({*tiles(c, ctx.machine, lanes)})
-    chunks = {n for n in chunk_counts(c) if n & (n - 1) == 0} | {_default(ctx).chunks}
+    parts, lanes = _parts(ctx), _lanes(ctx)
+    shapes = sorted({*tiles(parts, ctx.machine, lanes)})
+    chunks = {n for n in chunk_counts(parts) if n & (n - 1) == 0} | {_default(ctx).chunks}
     return (
         Knob("tile", tuple(f"{mr}x{nv}" for mr, nv in shapes)),
         Knob("chunks", tuple(sorted(chunks))),
@@ -63,33 +65,37 @@ def default(ctx: Context) -> dict[str, Value]:
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time with the spec's threads."""
-    found = _required(ctx)
-    return predicted(found.conv, ctx.machine, ctx.spec.threads, _lanes(ctx), _choice(values))
+    return predicted(_parts(ctx), ctx.machine, ctx.spec.threads, _lanes(ctx), _choice(values))
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, and one before it where elements of the output are no pixels."""
     found, choice = _required(ctx), _choice(values)
-    c = found.conv
-    nest = Nest(c, found.finish, ctx.operands, ctx.prefix, _lanes(ctx), choice)
-    functions, tables, tasks = phase(nest)
-    ns = predicted(c, ctx.machine, 1, _lanes(ctx), choice)
+    nests: list[Nest] = []
+    for n, (c, finish) in enumerate(zip(found.parts, found.finishes, strict=True)):
+        suffix = f"_{n}" if n else ""
+        base = nests[-1].areas()["end"] if nests else 0
+        lanes = _lanes(ctx)
+        nests.append(Nest(c, finish, ctx.operands, ctx.prefix, lanes, choice, suffix, base))
+    functions, tables, tasks = phase(nests)
+    ns = predicted(found.parts, ctx.machine, 1, _lanes(ctx), choice)
     phases = [Phase(functions[-1].name, b.c64(tasks), b.const(ns, FLOAT64))]
-    s = c.problem.statement
+    s = found.parts[0].problem.statement
     if s.base is None and not s.covers:
         function, filling = fill(ctx, s)
         functions.insert(0, function)
         phases.insert(0, filling)
-    epilogue = [] if found.finish.is_plain else ["+ epilogue"]
+    words = ["convolution", f"{choice.mr}x{choice.nv}"]
+    words += [] if found.finishes[0].is_plain else ["+ epilogue"]
     return Lowered(
-        form=" ".join(["convolution", f"{choice.mr}x{choice.nv}", *epilogue]),
+        form=" ".join(words),
         functions=tuple(functions),
         phases=tuple(phases),
         plan=(),
-        thread_bytes=b.c64(nest.areas()["end"]),
+        thread_bytes=b.c64(nests[-1].areas()["end"]),
         shared_bytes=b.c64(0),
         tables=tuple(tables),
-        flops=_flops(c),
+        flops=sum(map(_flops, found.parts)),
     )
 
 
@@ -98,10 +104,10 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A group as a convolution, and what happens to its sums."""
+    """A group as convolutions, and what happens to the sums of each."""
 
-    conv: Convolution
-    finish: Finish
+    parts: tuple[Convolution, ...]
+    finishes: tuple[Finish, ...]
 
 
 def _found(ctx: Context) -> _Found | None:
@@ -109,17 +115,21 @@ def _found(ctx: Context) -> _Found | None:
 
 
 def _find(ctx: Context) -> _Found | None:
-    c = convolution_of(ctx)
-    if c is None or 2 * known(c.column.extent) < _lanes_of(ctx, c):
+    parts = convolutions_of(ctx)
+    if not parts or 2 * known(parts[0].column.extent) < _lanes_of(ctx, parts[0]):
         return None
     exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
-    bare = replace(ctx, group=c.group, known={})
-    try:
-        finish = finish_of(bare, reach, c.problem)
-    except Unfused:
+    finishes: list[Finish] = []
+    for c in parts:
+        bare = replace(ctx, group=c.group, known={})
+        try:
+            finishes.append(finish_of(bare, reach, c.problem))
+        except Unfused:
+            return None
+    if not all(finish.is_vector for finish in finishes):
         return None
-    return _Found(c, finish) if finish.is_vector else None
+    return _Found(parts, tuple(finishes))
 
 
 def _required(ctx: Context) -> _Found:
@@ -129,11 +139,13 @@ def _required(ctx: Context) -> _Found:
     return found
 
 
+def _parts(ctx: Context) -> tuple[Convolution, ...]:
+    return _required(ctx).parts
+
+
 def _default(ctx: Context) -> Choice:
-    c = _required(ctx).conv
-    return ctx.once(
-        "convolution default", lambda: choose(c, ctx.machine, ctx.spec.threads, _lanes(ctx))
-    )
+    threads, lanes = ctx.spec.threads, _lanes(ctx)
+    return ctx.once("convolution default", lambda: choose(_parts(ctx), ctx.machine, threads, lanes))
 
 
 def _choice(values: Mapping[str, Value]) -> Choice:
@@ -142,7 +154,7 @@ def _choice(values: Mapping[str, Value]) -> Choice:
 
 
 def _lanes(ctx: Context) -> int:
-    return _lanes_of(ctx, _required(ctx).conv)
+    return _lanes_of(ctx, _parts(ctx)[0])
 
 
 def _lanes_of(ctx: Context, c: Convolution) -> int:

@@ -13,7 +13,7 @@ of the image is a convolution as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcdsl.codegen.group import Group
 from tcdsl.codegen.lower.context import Context
@@ -29,7 +29,7 @@ from tcdsl.codegen.lower.contraction_problem import (
 from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.outputs import all_told
 from tcdsl.codegen.lower.rows_space import strides_of
-from tcdsl.codegen.padding import Guard, unpadded
+from tcdsl.codegen.padding import Guard, pieces, unpadded
 from tcdsl.codegen.program import Statement, indices_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.sizes import Size
@@ -113,9 +113,23 @@ class Convolution:
     images: tuple[Index, ...]
 
     @property
+    def slides(self) -> bool:
+        """Whether there is a window; with a single tap everywhere it is a plain contraction."""
+        a, pixels = self.problem.a, (self.across.pixel, *self.rows)
+        taps = (i for i in self.sums if a.shares_dim(i.name, pixels))
+        windows = [w for s in (self.across, *self.sides) for w in s.windows]
+        return bool(windows) or any(known(i.extent) > 1 for i in taps)
+
+    @property
     def is_turned(self) -> bool:
         """Whether tiles are turned around before they are stored: vectors of pixels."""
         return self.problem.n != (self.column,)
+
+    @property
+    def rows(self) -> tuple[Index, ...]:
+        """The indices that tell the lines of a block, in the order in which the output has them."""
+        mine = {i.name: i for i in (*self.images, *(s.pixel for s in self.sides))}
+        return tuple(mine[name] for name, _ in self.problem.c.strides if name in mine)
 
     @property
     def sums(self) -> tuple[Index, ...]:
@@ -135,10 +149,30 @@ def known(size: Size) -> int:
     return value
 
 
-def convolution_of(ctx: Context) -> Convolution | None:
-    """Return a group as a convolution, or None if it is none, or sizes are not known."""
+def convolutions_of(ctx: Context) -> tuple[Convolution, ...]:
+    """Return a group as convolutions that go along the same lines, mostly one; nothing if not."""
     if not ctx.is_exact():
-        return None
+        return ()
+    shape = ctx.program.buffer(ctx.group.statements[-1].target).shape
+    spans = pieces(ctx.group.statements, shape)
+    parts = [ctx.group.part(span.start, span.stop) for span in spans] or [ctx.group]
+    found = [_convolution_of(replace(ctx, group=part, known={})) for part in parts]
+    out = tuple(c for c in found if c is not None)
+    if len(out) < len(found) or len({*map(_places, out)}) > 1:
+        return ()
+    return out if len(out) > 1 or out[0].slides else ()
+
+
+def _places(c: Convolution) -> tuple[object, ...]:
+    """Return what convolutions have alike that share tasks: roles of the output's dimensions."""
+    names = [name for name, _ in c.problem.c.strides]
+    roles = [c.column], [c.across.pixel], c.panels, c.rows
+    sizes = tuple(known(i.extent) for i in (c.column, *c.panels))
+    return sizes, *(tuple(names.index(i.name) for i in role) for role in roles)
+
+
+def _convolution_of(ctx: Context) -> Convolution | None:
+    """Return a group as one convolution, or None if it is none."""
     bare = unpadded(ctx.group)
     group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
     s = group.statements[0]

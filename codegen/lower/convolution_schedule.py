@@ -8,7 +8,7 @@ line and, shifted, for the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -25,6 +25,8 @@ from tcdsl.codegen.lower.contraction_schedule import (
 from tcdsl.codegen.lower.convolution_kernel import Taps
 from tcdsl.codegen.lower.convolution_problem import Convolution, known
 from tcdsl.codegen.machine import Machine
+
+Parts = Sequence[Convolution]  # that go along the same lines, mostly one
 
 PACK = 2  # half cycles of a packed element
 TURN = 3  # half cycles of a vector on its way to the output
@@ -98,9 +100,10 @@ def blocks(c: Convolution, nv: int, lanes: int) -> tuple[Block, ...]:
     return (*out, Block(1, left, ceil(left / lanes))) if left else tuple(out)
 
 
-def lines(c: Convolution) -> int:
-    """Return the number of lines of a block."""
-    return known(extent_of(c.images)) * prod(s.pixels for s in c.sides)
+def line_extents(parts: Parts) -> tuple[int, ...]:
+    """Return the extents of the indices that tell lines; those of the longest part."""
+    same = zip(*(c.rows for c in parts), strict=True)
+    return tuple(max(known(i.extent) for i in indices) for indices in same)
 
 
 def panels(c: Convolution) -> int:
@@ -138,18 +141,21 @@ def line_cost(c: Convolution, machine: Machine, mr: int, vectors: int) -> float:
     return total
 
 
-def block_costs(c: Convolution, machine: Machine, lanes: int, choice: Choice) -> Iterator[float]:
+def block_costs(parts: Parts, machine: Machine, lanes: int, choice: Choice) -> Iterator[float]:
     """Yield the half cycles of the tasks of each block, all lines and the packing."""
-    for block in blocks(c, choice.nv, lanes):
-        walk = lines(c) * line_cost(c, machine, choice.mr, block.vectors)
-        packed = PACK * depth(c) * block.columns * choice.chunks
-        for _ in range(block.count * panels(c)):
-            yield walk + packed
+    for block in blocks(parts[0], choice.nv, lanes):
+        total = 0.0
+        for c in parts:
+            lines = known(extent_of(c.rows))
+            total += lines * line_cost(c, machine, choice.mr, block.vectors)
+            total += PACK * depth(c) * block.columns * choice.chunks
+        for _ in range(block.count * panels(parts[0])):
+            yield total
 
 
-def predicted(c: Convolution, machine: Machine, threads: int, lanes: int, choice: Choice) -> float:
+def predicted(parts: Parts, machine: Machine, threads: int, lanes: int, choice: Choice) -> float:
     """Return the nanoseconds that the busiest thread takes."""
-    costs = list(block_costs(c, machine, lanes, choice))
+    costs = list(block_costs(parts, machine, lanes, choice))
     total = sum(costs)
     if total > parallel_from(machine):
         tasks = len(costs) * choice.chunks
@@ -157,24 +163,27 @@ def predicted(c: Convolution, machine: Machine, threads: int, lanes: int, choice
     return total / (2 * machine.frequency_ghz)
 
 
-def choose(c: Convolution, machine: Machine, threads: int, lanes: int) -> Choice:
+def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> Choice:
     """Return the analytic schedule."""
     best, shape = 0.0, (1, 1)
-    for mr, nv in sorted(tiles(c, machine, lanes), key=lambda t: (-t[1], t[0])):
-        cost = sum(block_costs(c, machine, lanes, Choice(mr, nv, 1)))
+    for mr, nv in sorted(tiles(parts, machine, lanes), key=lambda t: (-t[1], t[0])):
+        cost = sum(block_costs(parts, machine, lanes, Choice(mr, nv, 1)))
         if not best or cost < best * 0.995:
             best, shape = cost, (mr, nv)
-    return Choice(*shape, _chunks(c, machine, threads, lanes, shape))
+    return Choice(*shape, _chunks(parts, machine, threads, lanes, shape))
 
 
-def tiles(c: Convolution, machine: Machine, lanes: int) -> tuple[tuple[int, int], ...]:
+def tiles(parts: Parts, machine: Machine, lanes: int) -> tuple[tuple[int, int], ...]:
     """Return the register tiles that fit registers, line, columns and the reader's patience."""
-    pixels, vectors = c.across.pixels, ceil(known(c.column.extent) / lanes)
+    pixels = max(c.across.pixels for c in parts)
+    vectors = ceil(known(parts[0].column.extent) / lanes)
     even = {ceil(pixels / n) for n in range(1, pixels + 1)}  # others leave more tiles
     return tuple(
         (mr, nv)
         for mr, nv in _register_tiles(machine)
-        if mr in even and nv <= vectors and (_code(c, mr, nv, lanes) <= CODE or (mr, nv) == (1, 1))
+        if mr in even
+        and nv <= vectors
+        and (_code(parts, mr, nv, lanes) <= CODE or (mr, nv) == (1, 1))
     )
 
 
@@ -184,34 +193,37 @@ def _register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
     return (*register_tiles(machine), *((mr, 1) for mr in range(25, most - 1)))
 
 
-def _code(c: Convolution, mr: int, nv: int, lanes: int) -> int:
+def _code(parts: Parts, mr: int, nv: int, lanes: int) -> int:
     """Return the vector operations of the micro-kernels of a tile."""
-    kernels = {(s.rows, s.taps) for s in strips(c, mr)}
-    widths = sum(block.vectors for block in blocks(c, nv, lanes))
-    return widths * sum(len(rows) for _, taps in kernels for _, rows in taps)
+    widths = sum(block.vectors for block in blocks(parts[0], nv, lanes))
+    total = 0
+    for c in parts:
+        kernels = {(s.rows, s.taps) for s in strips(c, mr)}
+        total += widths * sum(len(rows) for _, taps in kernels for _, rows in taps)
+    return total
 
 
 def _chunks(
-    c: Convolution, machine: Machine, threads: int, lanes: int, shape: tuple[int, int]
+    parts: Parts, machine: Machine, threads: int, lanes: int, shape: tuple[int, int]
 ) -> int:
     """Return how many tasks share a block: enough for the threads, few enough to pack little."""
 
     def busiest(chunks: int) -> float:
-        costs = list(block_costs(c, machine, lanes, Choice(*shape, chunks)))
+        costs = list(block_costs(parts, machine, lanes, Choice(*shape, chunks)))
         tasks = len(costs) * chunks
         turn = ceil(tasks / threads) * sum(costs) / tasks
         return turn + turn * threads / (tasks * LATE)
 
-    if threads < 2 or sum(block_costs(c, machine, lanes, Choice(*shape, 1))) < parallel_from(
+    if threads < 2 or sum(block_costs(parts, machine, lanes, Choice(*shape, 1))) < parallel_from(
         machine
     ):
         return 1
-    return min(chunk_counts(c), key=busiest)
+    return min(chunk_counts(parts), key=busiest)
 
 
-def chunk_counts(c: Convolution) -> tuple[int, ...]:
+def chunk_counts(parts: Parts) -> tuple[int, ...]:
     """Return the numbers of tasks that a block's lines may be cut into."""
-    return tuple(range(1, min(lines(c), _MOST_CHUNKS) + 1))
+    return tuple(range(1, min(prod(line_extents(parts)), _MOST_CHUNKS) + 1))
 
 
 def tile_of(c: Convolution, rows: int, vectors: int, lanes: int) -> Tile:

@@ -107,8 +107,24 @@ def test_the_gradient_by_the_image_is_a_convolution() -> None:
     held([backward((2, 5, 9, 17), (5, 20, 3, 3)), backward((1, 4, 6, 5), (4, 17, 2, 4))], terms=45)
 
 
-def test_a_strided_gradient_writes_each_residue() -> None:
-    held([backward((2, 5, 9, 17), (5, 20, 3, 3), stride=2)], terms=45)
+ODD = """def conv_i(float(N,F,H,W) G, float(F,C,3,3) K) -> (float(N,C,2*H-1,2*W-1) D) {
+    D(n,c,2*y,2*x) +=! G(n,f,y-i,x-j) * K(f,c,2*i+1,2*j+1)
+        where y in 0:H, x in 0:W, i in 0:1, j in 0:1
+    D(n,c,2*y,2*x+1) +=! pad(G(n,f,y-i,x-j+1),0) * K(f,c,2*i+1,2*j)
+        where y in 0:H, x in 0:W-1, i in 0:1, j in 0:2
+    D(n,c,2*y+1,2*x) +=! pad(G(n,f,y-i+1,x-j),0) * K(f,c,2*i,2*j+1)
+        where y in 0:H-1, x in 0:W, i in 0:2, j in 0:1
+    D(n,c,2*y+1,2*x+1) +=! pad(G(n,f,y-i+1,x-j+1),0) * K(f,c,2*i,2*j)
+        where y in 0:H-1, x in 0:W-1, i in 0:2, j in 0:2
+}"""
+
+
+def test_the_residues_of_a_strided_gradient_share_tasks() -> None:
+    odd = problem(ODD, rand(2, 4, 6, 9), rand(4, 18, 3, 3))
+    third = backward((1, 3, 5, 7), (3, 16, 2, 4), stride=3)  # of some residues there are no taps
+    listed = [backward((2, 5, 9, 17), (5, 20, 3, 3), stride=2), odd]
+    assert all(form_of(p).count("g0") == len(p.program.statements) for p in listed)
+    held([*listed, third], terms=45)
 
 
 EPILOGUE = """def layer(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) B, float(N,F,H,W) R) -> (O) {

@@ -197,3 +197,18 @@ def test_a_padding_that_others_read_keeps_its_memory() -> None:
     p = program_of(check(parse(PADDED)))
     (group,) = partitions(p)[0].groups
     assert unpadded(Group(group.members, group.statements, ("O",), group.origins)) is None
+
+
+PIECES = """def spread(float(F,W) G, float(F,C,3) K) -> (float(C,2*W) D) {
+    D(c, 2 * x) +=! G(f, x) * K(f, c, 1)
+    D(c, 2 * x + 1) +=! pad(G(f, x - j + 1), 0) * K(f, c, 2 * j) where x in 0:W, j in 0:2
+}"""
+
+
+def test_contractions_that_write_the_pieces_of_a_tensor_are_one_group() -> None:
+    p = program_of(check(parse(PIECES)))
+    found = {x.name: [g.members for g in x.groups] for x in partitions(p)}
+    assert found["fused"] == [(0, 1, 2)]
+    assert found["copies"] == [(0,), (1,), (2,)]
+    apart = program_of(check(parse(PIECES.replace("2 * x + 1)", "2 * x)"))))
+    assert fused(apart) == [(0,), (1, 2)]
