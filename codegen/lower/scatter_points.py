@@ -74,6 +74,8 @@ def scatter_of(ctx: Context) -> Scatter | None:
         d in keys or (r is not None and r.low == Size.const(0) and r.extent == buffer.shape[d])
         for d, r in enumerate(own)
     )
+    found = [r for r in own if r is not None]
+    whole = whole and len(set(found)) == len(found)
     return Scatter(
         s,
         meeting,

@@ -117,6 +117,11 @@ def test_dimensions_that_no_index_tells_alone_are_filled_before(rng: np.random.G
     }"""
     p = problem(text, indices(rng, 5, 9), numbers(rng, 9, 4), np.zeros(5, np.float32))
     differential(ways(p, *EVERY))
+    diagonal = """def f(int32(M,B) I, float(M,B) A, float(N) L) -> (float(M,M,N) H) {
+        H(i, i, I(i,b)) +=! A(i, b)
+    }"""
+    p = problem(diagonal, indices(rng, 5, 4, 9), numbers(rng, 4, 9), np.zeros(5, np.float32))
+    differential(ways(p, *IN_TURN))
 
 
 def test_values_that_are_reduced_and_rows_of_two_subscripts(rng: np.random.Generator) -> None:
