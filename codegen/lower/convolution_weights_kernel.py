@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.build import IntLike
@@ -58,30 +58,24 @@ class Run:
 def runs_of(axis: Axis, taps: range) -> tuple[Run, ...]:
     """Return the runs of an axis for some of its taps, without those at which none exists."""
     spans = {t: axis.pixels(t) for t in taps}
-    there = [tuple(t for t in taps if x in spans[t]) for x in range(axis.extent)]
-    runs: list[Run] = []
-    at = 0
-    for exist, same in groupby(there):
-        length = len(list(same))
-        if exist:
-            runs.append(Run(range(at, at + length), exist))
-        at += length
-    return tuple(runs)
+    ends = {0, axis.extent, *(end for s in spans.values() if s for end in (s.start, s.stop))}
+    runs = (
+        Run(range(low, high), tuple(t for t in taps if low in spans[t]))
+        for low, high in pairwise(sorted(ends))
+    )
+    return tuple(r for r in runs if r.taps)
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Element strides of a micro-kernel: constants, or None for a parameter.
 
-    Of the image: from channel to channel, tap to tap, pixel to pixel, and along each outer axis; of
-    b from pixel to pixel and along each outer axis.
+    Of the image: from channel to channel, tap to tap, and along each axis; of b: along each axis.
     """
 
     channel: int | None
     tap: int | None
-    pixel: int | None
     axes: tuple[int | None, ...]
-    b_pixel: int | None
     b_axes: tuple[int | None, ...]
 
     def named(self) -> list[tuple[str, int | None]]:
@@ -89,9 +83,7 @@ class Steps:
         return [
             ("a_channel", self.channel),
             ("a_tap", self.tap),
-            ("a_pixel", self.pixel),
             *((f"a_axis{n}", x) for n, x in enumerate(self.axes)),
-            ("b_pixel", self.b_pixel),
             *((f"b_axis{n}", x) for n, x in enumerate(self.b_axes)),
         ]
 
@@ -102,7 +94,8 @@ class WeightTile:
 
     channels by taps are the rows of the tile; columns are those of the panel, of which the last
     vector may be part. channel_rows, tap_rows: distances between rows of sums; a row of sums has
-    width elements. has_next: whether other channels follow.
+    width elements. has_next: whether other channels follow. is_cut: whether a strip has part of the
+    innermost axis.
     """
 
     channels: int
@@ -116,6 +109,7 @@ class WeightTile:
     tap_rows: int
     width: int
     has_next: bool
+    is_cut: bool
 
     @property
     def tile(self) -> Tile:
@@ -128,6 +122,16 @@ class WeightTile:
         """Whether the last vector of a panel is not full."""
         return self.columns % self.lanes != 0
 
+    @property
+    def pixel(self) -> Expr:
+        """The distance of neighbouring pixels in the image."""
+        return self.step(f"a_axis{len(self.steps.axes) - 1}")
+
+    @property
+    def b_pixel(self) -> Expr:
+        """The distance of neighbouring pixels in b."""
+        return self.step(f"b_axis{len(self.steps.axes) - 1}")
+
     def step(self, name: str) -> Expr:
         """Return a stride."""
         value = dict(self.steps.named())[name]
@@ -135,13 +139,18 @@ class WeightTile:
 
 
 def weight_kernel_params(t: WeightTile) -> tuple[Var, ...]:
-    """Return the parameters: image, b and sums at the tile's first element, counts, flags."""
+    """Return the parameters: image, b and sums at the tile's first element, pixels, flags.
+
+    Pixels are counts along outer axes, and first and end of the innermost one where it is cut.
+    """
+    cut = (b.i64("low"), b.i64("high")) if t.is_cut else ()
     return (
         b.pointer("a", t.dtype, const=True, restrict=True),
         b.pointer("b", t.dtype, const=True, restrict=True),
         *(b.i64(name) for name, value in t.steps.named() if value is None),
         b.pointer("sums", t.dtype, restrict=True),
-        *(b.i64(f"count{n}") for n in range(len(t.steps.axes))),
+        *(b.i64(f"count{n}") for n in range(len(t.steps.axes) - 1)),
+        *cut,
         b.i64("flags"),
     )
 
@@ -187,7 +196,7 @@ def weight_kernel(name: str, t: WeightTile) -> Function:
 
 def _axes_loop(t: WeightTile, depth: int, a: Var, values: Var) -> Stmt:
     """Return the loops over outer axes, from the one at depth on, around those over pixels."""
-    if depth == len(t.steps.axes):
+    if depth == len(t.steps.axes) - 1:
         return b.block(
             [_run(t, n, run, a, values) for n, run in enumerate(runs_of(t.axis, t.taps))]
         )
@@ -211,8 +220,8 @@ def _prefetch(t: WeightTile, a: Var) -> list[Stmt]:
     Rows are too short to be streams for the processor.
     """
     size = t.dtype.size_bytes
-    channel, pixel = t.steps.channel, t.steps.pixel
-    if not t.has_next or channel is None or pixel is None or abs(pixel) * size >= LINE:
+    channel, pixel = t.steps.channel, t.steps.axes[-1]
+    if not t.has_next or channel is None or pixel is None or abs(pixel) * size >= LINE or t.is_cut:
         return []
     lowest = min(0, (t.axis.extent - 1) * pixel)
     lines = min(-(-t.axis.extent * abs(pixel) * size // LINE), MOST_LINES)
@@ -229,23 +238,29 @@ def _run(t: WeightTile, n: int, run: Run, a: Var, values: Var) -> Stmt:
     groups = [0] if known else list(range(0, t.channels, ROW_GROUP))
     lines = [b.pointer(f"a{n}_{g}", t.dtype, const=True) for g in groups]
     q = b.pointer(f"b{n}", t.dtype, const=True)
-    start = run.pixels.start
-    head: list[Stmt] = [
+    start: Expr = b.c64(run.pixels.start)
+    stop: Expr = b.c64(run.pixels.stop)
+    x = b.i64("x")
+    named: list[Stmt] = []
+    if t.is_cut:
+        low = b.i64(f"low{n}")
+        named = [Let(low, b.max64(start, b.i64("low")))]
+        start, stop = low, b.min64(stop, b.i64("high"))
+    named += [
         Let(
             p,
-            b.offset(a, b.add(b.mul(start, t.step("a_pixel")), b.mul(g, t.step("a_channel")))),
+            b.offset(a, b.add(b.mul(start, t.pixel), b.mul(g, t.step("a_channel")))),
             mutable=True,
         )
         for g, p in zip(groups, lines, strict=True)
     ]
-    head.append(Let(q, b.offset(values, b.mul(start, t.step("b_pixel"))), mutable=True))
+    named.append(Let(q, b.offset(values, b.mul(start, t.b_pixel)), mutable=True))
     pixel = _pixel(t, run.taps, groups, lines, q)
-    if len(run.pixels) == 1:
-        return b.block(head, pixel)
-    moves = [b.assign(p, b.offset(p, t.step("a_pixel"))) for p in lines]
-    moves.append(b.assign(q, b.offset(q, t.step("b_pixel"))))
-    x = b.i64("x")
-    return b.block(head, b.loop(x, 0, len(run.pixels), pixel, moves, mark=Unroll(1)))
+    if len(run.pixels) == 1 and not t.is_cut:
+        return b.block(named, pixel)
+    moves = [b.assign(p, b.offset(p, t.pixel)) for p in lines]
+    moves.append(b.assign(q, b.offset(q, t.b_pixel)))
+    return b.block(named, b.loop(x, start, stop, pixel, moves, mark=Unroll(1)))
 
 
 def _pixel(t: WeightTile, taps: Sequence[int], groups: list[int], lines: list[Var], q: Var) -> Stmt:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
@@ -161,36 +162,22 @@ def nest_of(
 # ---- addresses
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    """How the strip at hand lies: strides of b from pixel to pixel and along the outer axes."""
-
-    pixel: Expr
-    axes: tuple[Expr, ...]
-
-
-def _panel(nest: Nest, columns: int) -> _Panel:
-    """Return the strides of the strip of a panel with some columns, packed or where it lies."""
+def _b_steps(nest: Nest, columns: int) -> tuple[Expr, ...]:
+    """Return the strides of b along the axes in a panel of columns, packed or where it lies."""
     p = nest.problem
     if not nest.choice.pack:
-        return _Panel(
-            nest.stride(p.b, p.axes[-1].pixel),
-            tuple(nest.stride(p.b, x.pixel) for x in p.axes[:-1]),
-        )
-    at = columns * p.axes[-1].extent
-    axes: list[Expr] = []
-    for n in reversed(range(len(p.axes) - 1)):
-        axes.append(b.c64(at))
+        return tuple(nest.stride(p.b, x.pixel) for x in p.axes)
+    at, steps = columns, list[Expr]()
+    for n in reversed(range(len(p.axes))):
+        steps.append(b.c64(at))
         at *= nest.strips.block(n, p.axes[n].extent)
-    return _Panel(b.c64(columns), tuple(reversed(axes)))
+    return tuple(reversed(steps))
 
 
 def strip_elements(nest: Nest) -> int:
     """Return the elements of a packed strip."""
-    total = nest.problem.axes[-1].extent * nest.width
-    for n, axis in enumerate(nest.problem.axes[:-1]):
-        total *= nest.strips.block(n, axis.extent)
-    return total
+    blocks = (nest.strips.block(n, x.extent) for n, x in enumerate(nest.problem.axes))
+    return prod(blocks) * nest.width
 
 
 def _tables(nest: Nest) -> dict[str, tuple[Table, Table]]:
@@ -214,18 +201,11 @@ def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTi
     """Yield the register tiles of a panel: name, first and last channel and step, the tile."""
     p, c = nest.problem, nest.choice
     inner = p.axes[-1]
-    panel = _panel(nest, columns)
-
-    def known(e: Expr) -> int | None:
-        return b.value_of(e)
-
     steps = Steps(
-        known(nest.along(p.a, p.channels)),
-        known(nest.stride(p.a, inner.tap)),
-        known(nest.stride(p.a, inner.pixel)),
-        tuple(known(nest.stride(p.a, x.pixel)) for x in p.axes[:-1]),
-        known(panel.pixel),
-        tuple(map(known, panel.axes)),
+        b.value_of(nest.along(p.a, p.channels)),
+        b.value_of(nest.stride(p.a, inner.tap)),
+        tuple(b.value_of(nest.stride(p.a, x.pixel)) for x in p.axes),
+        tuple(map(b.value_of, _b_steps(nest, columns))),
     )
     whole = p.channel_count // c.channels * c.channels
     rest = p.channel_count - whole
@@ -253,8 +233,14 @@ def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTi
                     p.row_stride(inner.tap.name) if inner.tap is not None else 0,
                     nest.width,
                     span.stop - span.start > channels,
+                    _is_cut(nest),
                 ),
             )
+
+
+def _is_cut(nest: Nest) -> bool:
+    """Whether a strip has part of the innermost axis."""
+    return nest.strips.counts[-1] > 1
 
 
 def _panel_widths(nest: Nest) -> list[int]:
@@ -318,7 +304,7 @@ def _strip(
     starts: list[Expr] = []
     lengths: list[Expr] = []
     inside = nest.strips.total
-    for n, (axis, blocks) in enumerate(zip(p.axes[:-1], nest.strips.counts, strict=True)):
+    for n, (axis, blocks) in enumerate(zip(p.axes, nest.strips.counts, strict=True)):
         inside //= blocks
         size = nest.strips.block(n, axis.extent)
         position = b.mod(b.div(strip, inside), blocks)
@@ -357,8 +343,8 @@ def _windows(
     tables: Mapping[str, tuple[Table, Table]],
 ) -> Stmt:
     """Return the loops over channels and over the taps of outer axes, and the tiles inside."""
-    p = nest.problem
-    panel = _panel(nest, columns)
+    p, pack = nest.problem, nest.choice.pack
+    steps = _b_steps(nest, columns)
     head: list[Stmt] = []
     a_at: list[Expr] = []
     b_at: list[Expr] = []
@@ -385,9 +371,13 @@ def _windows(
             low, length = names
         counts.append(length)
         a_at += [b.mul(low, nest.stride(p.a, axis.pixel)), b.mul(tap, nest.stride(p.a, axis.tap))]
-        b_at.append(b.mul(b.sub(low, starts[n]) if nest.choice.pack else low, panel.axes[n]))
+        b_at.append(b.mul(b.sub(low, starts[n]) if pack else low, steps[n]))
         if axis.tap is not None:
             rows.append(b.mul(tap, p.row_stride(axis.tap.name)))
+    if _is_cut(nest):
+        counts += [starts[-1], b.add(starts[-1], lengths[-1])]
+        if pack:  # pixels count from the first of the axis
+            b_at.append(b.mul(starts[-1], b.sub(0, steps[-1])))
     a_line, b_line = nest.pointer("a_line", const=True), nest.pointer("b_line", const=True)
     sums = nest.pointer("tile_sums")
     head.append(Let(a_line, b.offset(nest.pointer("a_at", const=True), b.add(*a_at))))
@@ -420,16 +410,13 @@ def _run_tiles(
     """Return the calls of one register tile for its channels."""
     p = nest.problem
     a_line, b_line, sums = lines
-    panel = _panel(nest, t.columns)
     values = {
         "a_channel": nest.along(p.a, p.channels),
         "a_tap": nest.stride(p.a, p.axes[-1].tap),
-        "a_pixel": nest.stride(p.a, p.axes[-1].pixel),
-        "b_pixel": panel.pixel,
     }
-    for n, axis in enumerate(p.axes[:-1]):
+    for n, (axis, b_step) in enumerate(zip(p.axes, _b_steps(nest, t.columns), strict=True)):
         values[f"a_axis{n}"] = nest.stride(p.a, axis.pixel)
-        values[f"b_axis{n}"] = panel.axes[n]
+        values[f"b_axis{n}"] = b_step
     c = nest.var("channel")
     row = b.add(b.mul(c, t.channel_rows), tap * t.tap_rows)
     args = (
@@ -462,9 +449,9 @@ def _packer(nest: Nest) -> Packer:
 def _pack(nest: Nest, columns: int, starts: list[Expr], lengths: list[Expr]) -> Stmt:
     """Return the packing of a strip, in pieces in which b has one stride from pixel to pixel."""
     p = nest.problem
-    panel = _panel(nest, columns)
+    steps = _b_steps(nest, columns)
     piece: tuple[Index, ...] = (p.axes[-1].pixel,)
-    depth: Expr = b.c64(p.axes[-1].extent)
+    depth = lengths[-1]
     n = len(p.axes) - 1
     # axes inside the cut are whole; the cut one is the last that a piece can take
     while n > 0 and n - 1 >= nest.strips.cut:
@@ -473,7 +460,10 @@ def _pack(nest: Nest, columns: int, starts: list[Expr], lengths: list[Expr]) -> 
             break
         piece, n = longer, n - 1
         depth = b.mul(depth, lengths[n])
-    source = [b.mul(nest.var("panel"), nest.width, nest.along(p.b, p.columns))]
+    source = [
+        b.mul(nest.var("panel"), nest.width, nest.along(p.b, p.columns)),
+        b.mul(starts[-1], nest.stride(p.b, p.axes[-1].pixel)),
+    ]
     target: list[Expr] = []
     loops: list[tuple[Var, Expr]] = []
     for k, axis in enumerate(p.axes[:-1]):
@@ -482,7 +472,7 @@ def _pack(nest: Nest, columns: int, starts: list[Expr], lengths: list[Expr]) -> 
             i = nest.var(f"pack_{axis.pixel.name}")
             loops.append((i, lengths[k]))
             at = b.add(at, i)
-            target.append(b.mul(i, panel.axes[k]))
+            target.append(b.mul(i, steps[k]))
         source.append(b.mul(at, nest.stride(p.b, axis.pixel)))
     along = p.b.linear(piece)
     assert along is not None, "extended while linear"

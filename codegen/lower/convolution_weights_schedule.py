@@ -45,10 +45,9 @@ class WeightChoice:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """How pixels are cut: a strip takes `size` pixels of outer axis `cut`, all of those inside it.
+    """How pixels are cut: a strip takes `size` pixels of axis `cut`, all of those inside it.
 
-    counts: for each outer axis, how many blocks there are. each: strips of a group. Where there is
-    no outer axis, there is one strip.
+    counts: for each axis, how many blocks there are. each: strips of a group.
     """
 
     cut: int
@@ -67,16 +66,14 @@ class Strips:
         return ceil(self.total / self.each)
 
     def block(self, axis: int, extent: int) -> int:
-        """Return how many pixels of an outer axis are in one strip, at most."""
+        """Return how many pixels of an axis are in one strip, at most."""
         return 1 if axis < self.cut else self.size if axis == self.cut else extent
 
 
 def strips_of(p: WeightGradient, c: WeightChoice) -> Strips:
     """Return the strips of a choice and how many of them each group has."""
-    extents = [x.extent for x in p.axes[:-1]]
-    if not extents:
-        return Strips(-1, 1, (), 1)
-    inside, cut = p.axes[-1].extent, len(extents) - 1
+    extents = [x.extent for x in p.axes]
+    inside, cut = 1, len(extents) - 1
     while cut > 0 and inside * extents[cut] <= c.pixels:
         inside *= extents[cut]
         cut -= 1

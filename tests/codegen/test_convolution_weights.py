@@ -213,6 +213,21 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=300)
 
 
+def test_strips_are_as_long_as_the_cache_allows() -> None:
+    machine = replace(detect(), l2_bytes=20 << 10)
+    long = weights(2, 3, 20, (700,), (5,), pad=2)
+    channels_last = np.ascontiguousarray(np.moveaxis(long.args[0], 1, -1)).transpose(0, 2, 1)
+    problems = [
+        long,
+        problem(text_of((5,), 1, 2), channels_last, long.args[1]),
+        weights(1, 2, 40, (5, 301), (3, 3), stride=2, pad=1),
+        weights(3, 2, 17, (20, 7), (3, 3), pad=1),
+    ]
+    listed = [Case(p, exact=True) for p in problems]
+    for p, got in zip(problems, run_cases(listed, machine=machine), strict=True):
+        assert_same(got, expected(p), terms=2000)
+
+
 def test_the_number_of_threads_changes_no_bit() -> None:
     p = weights(4, 3, 20, (30, 31), (3, 3), pad=1)
     one, many = run_cases([Case(p, exact=True, threads=t) for t in (1, 7)])
