@@ -18,11 +18,13 @@ from tcdsl.codegen.program import (
     reads_of,
 )
 from tcdsl.codegen.reference_math import identity, numpy_dtype
+from tcdsl.codegen.scatters import COMBINING, becomes_contraction, gathers
 from tcdsl.codegen.subscripts import MOST_PIECES, is_tiling, tile_of, told
 from tcdsl.codegen.unparse import statement_text
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32, INT64, DType
 from tcdsl.grammar.nodes import AssignOp
+from tcdsl.grammar.ranges import Interval
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import CheckedDef, Expr, Range
 
@@ -57,6 +59,7 @@ class _Builder:
         self.current: dict[str, str] = {}
         self.versions = dict.fromkeys(self.tensors, 0)
         self.sizes = checked.sizes
+        self.turns: dict[str, Interval] = {}  # of the loops around the statement
         for t in checked.params:
             self.version(t.name, None)
         for t in checked.returns:
@@ -76,20 +79,27 @@ class _Builder:
 
     def block(self, body: Sequence[typed.Stmt]) -> None:
         """Add statements and loops in order."""
-        for at, stmt in enumerate(body):
-            match stmt:
-                case typed.Statement():
-                    if stmt.target not in self.current and self.is_tiled(body[at:]):
-                        self.version(stmt.target, None)  # of which nothing stays
-                    self.statement(stmt)
+        todo = [*body]
+        while todo:
+            match todo[0]:
+                case typed.Statement() as s:
+                    todo[:1] = self.gathered(s)
+                    if s.target not in self.current and self.is_tiled(todo):
+                        self.version(s.target, None)  # of which nothing stays
+                    first_piece, *todo = todo
+                    assert isinstance(first_piece, typed.Statement)
+                    self.statement(first_piece)
                 case typed.Loop(var, low, high, inner):
+                    del todo[0]
                     self.begin(inner)
                     at, first = len(self.loops), len(self.statements)
                     self.loops.append(TurnLoop(var, low, high, first, first))
+                    self.turns[var] = Interval(low, high - 1)
                     self.block(inner)
+                    del self.turns[var]
                     self.loops[at] = TurnLoop(var, low, high, first, len(self.statements))
-                case _:
-                    assert_never(stmt)
+                case other:
+                    assert_never(other)
 
     def begin(self, body: Sequence[typed.Stmt]) -> None:
         """Give what a loop is the first to write its initial contents before it.
@@ -97,18 +107,35 @@ class _Builder:
         A turn may write a part of it, and there may be no turn.
         """
         for s in _statements(body):
-            tensor = self.tensors[s.target]
-            if s.target in self.current:
-                continue
-            names = [
-                _fresh(f"i{d}", {*self.tensors, *self.sizes}) for d in range(len(tensor.shape))
-            ]
-            ranges = tuple(
-                Range(n, Size.const(0), extent, "output")
-                for n, extent in zip(names, tensor.shape, strict=True)
-            )
-            at = tuple(typed.IndexValue(n, INT64) for n in names)
-            self.append(s.target, None, at, "=", self.identity(s), ranges, covers=True)
+            if s.target not in self.current:
+                self.fill(s)
+
+    def fill(self, s: typed.Statement) -> None:
+        """Give the target of a statement its initial contents."""
+        shape = self.tensors[s.target].shape
+        names = [_fresh(f"i{d}", {*self.tensors, *self.sizes}) for d in range(len(shape))]
+        ranges = tuple(
+            Range(n, Size.const(0), extent, "output")
+            for n, extent in zip(names, shape, strict=True)
+        )
+        at = tuple(typed.IndexValue(n, INT64) for n in names)
+        self.append(s.target, None, at, "=", self.identity(s), ranges, covers=True)
+
+    def gathered(self, s: typed.Statement) -> list[typed.Statement]:
+        """Return a scatter as gathers, where that is possible, else as it is."""
+        restarts = s.op.endswith("!") and s.target in self.current  # only what points fall into
+        if s.op == "=" or s.op.startswith("arg") or restarts:
+            return [s]
+        if any(r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e)):
+            return [s]
+        nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
+        target = self.tensors[s.target]
+        return gathers(s, target, self.bounds, self.turns, nothing) or [s]
+
+    def bounds(self, name: str) -> list[tuple[Size, Size]]:
+        """Return the first element of each dimension of a tensor, and the one behind the last."""
+        t = self.tensors[name]
+        return [(low, low + extent) for low, extent in zip(t.low, t.shape, strict=True)]
 
     def is_tiled(self, body: Sequence[typed.Stmt]) -> bool:
         """Whether statements that a body begins with write each element of a tensor anew, once."""
@@ -169,9 +196,13 @@ class _Builder:
         base = None if op.endswith("!") or (op == "=" and covers) else old
         if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
             value = self.from_copy(value, s.target)
-        if restarts:
-            outputs = tuple(r for r in s.ranges if r.kind == "output")
-            if op in COMBINING and len(told(subs, outputs)) < len(outputs):  # points may meet
+        outputs = tuple(r for r in s.ranges if r.kind == "output")
+        is_told = len(told(subs, outputs)) == len(outputs)
+        if old is None and not covers and is_told and becomes_contraction(s):
+            self.fill(s)  # the form for a contraction writes only its points
+            old = base = self.current[s.target]
+        elif restarts:
+            if op in COMBINING and not is_told:  # points may meet
                 self.append(s.target, old, subs, "=", self.identity(s), outputs, covers=False)
                 op = COMBINING[op]
             old = base = self.current[s.target]
@@ -271,14 +302,6 @@ class _Builder:
             return replace(x, tensor=self.current[x.tensor], subs=subs)
 
         return map_typed(e, one)
-
-
-COMBINING: dict[AssignOp, AssignOp] = {
-    "+=!": "+=",
-    "*=!": "*=",
-    "min=!": "min=",
-    "max=!": "max=",
-}
 
 
 def identity_of(op: AssignOp, dtype: DType) -> int | float:

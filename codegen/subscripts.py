@@ -101,8 +101,8 @@ def pivots(
 ) -> dict[int, str]:
     """Return the index to solve each subscript for, by dimension.
 
-    It stands in this subscript alone. Of several the one with the largest extent, then the first:
-    what is left is summed over.
+    It stands in this subscript alone, and residues by its step are known. Of several the one with
+    the largest extent, then the first: what is left is summed over.
     """
     used = [n for e in subs for n in indices_of(e)]
     found: dict[int, str] = {}
@@ -110,12 +110,20 @@ def pivots(
         a = affine_of(e)
         if a is None:
             continue
-        names = [n for n, _ in a.terms if n in allowed and n in ranges and used.count(n) == 1]
+        names = [
+            n
+            for n, c in a.terms
+            if n in allowed and n in ranges and used.count(n) == 1 and _has_residue(a.const, abs(c))
+        ]
         if names:
             extents = [ranges[n].extent.constant for n in names]
             sizes = [float("inf") if x is None else x for x in extents]
             found[d] = names[sizes.index(max(sizes))]
     return found
+
+
+def _has_residue(const: Size, step: int) -> bool:
+    return all(c % step == 0 for monomial, c in const.terms if monomial)
 
 
 def solved(
@@ -145,8 +153,6 @@ def solved(
         a = forms[d]
         assert a is not None, "pivots stand in affine subscripts"
         step = steps[d] = abs(a.coefficient(name))
-        if any(c % step for m, c in a.const.terms if m):
-            return None
         for other, c in a.terms:
             if c % step:
                 if other not in ranges:
