@@ -68,7 +68,7 @@ def gathers(
         return _apart(s, [a for a in forms if a is not None and len(a.terms) > 1], ranges)
     chosen = {
         d: name
-        for d, name in pivots(subs, ranges, [r.name for r in outputs]).items()
+        for d, name in pivots(subs, target.shape, ranges, [r.name for r in outputs]).items()
         if (form := forms[d]) is not None and form.plain is None
     }
     pieces = solved(subs, target.shape, ranges, chosen, chosen.__getitem__)

@@ -97,14 +97,30 @@ def is_tiling(tiles: Sequence[Tile | None]) -> bool:
 
 
 def pivots(
-    subs: Sequence[Expr], ranges: Mapping[str, Range], allowed: Collection[str]
+    subs: Sequence[Expr],
+    shape: Sequence[Size],
+    ranges: Mapping[str, Range],
+    allowed: Collection[str],
 ) -> dict[int, str]:
     """Return the index to solve each subscript for, by dimension.
 
-    It stands in this subscript alone, and residues by its step are known. Of several the one with
-    the largest extent, then the first: what is left is summed over.
+    It stands in this subscript alone, and residues by its step are known. What is left is summed
+    over, so of several it is the one with the largest extent: where extents are not known, the one
+    that has most to do with the dimension's (a pixel rather than a tap), then an output index, then
+    the first.
     """
     used = [n for e in subs for n in indices_of(e)]
+
+    def rank(name: str, d: int) -> tuple[int, int, bool]:
+        r = ranges[name]
+        known = r.extent.constant
+        shared = {*r.extent.symbols()} & {*shape[d].symbols()}
+        return (
+            0 if known is None else -1,
+            len(shared) if known is None else known,
+            r.kind == "output",
+        )
+
     found: dict[int, str] = {}
     for d, e in enumerate(subs):
         a = affine_of(e)
@@ -116,9 +132,7 @@ def pivots(
             if n in allowed and n in ranges and used.count(n) == 1 and _has_residue(a.const, abs(c))
         ]
         if names:
-            extents = [ranges[n].extent.constant for n in names]
-            sizes = [float("inf") if x is None else x for x in extents]
-            found[d] = names[sizes.index(max(sizes))]
+            found[d] = max(names, key=lambda n: rank(n, d))
     return found
 
 

@@ -74,13 +74,12 @@ def gathered(
 def _chosen(
     read: typed.Read, ranges: Mapping[str, Range], guard: Expr | None, shape: tuple[Size, ...]
 ) -> dict[int, str]:
-    """Return the index to solve each subscript for: one of the output if that is possible.
+    """Return the index to solve each subscript for.
 
     Nothing is solved where the element tells the indices anyway: `A(4 * h + i)` with i in 0:4, but
     where a guard says which points there are.
     """
-    outputs = [n for n, r in ranges.items() if r.kind == "output"]
-    chosen = {**pivots(read.subs, ranges, [*ranges]), **pivots(read.subs, ranges, outputs)}
+    chosen = pivots(read.subs, shape, ranges, [*ranges])
     used = [n for e in read.subs for n in indices_of(e)]
     for d in [*chosen]:
         sub = read.subs[d]

@@ -2,6 +2,7 @@
 
 float32(A(i)) * float32(B(i))   ->   A(i) * B(i)          for halves, computed in float32 anyway
 S(i) = 0.0                      ->   S(i) = float64(0.0)  where S is float64
+A(int64(I(b)), d)               ->   A(I(b), d)
 """
 
 from __future__ import annotations

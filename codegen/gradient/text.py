@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import with_types
@@ -12,6 +14,7 @@ from tcdsl.grammar import typed
 from tcdsl.grammar.check import check
 from tcdsl.grammar.errors import TCError
 from tcdsl.grammar.format import format_program
+from tcdsl.grammar.nodes import Def, Program
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.typed import CheckedDef, Range
 
@@ -40,6 +43,24 @@ def definition_text(
     everything = {at: {r.name for r in line.ranges} for at, line in enumerate(lines)}
     text = f"{head} {{\n{_body(parts, everything, iter(range(len(lines))))}}}\n"
     return format_program(parse(text))
+
+
+def with_bare_results(text: str) -> str:
+    """Return a definition with results as names alone where the check gives them the same shape."""
+    (made,) = parse(text).defs
+    wanted = _meaning(made)
+    for at, result in enumerate(made.returns):
+        bare = replace(result, type=None)
+        shorter = replace(made, returns=(*made.returns[:at], bare, *made.returns[at + 1 :]))
+        with contextlib.suppress(TCError):
+            if _meaning(shorter) == wanted:
+                made = shorter
+    return format_program(Program((made,)))
+
+
+def _meaning(definition: Def) -> tuple[object, ...]:
+    checked = check(parse(format_program(Program((definition,)))))
+    return checked.params, checked.returns, checked.temps, checked.body
 
 
 def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:

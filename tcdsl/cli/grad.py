@@ -17,6 +17,7 @@ from tcdsl.cli.app import DEF, FILE, GENERIC, RANK, at_rank, generics_of, main, 
     metavar="TURNS",
     help="Keep the state of loops before every so many turns only, and run those between again.",
 )
+@click.option("--shapes", is_flag=True, help="Print the shape of every result.")
 @RANK
 @GENERIC
 def grad(
@@ -24,6 +25,7 @@ def grad(
     def_name: str | None,
     forward: bool,
     checkpoint: int | None,
+    shapes: bool,
     rank: int | None,
     given: tuple[str, ...],
 ) -> None:
@@ -32,12 +34,14 @@ def grad(
     It takes the definition's parameters, what is kept of the forward pass, and `d_O` for each float
     return; it returns `d_X` for each float parameter. The training forward is the definition with
     what is kept as further returns. Printed with `--forward`, the text has both.
+
+    Results whose shape follows from the statements are printed as names alone, without `--shapes`.
     """
+    from tcdsl.codegen.gradient.text import with_bare_results
     from tcdsl.codegen.gradient.vjp import gradient
 
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
     made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked, checkpoint)
-    if forward:
-        click.echo(made.forward)
-    click.echo(made.text, nl=False)
+    texts = [made.forward, made.text] if forward else [made.text]
+    click.echo("\n".join(texts if shapes else map(with_bare_results, texts)), nl=False)
