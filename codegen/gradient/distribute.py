@@ -152,12 +152,10 @@ class _Distribution:
         value = _indexed(line.value, var)
         is_output = any(var in indices_of(e) for e in subs)
         new = Range(var, self.loop.low, self.loop.high, "output" if is_output else "reduction")
+        names = [n for e in subs for n in sorted(indices_of(e))]
+        before = names[: names.index(var)] if is_output else names
         ranges = [*line.ranges]
-        if is_output:
-            names = [n for e in subs for n in sorted(indices_of(e))]
-            at = sum(r.name in names[: names.index(var)] for r in ranges)
-        else:
-            at = sum(r.kind == "output" for r in ranges)
+        at = sum(r.name in before for r in ranges)
         ranges.insert(at, new)
         return Line(line.target, subs, line.op, value, tuple(ranges))
 
@@ -183,7 +181,8 @@ def _reduces(line: Line, var: str) -> bool:
     """Whether several points, or turns, meet in an element: then one pass saves the most."""
     if not any(_has_turn(e, var) for e in line.subs):
         return True
-    return any(r.kind == "reduction" for r in line.ranges)
+    told = {n for e in line.subs for n in indices_of(e)}
+    return any(r.name not in told for r in line.ranges)
 
 
 def _sizes(e: Expr) -> Iterator[Size]:

@@ -17,6 +17,7 @@ from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.lines import Part, forwards, spread
+from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Turns, Value, Versions, versions_of
@@ -121,7 +122,7 @@ def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
     lines, kept, axes = with_forward(versions, lines, params)
     values = back.values
     values |= {n: _with_turns(values[n], axes[n]) for n in axes}
-    lines = forwards(distributed(lines, values, wanted))
+    lines = forwards(started(distributed(lines, values, wanted), values))
     lines = bounded(tidied(lines, versions.taken), values, wanted)
     lines = padded(lines, values, back.taken)
     heads = [_head(t.name, t.dtype, t.shape) for t in f.params]

@@ -247,9 +247,9 @@ def test_a_checkpointed_gradient_in_cuda() -> None:
 def test_the_gradient_by_the_weights_is_one_product_behind_the_loop() -> None:
     _, behind = flat(gradient(check(parse(RNN))).text).split("} ", 1)
     assert behind.startswith(
-        "d_U(m, n) += a_r(t, b, n) * h_all(t, b, m) where t in 0:T "
-        "d_W(i, n) += a_z(t, b, n) * X(t, b, i) "
-        "d_X(t, b, i) += a_z(t, b, n) * W(i, n) "
+        "d_U(m, n) +=! a_r(t, b, n) * h_all(t, b, m) where t in 0:T "
+        "d_W(i, n) +=! a_z(t, b, n) * X(t, b, i) "
+        "d_X(t, b, i) +=! a_z(t, b, n) * W(i, n) "
     )
 
 
