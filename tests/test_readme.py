@@ -7,6 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from tcdsl.codegen.gradient.vjp import gradient
+from tcdsl.grammar import nodes as n
+from tcdsl.grammar.check import check
+from tcdsl.grammar.parser import parse
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -20,7 +26,18 @@ def test_its_python_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
     code = "\n".join(blocks("python"))
     assert code.count("tc.define") >= 6
     exec(compile(code, "README.md", "exec"), {})
-    assert "subscript 0 of 'E' is 12, outside [0, 10)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "subscript 0 of 'E' is 12, outside [0, 10)" in printed
+    for comment in re.findall(r"^print\(.*?\)  # (<.*)$", code, re.MULTILINE):
+        assert comment in printed.splitlines()
+
+
+def test_the_gradients_it_shows_are_those_that_are_printed() -> None:
+    texts = "\n".join(blocks("python"))
+    shown = README.split("```\ndef d_mm")[1].split("```")[0]
+    named = {d.name: d for text in _definitions(texts) for d in parse(text).defs}
+    made = [gradient(check(n.Program((named[name],)))).text for name in ("mm", "same")]
+    assert "".join(made) == f"def d_mm{shown}"
 
 
 def test_the_two_front_commands_are_one_line_each() -> None:
@@ -40,6 +57,48 @@ def test_every_command_is_in_the_readme_and_has_help() -> None:
         assert command.help, f"tcdsl {name} has no help"
         for sub in getattr(command, "commands", {}).values():
             assert sub.help, f"tcdsl {name} {sub.name} has no help"
+
+
+def _definitions(code: str) -> list[str]:
+    """Return the texts that python code defines kernels by."""
+    return [a or b for a, b in re.findall(r'"""(.*?)"""|"(def .*?)"', code, re.DOTALL)]
+
+
+SIZES = "B=3,M=4,N=5"
+
+
+@pytest.mark.cc
+def test_every_command_in_the_readme_runs(tmp_path: Path) -> None:
+    """But the demo, which has a test of its own."""
+    from tcdsl.cli import main
+
+    file, pair = tmp_path / "layer.tc", tmp_path / "pair.tc"
+    file.write_text(
+        "def layer(float(B,M) I, float(N,M) W) -> (O) { O(b, n) +=! I(b, m) * W(n, m) }"
+    )
+    pair.write_text("def pair(float(B,M) I) -> (O) { O(b) +=! I(b, m) }")
+    database = ["--cache", str(tmp_path / "tuned.db")]
+    more = {
+        "autotune": ["--trials", "1", "--quiet", *database],
+        "bench": ["--seconds", "1", *database],
+    }
+    rows = re.findall(r"^\| `tcdsl (\w+)([^`]*)`", README, re.MULTILINE)
+    for name, rest in rows:
+        if name == "demo":
+            continue
+        lines = [rest.replace("\\|", "|")]
+        if "[" in rest:  # an option: without it, and with it
+            lines = [re.sub(r"\[.*?\]", "", rest), rest.replace("[", "").replace("]", "")]
+        if name == "cache":
+            lines = [f" {x}" for x in ("list", "show", "best", "path")]
+        for line in lines:
+            at = pair if "|" in line else file
+            words = shlex.split(line.replace("FILE", str(at)).replace("...", SIZES))
+            words += more.get(name, [])
+            if name == "cache" and words != ["path"]:
+                words += ([] if words == ["list"] else ["pair B=2"]) + database
+            done = CliRunner().invoke(main, [name, *words])
+            assert done.exit_code == 0, f"tcdsl {name} {words}: {done.output}"
 
 
 def test_every_option_in_the_readme_exists() -> None:
