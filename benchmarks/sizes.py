@@ -124,7 +124,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "negative rows": backwards_rows,
     "Fortran order": np.asfortranarray,
 }
-OPERANDS = {"A": (0,), "B": (1,), "A B": (0, 1), "C": (2,)}
+OPERANDS = {"A": (0,), "B": (1,), "A B": (0, 1), "C": (2,), "A B C": (0, 1, 2)}
 
 
 @dataclass(frozen=True)

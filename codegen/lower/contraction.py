@@ -255,7 +255,7 @@ def _numbers(ctx: Context, panel: Panel) -> Extents:
     groups: Expr = outer
     if near is not None:
         count = ctx.extent(near.extent)
-        groups = b.mul(b.div(outer, max(1, count)), b.ceil_div(count, panel.group))
+        groups = b.mul(b.div(outer, max(1, count)), b.ceil_div(count, panel.lanes))
     return replace(
         x, outer=outer, groups=groups, m=m, n=n, k=k, a_row=None if row is None else stride
     )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.loopir import Expr
 
-GROUP = 2  # vectors of neighbours whose matrices are taken together
-
 
 @dataclass(frozen=True, slots=True)
 class Extents:

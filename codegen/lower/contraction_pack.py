@@ -189,26 +189,34 @@ def _column(p: Packer) -> Elem:
     return Elem("column", (i64("i"),), Pointer(p.source, const=True))
 
 
-def _square(p: Packer, at: Expr, mask: str, rows: Expr, to: Expr) -> Stmt:
-    """Return the way of the vector at at of every column, turned around: row i < rows to to."""
+def _square(p: Packer, at: Expr, mask: str, rows: Expr, first: Expr, apart: Expr) -> Stmt:
+    """Return the way of the vector at at of every column, turned around: rows to first, apart."""
     i = i64("i")
-    square = Elem("square", (i,), p.vector)
+    square, to = Elem("square", (i,), p.vector), pointer("to", p.dtype)
     fetched = _load(p, offset(_column(p), at), mask)
     return block(
         Array("square", p.vector, (p.lanes,)),
         loop(i, 0, p.lanes, assign(square, fetched), mark=Unroll()),
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
-        loop(i, 0, p.lanes, when(compare("<", i, rows), _store(p, to, square)), mark=Unroll()),
+        Let(to, first, mutable=True),
+        loop(
+            i,
+            0,
+            p.lanes,
+            when(compare("<", i, rows), _store(p, to, square)),
+            assign(to, offset(to, apart)),
+            mark=Unroll(),
+        ),
     )
 
 
 def _turn(p: Packer) -> Stmt:
     """Return the transposition of a strip whose columns are vectors in memory."""
     k, x, left, depth = i64("k"), i64("x"), i64("left"), i64("depth")
-    to = offset(_packed(p), add(mul(add(k, i64("i")), left), x))
+    first = offset(_packed(p), add(mul(k, left), x))
     turn = block(
         Let(Var("deep", Mask(p.dtype, p.lanes)), _tail(p, sub(depth, k))),
-        _square(p, _k(p, k), "deep", min64(p.lanes, sub(depth, k)), to),
+        _square(p, _k(p, k), "deep", min64(p.lanes, sub(depth, k)), first, left),
     )
     if p.k_table:
         end = min64(add(k, p.lanes), depth)
@@ -219,13 +227,13 @@ def _turn(p: Packer) -> Stmt:
 
 def _spread(p: Packer) -> Stmt:
     """Return the packing of a strip of neighbours, whose elements are vectors in memory."""
-    k, first = i64("k"), i64("first")
-    left = sub(i64("batches"), first)
-    at = add(mul(add(first, i64("i")), i64("apart")), mul(k, i64("left")), i64("x"))
-    some = Let(Var("some", Mask(p.dtype, p.lanes)), _tail(p, left))
-    turn = _square(p, add(_k(p, k), first), "some", left, offset(_packed(p), at))
-    vectors = loop(first, 0, i64("batches"), some, turn, step=p.lanes)
-    return block(_columns(p), loop(k, 0, i64("depth"), vectors))
+    k, batches = i64("k"), i64("batches")
+    first = offset(_packed(p), add(mul(k, i64("left")), i64("x")))
+    return block(
+        Let(Var("some", Mask(p.dtype, p.lanes)), _tail(p, batches)),
+        _columns(p),
+        loop(k, 0, i64("depth"), _square(p, _k(p, k), "some", batches, first, i64("apart"))),
+    )
 
 
 def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> Stmt:
@@ -247,26 +255,25 @@ def joiner(name: str, stored: DType, dtype: DType, lanes: int) -> Function:
     to[m][n][batch] = stage[batch][m][n], in squares of columns by neighbours.
     """
     p = Packer(dtype, dtype, lanes, "batch")
-    m, n, i, first = i64("m"), i64("n"), i64("i"), i64("first")
+    m, n, i = i64("m"), i64("n"), i64("i")
     stage, to = pointer("stage", dtype, const=True, restrict=True), pointer("to", stored)
     left, batches = sub(i64("columns"), n), i64("batches")
     mask = Mask(dtype, lanes)
     square = Elem("square", (i,), p.vector)
-    held = add(mul(add(first, i), i64("apart")), mul(m, i64("line")), n)
-    place = offset(to, add(mul(m, i64("m_stride")), mul(add(n, i), i64("n_stride")), first))
+    held = add(mul(i, i64("apart")), mul(m, i64("line")), n)
+    place = offset(to, add(mul(m, i64("m_stride")), mul(add(n, i), i64("n_stride"))))
     out = intrinsic("tc_storem", p.vector, place, Var("some", mask), square, stored=stored)
     turn = block(
-        Let(Var("some", mask), _tail(p, sub(batches, first))),
+        Let(Var("tail", mask), _tail(p, left)),
         Array("square", p.vector, (lanes,)),
         loop(i, 0, lanes, assign(square, _load(p, offset(stage, held))), mark=Unroll()),
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
         loop(i, 0, lanes, when(compare("<", i, left), Eval(out)), mark=Unroll()),
     )
-    strip = block(
-        Let(Var("tail", mask), _tail(p, left)),
-        loop(first, 0, batches, turn, step=lanes),
+    body = block(
+        Let(Var("some", mask), _tail(p, batches)),
+        loop(m, 0, i64("rows"), loop(n, 0, i64("columns"), turn, step=lanes)),
     )
-    body = loop(m, 0, i64("rows"), loop(n, 0, i64("columns"), strip, step=lanes))
     strides = map(i64, ("m_stride", "n_stride", "rows", "columns", "batches"))
     params = (stage, i64("apart"), i64("line"), to, *strides)
     return Function(name, params, body, "helper")

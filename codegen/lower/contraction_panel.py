@@ -19,7 +19,7 @@ from tcdsl.codegen.loopir import (
     Var,
     Vector,
 )
-from tcdsl.codegen.lower.contraction_blocking import GROUP, Blocking, Extents
+from tcdsl.codegen.lower.contraction_blocking import Blocking, Extents
 from tcdsl.codegen.lower.contraction_dot import (
     Dot,
     columns_of,
@@ -76,7 +76,8 @@ class Panel:
     def neighbours(self) -> Index | None:
         """The batch index along which an operand has stride one, if there is one.
 
-        Neighbours then share its lines: a group of them is packed or stored together.
+        Neighbours then share its lines: as many as a vector holds form a group, whose matrices are
+        packed or stored together.
         """
         p = self.problem
         operands = (p.a, p.b, p.c)
@@ -85,11 +86,6 @@ class Panel:
             if shared and i.extent != ONE and any(x.stride(i.name) == ONE for x in operands):
                 return i
         return None
-
-    @property
-    def group(self) -> int:
-        """How many neighbours are taken together: lines that two vectors share are read once."""
-        return GROUP * self.lanes
 
     def is_near(self, x: Operand) -> bool:
         """Whether neighbours of an operand lie side by side."""
@@ -103,7 +99,7 @@ class Panel:
         if near is None:
             return self.extent(self.problem.outer)
         others = tuple(i for i in self.problem.outer if i != near)
-        return b.mul(self.extent(others), b.ceil_div(self.size(near.extent), self.group))
+        return b.mul(self.extent(others), b.ceil_div(self.size(near.extent), self.lanes))
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""
@@ -182,11 +178,11 @@ class Panel:
             (v.name, b.mul(self.extent(fused), INT64.size_bytes)) for v, _, fused in self.tables()
         ]
         p = self.problem
-        count_a, count_b = (self.group if self.is_near(x) else 1 for x in (p.a, p.b))
+        count_a, count_b = (self.lanes if self.is_near(x) else 1 for x in (p.a, p.b))
         bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size * count_a)))
         bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size * count_b)))
         if self.is_near(p.c):
-            bytes_of.append(("stage", b.mul(g.mc, g.nc, self.group * size)))
+            bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.has_stage:
             bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
         at: Expr = b.c64(0)

@@ -85,7 +85,7 @@ def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> Block:
     counts = [("row block", g.mt), ("column block", g.nt)]
     for i in reversed(panel.problem.outer):
         extent = panel.size(i.extent)
-        counts.append((i.name, b.ceil_div(extent, panel.group) if i == near else extent))
+        counts.append((i.name, b.ceil_div(extent, panel.lanes) if i == near else extent))
     rest, sizes = task, [c for _, c in counts]
     points: dict[str, Expr] = {}
     for n, (name, count) in enumerate(counts):
@@ -103,10 +103,10 @@ def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> Block:
     columns = where.let("block_columns", _least(g.nt, g.nc, b.sub(x.n, n0)))
     batches: Expr = b.c64(1)
     if near is not None:
-        first = where.let("first", b.mul(points[near.name], panel.group))
+        first = where.let("first", b.mul(points[near.name], panel.lanes))
         points[near.name] = first
         left = b.sub(panel.size(near.extent), first)
-        batches = where.let("batches", b.min64(panel.group, left))
+        batches = where.let("batches", b.min64(panel.lanes, left))
     return Block(points, batches, m0, n0, rows, columns, b.c64(0))
 
 

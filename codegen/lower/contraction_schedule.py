@@ -28,7 +28,7 @@ from tcdsl.codegen.build import (
     value_of,
 )
 from tcdsl.codegen.loopir import I64, TRUTH, Bin, Const, Expr
-from tcdsl.codegen.lower.contraction_blocking import GROUP, Extents
+from tcdsl.codegen.lower.contraction_blocking import Extents
 from tcdsl.codegen.machine import Machine
 
 MAX_ROWS, MAX_VECTORS = 24, 4
@@ -237,7 +237,7 @@ def least_columns(x: Extents, machine: Machine, nv: Expr, kc: Expr, pack_a: Expr
 
 def _together(x: Extents, machine: Machine, kc: Expr, *, of_operand: bool) -> Expr | None:
     """Return the rows or columns of a block that all matrices of a group have room for."""
-    room = NEAR * machine.l2_bytes // (GROUP * x.lanes * x.bytes)  # elements of each
+    room = NEAR * machine.l2_bytes // (x.lanes * x.bytes)  # elements of each
     limits: list[Expr] = []
     if of_operand:
         limits.append(div(room, kc))
