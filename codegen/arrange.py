@@ -121,7 +121,9 @@ def arrange(
         """Cut a group into the longest parts that some lowering takes.
 
         A contraction stays one: what stands before or after it may share its tiles, but a nest
-        that takes both without register tiles is slower by far than one for each.
+        that takes both without register tiles is slower by far than one for each. The weight
+        gradient of a convolution ends its part: other forms would take what follows it, but have
+        no tiles that suit such sums.
         """
         count = len(group.statements)
 
@@ -133,7 +135,11 @@ def arrange(
             return not _TILED.isdisjoint(forms(contexts([part], every)[0]))
 
         product = next((i for i in range(count) if stays(i)), count)
-        for stop in range(count, 0, -1):
+        longest = count
+        if product < count:
+            ending = forms(contexts([group.part(0, product + 1)], every)[0])
+            longest = product + 1 if "convolution_weights" in ending else count
+        for stop in range(longest, 0, -1):
             head = group.part(0, stop)
             taken = has_tiles(head) if stop > product else forms(contexts([head], every)[0])
             if taken:

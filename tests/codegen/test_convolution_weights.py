@@ -157,6 +157,17 @@ def test_groups_and_updates() -> None:
     np.testing.assert_allclose(got, start + want, atol=1e-4)
 
 
+def test_operands_that_the_program_makes() -> None:
+    text = (
+        "def run(float(N,F,X) G, float(N,C,W) I) -> (d_K) { D(n,f,x) = tanh(G(n,f,x)) "
+        "J(n,c,w) = exp(I(n,c,w)) T(f,c,k) +=! D(n,f,x) * J(n,c,2*x+k) where k in 0:3 "
+        "d_K(f,c,k) = 2 * T(f,c,k) }"
+    )
+    p = problem(text, rand(2, 17, 9), rand(2, 3, 20, seed=1))
+    assert any("convolution weights" in form for form in forms(p)), forms(p)
+    differential([Case(p, exact=True)], terms=100)
+
+
 def test_any_strides() -> None:
     d_o, image = rand(2, 20, 6, 7), rand(2, 5, 6, 7, seed=1)
 
