@@ -163,6 +163,6 @@ def _lanes_of(ctx: Context, c: Convolution) -> int:
 
 def _flops(c: Convolution) -> float:
     """Return the operations on elements that exist."""
-    taps = prod(sum(len(s.taps_at(p)) for p in range(s.pixels)) for s in (c.across, *c.sides))
+    taps = prod(sum(map(len, s.present)) for s in (c.across, *c.sides))
     points = taps * known(extent_of((*c.images, *c.panels, *c.channels, c.column)))
     return 2.0 * points

@@ -137,16 +137,17 @@ class Nest:
 
     def tap_tables(self, side: Side) -> tuple[Table, Table]:
         """Return the tables of the first tap at each pixel of a side, and of their number."""
-        found = [side.taps_at(pixel) for pixel in range(side.pixels)]
         stem = self.name(f"side{self.conv.sides.index(side)}")
         return (
-            Table(f"{stem}_first", I64, tuple(t.start for t in found)),
-            Table(f"{stem}_taps", I64, tuple(len(t) for t in found)),
+            Table(f"{stem}_first", I64, tuple(t.start for t in side.present)),
+            Table(f"{stem}_taps", I64, tuple(len(t) for t in side.present)),
         )
 
     def levels(self, columns: int) -> Iterator[tuple[Level, Size, Side | None]]:
         """Yield the loops around a row of taps: each with the step of the image, and its side."""
         c, a = self.conv, self.conv.problem.a
+        if not depth(c):  # a sum over nothing
+            return
         for n, index in enumerate(c.channels):
             if known(index.extent) > 1:
                 weights = known(extent_of(c.sums[n + 1 :])) * columns

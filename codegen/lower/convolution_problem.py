@@ -65,31 +65,33 @@ class Window:
 class Side:
     """A side of the image: an index of the output, and the tap that slides along it, if any.
 
-    windows: what says which of their points have an element; none where all have.
+    windows: what says which of their points have an element; none where all have. present: the
+    taps that exist, by pixel.
     """
 
     pixel: Index
     tap: Index | None
     windows: tuple[Window, ...]
+    present: tuple[range, ...]
 
     @property
     def pixels(self) -> int:
         """The number of pixels."""
-        return known(self.pixel.extent)
+        return len(self.present)
 
-    @property
-    def taps(self) -> int:
-        """The number of taps; 1 where none slides."""
-        return 1 if self.tap is None else known(self.tap.extent)
 
-    def taps_at(self, pixel: int) -> range:
-        """Return the taps that exist at a pixel: they are neighbours, a subscript is monotone."""
-        here = {self.pixel.name: pixel}
-        name = self.pixel.name if self.tap is None else self.tap.name
+def side_of(pixel: Index, tap: Index | None, windows: tuple[Window, ...]) -> Side:
+    """Return a side; the taps of a pixel are neighbours, since a subscript is monotone."""
+    slid = Index("", ONE) if tap is None else tap
+    present: list[range] = []
+    for x in range(known(pixel.extent)):
         found = [
-            t for t in range(self.taps) if all(w.exists({name: t, **here}) for w in self.windows)
+            t
+            for t in range(known(slid.extent))
+            if all(w.exists({slid.name: t, pixel.name: x}) for w in windows)
         ]
-        return range(found[0], found[-1] + 1) if found else range(0)
+        present.append(range(found[0], found[-1] + 1) if found else range(0))
+    return Side(pixel, tap, windows, tuple(present))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,12 @@ class Convolution:
     images: tuple[Index, ...]
 
     @property
-    def slides(self) -> bool:
-        """Whether there is a window; with a single tap everywhere it is a plain contraction."""
+    def pays(self) -> bool:
+        """Whether there is a window, or an output with gaps: else it is a plain contraction."""
         a, pixels = self.problem.a, (self.across.pixel, *self.rows)
         taps = (i for i in self.sums if a.shares_dim(i.name, pixels))
         windows = [w for s in (self.across, *self.sides) for w in s.windows]
-        return bool(windows) or any(known(i.extent) > 1 for i in taps)
+        return bool(windows) or not self.problem.unit or any(known(i.extent) > 1 for i in taps)
 
     @property
     def is_turned(self) -> bool:
@@ -160,7 +162,7 @@ def convolutions_of(ctx: Context) -> tuple[Convolution, ...]:
     out = tuple(c for c in found if c is not None)
     if len(out) < len(found) or len({*map(_places, out)}) > 1:
         return ()
-    return out if len(out) > 1 or out[0].slides else ()
+    return out if len(out) > 1 or out[0].pays else ()
 
 
 def _places(c: Convolution) -> tuple[object, ...]:
@@ -216,11 +218,13 @@ def _by_roles(
     if a is None or b is None or c is None or windows is None:
         return None
     indices = {r.name: Index(r.name, reach.bind(r.extent)) for r in s.ranges}
-    if not all(i.extent.constant for i in indices.values()):  # not known, or none
+    if not all(i.extent.constant is not None for i in indices.values()):
         return None
-    windows = tuple(
-        w for w in windows if not w.is_whole({n: known(i.extent) for n, i in indices.items()})
-    )
+    extents = {name: known(i.extent) for name, i in indices.items()}
+    if not all(extents[r.name] for r in s.outputs):
+        return None
+    is_empty = not all(extents.values())  # a residue without taps: nothing is read
+    windows = () if is_empty else tuple(w for w in windows if not w.is_whole(extents))
     outputs = [indices[r.name] for r in s.outputs]
     columns = [i for i in outputs if b.uses(i.name) and not a.uses(i.name)]
     pixels = [i for i in outputs if a.uses(i.name) and not b.uses(i.name)]
@@ -260,7 +264,7 @@ def _across(
     windows: Sequence[Window],
 ) -> Side | None:
     """Return the side of the register tile: one that slides, nearest in the output, then in a."""
-    found: list[tuple[bool, int, Side]] = []
+    found: list[tuple[bool, int, Index, Index, tuple[Window, ...]]] = []
     for pixel in pixels:
         step = a.stride(pixel.name).constant
         mine = tuple(w for w in windows if pixel.name in dict(w.terms))
@@ -272,8 +276,8 @@ def _across(
             alone = all(w in mine for w in windows if tap.name in dict(w.terms))
             if fits and alone and not others and known(tap.extent) <= MOST_TAPS:
                 near = c.stride(pixel.name) == ONE
-                found.append((near, -abs(step), Side(pixel, tap, mine)))
-    return max(found, key=lambda x: x[:2])[2] if found else None
+                found.append((near, -abs(step), pixel, tap, mine))
+    return side_of(*max(found, key=lambda x: x[:2])[2:]) if found else None
 
 
 def _sides(
@@ -294,7 +298,7 @@ def _sides(
             continue
         if len(taps) != len(others) or len(taps) > 1:
             return None
-        sides.append(Side(pixel, taps[0] if taps else None, mine))
+        sides.append(side_of(pixel, taps[0] if taps else None, mine))
         left = [w for w in left if w not in mine]
     names = [s.tap.name for s in (across, *sides) if s.tap is not None]
     return tuple(sides) if not left and len(set(names)) == len(names) else None

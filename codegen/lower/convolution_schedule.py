@@ -86,8 +86,8 @@ def strips(c: Convolution, mr: int) -> tuple[Strip, ...]:
 def _taps(c: Convolution, first: int, rows: int) -> Taps:
     """Return, for each tap that some pixel of a tile has, the rows of these pixels."""
     of_tap: dict[int, list[int]] = {}
-    for r in range(rows):
-        for tap in c.across.taps_at(first + r):
+    for r in range(rows if depth(c) else 0):  # there may be no tap on another side
+        for tap in c.across.present[first + r]:
             of_tap.setdefault(tap, []).append(r)
     return tuple((tap, tuple(of_tap[tap])) for tap in sorted(of_tap))
 
@@ -123,7 +123,7 @@ def _turns(c: Convolution) -> float:
     """Return how often, on average, a row of taps runs for a tile."""
     turns = float(known(extent_of(c.channels)))
     for side in c.sides:
-        turns *= sum(len(side.taps_at(y)) for y in range(side.pixels)) / side.pixels
+        turns *= sum(map(len, side.present)) / side.pixels
     return turns
 
 
