@@ -167,8 +167,8 @@ class Nest:
         spec = TapKernel(
             tile_of(c, strip.rows, block.vectors, self.lanes),
             strip.taps,
-            c.step(c.problem.a, c.across.pixel),
-            c.step(c.problem.a, c.across.tap),
+            c.step(c.across.pixel),
+            c.step(c.tap),
             block.columns,
             *((block.columns, strip.rows * step) if c.is_turned else (strip.rows, block.columns)),
             tuple(level for level, _, _ in self.levels(block.columns)),

@@ -220,7 +220,7 @@ def _line(nest: Nest, block: Block, point: Point, first: Expr) -> Stmt:
     def tiles(strip: Strip) -> Stmt:
         n = nest.var("tile")
         pixel = b.add(strip.first, b.mul(n, strip.rows))
-        image_at = b.offset(a, b.mul(pixel, c.step(p.a, c.across.pixel)))
+        image_at = b.offset(a, b.mul(pixel, c.step(c.across.pixel)))
         place = (first, pixel) if c.is_turned else (pixel, first)
         out = _reach(nest, "c_at", p.c, True, place), nest.size(_row(nest, p.c))
         args = (image_at, weights, nest.pointer("sums"), *out, ahead, *steps, *turns)

@@ -128,6 +128,12 @@ class Convolution:
         return self.problem.n != (self.column,)
 
     @property
+    def tap(self) -> Index:
+        """The tap that slides along the register tile."""
+        assert self.across.tap is not None, "sides without a tap are not across"
+        return self.across.tap
+
+    @property
     def rows(self) -> tuple[Index, ...]:
         """The indices that tell the lines of a block, in the order in which the output has them."""
         mine = {i.name: i for i in (*self.images, *(s.pixel for s in self.sides))}
@@ -136,12 +142,12 @@ class Convolution:
     @property
     def sums(self) -> tuple[Index, ...]:
         """The reduction indices in the order in which the weights are packed."""
-        taps = (s.tap for s in (*self.sides, self.across))
-        return (*self.channels, *(t for t in taps if t is not None))
+        taps = (s.tap for s in self.sides)
+        return (*self.channels, *(t for t in taps if t is not None), self.tap)
 
-    def step(self, x: Operand, index: Index | None) -> int:
-        """Return a stride that is known: of the image along the register tile."""
-        return 0 if index is None else known(x.stride(index.name))
+    def step(self, index: Index) -> int:
+        """Return the distance in the image along the pixels or the taps of the register tile."""
+        return known(self.problem.a.stride(index.name))
 
 
 def known(size: Size) -> int:

@@ -1,9 +1,9 @@
 """How a convolution is cut: register tiles along the pixels, blocks of columns, tasks.
 
-A task packs one block of the weights, `NR` columns of it, and walks some of the lines of the output
-under it (a line: the pixels of the register tile at one point of all other indices). The weights
-stream through the first level once per tile, the image stays near: all its taps are read for one
-line and, shifted, for the next.
+A task packs a block of columns of the weights and walks lines of the output under it. A line is a
+row of pixels, at one point of all other indices. The weights stream through the first level for
+each tile, so a block should stay in the second; the image is near, since a line reads nearly the
+rows that the one before has read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TURN = 3  # half cycles of a vector on its way to the output
 LOOP = 6  # half cycles of a turn of a loop that is not unrolled
 LATE_BYTES = 32  # that the third level gives in half a cycle less than the second
 CODE = 4096  # vector operations of all micro-kernels: what compiles in a second
-_MOST_CHUNKS = 64
+MOST_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +174,12 @@ def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> Choice:
 
 
 def tiles(parts: Parts, machine: Machine, lanes: int) -> tuple[tuple[int, int], ...]:
-    """Return the register tiles that fit registers, line, columns and the reader's patience."""
+    """Return the register tiles that fit registers, line and columns, and are little code."""
     pixels = max(c.across.pixels for c in parts)
     vectors = ceil(known(parts[0].column.extent) / lanes)
     even = {ceil(pixels / n) for n in range(1, pixels + 1)}  # others leave more tiles
-    return tuple(
-        (mr, nv)
-        for mr, nv in _register_tiles(machine)
-        if mr in even
-        and nv <= vectors
-        and (_code(parts, mr, nv, lanes) <= CODE or (mr, nv) == (1, 1))
-    )
+    fit = [(mr, nv) for mr, nv in _register_tiles(machine) if mr in even and nv <= vectors]
+    return tuple(shape for shape in fit if _code(parts, *shape, lanes) <= CODE) or ((1, 1),)
 
 
 def _register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
@@ -214,16 +209,15 @@ def _chunks(
         turn = ceil(tasks / threads) * sum(costs) / tasks
         return turn + turn * threads / (tasks * LATE)
 
-    if threads < 2 or sum(block_costs(parts, machine, lanes, Choice(*shape, 1))) < parallel_from(
-        machine
-    ):
+    total = sum(block_costs(parts, machine, lanes, Choice(*shape, 1)))
+    if threads < 2 or total < parallel_from(machine):
         return 1
     return min(chunk_counts(parts), key=busiest)
 
 
 def chunk_counts(parts: Parts) -> tuple[int, ...]:
     """Return the numbers of tasks that a block's lines may be cut into."""
-    return tuple(range(1, min(prod(line_extents(parts)), _MOST_CHUNKS) + 1))
+    return tuple(range(1, min(prod(line_extents(parts)), MOST_CHUNKS) + 1))
 
 
 def tile_of(c: Convolution, rows: int, vectors: int, lanes: int) -> Tile:
