@@ -32,7 +32,7 @@ from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.errors import ScheduleError
 
-_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 64, 192, 16  # TC_MAX_... of tc_abi.h
+_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 256, 512, 32  # TC_MAX_... of tc_abi.h
 
 
 def assemble(

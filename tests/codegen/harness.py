@@ -33,7 +33,7 @@ from tcdsl.grammar.typed import CheckedDef, Statement
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_PHASES, _PARAMS, _LOOPS = 64, 192, 16
+_PHASES, _PARAMS, _LOOPS = 256, 512, 32
 
 
 class _Plan(ctypes.Structure):
