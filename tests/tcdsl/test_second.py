@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.codegen.reference import evaluate
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.kernel import Kernel
+from tests.texts import examples
 
 pytestmark = pytest.mark.cc
 
@@ -187,3 +189,18 @@ def test_what_is_missing_has_a_cure() -> None:
         "  Y, top, Z: kept of the forward pass. softmax.vjp(...) passes them on, "
         "tc.grad(softmax).whole(X, d_Y) computes them"
     )
+
+
+@pytest.mark.deep
+def test_second_derivatives_of_an_lstm(rng: np.random.Generator) -> None:
+    """Some 130 statements in more than 64 phases."""
+    (lstm,) = (e.kernel() for e in examples() if e.name == "lstm")
+    shapes = ((4, 2, 3), (2, 5), (2, 5), (4, 5, 3), (4, 5, 5), (4, 5))
+    args = [(rng.normal(size=s) / 4).astype(np.float32) for s in shapes]
+    towards = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    seeds = [rng.normal(size=(5, 2, 5)).astype(np.float32) for _ in range(2)]
+    got = lstm.vjp(*args)[1].vjp(*seeds)[1](*towards)
+    second = tc.grad(tc.grad(lstm)).whole.variant().checked
+    want = evaluate(second, [*args, *seeds, *towards], float64=True)
+    for mine, exact in zip(got, want, strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=2e-3, atol=2e-4)
