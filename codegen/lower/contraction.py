@@ -5,10 +5,11 @@ Methods: `panel` (register tiles of rows x vectors, operands packed where that p
 
     contraction_problem              what is contracted: the roles of indices, strides
     contraction_epilogue, _finish    what happens to the sums
-    contraction_schedule             how it is cut: formulas
-    contraction_choice, _plan        of sizes that are known, of sizes known at run time
+    contraction_blocking, _schedule  how it is cut: facts and choices, formulas
+    contraction_choice, _plan        of known sizes, of sizes known at run time
     contraction_kernel, _dot, _pack  micro-kernels and packers
-    contraction_panel, _phase        the nest around them
+    contraction_panel, _phase        the nest around them: tasks,
+    contraction_block, _tiles        their blocks, register tiles
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A block of a task: what is packed for it, and the walk of the micro-kernels over its tiles.
+"""A block of a task: what is packed for it before the micro-kernels walk over its tiles.
 
 Where the matrices of a batch lie inside each other, a block is that of a group of neighbours:
 their operands are packed together, then each of them is walked by itself, and what has to lie
@@ -7,92 +7,37 @@ inside each other again is kept in the workspace until the last one is finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen import build as b
-from tcdsl.codegen.loopir import Call, Eval, Expr, Let, Pointer, Stmt, Var
+from tcdsl.codegen.loopir import Call, Eval, Expr, Let, Stmt
 from tcdsl.codegen.lower.contraction_blocking import Blocking
 from tcdsl.codegen.lower.contraction_pack import Packer, Unit, packer_params
 from tcdsl.codegen.lower.contraction_panel import Kernels, Panel
 from tcdsl.codegen.lower.contraction_problem import ONE, Index, Operand
-from tcdsl.codegen.lower.expr import narrow
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Gives names to values; constants need none."""
-
-    panel: Panel
-    stmts: list[Stmt]
-
-    def let(self, name: str, value: Expr) -> Expr:
-        """Return value by name."""
-        if b.value_of(value) is not None:
-            return value
-        v = self.panel.var(name)
-        self.stmts.append(Let(v, value))
-        return v
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The block of a task: its first row and column, and how many there are.
-
-    at: the outer point, the first neighbour of a group. batches: neighbours in the group. cut:
-    rows of the task before this part of it.
-    """
-
-    at: Mapping[str, Expr]
-    batches: Expr
-    m0: Expr
-    n0: Expr
-    rows: Expr
-    columns: Expr
-    cut: Expr
-
-
-def origins(panel: Panel, at: Mapping[str, Expr]) -> list[Stmt]:
-    """Declare, for every operand, the pointer to the first element of the outer point.
-
-    What is packed or stored for a whole group is reached from the group's first point.
-    """
-    p = panel.problem
-    named = [(n, x) for n, x in (("a", p.a), ("b", p.b), ("c", p.c)) if not panel.is_near(x)]
-    named += [(a.param, a.operand) for a in panel.finish.accesses]
-    return [Let(origin(panel, name, x), _address(panel, x, at)) for name, x in named]
-
-
-def origin(panel: Panel, name: str, x: Operand) -> Var:
-    """Return the pointer that `origins` declares."""
-    kind = panel.operands.pointer(x.buffer).type
-    assert isinstance(kind, Pointer)
-    return b.pointer(panel.operands.local(f"{name}_at"), kind.dtype, const=kind.const)
-
-
-def _address(panel: Panel, x: Operand, at: Mapping[str, Expr]) -> Expr:
-    steps = [b.mul(v, panel.size(x.stride(name))) for name, v in at.items()]
-    return b.offset(panel.operands.pointer(x.buffer), b.add(panel.size(x.offset), *steps))
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass along k: where it starts, how deep it goes, the micro-kernel's flag word."""
-
-    k0: Expr
-    depth: Expr
-    flags: Expr
+from tcdsl.codegen.lower.contraction_tiles import (
+    Block,
+    Names,
+    Pass,
+    address,
+    area,
+    of_batch,
+    operands_of,
+    origin,
+    origins,
+    tiles,
+)
 
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
-    """Return the packing of a pass and its cache blocks: b stays, rows of a change."""
+    """Return the packing of a pass and its tiles, of one matrix or of a group of neighbours."""
     near = panel.neighbours
     if near is None:
         return _matrix(panel, g, kernels, block, now)
     p = panel.problem
     batch = panel.var("batch")
     own = [
-        Let(_of_batch(panel, name), b.offset(_area(panel, name), b.mul(batch, apart)))
+        Let(of_batch(panel, name), b.offset(area(panel, name), b.mul(batch, apart)))
         for name, x, apart in _apart(panel, g)
         if panel.is_near(x)
     ]
@@ -106,18 +51,16 @@ def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pas
     )
     width = b.mul(g.nv, panel.lanes)
     return b.block(
-        [Let(origin(panel, n, x), _address(panel, x, block.at)) for n, x in _near(panel)],
+        [
+            Let(origin(panel, name, x), address(panel, x, block.at))
+            for name, x in operands_of(panel)
+            if panel.is_near(x)
+        ],
         _pack(panel, "b", g, block, now, width) if panel.is_near(p.b) else None,
         _pack(panel, "a", g, block, now, g.mr) if panel.is_near(p.a) else None,
         each,
         _join(panel, g, block) if panel.is_near(p.c) else None,
     )
-
-
-def _near(panel: Panel) -> list[tuple[str, Operand]]:
-    """Return the operands whose neighbours lie side by side."""
-    p = panel.problem
-    return [(n, x) for n, x in (("a", p.a), ("b", p.b), ("c", p.c)) if panel.is_near(x)]
 
 
 def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
@@ -130,19 +73,8 @@ def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
     ]
 
 
-def _area(panel: Panel, name: str) -> Var:
-    """Return the pointer to an area of the workspace."""
-    return b.pointer(panel.operands.local(name), panel.dtype)
-
-
-def _of_batch(panel: Panel, name: str) -> Var:
-    """Return the pointer to the part of an area that belongs to the matrix at hand."""
-    x = {"packed_a": panel.problem.a, "packed_b": panel.problem.b, "stage": panel.problem.c}[name]
-    return _area(panel, f"{name}_own" if panel.is_near(x) else name)
-
-
 def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
-    """Return what a pass does for one matrix: what is not packed for a group, and the tiles."""
+    """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
     p = panel.problem
     width = b.mul(g.nv, panel.lanes)
     head = None if panel.is_near(p.b) else _pack(panel, "b", g, block, now, width)
@@ -206,133 +138,12 @@ def _pack(
         else:
             directions.append(stride)
             source = b.offset(source, b.mul(low, stride))
-    args = [source, *directions, _area(panel, f"packed_{name}"), now.depth, count, width]
+    args = [source, *directions, area(panel, f"packed_{name}"), now.depth, count, width]
     if spec.unit == "batch":
         args += [next(d for n, _, d in _apart(panel, g) if n == f"packed_{name}"), block.batches]
     assert len(args) == len(packer_params(spec))
     run = Eval(Call(f"{panel.prefix}_pack_{name}", tuple(args), None))
     return b.when(b.compare("!=", flag, 0), run)
-
-
-def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
-    """Return the walk over the register tiles of a block."""
-    i, j = panel.var("i"), panel.var("j")
-    width = b.mul(g.nv, panel.lanes)
-    outside, inside = Names(panel, []), Names(panel, [])
-    columns = outside.let("columns", b.min64(width, b.sub(block.columns, j)))
-    vectors = outside.let("vectors", b.ceil_div(columns, panel.lanes))
-    rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
-    m, n = b.add(block.m0, i), b.add(block.n0, j)
-    args = _tile_args(panel, g, kernels, block, now, (m, n, rows, columns))
-    unstages = panel.has_stage and not panel.is_near(panel.problem.c)
-    return b.loop(
-        j,
-        0,
-        block.columns,
-        outside.stmts,
-        b.loop(
-            i,
-            0,
-            block.rows,
-            inside.stmts,
-            kernels.run(rows, vectors, args),
-            _unstage(panel, (m, n, rows, columns), width) if unstages else None,
-            step=g.mr,
-        ),
-        step=width,
-    )
-
-
-Place = tuple[Expr, Expr, Expr, Expr]  # of a register tile: row, column, rows, columns
-
-
-def _tile_args(
-    panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass, place: Place
-) -> tuple[Expr, ...]:
-    """Return the arguments of the micro-kernel of a tile."""
-    p = panel.problem
-    i, j, k0, depth = panel.var("i"), panel.var("j"), now.k0, now.depth
-    m, n, rows, columns = place
-    x = panel.extents()
-    packed_a, packed_b = (_of_batch(panel, f"packed_{name}") for name in "ab")
-    args: list[Expr] = []
-    strides = kernels.strides
-
-    def walk(value: Expr, known: int | str | None) -> None:
-        """Add a stride, unless the micro-kernel has it as a constant."""
-        if not isinstance(known, int):
-            args.append(value)
-
-    def walks(at: Expr, row: Expr, step: Expr) -> None:
-        args.append(at)
-        walk(row, strides.a_row)
-        walk(step, strides.a_k)
-
-    if b.value_of(depth) == 0 and x.dots:  # nothing is read
-        nowhere = _reach(panel, "c", p.c, True, m, n)[0]
-        walks(nowhere, b.c64(0), b.c64(0))
-        args.append(nowhere)
-        walk(b.c64(0), strides.b_k)
-    else:
-        row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
-        held = b.offset(packed_a, b.mul(i, depth))
-        if x.packs_a or row is None or step is None:
-            walks(held, b.c64(1), rows)
-        else:
-            direct = b.offset(origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k0, step)))
-            packed = b.compare("!=", g.pack_a, 0)
-            at = b.select(packed, held, direct)
-            walks(at, b.select(packed, b.c64(1), row), b.select(packed, rows, step))
-        step = panel.stride(p.b, p.k)
-        held = b.offset(packed_b, b.mul(j, depth))
-        if x.packs_b:
-            args += [held, columns]
-        elif step is None:
-            direct = b.offset(origin(panel, "b", p.b), n)
-            args += [direct, b.offset(panel.table(p.b, p.k), k0)]
-        else:
-            direct = b.offset(origin(panel, "b", p.b), b.add(b.mul(k0, step), n))
-            packed = b.compare("!=", g.pack_b, 0)
-            args.append(b.select(packed, held, direct))
-            walk(b.select(packed, columns, step), strides.b_k)
-    if panel.is_near(p.c):
-        args += [b.offset(_of_batch(panel, "stage"), b.add(b.mul(b.add(block.cut, i), g.nc), j))]
-        args += [g.nc]
-    elif panel.has_stage:
-        args += [_area(panel, "stage"), b.mul(g.nv, panel.lanes)]
-    else:
-        to, row = _reach(panel, "c", p.c, True, m, n)
-        args.append(to)
-        walk(row, strides.c_row)
-    args += [depth, now.flags, columns]
-    for access in panel.finish.accesses:
-        reached = _reach(panel, access.param, access.operand, access.along, m, n)
-        args += reached if access.row else reached[:1]
-    args += [Var(panel.operands.local(v.name), v.type) for v, _ in panel.finish.uniforms]
-    assert len(args) == len(kernels.params())
-    return tuple(args)
-
-
-def _reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -> tuple[Expr, Expr]:
-    """Return the address of a tile's first element and the stride of its rows."""
-    row = panel.stride(x, panel.problem.m)
-    assert row is not None, f"rows of '{x.buffer}' do not fuse"
-    at = b.add(b.mul(m, row), n) if along else b.mul(m, row)
-    return b.offset(origin(panel, name, x), at), row
-
-
-def _unstage(panel: Panel, place: Place, width: Expr) -> Stmt:
-    """Return the way of a tile from the workspace to an output without vectors along n."""
-    c = panel.problem.c
-    row, step = panel.stride(c, panel.problem.m), panel.stride(c, panel.problem.n)
-    assert row is not None, f"rows of '{c.buffer}' do not fuse"
-    assert step is not None, f"columns of '{c.buffer}' do not fuse"
-    y, z = panel.var("y"), panel.var("z")
-    m, n, rows, columns = b.add(place[0], y), b.add(place[1], z), place[2], place[3]
-    stage = _area(panel, "stage")
-    to = b.load(origin(panel, "c", c), b.add(b.mul(m, row), b.mul(n, step)))
-    value = narrow(b.load(stage, b.add(b.mul(y, width), z)), panel.stored(c))
-    return b.loop(z, 0, columns, b.loop(y, 0, rows, b.assign(to, value)))
 
 
 def _join(panel: Panel, g: Blocking, block: Block) -> Stmt:
@@ -342,7 +153,7 @@ def _join(panel: Panel, g: Blocking, block: Block) -> Stmt:
     assert row is not None, f"rows of '{c.buffer}' do not fuse"
     assert step is not None, f"columns of '{c.buffer}' do not fuse"
     args = (
-        _area(panel, "stage"),
+        area(panel, "stage"),
         b.mul(g.mc, g.nc),
         g.nc,
         b.offset(origin(panel, "c", c), b.add(b.mul(block.m0, row), b.mul(block.n0, step))),

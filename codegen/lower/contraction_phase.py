@@ -13,21 +13,13 @@ from dataclasses import replace
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import I64, Bin, Call, Eval, Expr, Function, If, Let, Return, Stmt, Var
-from tcdsl.codegen.lower.contraction_block import (
-    Block,
-    Names,
-    Pass,
-    one_pass,
-    origin,
-    origins,
-    packer_of,
-    tiles,
-)
+from tcdsl.codegen.lower.contraction_block import one_pass, packer_of
 from tcdsl.codegen.lower.contraction_blocking import Blocking, Extents
 from tcdsl.codegen.lower.contraction_dot import CHUNK, Dot, dot_kernel, dot_rows
 from tcdsl.codegen.lower.contraction_kernel import FIRST, LAST
 from tcdsl.codegen.lower.contraction_pack import fill_table, joiner, packer
 from tcdsl.codegen.lower.contraction_panel import Kernels, Panel, pick
+from tcdsl.codegen.lower.contraction_tiles import Block, Names, Pass, origin, origins, tiles
 from tcdsl.codegen.lower.expr import Values
 from tcdsl.grammar.dtypes import INT32, INT64
 

@@ -1,0 +1,88 @@
+"""The analytic schedule of contractions on machines made up for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcdsl.codegen.build import c64, value_of
+from tcdsl.codegen.lower.contraction_blocking import Extents
+from tcdsl.codegen.lower.contraction_choice import Choice, blocking_of, choose
+from tcdsl.codegen.lower.contraction_schedule import register_tiles
+from tcdsl.codegen.machine import Machine
+
+WAY = 4096  # bytes
+INTEL = Machine("avx512", 64, 32, 8 * WAY, 8, 1 << 20, 36 << 20, 2, 3.75, 2)
+AMD = replace(INTEL, l1_bytes=12 * WAY, l1_ways=12, crosses_lines=True)
+
+
+def product(m: int, n: int, k: int, row: int | None = None, *, by_columns: bool = False) -> Extents:
+    """Return a product of float32 matrices in C order; rows of a begin row elements apart.
+
+    by_columns: a lies in Fortran order.
+    """
+    return Extents(
+        outer=c64(1),
+        groups=c64(1),
+        m=c64(m),
+        n=c64(n),
+        k=c64(k),
+        a_row=c64(1 if by_columns else row or k),
+        a_k_unit=not by_columns,
+        packs_a=False,
+        packs_b=False,
+        keeps_b=False,
+        near=(False, False, False),
+        whole=False,
+        dots=False,
+        lanes=16,
+        bytes=4,
+    )
+
+
+def chosen(x: Extents, machine: Machine = INTEL, threads: int = 1) -> Choice:
+    return choose(x, machine, threads, register_tiles(machine))
+
+
+@pytest.mark.parametrize("machine", [INTEL, AMD])
+@pytest.mark.parametrize("share", [1, 2])
+def test_rows_that_share_sets_leave_two_ways(machine: Machine, share: int) -> None:
+    """Rows a way apart share one set of the first level, those half a way apart two."""
+    for m in (64, 73, 81, 96):
+        for n in (64, 512):
+            c = chosen(product(m, n, 256, row=WAY // 4 // share), machine)
+            assert c.mr <= (machine.l1_ways - 2) * share
+
+
+def test_large_products_run_in_deep_passes_over_packed_columns() -> None:
+    x = product(1024, 1024, 1024)
+    c = chosen(x)
+    assert (c.mr, c.nv, c.pack_a, c.pack_b, c.kc) == (6, 4, False, True, 512)
+    block = (value_of(e) for e in (blocking_of(x, INTEL, c).nc, c64(4 * c.kc)))
+    columns, depth_bytes = block
+    assert columns is not None
+    assert depth_bytes is not None
+    assert columns * depth_bytes <= INTEL.l2_bytes // 2
+
+
+def test_columns_stay_where_they_lie_if_crossing_lines_costs_nothing() -> None:
+    assert chosen(product(100, 100, 128)).pack_b
+    assert not chosen(product(100, 100, 128), AMD).pack_b
+    assert not chosen(product(26, 26, 72)).pack_b, "a panel is used by two tiles"
+    assert not chosen(product(72, 26, 26)).pack_b, "it lies in the first level"
+
+
+def test_rows_by_columns_are_packed_where_many_panels_read_them() -> None:
+    assert chosen(product(512, 512, 512, by_columns=True)).pack_a
+    assert not chosen(product(72, 26, 26, by_columns=True)).pack_a
+
+
+def test_blocks_of_a_group_are_bounded() -> None:
+    x = replace(
+        product(2000, 2000, 700), packs_a=True, packs_b=True, whole=True, near=(True, True, True)
+    )
+    g = blocking_of(x, INTEL, chosen(x))
+    rows, columns, depth = (value_of(e) or 0 for e in (g.mc, g.nc, g.kc))
+    for elements in (rows * depth, columns * depth, rows * columns):
+        assert 16 * 4 * elements <= 8 * INTEL.l2_bytes
