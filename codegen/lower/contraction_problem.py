@@ -236,12 +236,19 @@ def problem_of(
     if first is None or second is None or c is None:
         return None
     indices = [Index(r.name, reach.bind(r.extent)) for r in statement.ranges]
-    # b carries the vectors: it has the output's nearest index, of stride one but where elements of
-    # other statements stand between, if any factor alone has it
-    unit = next((n for step in (1, 2, 3, 4) for n, x in c.strides if x == Size.const(step)), None)
+    unit = nearest(c)
+    # b carries the vectors: it has the output's nearest index, if any factor alone has it
     b_first = unit is not None and first.uses(unit) and not second.uses(unit)
     a, b = (second, first) if b_first != swap else (first, second)
     return _by_roles(statement, a, b, c, indices, reduced, scale)
+
+
+def nearest(c: Operand) -> str | None:
+    """Return the index whose points are neighbours in the output, or all but a few elements are.
+
+    Elements between them belong to other statements: `O(2 * i)` and `O(2 * i + 1)`.
+    """
+    return next((n for step in (1, 2, 3, 4) for n, x in c.strides if x == Size.const(step)), None)
 
 
 def is_one_to_one(statement: Statement) -> bool:

@@ -21,6 +21,7 @@ from tcdsl.codegen.lower.contraction_problem import (
     Reach,
     factors_of,
     is_one_to_one,
+    nearest,
     operand_of,
 )
 from tcdsl.codegen.lower.operands import compute_dtype
@@ -155,7 +156,7 @@ def contraction_of(ctx: GpuContext) -> Contraction:
     reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
     if first.op.rstrip("!") not in ("+=", "*=", "min=", "max=") or not first.reductions:
         raise Unfused("it is no reduction by a plain operator")
-    if not first.covers or any(first.subs_checked) or not is_one_to_one(first):
+    if not first.is_whole or any(first.subs_checked) or not is_one_to_one(first):
         raise Unfused("it does not write each element once")
     x = _by_roles(ctx, reach, first)
     followers = tuple((s, _follow(ctx.program, first, s, later[:i])) for i, s in enumerate(later))
@@ -206,11 +207,11 @@ def _by_roles(ctx: GpuContext, reach: Reach, s: Statement) -> Contraction:
     )
     indices = [Index(r.name, reach.bind(r.extent)) for r in s.ranges]
     order = {name: d for d, (name, _) in enumerate(c.strides)}
-    unit = next((i.name for i in indices if c.stride(i.name) == ONE), "")
+    unit = nearest(c) or ""
     outputs = sorted(
         (i for i in indices if i.name not in reduced), key=lambda i: (i.name == unit, order[i.name])
     )
-    # b has the output's index of stride one: threads that lie side by side store side by side
+    # b has the output's nearest index: threads that lie side by side store side by side
     a, o = (0, 1) if not found[0].uses(unit) or found[1].uses(unit) else (1, 0)
     operands = {A: found[a], B: found[o]}
     m = tuple(i for i in outputs if operands[A].uses(i.name) and not operands[B].uses(i.name))
