@@ -48,7 +48,7 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     chosen = default(ctx)
     tiles = sorted(weight_tiles(p, ctx.machine, lanes))
     longest = longest_strip(p, ctx.machine, lanes)
-    pixels = {min(p.pixel_count, max(1, longest >> n)) for n in range(5)} | {int(chosen["pixels"])}
+    pixels = {min(p.pixel_count, max(1, longest >> n)) for n in range(8)} | {int(chosen["pixels"])}
     groups = {n for n in (1, 2, 4, 8, 16, 32, 64) if n <= p.pixel_count} | {int(chosen["groups"])}
     return (
         Knob("tile", tuple("x".join(map(str, t)) for t in tiles)),

@@ -43,9 +43,6 @@ from tcdsl.codegen.lower.contraction_kernel import (
 from tcdsl.codegen.lower.convolution_weights_problem import Axis
 from tcdsl.grammar.dtypes import DType
 
-LINE = 64  # bytes
-MOST_LINES = 4  # of a row that are fetched: behind them the processor has found the stream
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -94,8 +91,7 @@ class WeightTile:
 
     channels by taps are the rows of the tile; columns are those of the panel, of which the last
     vector may be part. channel_rows, tap_rows: distances between rows of sums; a row of sums has
-    width elements. has_next: whether other channels follow. is_cut: whether a strip has part of the
-    innermost axis.
+    width elements. is_cut: whether a strip has part of the innermost axis.
     """
 
     channels: int
@@ -108,7 +104,6 @@ class WeightTile:
     channel_rows: int
     tap_rows: int
     width: int
-    has_next: bool
     is_cut: bool
 
     @property
@@ -197,9 +192,8 @@ def weight_kernel(name: str, t: WeightTile) -> Function:
 def _axes_loop(t: WeightTile, depth: int, a: Var, values: Var) -> Stmt:
     """Return the loops over outer axes, from the one at depth on, around those over pixels."""
     if depth == len(t.steps.axes) - 1:
-        return b.block(
-            [_run(t, n, run, a, values) for n, run in enumerate(runs_of(t.axis, t.taps))]
-        )
+        runs = enumerate(runs_of(t.axis, t.taps))
+        return b.block([_run(t, n, run, a, values) for n, run in runs])
     i = b.i64(f"i{depth}")
     a_now = b.pointer(f"a_at{depth}", t.dtype, const=True)
     b_now = b.pointer(f"b_at{depth}", t.dtype, const=True)
@@ -212,24 +206,6 @@ def _axes_loop(t: WeightTile, depth: int, a: Var, values: Var) -> Stmt:
         _axes_loop(t, depth + 1, a_now, b_now),
         mark=Unroll(1),
     )
-
-
-def _prefetch(t: WeightTile, a: Var) -> list[Stmt]:
-    """Return the fetches of the row that the next channels have here.
-
-    Rows are too short to be streams for the processor.
-    """
-    size = t.dtype.size_bytes
-    channel, pixel = t.steps.channel, t.steps.axes[-1]
-    if not t.has_next or channel is None or pixel is None or abs(pixel) * size >= LINE or t.is_cut:
-        return []
-    lowest = min(0, (t.axis.extent - 1) * pixel)
-    lines = min(-(-t.axis.extent * abs(pixel) * size // LINE), MOST_LINES)
-    return [
-        b.do("tc_prefetch", b.offset(a, (t.channels + c) * channel + lowest + n * LINE // size))
-        for c in range(t.channels)
-        for n in range(lines)
-    ]
 
 
 def _run(t: WeightTile, n: int, run: Run, a: Var, values: Var) -> Stmt:

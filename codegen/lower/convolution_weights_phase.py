@@ -232,7 +232,6 @@ def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTi
                     p.row_stride(p.channels[-1].name) if p.channels else 0,
                     p.row_stride(inner.tap.name) if inner.tap is not None else 0,
                     nest.width,
-                    span.stop - span.start > channels,
                     _is_cut(nest),
                 ),
             )

@@ -26,6 +26,7 @@ from tcdsl.codegen.lower.contraction_problem import (
     is_one_to_one,
     operand_of,
 )
+from tcdsl.codegen.lower.convolution_problem import known
 from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.padding import Guard, unpadded
@@ -118,13 +119,7 @@ class WeightGradient:
 
 def count(indices: tuple[Index, ...]) -> int:
     """Return the number of points of indices of known extents."""
-    return _known(extent_of(indices))
-
-
-def _known(size: Size) -> int:
-    value = size.constant
-    assert value is not None, f"{size} is not constant"
-    return value
+    return known(extent_of(indices))
 
 
 def gradient_of(ctx: Context) -> WeightGradient | None:
@@ -150,9 +145,11 @@ def gradient_of(ctx: Context) -> WeightGradient | None:
     if any(ctx.operands.memory_dtype(n) != compute_dtype(s.value.dtype) for n in names):
         return None
     for image, other in (reads, reads[::-1]):
-        found = _by_roles(reach, s, image, other, guards)
-        if found is not None:
-            return found
+        # b is read at all pixels: only the image may be the one that was padded
+        if bare is None or bare.buffer != other.tensor:
+            found = _by_roles(reach, s, image, other, guards)
+            if found is not None:
+                return found
     return None
 
 
@@ -264,8 +261,8 @@ def _axes(
         axis = Axis(
             pixel,
             tap,
-            _known(pixel.extent),
-            1 if tap is None else _known(tap.extent),
+            known(pixel.extent),
+            1 if tap is None else known(tap.extent),
             affine.coefficient(pixels[0]),
             affine.coefficient(taps[0]) if taps else 0,
             first,
@@ -283,8 +280,8 @@ def _axes(
 def _guarded(reach: Reach, axis: Axis, affine: Affine, g: Guard) -> Axis:
     """Return an axis with the bounds of a guard on its subscript, maybe shifted."""
     shift = affine.const - g.at.const
-    low = -FAR if g.low is None else _known(reach.bind(g.low + shift))
-    high = FAR if g.high is None else _known(reach.bind(g.high + shift))
+    low = -FAR if g.low is None else known(reach.bind(g.low + shift))
+    high = FAR if g.high is None else known(reach.bind(g.high + shift))
     return replace(axis, low=max(low, axis.low), high=min(high, axis.high))
 
 

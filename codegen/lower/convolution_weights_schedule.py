@@ -112,7 +112,9 @@ def best(p: WeightGradient, machine: Machine, lanes: int, *, pack: bool) -> Weig
         sums = p.column_count * p.row_count * count(p.outer) * p.dtype.size_bytes
         groups = min(ceil(TASKS / panels), p.pixel_count // SHORT, machine.l2_bytes // sums)
         pixels = min(
-            longest_strip(p, machine, tile[2] * lanes), ceil(p.pixel_count / max(1, groups))
+            longest_strip(p, machine, tile[2] * lanes),
+            _apart(p, machine),
+            ceil(p.pixel_count / max(1, groups)),
         )
         return WeightChoice(*tile, pixels, max(1, groups), pack)
 
@@ -126,6 +128,22 @@ def best(p: WeightGradient, machine: Machine, lanes: int, *, pack: bool) -> Weig
 def longest_strip(p: WeightGradient, machine: Machine, width: int) -> int:
     """Return the pixels of a panel that leave the second level room for the image."""
     return max(1, machine.l2_bytes * 3 // 10 // (width * p.dtype.size_bytes))
+
+
+def _apart(p: WeightGradient, machine: Machine) -> int:
+    """Return the pixels that fill half the ways of the first level where images share its sets.
+
+    A row of the window is read again for each of its taps along outer axes, from the first level
+    if images whole pages apart have not driven it out.
+    """
+    page, few = machine.l1_bytes // machine.l1_ways, machine.l1_ways // 2
+    inside = 1
+    for axis in reversed(p.axes):
+        stride = p.a.stride(axis.pixel.name).constant
+        if stride is not None and stride * p.dtype.size_bytes % page == 0 and axis.extent > few:
+            return inside * few
+        inside *= axis.extent
+    return inside
 
 
 def half_cycles(p: WeightGradient, machine: Machine, lanes: int, c: WeightChoice) -> int:

@@ -168,6 +168,15 @@ def test_operands_that_the_program_makes() -> None:
     differential([Case(p, exact=True)], terms=100)
 
 
+def test_the_other_factor_may_be_the_padded_one() -> None:
+    text = (
+        "def run(float(N,F,X) G, float(N,C,W) I) -> (O) "
+        "{ O(f,c,j) +=! pad(G(n,f,x-2), 0) * I(n,c,x+j) where j in 0:3, x in 0:W-2 }"
+    )
+    p = problem(text, rand(2, 17, 9), rand(2, 3, 15, seed=1))
+    differential([Case(p, exact=True)], terms=100)
+
+
 def test_any_strides() -> None:
     d_o, image = rand(2, 20, 6, 7), rand(2, 5, 6, 7, seed=1)
 
