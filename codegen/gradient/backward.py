@@ -8,7 +8,7 @@ A statement hands the adjoint of what it wrote to what it read:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
@@ -33,7 +33,7 @@ from tcdsl.codegen.gradient.versions import (
     reads_in,
     steps,
 )
-from tcdsl.codegen.program import affine_of, map_operands, reads_of
+from tcdsl.codegen.program import affine_of, indices_of, map_operands, reads_of, substitute_indices
 from tcdsl.grammar import typed
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr
@@ -239,8 +239,11 @@ class Backward:
         value = s.value
         if isinstance(value, typed.Cast) and value.dtype.is_half:
             value = value.operand
-        for share in pull(value, seed, self._active):
-            lines += self._share(s, share, zeros, in_loop=in_loop)
+        shares = pull(value, seed, self._active)
+        plain = shares if factor.plain is None else pull(value, factor.plain, self._active)
+        for share, bare in zip(shares, plain, strict=True):
+            made = (s, share) if share is bare else _placed(s, share, bare, factor.at)
+            lines += self._share(*made, zeros, in_loop=in_loop)
         return lines
 
     def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> list[Line]:
@@ -313,6 +316,24 @@ def _is_written(s: Step, at: tuple[Expr, ...]) -> Expr | None:
         cond = g.both(cond, g.compare(">=", here, g.size(r.low + a.const)))
         cond = g.both(cond, g.compare("<", here, g.size(r.high + a.const)))
     return cond
+
+
+def _placed(s: Step, share: Share, bare: Share, at: Mapping[str, Expr]) -> tuple[Step, Share]:
+    """Return a share of the point that attains an extreme: a scatter, where elements get several.
+
+        d_A(r, s) += r == place(b, s) ? a(b, s) : 0   ->   d_A(place(b, s), s) += a(b, s)
+
+    Where every point reads an element of its own, the comparison is a part of what computes it.
+    """
+    told = {n for e in share.read.subs for n in indices_of(e)}
+    outputs = {r.name for r in s.ranges if r.kind == "output"}
+    if share.guard is not None or (outputs <= told and not told.isdisjoint(at)):
+        return s, share
+    read = replace(
+        bare.read, subs=tuple(substitute_indices(e, at, address=True) for e in share.read.subs)
+    )
+    ranges = tuple(r for r in s.ranges if r.name not in at)
+    return replace(s, ranges=ranges), Share(read, substitute_indices(bare.value, at))
 
 
 def _is_trivial(e: Expr) -> bool:

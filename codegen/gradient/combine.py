@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tcdsl.codegen.gradient import build as g
@@ -36,10 +36,15 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Lines to run first, and what reads them."""
+    """Lines to run first, and what reads them.
+
+    at: what a reduction index is where the value is not 0, which there is plain.
+    """
 
     lines: list[Part]
     value: Expr
+    at: Mapping[str, Expr] = field(default_factory=dict)
+    plain: Expr | None = None
 
 
 def held(dtype: DType) -> DType:
@@ -76,7 +81,17 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     op: AssignOp = "argmax=!" if s.op.startswith("max") else "argmin=!"
     is_first = g.compare("==", _position(reductions), typed.Read(name, at, INT64))
     line = Line(name, at, op, s.value, s.ranges)
-    return Factor([line], g.choose(g.both(wins, is_first), seed, zero))
+    value = g.choose(g.both(wins, is_first), seed, zero)
+    if len(reductions) > 1 or not _is_reached(reductions[0], outputs):
+        return Factor([line], value)
+    there: dict[str, Expr] = {reductions[0].name: typed.Read(name, at, INT64)}
+    return Factor([line], value, there, g.choose(wins, seed, zero))
+
+
+def _is_reached(reduction: Range, outputs: Sequence[Range]) -> bool:
+    """Whether there is a point to reduce wherever there is an element to reduce into."""
+    extent = reduction.extent
+    return (extent.constant or 0) > 0 or any(r.extent == extent for r in outputs)
 
 
 def product(s: Step, store: Store) -> Factor:

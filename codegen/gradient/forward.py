@@ -59,7 +59,7 @@ def with_forward(
             kept.add(s.target)
     kept |= needed & (finals | inside)
     order = [n for n in versions.values if n in kept and n not in params]
-    return [*again, *back], tuple(order), {n: turns.axes[n] for n in order if n in turns.axes}
+    return [*again, *back], tuple(order), turns.axes
 
 
 def turn_of(node: Turns) -> Expr:

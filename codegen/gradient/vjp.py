@@ -138,7 +138,7 @@ def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
     memory = Size()
     for n in extra:
         memory = memory + prod(values[n].shape, start=Size.const(values[n].dtype.bits // 8))
-    training = _forward(f, versions, extra, axes)
+    training = _forward(f, versions, extra, {n: axes[n] for n in kept if n in axes})
     return Gradient(name, text, training, kept, extra, tuple(behind), memory)
 
 

@@ -152,10 +152,12 @@ def test_central_differences(name: str, turns: int, rng: np.random.Generator) ->
         assert_gradient(d, drawn(d.checked, sizes_of(TEXTS[name], turns), rng), rng)
 
 
-def _both(text: str, checkpoint: int, turns: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+def _both(
+    text: str, checkpoint: int, turns: int, **sizes: int
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     rng = np.random.default_rng(turns)
     kept, again = made(text), made(text, checkpoint)
-    args = drawn(kept.checked, sizes_of(text, turns), rng)
+    args = drawn(kept.checked, sizes_of(text, turns) | sizes, rng)
     seeds = seeds_of(kept.checked, args, rng)
     return kept.pull(args, seeds), again.pull(args, seeds)
 
@@ -181,7 +183,7 @@ def test_checkpoints_of_layers(name: str, turns: int) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", NESTED)
 def test_checkpoints_in_nested_loops(name: str) -> None:
-    for want, got in zip(*_both(NESTED[name], 2, 5), strict=True):
+    for want, got in zip(*_both(NESTED[name], 2, 5, N=3), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
 
 
