@@ -25,7 +25,6 @@ from tcdsl.codegen.loopir import (
     If,
     Launch,
     Let,
-    Load,
     Pointer,
     Scalar,
     Stmt,
@@ -41,6 +40,7 @@ _THREADS = 256  # of a block, and points of a batch
 _LEAST_ROWS, _MOST_ROWS = 32, 1024  # of a range: three words each in shared memory
 _BLOCKS = 4  # that a multiprocessor runs at a time
 _BATCH_NS = 400.0  # to load a batch and come to two barriers
+_MET = Scalar(INT32)
 
 
 class Linked(Protocol):
@@ -74,117 +74,155 @@ def range_links_ns(ctx: GpuContext, rows: int, points: float) -> float:
 
 def range_links(linked: Linked, rows: int) -> tuple[Function, Launch]:
     """Return the kernel that writes skips and firsts; rows: a representative number of them."""
-    ctx, ops = linked.ctx, linked.ctx.operands
-    width = rows_of_range(ctx, rows)
-    pointer = linked.skips.type
-    assert isinstance(pointer, Pointer)
-    kind = Scalar(pointer.dtype)  # that holds a point
+    return _RangeLinks(linked, rows_of_range(linked.ctx, rows)).kernel()
 
-    def held(value: b.IntLike) -> Expr:
-        return b.cast(b.expr(value), kind)
 
-    lowest, highest = ops.local("lowest"), ops.local("highest")
-    last, met = ops.local("last"), ops.local("met")
-    thread, start, point = (b.i64(ops.local(n)) for n in ("thread", "start", "point"))
-    low, row, mine = b.i64(ops.local("low")), b.i64(ops.local("row")), b.i64(ops.local("mine"))
-    at, other, next_one = (b.i64(ops.local(n)) for n in ("at", "other", "following"))
-    before = Var(ops.local("before"), kind)
-    is_last = Var(ops.local("is_last"), Scalar(BOOL))
+class _RangeLinks:
+    """The text of the kernel. A thread has the point start + thread of each batch.
 
-    def of_row(name: str) -> Elem:
-        return Elem(name, (mine,), kind)
+    mine is the row of its point, counted from the first of the range, -1 if it is another block's.
+    Of each row there are lowest and highest, what the points seen so far leave there, and last, the
+    last point of the batches before.
+    """
 
-    def extreme(name: str, op: str, value: Expr) -> Stmt:
-        place = Address(of_row(name), Pointer(kind.dtype, space="shared"))
-        return b.do(f"tc_atomic_{op}_{short_name(kind.dtype)}", place, value)
+    def __init__(self, linked: Linked, width: int) -> None:
+        self.linked, self.width = linked, width
+        local = linked.ctx.operands.local
+        pointer = linked.skips.type
+        assert isinstance(pointer, Pointer)
+        self.kind = Scalar(pointer.dtype)  # that holds a point
+        self.lowest, self.highest, self.last = map(local, ("lowest", "highest", "last"))
+        self.met = local("met")  # by the threads of the block: their mine
+        self.thread, self.start, self.point = (
+            b.i64(local(n)) for n in ("thread", "start", "point")
+        )
+        self.low, self.mine = b.i64(local("low")), b.i64(local("mine"))
+        self.is_last = Var(local("is_last"), Scalar(BOOL))
 
-    locate, found = linked.row(point)
-    is_mine = b.all_of(b.compare(">=", row, low), b.compare("<", row, b.add(low, width)))
-    is_met = b.compare(">=", mine, 0)
-    lone = b.all_of(b.compare("<", row, 0), b.compare("==", low, 0))
-    none = b.c64(-1)
-    look = b.block(
-        locate,
-        Let(row, found),
-        # outside the target: a chain of its own, which ends in a fault
-        If(lone, _end(linked, point, b.const(True, BOOL))),
-        If(is_mine, Assign(mine, b.sub(row, low))),
-    )
-    # a point less its batch's start: lower in every later batch, so nothing has to be reset
-    rank = held(b.sub(thread, start))
-    behind = b.block(
-        Let(next_one, none, mutable=True),
-        b.loop(
-            other,
-            b.add(thread, 1),
-            _THREADS,
+    def kernel(self) -> tuple[Function, Launch]:
+        """Return the kernel: every block goes through all batches."""
+        linked, width = self.linked, self.width
+        at = b.i64(linked.ctx.operands.local("at"))
+        begin = [
+            Assign(Elem(name, (at,), self.kind), self._held(b.c64(value)))
+            for name, value in ((self.lowest, _THREADS), (self.highest, -1), (self.last, -1))
+        ]
+        body = b.block(
+            *(
+                Array(name, self.kind, (width,), space="shared")
+                for name in (self.lowest, self.highest, self.last)
+            ),
+            Array(self.met, _MET, (_THREADS,), space="shared"),
+            Let(self.thread, b.cast(Call("tc_thread", (), b.INT), I64)),
+            Let(self.low, b.mul(b.cast(Call("tc_block", (), b.INT), I64), width)),
+            b.loop(at, self.thread, width, begin, step=_THREADS),
+            b.do("tc_barrier"),
+            b.loop(self.start, 0, linked.count, self._batch(), step=_THREADS),
+        )
+        # points outside a target without rows are faults too, so there is always a block
+        blocks = b.max64(1, b.ceil_div(linked.rows, width))
+        scratch = (linked.skips, linked.firsts)
+        return kernel(linked.ctx, "links", body, blocks=blocks, threads=_THREADS, scratch=scratch)
+
+    def _batch(self) -> Stmt:
+        """Return what a block does with a batch: look, meet, link; then the next may begin."""
+        point, mine = self.point, self.mine
+        is_met = b.compare(">=", mine, 0)
+        # a point less its batch's start: lower in every later batch, so nothing has to be reset
+        rank = self._held(b.sub(self.thread, self.start))
+        meet = b.block(
+            self._extreme(self.lowest, "min", rank),
+            self._extreme(self.highest, "max", self._held(point)),
+        )
+        return b.block(
+            Let(point, b.add(self.start, self.thread)),
+            Let(mine, b.c64(-1), mutable=True),
+            Let(self.is_last, b.const(False, BOOL), mutable=True),
+            If(b.compare("<", point, self.linked.count), self._look()),
+            Assign(Elem(self.met, (self.thread,), _MET), b.cast(mine, _MET)),
+            If(is_met, meet),
+            b.do("tc_barrier"),
+            If(is_met, self._link()),
+            b.do("tc_barrier"),
+            If(self.is_last, Assign(self._of_row(self.last), self._held(point))),
+        )
+
+    def _look(self) -> Stmt:
+        """Return the look at a point: is its row one of the range."""
+        row = b.i64(self.linked.ctx.operands.local("row"))
+        locate, found = self.linked.row(self.point)
+        stop = b.add(self.low, self.width)
+        is_lone = b.all_of(b.compare("<", row, 0), b.compare("==", self.low, 0))
+        return b.block(
+            locate,
+            Let(row, found),
+            # outside the target: a chain of its own, which ends in a fault
+            If(is_lone, b.block(self._first(is_first=True), self._skip(self.linked.count))),
             If(
-                b.all_of(
-                    b.compare("<", next_one, 0),
-                    b.compare("==", b.cast(Elem(met, (other,), Scalar(INT32)), I64), mine),
+                b.all_of(b.compare(">=", row, self.low), b.compare("<", row, stop)),
+                Assign(self.mine, b.sub(row, self.low)),
+            ),
+        )
+
+    def _link(self) -> Stmt:
+        """Return the links of a point to the one before it, of earlier batches, and after it."""
+        is_first = b.compare(
+            "==", b.cast(self._of_row(self.lowest), I64), b.sub(self.thread, self.start)
+        )
+        is_last = b.compare("==", b.cast(self._of_row(self.highest), I64), self.point)
+        return b.block(
+            Assign(self.is_last, is_last),
+            If(is_first, self._after_last(), self._first(is_first=False)),
+            If(self.is_last, self._skip(self.linked.count), self._to_following()),
+        )
+
+    def _after_last(self) -> Stmt:
+        """Return the link from the last point of the batches before; without one this is first."""
+        before = b.i64(self.linked.ctx.operands.local("before"))
+        skip = self._held(b.sub(self.point, before))
+        return b.block(
+            Let(before, b.cast(self._of_row(self.last), I64)),
+            If(
+                b.compare("<", before, 0),
+                self._first(is_first=True),
+                b.block(
+                    self._first(is_first=False),
+                    Assign(b.load(self.linked.skips, before), skip),
                 ),
-                Assign(next_one, b.sub(other, thread)),
             ),
-        ),
-        Assign(b.load(linked.skips, point), held(next_one)),
-    )
-    link_before = b.block(
-        Let(before, of_row(last)),
-        Assign(b.load(linked.firsts, point), b.compare("<", b.cast(before, I64), 0)),
-        If(
-            b.compare(">=", b.cast(before, I64), 0),
-            Assign(
-                b.load(linked.skips, b.cast(before, I64)),
-                held(b.sub(point, b.cast(before, I64))),
+        )
+
+    def _to_following(self) -> Stmt:
+        """Return the link to the next point of the batch, which there is."""
+        local = self.linked.ctx.operands.local
+        other, following = b.i64(local("other")), b.i64(local("following"))
+        same = b.compare("==", b.cast(Elem(self.met, (other,), _MET), I64), self.mine)
+        found = b.all_of(b.compare("<", following, 0), same)
+        return b.block(
+            Let(following, b.c64(-1), mutable=True),
+            b.loop(
+                other,
+                b.add(self.thread, 1),
+                _THREADS,
+                If(found, Assign(following, b.sub(other, self.thread))),
             ),
-        ),
-    )
-    link = b.block(
-        Assign(is_last, b.compare("==", b.cast(of_row(highest), I64), point)),
-        If(
-            b.compare("==", b.cast(of_row(lowest), I64), b.sub(thread, start)),
-            link_before,
-            Assign(b.load(linked.firsts, point), b.const(False, BOOL)),
-        ),
-        If(is_last, Assign(b.load(linked.skips, point), held(linked.count)), behind),
-    )
-    batch = b.block(
-        Let(point, b.add(start, thread)),
-        Let(mine, none, mutable=True),
-        Let(is_last, b.const(False, BOOL), mutable=True),
-        If(b.compare("<", point, linked.count), look),
-        Assign(Elem(met, (thread,), Scalar(INT32)), b.cast(mine, Scalar(INT32))),
-        If(is_met, b.block(extreme(lowest, "min", rank), extreme(highest, "max", held(point)))),
-        b.do("tc_barrier"),
-        If(is_met, link),
-        b.do("tc_barrier"),
-        If(is_last, Assign(of_row(last), held(point))),
-    )
-    arrays = [Array(name, kind, (width,), space="shared") for name in (lowest, highest, last)]
-    begin = [
-        Assign(Elem(name, (at,), kind), held(value))
-        for name, value in ((lowest, _THREADS), (highest, -1), (last, -1))
-    ]
-    body = b.block(
-        arrays,
-        Array(met, Scalar(INT32), (_THREADS,), space="shared"),
-        Let(thread, b.cast(Call("tc_thread", (), Scalar(INT32)), I64)),
-        Let(low, b.mul(b.cast(Call("tc_block", (), Scalar(INT32)), I64), width)),
-        b.loop(at, thread, width, begin, step=_THREADS),
-        b.do("tc_barrier"),
-        b.loop(start, 0, linked.count, batch, step=_THREADS),
-    )
-    # points outside a target without rows are faults too, so there is always a block
-    blocks = b.max64(1, b.ceil_div(linked.rows, width))
-    scratch = (linked.skips, linked.firsts)
-    return kernel(ctx, "links", body, blocks=blocks, threads=_THREADS, scratch=scratch)
+            self._skip(following),
+        )
 
+    # ---- memory
 
-def _end(linked: Linked, point: Expr, is_first: Expr) -> Stmt:
-    """Return the stores that make a point the last of its chain."""
-    skip = b.load(linked.skips, point)
-    assert isinstance(skip, Load)
-    return b.block(
-        Assign(b.load(linked.firsts, point), is_first),
-        Assign(skip, b.cast(linked.count, b.type_of(skip))),
-    )
+    def _held(self, value: Expr) -> Expr:
+        return b.cast(value, self.kind)
+
+    def _of_row(self, name: str) -> Elem:
+        return Elem(name, (self.mine,), self.kind)
+
+    def _extreme(self, name: str, op: str, value: Expr) -> Stmt:
+        place = Address(self._of_row(name), Pointer(self.kind.dtype, space="shared"))
+        return b.do(f"tc_atomic_{op}_{short_name(self.kind.dtype)}", place, value)
+
+    def _first(self, *, is_first: bool) -> Stmt:
+        return Assign(b.load(self.linked.firsts, self.point), b.const(is_first, BOOL))
+
+    def _skip(self, ahead: Expr) -> Stmt:
+        return Assign(b.load(self.linked.skips, self.point), self._held(ahead))
