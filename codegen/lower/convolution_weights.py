@@ -3,6 +3,7 @@
     convolution_weights_problem    what it is: the roles of indices, which taps exist where
     convolution_weights_schedule   register tile, strips of pixels, groups of strips
     convolution_weights_kernel     micro-kernel with static lists of taps
+    convolution_weights_nest       facts and addresses of both phases
     convolution_weights_phase      packing and the nest around the micro-kernels
     convolution_weights_finish     groups added up, stored in any layout
 
@@ -20,7 +21,8 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.contraction_problem import ONE
 from tcdsl.codegen.lower.convolution_weights_finish import finish_phase, finish_tasks
-from tcdsl.codegen.lower.convolution_weights_phase import nest_of, strip_elements, weight_phase
+from tcdsl.codegen.lower.convolution_weights_nest import nest_of, strip_elements
+from tcdsl.codegen.lower.convolution_weights_phase import weight_phase
 from tcdsl.codegen.lower.convolution_weights_problem import WeightGradient, count, gradient_of
 from tcdsl.codegen.lower.convolution_weights_schedule import (
     WeightChoice,

@@ -29,7 +29,7 @@ from tcdsl.codegen.lower.contraction_kernel import (
     tail_mask,
 )
 from tcdsl.codegen.lower.contraction_problem import ONE
-from tcdsl.codegen.lower.convolution_weights_phase import Nest
+from tcdsl.codegen.lower.convolution_weights_nest import Nest
 from tcdsl.grammar.dtypes import INT32
 
 _ROWS = 64  # of a task: whole vectors

@@ -8,8 +8,6 @@ over channels and over the taps of outer axes; those of the innermost lie in the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import prod
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
@@ -19,12 +17,9 @@ from tcdsl.codegen.loopir import (
     Elem,
     Eval,
     Expr,
-    Field,
     Function,
     If,
     Let,
-    Opaque,
-    Pointer,
     Return,
     Stmt,
     Table,
@@ -32,152 +27,16 @@ from tcdsl.codegen.loopir import (
 )
 from tcdsl.codegen.lower.contraction_kernel import FIRST
 from tcdsl.codegen.lower.contraction_pack import Packer, Unit, packer, packer_params
-from tcdsl.codegen.lower.contraction_problem import ONE, Index, Operand
+from tcdsl.codegen.lower.contraction_problem import ONE, Index
 from tcdsl.codegen.lower.convolution_weights_kernel import (
     Steps,
     WeightTile,
     weight_kernel,
     weight_kernel_params,
 )
-from tcdsl.codegen.lower.convolution_weights_problem import WeightGradient, count
-from tcdsl.codegen.lower.convolution_weights_schedule import (
-    Strips,
-    WeightChoice,
-    parts,
-    strips_of,
-)
-from tcdsl.codegen.lower.operands import Operands
-from tcdsl.codegen.lower.rows_space import size_expr
+from tcdsl.codegen.lower.convolution_weights_nest import Nest, b_steps, is_cut
+from tcdsl.codegen.lower.convolution_weights_schedule import parts
 from tcdsl.grammar.dtypes import INT32
-from tcdsl.grammar.sizes import Size
-
-
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """A weight gradient and its schedule: what both phases are written from."""
-
-    problem: WeightGradient
-    choice: WeightChoice
-    strips: Strips
-    operands: Operands
-    prefix: str
-    lanes: int
-    shared_base: Expr
-
-    @property
-    def width(self) -> int:
-        """Columns of a whole panel."""
-        return self.choice.vectors * self.lanes
-
-    @property
-    def panels(self) -> int:
-        """The panels."""
-        return -(-self.problem.column_count // self.width)
-
-    @property
-    def outer_count(self) -> int:
-        """The outer points."""
-        return count(self.problem.outer)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of sums that one group has: a panel of an outer point each."""
-        return self.outer_count * self.panels
-
-    @property
-    def block_elements(self) -> int:
-        """The elements of such a block."""
-        return self.problem.row_count * self.width
-
-    @property
-    def shared_bytes(self) -> int:
-        """The bytes of all sums."""
-        return (
-            self.strips.groups * self.blocks * self.block_elements * self.problem.dtype.size_bytes
-        )
-
-    def var(self, name: str) -> Var:
-        """Return a local int64."""
-        return b.i64(self.operands.local(name))
-
-    def pointer(self, name: str, *, const: bool = False) -> Var:
-        """Return a local pointer to elements."""
-        return b.pointer(self.operands.local(name), self.problem.dtype, const=const)
-
-    def size(self, size: Size) -> Expr:
-        """Return a size as an expression."""
-        return size_expr(self.operands, size)
-
-    def stride(self, x: Operand, i: Index | None) -> Expr:
-        """Return the stride of an operand along an index; 0 for none."""
-        return b.c64(0) if i is None else self.size(x.stride(i.name))
-
-    def along(self, x: Operand, fused: tuple[Index, ...]) -> Expr:
-        """Return the stride of an operand along a fused index in which it is linear."""
-        stride = x.linear(fused)
-        assert stride is not None, f"'{x.buffer}' is not linear"
-        return self.size(stride)
-
-    def sums(self) -> list[Stmt]:
-        """Return the declaration of the pointer to the shared sums."""
-        p = self.pointer("sums")
-        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared_base)
-        return [Let(p, Cast(at, p.type))]
-
-    def decode(self, n: Expr, indices: tuple[Index, ...]) -> tuple[list[Stmt], dict[str, Expr]]:
-        """Return the declarations of the indices that a flat position stands for."""
-        stmts: list[Stmt] = []
-        at: dict[str, Expr] = {}
-        inside = 1
-        for i in reversed(indices):
-            extent = count((i,))
-            v = self.var(f"at_{i.name}")
-            value = b.div(n, inside)
-            stmts.append(Let(v, value if i == indices[0] else b.mod(value, extent)))
-            at[i.name] = v
-            inside *= extent
-        return stmts, at
-
-    def origin(self, name: str, x: Operand, at: Mapping[str, Expr]) -> Let:
-        """Return the declaration of the pointer to an operand's first element of an outer point."""
-        kind = self.operands.pointer(x.buffer).type
-        assert isinstance(kind, Pointer)
-        steps = (b.mul(v, self.size(x.stride(i))) for i, v in at.items())
-        p = Var(self.operands.local(f"{name}_at"), Pointer(kind.dtype, const=kind.const))
-        return Let(p, b.offset(self.operands.pointer(x.buffer), b.add(self.size(x.offset), *steps)))
-
-
-def nest_of(
-    p: WeightGradient,
-    c: WeightChoice,
-    operands: Operands,
-    prefix: str,
-    lanes: int,
-    shared_base: Expr,
-) -> Nest:
-    """Return the nest of a choice."""
-    return Nest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base)
-
-
-# ---- addresses
-
-
-def _b_steps(nest: Nest, columns: int) -> tuple[Expr, ...]:
-    """Return the strides of b along the axes in a panel of columns, packed or where it lies."""
-    p = nest.problem
-    if not nest.choice.pack:
-        return tuple(nest.stride(p.b, x.pixel) for x in p.axes)
-    at, steps = columns, list[Expr]()
-    for n in reversed(range(len(p.axes))):
-        steps.append(b.c64(at))
-        at *= nest.strips.block(n, p.axes[n].extent)
-    return tuple(reversed(steps))
-
-
-def strip_elements(nest: Nest) -> int:
-    """Return the elements of a packed strip."""
-    blocks = (nest.strips.block(n, x.extent) for n, x in enumerate(nest.problem.axes))
-    return prod(blocks) * nest.width
 
 
 def _tables(nest: Nest) -> dict[str, tuple[Table, Table]]:
@@ -205,7 +64,7 @@ def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTi
         b.value_of(nest.along(p.a, p.channels)),
         b.value_of(nest.stride(p.a, inner.tap)),
         tuple(b.value_of(nest.stride(p.a, x.pixel)) for x in p.axes),
-        tuple(map(b.value_of, _b_steps(nest, columns))),
+        tuple(map(b.value_of, b_steps(nest, columns))),
     )
     whole = p.channel_count // c.channels * c.channels
     rest = p.channel_count - whole
@@ -232,14 +91,9 @@ def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTi
                     p.row_stride(p.channels[-1].name) if p.channels else 0,
                     p.row_stride(inner.tap.name) if inner.tap is not None else 0,
                     nest.width,
-                    _is_cut(nest),
+                    is_cut(nest),
                 ),
             )
-
-
-def _is_cut(nest: Nest) -> bool:
-    """Whether a strip has part of the innermost axis."""
-    return nest.strips.counts[-1] > 1
 
 
 def _panel_widths(nest: Nest) -> list[int]:
@@ -343,7 +197,7 @@ def _windows(
 ) -> Stmt:
     """Return the loops over channels and over the taps of outer axes, and the tiles inside."""
     p, pack = nest.problem, nest.choice.pack
-    steps = _b_steps(nest, columns)
+    steps = b_steps(nest, columns)
     head: list[Stmt] = []
     a_at: list[Expr] = []
     b_at: list[Expr] = []
@@ -373,7 +227,7 @@ def _windows(
         b_at.append(b.mul(b.sub(low, starts[n]) if pack else low, steps[n]))
         if axis.tap is not None:
             rows.append(b.mul(tap, p.row_stride(axis.tap.name)))
-    if _is_cut(nest):
+    if is_cut(nest):
         counts += [starts[-1], b.add(starts[-1], lengths[-1])]
         if pack:  # pixels count from the first of the axis
             b_at.append(b.mul(starts[-1], b.sub(0, steps[-1])))
@@ -413,7 +267,7 @@ def _run_tiles(
         "a_channel": nest.along(p.a, p.channels),
         "a_tap": nest.stride(p.a, p.axes[-1].tap),
     }
-    for n, (axis, b_step) in enumerate(zip(p.axes, _b_steps(nest, t.columns), strict=True)):
+    for n, (axis, b_step) in enumerate(zip(p.axes, b_steps(nest, t.columns), strict=True)):
         values[f"a_axis{n}"] = nest.stride(p.a, axis.pixel)
         values[f"b_axis{n}"] = b_step
     c = nest.var("channel")
@@ -448,7 +302,7 @@ def _packer(nest: Nest) -> Packer:
 def _pack(nest: Nest, columns: int, starts: list[Expr], lengths: list[Expr]) -> Stmt:
     """Return the packing of a strip, in pieces in which b has one stride from pixel to pixel."""
     p = nest.problem
-    steps = _b_steps(nest, columns)
+    steps = b_steps(nest, columns)
     piece: tuple[Index, ...] = (p.axes[-1].pixel,)
     depth = lengths[-1]
     n = len(p.axes) - 1
