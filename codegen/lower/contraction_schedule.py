@@ -144,7 +144,9 @@ def tile_cost(
     if not x.a_k_unit:
         row = select(compare("!=", packs_a(x, nv), 0), c64(MOVE), mul(add(whole_n, 1), APART))
         moves = mul(add(whole_m, 1), x.k, row)
-    total = name("total", add(mul(steps, x.k), calls, moves))
+    # every panel of b reads all lines of a, a cycle each
+    lines = div(mul(x.m, x.k, add(whole_n, 1), 2), x.lanes)
+    total = name("total", add(mul(steps, x.k), calls, moves, lines))
     # two lines are left for b and the output
     crowded = compare(">", mul(mr, _alike(x, machine)), (machine.l1_ways - 2) * _way(machine))
     return select(crowded, add(total, div(mul(total, 3), 20)), total)
