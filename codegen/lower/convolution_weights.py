@@ -21,7 +21,7 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.contraction_problem import ONE
 from tcdsl.codegen.lower.convolution_weights_finish import finish_phase, finish_tasks
-from tcdsl.codegen.lower.convolution_weights_nest import nest_of, strip_elements
+from tcdsl.codegen.lower.convolution_weights_nest import nest_of
 from tcdsl.codegen.lower.convolution_weights_phase import weight_phase
 from tcdsl.codegen.lower.convolution_weights_problem import WeightGradient, count, gradient_of
 from tcdsl.codegen.lower.convolution_weights_schedule import (
@@ -81,30 +81,33 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
-    """Return a phase whose tasks sum up, and one whose tasks store the output."""
+    """Return a phase whose tasks sum up; several groups have another that stores the output."""
     p, c, lanes = _required(ctx), _choice(values), _lanes(ctx)
     if not c.pack and not _is_direct(p):
         raise ScheduleError(f"{ctx.prefix}.pack cannot be false for these layouts")
     nest = nest_of(p, c, ctx.operands, ctx.prefix, lanes, ctx.shared_base)
     functions, tables = weight_phase(nest)
-    finish = finish_phase(nest)
     ns = 0.5 / ctx.machine.frequency_ghz
     sums_ns = half_cycles(p, ctx.machine, lanes, c) * ns
-    packed = strip_elements(nest) * p.dtype.size_bytes if c.pack else 0
-    words = f"convolution weights {values['tile']}" + (" packed b" if c.pack else "")
+    finish_ns = finish_half_cycles(p, c) * ns
+    tasks = b.c64(tasks_of(p, lanes, c))
+    if nest.is_direct:
+        phases: tuple[Phase, ...] = (
+            Phase(functions[-1].name, tasks, b.const(sums_ns + finish_ns, FLOAT64)),
+        )
+    else:
+        finish = finish_phase(nest)
+        phases = (
+            Phase(functions[-1].name, tasks, b.const(sums_ns, FLOAT64)),
+            Phase(finish.name, b.c64(finish_tasks(nest)), b.const(finish_ns, FLOAT64)),
+        )
+        functions.append(finish)
     return Lowered(
-        form=words,
-        functions=(*functions, finish),
-        phases=(
-            Phase(functions[-1].name, b.c64(tasks_of(p, lanes, c)), b.const(sums_ns, FLOAT64)),
-            Phase(
-                finish.name,
-                b.c64(finish_tasks(nest)),
-                b.const(finish_half_cycles(p, c) * ns, FLOAT64),
-            ),
-        ),
+        form=f"convolution weights {values['tile']}" + (" packed b" if c.pack else ""),
+        functions=tuple(functions),
+        phases=tuple(phases),
         plan=(),
-        thread_bytes=b.c64(packed),
+        thread_bytes=b.c64(nest.thread_bytes),
         shared_bytes=b.c64(nest.shared_bytes),
         tables=tuple(tables),
         flops=2.0 * count(p.outer) * p.column_count * p.channel_count * _products(p),

@@ -2,9 +2,12 @@
 
 Sums have columns along vectors. Where the rows of the output are contiguous, squares are turned
 around in registers; where its columns are, vectors are stored as they are; else element by element.
+A single group stores its block at once, else there is a second phase.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
@@ -48,7 +51,6 @@ def finish_phase(nest: Nest) -> Function:
     block = b.div(task, pieces)
     point, at = nest.decode(b.div(block, nest.panels), p.outer)
     start = nest.pointer("block", const=True)
-    columns = nest.var("columns")
     body = b.loop(
         task,
         b.BEGIN,
@@ -56,18 +58,28 @@ def finish_phase(nest: Nest) -> Function:
         Let(panel, b.mod(block, nest.panels)),
         Let(low, b.mul(b.mod(task, pieces), _ROWS)),
         Let(high, b.min64(b.add(low, _ROWS), p.row_count)),
-        Let(columns, b.min64(nest.width, b.sub(p.column_count, b.mul(panel, nest.width)))),
         point,
-        nest.origin("c", p.c, at),
         Let(start, b.offset(nest.pointer("sums"), b.mul(block, nest.block_elements))),
-        _rows(nest, low, high),
+        stored_rows(nest, at, low, high),
     )
     whole = nest.operands.declare(b.block(nest.sums(), body))
     name = f"{nest.prefix}_finish"
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
 
-def _rows(nest: Nest, low: Var, high: Var) -> Stmt:
+def stored_rows(nest: Nest, at: Mapping[str, Expr], low: Expr, high: Expr) -> Stmt:
+    """Return the stores of some rows of the block at hand, which belongs to an outer point."""
+    p = nest.problem
+    columns = nest.var("columns")
+    left = b.sub(p.column_count, b.mul(nest.var("panel"), nest.width))
+    return b.block(
+        Let(columns, b.min64(nest.width, left)),
+        nest.origin("c", p.c, at),
+        _rows(nest, low, high),
+    )
+
+
+def _rows(nest: Nest, low: Expr, high: Expr) -> Stmt:
     c, p = nest.problem.c, nest.problem
     if c.linear(p.rows) == ONE and c.linear(p.columns) is not None:
         return _turned(nest, low, high)
@@ -79,7 +91,7 @@ def _rows(nest: Nest, low: Var, high: Var) -> Stmt:
 # ---- the three ways
 
 
-def _turned(nest: Nest, low: Var, high: Var) -> Stmt:
+def _turned(nest: Nest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of squares whose rows are contiguous in the output."""
     tile = _tile(nest)
     r, x, i, left = (nest.var(n) for n in ("row", "column", "i", "left"))
@@ -113,7 +125,7 @@ def _turned(nest: Nest, low: Var, high: Var) -> Stmt:
     return b.loop(r, low, high, *tail, columns, step=nest.lanes)
 
 
-def _straight(nest: Nest, low: Var, high: Var) -> Stmt:
+def _straight(nest: Nest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of vectors: columns are contiguous in the output."""
     tile = _tile(nest)
     r, x = nest.var("row"), nest.var("column")
@@ -136,7 +148,7 @@ def _straight(nest: Nest, low: Var, high: Var) -> Stmt:
     )
 
 
-def _elements(nest: Nest, low: Var, high: Var) -> Stmt:
+def _elements(nest: Nest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of single elements."""
     p = nest.problem
     r, x, g = nest.var("row"), nest.var("column"), nest.var("group")
@@ -161,7 +173,9 @@ def _elements(nest: Nest, low: Var, high: Var) -> Stmt:
             nest.var("columns"),
             columns,
             Let(total, element(b.c64(0)), mutable=True),
-            b.loop(g, 1, nest.strips.groups, Assign(total, element(g), "+=")),
+            b.loop(g, 1, nest.strips.groups, Assign(total, element(g), "+="))
+            if nest.strips.groups > 1
+            else None,
             Assign(place, total, "+=" if _updates(nest) else "="),
         ),
     )

@@ -15,6 +15,8 @@ from tcdsl.codegen.lower.operands import Operands
 from tcdsl.codegen.lower.rows_space import size_expr
 from tcdsl.grammar.sizes import Size
 
+LINE = 64  # bytes: what lies in the workspace starts at a cache line
+
 
 @dataclass(frozen=True, slots=True)
 class Nest:
@@ -54,11 +56,33 @@ class Nest:
         return self.problem.row_count * self.width
 
     @property
+    def is_direct(self) -> bool:
+        """Whether a task stores its block itself, and needs it no longer."""
+        return self.strips.groups == 1
+
+    @property
+    def packed_bytes(self) -> int:
+        """The bytes of a packed strip, in whole lines."""
+        if not self.choice.pack:
+            return 0
+        blocks = (self.strips.block(n, x.extent) for n, x in enumerate(self.problem.axes))
+        size = prod(blocks) * self.width * self.problem.dtype.size_bytes
+        return -(-size // LINE) * LINE
+
+    @property
+    def block_bytes(self) -> int:
+        """The bytes of a block of sums."""
+        return self.block_elements * self.problem.dtype.size_bytes
+
+    @property
+    def thread_bytes(self) -> int:
+        """The bytes that a task needs: a packed strip, and its sums if it stores them."""
+        return self.packed_bytes + (self.block_bytes if self.is_direct else 0)
+
+    @property
     def shared_bytes(self) -> int:
-        """The bytes of all sums."""
-        return (
-            self.strips.groups * self.blocks * self.block_elements * self.problem.dtype.size_bytes
-        )
+        """The bytes of all sums that wait for those of other groups."""
+        return 0 if self.is_direct else self.strips.groups * self.blocks * self.block_bytes
 
     def var(self, name: str) -> Var:
         """Return a local int64."""
@@ -133,12 +157,6 @@ def b_steps(nest: Nest, columns: int) -> tuple[Expr, ...]:
         steps.append(b.c64(at))
         at *= nest.strips.block(n, p.axes[n].extent)
     return tuple(reversed(steps))
-
-
-def strip_elements(nest: Nest) -> int:
-    """Return the elements of a packed strip."""
-    blocks = (nest.strips.block(n, x.extent) for n, x in enumerate(nest.problem.axes))
-    return prod(blocks) * nest.width
 
 
 def is_cut(nest: Nest) -> bool:

@@ -1,8 +1,9 @@
 """The nest around the micro-kernels of a weight gradient.
 
-A task is a group of strips, an outer point and a panel of columns; its sums are its own part of the
-shared memory, one row of `width` elements for each channel and tap. Per strip it packs b, then runs
-over channels and over the taps of outer axes; those of the innermost lie in the register tile.
+A task is a group of strips, an outer point and a panel of columns; its sums, one row of `width`
+elements for each channel and tap, lie in shared memory, or in its own if it is the only group.
+Per strip it packs b, then runs over channels and over the taps of outer axes; those of the
+innermost lie in the register tile.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tcdsl.codegen.loopir import (
 from tcdsl.codegen.lower.contraction_kernel import FIRST
 from tcdsl.codegen.lower.contraction_pack import Packer, Unit, packer, packer_params
 from tcdsl.codegen.lower.contraction_problem import ONE, Index
+from tcdsl.codegen.lower.convolution_weights_finish import stored_rows
 from tcdsl.codegen.lower.convolution_weights_kernel import (
     Steps,
     WeightTile,
@@ -111,7 +113,7 @@ def weight_phase(nest: Nest) -> tuple[list[Function], list[Table]]:
     tables = _tables(nest)
     widths = _panel_widths(nest)
     functions = [weight_kernel(name, t) for w in widths for name, _, _, t in _tiles(nest, w)]
-    head: list[Stmt] = nest.sums()
+    head: list[Stmt] = [] if nest.is_direct else nest.sums()
     if nest.choice.pack:
         functions.append(packer(f"{nest.prefix}_pack_b", _packer(nest)))
         packed = nest.pointer("packed_b")
@@ -134,14 +136,22 @@ def weight_phase(nest: Nest) -> tuple[list[Function], list[Table]]:
         point,
         nest.origin("a", p.a, at),
         nest.origin("b", p.b, at),
-        Let(block, b.offset(nest.pointer("sums"), b.mul(task, nest.block_elements))),
+        Let(block, _sums_of(nest, task, block)),
         Let(first, b.mul(group, nest.strips.each)),
         body,
+        stored_rows(nest, at, b.c64(0), b.c64(p.row_count)) if nest.is_direct else None,
     )
     whole = ops.declare(b.block(head, tasks))
     name = f"{nest.prefix}_sums"
     functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
     return functions, [t for pair in tables.values() for t in pair]
+
+
+def _sums_of(nest: Nest, task: Var, block: Var) -> Expr:
+    """Return where the sums of a task lie."""
+    if nest.is_direct:
+        return Cast(b.offset(b.WORKSPACE, nest.packed_bytes), block.type)
+    return b.offset(nest.pointer("sums"), b.mul(task, nest.block_elements))
 
 
 def _strip(
