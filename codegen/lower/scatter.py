@@ -19,7 +19,7 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.scatter_copies import lower_copies, parts_of
 from tcdsl.codegen.lower.scatter_points import Scatter, scatter_of
-from tcdsl.codegen.lower.scatter_rows import lower_rows
+from tcdsl.codegen.lower.scatter_rows import FILL_NS, lower_rows
 from tcdsl.codegen.program import walk_typed
 
 _RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for
@@ -28,7 +28,6 @@ _LOOK_NS = 1.2  # to see whether a point's row is in a range
 _HIT_NS = 1.0  # to come back to a point that is
 _POINT_NS = 2.0  # to find a row, in a cache or not
 _NODE_NS = 0.05  # of the value, in vectors
-_FILL_NS = 0.15  # to start an element, or to add it up from a copy
 _UNEVEN = 0.2  # of the time, where each thread has one range: rows are not met equally often
 
 
@@ -61,9 +60,9 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     ranges = int(values["ranges"])
     points = _count(ctx, "meeting") * _count(ctx, "slabs")
     elements = _elements(ctx)
-    work = points * _each_ns(ctx) + elements * _FILL_NS
+    work = points * _each_ns(ctx) + elements * FILL_NS
     if ranges == _COPIES:
-        return work + elements * _FILL_NS * 2 * parts_of(ctx, _found(ctx)).representative
+        return work + elements * FILL_NS * 2 * parts_of(ctx, _found(ctx)).representative
     return work + (points * (_LOOK_NS * ranges + _HIT_NS) if ranges > 1 else 0.0)
 
 

@@ -17,6 +17,7 @@ from tcdsl.codegen.loopir import (
     I64,
     Array,
     Assign,
+    Const,
     Elem,
     Expr,
     Function,
@@ -33,6 +34,7 @@ from tcdsl.codegen.lower.operands import safe_name
 from tcdsl.codegen.lower.scatter_points import Points, Scatter
 from tcdsl.grammar.dtypes import INT32
 
+FILL_NS = 0.15  # to start an element
 _BLOCK = 256  # points that are looked at before those of a range are combined
 
 
@@ -139,10 +141,15 @@ def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> S
 
 
 def _cost(ctx: Context, scatter: Scatter, work_ns: float) -> Expr:
-    """Return the predicted time, proportional to the points of the call's own sizes."""
-    s = scatter.statement
+    """Return the predicted time of a call's own sizes: of its points, and of the box it starts."""
+    s, ops = scatter.statement, ctx.operands
     points = 1.0
     for r in s.outputs:
         points *= max(1, ctx.extent(r.extent))
-    each = work_ns / points
-    return float_product([ctx.operands.size(r.extent) for r in s.outputs], max(each, 0.001))
+    cost = float_product([ops.size(r.extent) for r in s.outputs], max(work_ns / points, 0.001))
+    if s.base is not None or not scatter.own:
+        return cost
+    fill = float_product([ops.extent(s.target, d) for d in range(len(s.subs))], FILL_NS)
+    if isinstance(cost, Const) and isinstance(fill, Const):
+        return Const(cost.value + fill.value, cost.type)
+    return b.arith("+", cost, fill)

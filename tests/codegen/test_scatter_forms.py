@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import probe
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.lower import scatter_copies
-from tcdsl.codegen.machine import detect
+from tcdsl.codegen.machine import Machine, detect
 from tcdsl.grammar.errors import BoundsError
 from tests.codegen.harness import (
     Case,
@@ -25,6 +26,7 @@ from tests.codegen.harness import (
 )
 
 pytestmark = pytest.mark.cc
+MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
 
 BAG = """def f(int32(B,L) I, float(B,D) g, float(B,L) w, float(N,M) E) -> (float(N,D) dE) {
     dE(I(b,l), d) +=! g(b, d) * w(b, l)
@@ -185,6 +187,15 @@ def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
     assert sum("scatter" in form for _, form in shown) == 2
     configs = (Config.of({f"g{i}.ranges": n for i in range(5)}) for n in (4, 0))
     differential(ways(p, *configs))
+
+
+@pytest.mark.parametrize(("config", "name"), [(BY_ROWS, "rows"), (TO_COPIES, "copies")])
+def test_emitted_text(
+    config: Config, name: str, golden: Callable[[str, str], None], rng: np.random.Generator
+) -> None:
+    p = bag(rng, 30, 5, 6, 19)
+    unit = compiler.lower(p.program, spec_of(p, exact=False), config, MACHINE, p.sizes, "bag")
+    golden(compiler.emit_c(unit), f"emit/scatter_{name}.c")
 
 
 @pytest.mark.zig

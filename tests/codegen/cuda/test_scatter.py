@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import gpu_of
 from tcdsl.codegen.lower.cuda import nest_ranges
+from tcdsl.codegen.nvrtc import compile_cuda
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.errors import BoundsError
 from tests.codegen.harness import Problem, problem, spec_of
@@ -146,3 +148,20 @@ def test_rows_that_must_be_checked_to_be_found_are_compared_in_pairs() -> None:
         p.program, spec(p, is_deterministic=True), gpu_of("sm_90"), p.sizes
     )  # fmt: skip
     assert next(k.values for k in space if k.name == "g0.meeting") == ("pairs", "order")
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+def test_kernels_compile_without_a_stack(exact: bool, rng: np.random.Generator) -> None:
+    p = rows(rng, 5000, 3, 70)
+    for way in ("atomic", "ranges"):
+        text = compiler.emit_cuda(lowered(p, Config.of({"g0.meeting": way}), exact=exact))
+        for k in compile_cuda(text, "sm_90", name="scatter").report.kernels:
+            assert k.spills == k.stack == 0
+            assert k.registers <= 64
+
+
+def test_emitted_text(golden: Callable[[str, str], None], rng: np.random.Generator) -> None:
+    p = rows(rng, 5000, 3, 70)
+    unit = lowered(p, Config.of({"g0.meeting": "ranges"}), exact=False, is_small=True, name="add")
+    golden(compiler.emit_cuda(unit), "emit/scatter_ranges.cu")
