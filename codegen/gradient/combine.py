@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tcdsl.codegen.gradient import build as g
@@ -11,7 +11,7 @@ from tcdsl.codegen.gradient.lines import Line, Part
 from tcdsl.codegen.gradient.versions import STARTING, Step, Value
 from tcdsl.codegen.program import affine_of, from_lowest
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT64, DType
+from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.typed import Expr, Range
 
@@ -78,14 +78,45 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     name = store.fresh(f"{s.target}_place")
     at = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
     store.values[name] = Value(name, s.target, INT64, tuple(r.extent for r in outputs))
-    op: AssignOp = "argmax=!" if s.op.startswith("max") else "argmin=!"
-    is_first = g.compare("==", _position(reductions), typed.Read(name, at, INT64))
-    line = Line(name, at, op, s.value, s.ranges)
-    value = g.choose(g.both(wins, is_first), seed, zero)
+    is_kept = store.values[s.target].dtype == s.value.dtype and not s.value.dtype.is_half
+    if s.base is None and len(reductions) == 1 and is_kept and _is_exact(s.value):
+        line, place, first = _first_equal(s, here, name, at, reductions[0])
+        store.values[name] = replace(store.values[name], dtype=INT32)
+    else:
+        op: AssignOp = "argmax=!" if s.op.startswith("max") else "argmin=!"
+        line, place = Line(name, at, op, s.value, s.ranges), _position(reductions)
+        first = typed.Read(name, at, INT64)
+    value = g.choose(g.both(wins, g.compare("==", place, first)), seed, zero)
     if len(reductions) > 1 or not _is_reached(reductions[0], outputs):
         return Factor([line], value)
-    there: dict[str, Expr] = {reductions[0].name: typed.Read(name, at, INT64)}
-    return Factor([line], value, there, g.choose(wins, seed, zero))
+    return Factor([line], value, {reductions[0].name: first}, g.choose(wins, seed, zero))
+
+
+def _first_equal(
+    s: Step, here: Expr, name: str, at: tuple[Expr, ...], reduction: Range
+) -> tuple[Line, Expr, typed.Read]:
+    """Return the search for the first point that nothing beats, its index, what is found.
+
+    An integer minimum takes vectors, where an arg reduction takes points one by one. Not beaten
+    rather than equal: if the extreme is NaN, all points are, and what is found is inside.
+    """
+    place, last = typed.IndexValue(reduction.name, INT32), typed.Lit(2**31 - 1, INT32)
+    beaten = g.compare("<" if s.op.startswith("max") else ">", s.value, here)
+    line = Line(name, at, "min=!", g.choose(beaten, last, place), s.ranges)
+    return line, place, typed.Read(name, at, INT32)
+
+
+def _is_exact(e: Expr) -> bool:
+    """Whether a value has the same bits wherever it is computed: one rounding, no fused ones."""
+    match e:
+        case typed.Read():
+            return True
+        case typed.Unary("-", operand):
+            return _is_exact(operand)
+        case typed.Binary("+" | "-" | "*", lhs, rhs):
+            return isinstance(lhs, typed.Read) and isinstance(rhs, typed.Read)
+        case _:
+            return False
 
 
 def _is_reached(reduction: Range, outputs: Sequence[Range]) -> bool:
