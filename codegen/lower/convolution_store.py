@@ -46,8 +46,8 @@ from tcdsl.grammar.dtypes import DType
 class Store:
     """What a store is made for.
 
-    rows: the most vectors there are at once; turned, a square of them. step: the distance of
-    a vector's elements in the output, None where it is a parameter.
+    rows: the most vectors there are at once; turned, a square of them. step: the distance of a
+    vector's elements in the output, None where it is a parameter.
     """
 
     dtype: DType
@@ -71,9 +71,10 @@ class Store:
         )
 
     def function(self, name: str) -> Function:
-        """Return the function that stores a block of vectors, those of `lines`."""
+        """Return the function that stores a block of vectors: `lines` of them."""
         tile = Tile(self.rows, 1, self.lanes, self.dtype)
-        r, value = i64("r"), accumulator(Tile(1, 1, self.lanes, self.dtype), i64("r"), c64(0))
+        r = i64("r")
+        value = accumulator(tile, r, c64(0))
         to = offset(pointer("c", self.dtype, restrict=True), mul(r, i64("c_row")))
         line: list[Stmt] = []
         if self.finish.resumes:
