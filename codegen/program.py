@@ -296,6 +296,8 @@ def affine_of(expr: Expr) -> Affine | None:
             return _combine(affine_of(lhs), affine_of(rhs), -1)
         case typed.Binary("*", lhs, rhs):
             return _product(affine_of(lhs), affine_of(rhs))
+        case typed.Binary("/", lhs, rhs):  # of sizes; not of indices
+            return _quotient(affine_of(lhs), affine_of(rhs))
         case _:
             return None
 
@@ -308,6 +310,12 @@ def _combine(a: Affine | None, b: Affine | None, sign: int) -> Affine | None:
     for name, c in b.terms:
         total[name] = total.get(name, 0) + sign * c
     return Affine(tuple((n, c) for n, c in total.items() if c), a.const + b.const * sign)
+
+
+def _quotient(a: Affine | None, b: Affine | None) -> Affine | None:
+    if a is None or b is None or a.terms or b.terms:
+        return None
+    return Affine((), a.const // b.const)
 
 
 def _product(a: Affine | None, b: Affine | None) -> Affine | None:
