@@ -218,9 +218,7 @@ def test_doctor_names_the_cure_where_there_is_no_compiler(monkeypatch: pytest.Mo
 def test_grad_prints_the_gradient_and_the_training_forward(files: Path) -> None:
     shown = tcdsl("grad", files / "two.tc", "--def", "half").stdout
     assert shown == (
-        "def d_half(float32(N) A, float32(N) d_B) -> (d_A) {\n"
-        "  d_A(i) +=! d_B(i) / 2.0\n"
-        "}\n"
+        "def d_half(float32(N) A, float32(N) d_B) -> (d_A) {\n  d_A(i) +=! d_B(i) / 2.0\n}\n"
     )
     with_shapes = tcdsl("grad", files / "two.tc", "--def", "half", "--shapes").stdout
     assert with_shapes == shown.replace("(d_A)", "(float32(N) d_A)")
