@@ -68,7 +68,7 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     if not _is_one_to_one(s):  # the extreme of an element may come from any point
         last = typed.Lit(2**63 - 1, INT64)
         place = _position(s.ranges)
-        mine = g.choose(g.compare("==", s.value, here), place, last)
+        mine = g.choose(_has(s.value, here), place, last)
         lines, first = _like_target(s, "place", INT64, "min=", mine, last, store)
         return Factor(lines, g.choose(g.both(wins, g.compare("==", place, first)), seed, zero))
     reductions = [r for r in s.ranges if r.kind == "reduction"]
@@ -95,15 +95,20 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
 def _first_equal(
     s: Step, here: Expr, name: str, at: tuple[Expr, ...], reduction: Range
 ) -> tuple[Line, Expr, typed.Read]:
-    """Return the search for the first point that nothing beats, its index, what is found.
+    """Return the search for the first point that has the extreme, its index, what is found.
 
-    An integer minimum takes vectors, where an arg reduction takes points one by one. Not beaten
-    rather than equal: if the extreme is NaN, all points are, and what is found is inside.
+    An integer minimum takes vectors, where an arg reduction takes points one by one. An extreme
+    that is NaN has come from a NaN: one is found wherever there are points.
     """
     place, last = typed.IndexValue(reduction.name, INT32), typed.Lit(2**31 - 1, INT32)
-    beaten = g.compare("<" if s.op.startswith("max") else ">", s.value, here)
-    line = Line(name, at, "min=!", g.choose(beaten, last, place), s.ranges)
+    line = Line(name, at, "min=!", g.choose(_has(s.value, here), place, last), s.ranges)
     return line, place, typed.Read(name, at, INT32)
+
+
+def _has(value: Expr, extreme: Expr) -> Expr:
+    """Return whether a point's value is the extreme, or the NaN that it then is."""
+    is_nan = typed.Builtin("isnan", (value,), BOOL)
+    return typed.Binary("||", g.compare("==", value, extreme), is_nan, BOOL)
 
 
 def _is_exact(e: Expr) -> bool:

@@ -87,6 +87,8 @@ def unsupported(
                 return f"subscripts of '{x.tensor}' are checked"
             case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
                 return f"{x.op} of {kind}"
+            case typed.Builtin("isnan", (y,)) if computed(y.dtype).is_float:
+                pass  # a comparison with itself
             case typed.Builtin(name=name) if name not in (
                 FUNCTIONS if kind.is_float else INTEGER_FUNCTIONS
             ):
@@ -222,6 +224,9 @@ class Scope:
                 return vector_call("select", t, self._truth(c), self._vector(a), self._vector(b))
             case typed.Cast(a):
                 return self._cast(a, t, e.dtype)
+            case typed.Builtin("isnan", (a,)):
+                v = self.name(self._vector(a))
+                return ir.Bin("!=", v, v, t)
             case typed.Builtin("fabs", args):
                 return vector_call("abs", t, *map(self._vector, args))
             case typed.Builtin(name, args):

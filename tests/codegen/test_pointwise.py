@@ -166,6 +166,20 @@ def test_a_guarded_read_stays_guarded(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
+def test_isnan_goes_in_vectors(rng: np.random.Generator) -> None:
+    a = normal(rng, 100)
+    a[[3, 50, 99]] = np.nan
+    a[7] = np.inf
+    text = "def f(float(N) A) -> (O) { O(i) = isnan(A(i)) || A(i) > 1 ? -1 : A(i) * A(i) }"
+    p = problem(text, a)
+    differential([Case(p, e) for e in (True, False)])
+    machine = detect()
+    config = compiler.default_config(p.program, spec_of(p, exact=False), machine, p.sizes)
+    if machine.isa in ("avx512", "avx2"):
+        assert config.get("g0.vectors") is True
+
+
+@pytest.mark.cc
 def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
     p = problem(
         "def f(float(N,M) A, float(M) b) -> (O) { O(n,m) = exp(A(n,m)) * b(m) }",

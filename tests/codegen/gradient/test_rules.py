@@ -80,6 +80,17 @@ def test_of_equal_largest_ones_the_first_gets_all() -> None:
     assert (by_x.tolist(), by_y.tolist()) == ([1, 0], [0, 1])
 
 
+def test_of_a_maximum_that_is_nan_the_first_nan_gets_all() -> None:
+    x = np.array([[1.0, np.nan, 3.0, np.nan], [2.0, 5.0, 5.0, 1.0]])
+    want = [[0, 1, 0, 0], [0, 1, 0, 0]]
+    for value in ("X(b, n)", "2 * X(b, n) / 2"):  # found by comparing, and by an arg reduction
+        d = differentiated(f"def f(double(B,N) X) -> (O) {{ O(b) max=! {value} }}")
+        assert d.pull([x], [np.ones(2)])[0].tolist() == want
+    d = differentiated("def f(double(N) X, int32(N) I) -> (double(2) O) { O(I(n)) max=! X(n) }")
+    got = d.pull([x[0], np.array([0, 1, 0, 1], np.int32)], [np.array([2.0, 3.0])])[0]
+    assert got.tolist() == [0, 3, 2, 0]
+
+
 @pytest.mark.parametrize(
     ("row", "want"),
     [([2, 3, 4], [12, 8, 6]), ([0, 3, 4], [12, 0, 0]), ([0, 3, 0], [0, 0, 0]), ([5], [1])],
