@@ -37,6 +37,7 @@ from tcdsl.codegen.lower.cuda import pointwise as cuda_pointwise
 from tcdsl.codegen.lower.cuda import reduction as cuda_reduction
 from tcdsl.codegen.lower.cuda import rows as cuda_rows
 from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.merge import merge
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.simplify import simplify
 from tcdsl.codegen.spec import Spec
@@ -190,6 +191,7 @@ def lower(
     unit = simplify(join(program, spec, arrangement, contexts, lowered, config, name))
     if is_gpu:
         unit = narrow(unit, program, spec, temps=len(arrangement.temps))
+    unit = merge(unit)
     verify(unit)
     return unit
 
