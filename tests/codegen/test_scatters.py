@@ -35,7 +35,7 @@ def transposed(step: int) -> str:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("step", [1, 2, pytest.param(3, marks=pytest.mark.deep)])
 def test_transposed_convolutions_are_contractions(step: int) -> None:
     p = problem(transposed(step), floats(2, 16, 7, 9), floats(16, 8, 4, 3))
     for exact in (True, False):
