@@ -1,14 +1,18 @@
 """Proofs that a `Size` is never negative.
 
 Integer reasoning by implications: s >= 0 follows from a simpler t >= 0. `fuel` bounds the search.
+What a few steps do not prove is tried on numbers before more is spent: most of it is just not true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from tcdsl.grammar.sizes import Atom, FloorDiv, Max, Min, Modulo, Size, Symbol
+
+_FEW_STEPS, _MANY_STEPS = 30, 400
+_ALIKE, _BESIDE = (0, 1, 2, 3, 8, 1000), ((1, 1000), (1000, 1), (5, 8))  # values of sizes to try
 
 
 @lru_cache(maxsize=1 << 14)
@@ -18,7 +22,30 @@ def is_nonnegative(size: Size, given: tuple[Size, ...] = ()) -> bool:
     given: sizes known to be >= 0, `N - 1` where a domain is known not to be empty.
     """
     facts = tuple(dict.fromkeys(f for g in given for f in _implied(g, 3)))
-    return _Proof(facts).holds(size, depth=6, uses=2)
+    if _Proof(facts, _FEW_STEPS).holds(size, depth=6, uses=2):
+        return True
+    return not _is_refuted(size, given) and _Proof(facts, _MANY_STEPS).holds(size, depth=6, uses=2)
+
+
+def _is_refuted(size: Size, given: tuple[Size, ...]) -> bool:
+    """Whether size < 0 for some of the sizes tried, which agree with what is given."""
+    names = sorted({n for s in (size, *given) for n in s.symbols()})
+    for values in _tried(names):
+        try:
+            if size.evaluate(values) < 0 and all(g.evaluate(values) >= 0 for g in given):
+                return True
+        except ZeroDivisionError:
+            continue
+    return False
+
+
+def _tried(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Yield values of sizes: all alike, then one unlike the others."""
+    for value in _ALIKE:
+        yield dict.fromkeys(names, value)
+    for name in names:
+        for one, others in _BESIDE:
+            yield {**dict.fromkeys(names, others), name: one}
 
 
 def _implied(fact: Size, depth: int) -> Iterator[Size]:
@@ -43,9 +70,9 @@ def _implied(fact: Size, depth: int) -> Iterator[Size]:
 class _Proof:
     """The facts of one question, and how much may still be tried."""
 
-    def __init__(self, facts: tuple[Size, ...]) -> None:
+    def __init__(self, facts: tuple[Size, ...], fuel: int) -> None:
         self.facts = facts
-        self.fuel = 400
+        self.fuel = fuel
         # What facts say of one symbol: `H * W - 1 >= 0` makes both at least 1.
         self.shift: dict[str, Size] = {}
         for fact in facts:
