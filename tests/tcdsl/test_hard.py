@@ -205,7 +205,7 @@ def test_memory_does_not_grow_over_calls_of_changing_shapes(calls: int, shapes: 
         text=True,
         check=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=290,
     )
     assert int(done.stdout) < 8 << 20
 
