@@ -24,10 +24,11 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
+from common import Array, rand
+from layers import BATCHED, CONV, FCRELU, LINEAR, MATMUL
 
 import tcdsl as tc
 from tcdsl.codegen import compiler
@@ -41,21 +42,6 @@ from tcdsl.session import Session
 from tcdsl.timing import interleaved
 from tcdsl.variant import Variant
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
-
-MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
-LINEAR = "def linear(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-CONV = """
-def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {
-  O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw)
-}"""
-BATCHED = "def bmm(float(P,M,K) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,k,n) }"
-FCRELU = """
-def fcrelu(float(M,K) A, float(N,K) B, float(N) bias) -> (C) {
-  C(m,n) +=! A(m,k) * B(n,k)
-  C(m,n) = fmax(C(m,n) + bias(n), 0)
-}"""
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -67,10 +53,6 @@ class Problem:
     shape: tuple[int, ...]
     peer: Callable[..., torch.Tensor]
     fma: int
-
-
-def rand(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
 
 
 def problems() -> Iterator[Problem]:
