@@ -41,15 +41,12 @@ def arg_reduction(values: Values, s: Statement, loops: Callable[[Stmt], Stmt]) -
     search = b.block(
         values.take(), If(wins, b.block(Assign(extreme, value), Assign(best, place_of(values, s))))
     )
-    found: Expr = best
-    if len(s.reductions) == 1:  # then the result is the index itself
-        found = b.add(best, ops.size(s.reductions[0].low))
     return b.block(
         locate,
         Let(extreme, b.const(False if dtype.kind == "bool" else 0, dtype), mutable=True),
         Let(best, b.c64(-1), mutable=True),
         loops(search),
-        Assign(target, b.select(none_yet, b.c64(0), found)),
+        Assign(target, result_of(values, s, best)),
     )
 
 
@@ -72,6 +69,14 @@ def same(value: Expr, extreme: Expr) -> Expr:
         return equal
     none_is_number = b.all_of(Bin("!=", value, value, TRUTH), Bin("!=", extreme, extreme, TRUTH))
     return b.any_of(equal, none_is_number)
+
+
+def result_of(values: Values, s: Statement, best: Expr) -> Expr:
+    """Return what is stored for the position of the extreme, which is negative for no point."""
+    found = best
+    if len(s.reductions) == 1:  # then the result is the index itself
+        found = b.add(best, values.operands.size(s.reductions[0].low))
+    return b.select(b.compare("<", best, 0), b.c64(0), found)
 
 
 def place_of(values: Values, s: Statement) -> Expr:

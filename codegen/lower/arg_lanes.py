@@ -32,7 +32,7 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Var,
 )
-from tcdsl.codegen.lower.arg import beats, is_arg, place_of, same
+from tcdsl.codegen.lower.arg import beats, is_arg, place_of, result_of, same
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.expr import Values
 from tcdsl.codegen.lower.lowered import Lowered, Phase
@@ -201,11 +201,7 @@ def _compare(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
         halves.append(b.loop(lane, 0, half, take, mark=Simd()))
         half //= 2
     best = b.cast(lanes.place(b.c64(0)), I64)
-    found = best
-    if len(s.reductions) == 1:  # then the result is the index itself
-        found = b.add(best, ops.size(s.reductions[0].low))
-    none = b.compare("<", best, 0)
-    return b.block(halves, Assign(target, b.select(none, b.c64(0), found)))
+    return b.block(halves, Assign(target, result_of(values, s, best)))
 
 
 def _count_dtype(ctx: Context, s: Statement) -> DType:

@@ -94,11 +94,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     outer = [r for r in s.outputs if r.name != row.name]
     extent, task = ops.size(row.extent), b.i64("task")
     blocks = b.ceil_div(extent, block)
-    points, start, stop = (b.i64(ops.local(n)) for n in ("point", "start", "stop"))
+    point, start, stop = (b.i64(ops.local(n)) for n in ("point", "start", "stop"))
     low = b.add(ops.size(row.low), b.mul(b.mod(task, blocks), block))
     body = b.block(
-        Let(points, b.div(task, blocks)),
-        decode(ctx, outer, points),
+        Let(point, b.div(task, blocks)),
+        decode(ctx, outer, point),
         Let(start, low),
         Let(stop, b.min64(b.add(start, block), ops.size(row.high))),
         _rows(ctx, s, row, (start, stop), block),
