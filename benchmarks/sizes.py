@@ -17,9 +17,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
-import platform
-import subprocess
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -28,16 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import Array, facts, keep, kernel, rand
+from layers import BATCHED, CONV, MATMUL
 
-import tcdsl as tc
 from tcdsl.codegen import runtime
 from tcdsl.kernel import Kernel
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
 Shapes = tuple[tuple[int, ...], ...]
 
-MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
-BATCHED = "def bmm(float(P,M,K) A, float(P,K,N) B) -> (C) { C(p,m,n) +=! A(p,m,k) * B(p,k,n) }"
 POINTWISE = "def gate(float(M,N) A, float(M,N) B) -> (O) { O(m,n) = A(m,n) * sigmoid(B(m,n)) }"
 SOFTMAX = """
 def softmax(float(B,N) X) -> (Y) {
@@ -46,10 +41,6 @@ def softmax(float(B,N) X) -> (Y) {
   Y(b,n) = exp(X(b,n) - top(b)) / Z(b)
 }"""
 SUMS = "def sums(float(M,N) A) -> (O) { O(n) +=! A(m,n) }"
-CONV = """
-def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {
-  O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw)
-}"""
 
 
 def matrix(i: int) -> tuple[int, int]:
@@ -138,17 +129,6 @@ class Case:
     def output(self) -> Array:
         a, b = self.inputs
         return np.zeros((*a.shape[:-1], b.shape[-1]), np.float32)
-
-
-def rand(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
-
-
-def kernel(text: str) -> Kernel:
-    """Return the only definition of a text, never tuned."""
-    k = tc.define(text, tune="off", threads=runtime.get_num_threads())
-    assert isinstance(k, Kernel)
-    return k
 
 
 def generic(text: str, operands: tuple[Array, ...]) -> Kernel:
@@ -314,25 +294,12 @@ def main() -> None:
     if options.threads:
         runtime.set_num_threads(options.threads)
     report: dict[str, Any] = {
-        "commit": _commit(),
-        "machine": platform.processor() or platform.machine(),
-        "threads": runtime.get_num_threads(),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
+        **facts(),
         "executables": {} if options.only else executables(),
         "sizes": sizes(options.only, options.seconds),
         "strides": strides(options.only, options.seconds),
     }
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1))
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
+    keep(report, options.json)
 
 
 if __name__ == "__main__":

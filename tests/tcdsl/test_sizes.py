@@ -14,6 +14,7 @@ import pytest
 
 def _script() -> ModuleType:
     path = Path(__file__).parents[2] / "benchmarks" / "sizes.py"
+    sys.path.insert(0, str(path.parent))  # what it shares with other benchmarks is beside it
     spec = importlib.util.spec_from_file_location("sizes_benchmark", path)
     assert spec is not None
     assert spec.loader is not None
