@@ -16,6 +16,7 @@ from tcdsl.codegen import nvrtc
 
 GOLDEN = Path(__file__).parent / "golden"
 CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")
+TIERS = ("wide", "deep")  # what runs only if asked for, the longer behind the shorter
 
 
 def _missing() -> dict[str, str]:
@@ -38,14 +39,20 @@ def _missing() -> dict[str, str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
-    parser.addoption("--deep", action="store_true", help="run the tests marked deep too")
+    parser.addoption("--wide", action="store_true", help="run the tests marked wide too")
+    parser.addoption("--deep", action="store_true", help="run every test: wide and deep too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     missing = _missing()
-    if not config.getoption("--deep"):
-        missing["deep"] = "runs with --deep"
+    asked = {"wide": ["--wide", "--deep"], "deep": ["--deep"]}
+    left = [tier for tier in TIERS if not any(config.getoption(o) for o in asked[tier])]
     for item in items:
+        tier = next((tier for tier in left if item.get_closest_marker(tier)), None)
+        if tier:
+            item.add_marker(pytest.mark.skip(reason=f"runs with --{tier}"))
+            item.user_properties.append(("tier", tier))
+            continue
         for mark in missing:
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=missing[mark]))
@@ -55,14 +62,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class _MarkCount:
-    """Counts, per mark, the tests that ran and those that were skipped."""
+    """Counts, per mark, the tests that ran and those that were skipped; per tier, those left."""
 
     def __init__(self) -> None:
         self.ran: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
+        self.left: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         marks = [str(value) for name, value in report.user_properties if name == "mark"]
+        if report.when == "setup":
+            self.left.update(str(tier) for name, tier in report.user_properties if name == "tier")
         if report.skipped:
             self.skipped.update(marks)
         elif report.when == "call":
@@ -74,6 +84,9 @@ class _MarkCount:
                 terminalreporter.write_line(
                     f"mark {mark}: {self.ran[mark]} run, {self.skipped[mark]} skipped"
                 )
+        for tier in TIERS:
+            if self.left[tier]:
+                terminalreporter.write_line(f"{self.left[tier]} {tier} tests wait for --{tier}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,65 @@
+"""The three tiers: which tests run when, and which cases of a list stay in the first."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiers import sampled
+
+TESTS = Path(__file__).parent
+THREE = """
+import pytest
+from tests.tiers import sampled
+def test_fast(): pass
+@pytest.mark.cc
+@sampled("x", range(3), keep=1)
+def test_of_three(x): pass
+@pytest.mark.deep
+def test_deep(): pass
+"""
+
+
+def kept(count: int, keep: int) -> list[int]:
+    cases = sampled("x", range(count), keep=keep).mark.args[1]
+    return [case.values[0] for case in cases if not case.marks]
+
+
+def test_the_kept_cases_are_the_first_and_evenly_spread() -> None:
+    assert kept(12, 4) == [0, 3, 6, 9]
+    assert kept(10, 3) == [0, 4, 7]
+    assert kept(3, 5) == [0, 1, 2]
+    assert kept(7, 1) == [0]
+
+
+def test_cases_of_several_names_and_with_marks_stay_what_they_are() -> None:
+    skip = pytest.mark.skip(reason="here")
+    cases = sampled("x, y", [(1, 2), pytest.param(3, 4, marks=skip, id="b")], keep=1).mark.args[1]
+    assert [case.values for case in cases] == [(1, 2), (3, 4)]
+    assert [[m.name for m in case.marks] for case in cases] == [[], ["skip", "wide"]]
+    assert [case.id for case in cases] == [None, "b"]
+
+
+@pytest.mark.parametrize(
+    ("option", "ran", "left"),
+    [
+        ([], 2, ["2 wide tests wait for --wide", "1 deep tests wait for --deep"]),
+        (["--wide"], 4, ["1 deep tests wait for --deep"]),
+        (["--deep"], 5, []),
+    ],
+)
+def test_a_tier_runs_when_it_is_asked_for(
+    tmp_path: Path, option: list[str], ran: int, left: list[str]
+) -> None:
+    shutil.copy(TESTS / "conftest.py", tmp_path)
+    (tmp_path / "test_three.py").write_text(THREE)
+    command = [sys.executable, "-m", "pytest", "-c", str(TESTS.parent / "pyproject.toml")]
+    command += ["--rootdir", str(tmp_path), "-p", "no:cacheprovider", *option, str(tmp_path)]
+    run = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    assert f"{ran} passed" in run.stdout, run.stdout + run.stderr
+    assert [line for line in run.stdout.splitlines() if "wait for" in line] == left
+    assert f"mark cc: {3 if option else 1} run, 0 skipped" in run.stdout
