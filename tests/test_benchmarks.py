@@ -79,6 +79,7 @@ def test_every_section_runs_on_the_simulated_device(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.wide
 @pytest.mark.torch
 @pytest.mark.cc
 def test_the_table_of_gradients_checks_and_times_a_layer(tmp_path: Path) -> None:

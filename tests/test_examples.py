@@ -17,6 +17,7 @@ from tcdsl.grammar.parser import parse
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, floats
 from tests.tcdsl.differential import assert_close, reference, results
 from tests.texts import EXAMPLES, Example, arguments, commands, examples
+from tests.tiers import sampled
 
 ALL = examples()
 # Integers in, or integers out.
@@ -41,7 +42,7 @@ def test_every_text_is_listed_and_survives_the_formatter() -> None:
 
 @pytest.mark.cc
 @pytest.mark.parametrize("larger", [(0,), pytest.param((0, 2), marks=pytest.mark.deep)])
-@pytest.mark.parametrize("example", ALL, ids=lambda e: e.name)
+@sampled("example", ALL, ids=lambda e: e.name, keep=10)
 def test_a_text_computes_what_the_reference_computes(
     example: Example, larger: tuple[int, ...], rng: np.random.Generator
 ) -> None:
@@ -56,7 +57,7 @@ def test_a_text_computes_what_the_reference_computes(
             assert_close(got, want, 200)
 
 
-@pytest.mark.parametrize("example", ALL, ids=lambda e: e.name)
+@sampled("example", ALL, ids=lambda e: e.name, keep=8)
 def test_a_text_has_the_gradient_of_central_differences(
     example: Example, rng: np.random.Generator
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from _pytest.mark import ParameterSet  # what pytest.param gives; it has no publ
 
 def sampled(
     names: str,
-    cases: Sequence[Any],
+    cases: Iterable[Any],
     *,
     keep: int,
     ids: Sequence[str] | Callable[[Any], str] | None = None,
@@ -19,15 +19,20 @@ def sampled(
     """Parametrize as pytest does; ``keep`` cases run always, the others are `wide`.
 
     The kept ones are the first and those evenly spread behind it, so that which they are
-    follows from the list alone. A case with marks of its own (``pytest.param``) keeps them.
+    follows from the list alone. A case with marks of its own (``pytest.param``) keeps them;
+    one that is `deep` counts for nothing here.
     """
     single = "," not in names
-    listed = list(cases)
-    marked = []
-    for at, case in enumerate(listed):
-        is_kept = at == 0 or at * keep // len(listed) != (at - 1) * keep // len(listed)
-        if not isinstance(case, ParameterSet):
-            case = pytest.param(case) if single else pytest.param(*case)
-        extra = () if is_kept else (pytest.mark.wide,)
-        marked.append(pytest.param(*case.values, marks=(*case.marks, *extra), id=case.id))
-    return pytest.mark.parametrize(names, marked, ids=ids)
+    listed = [_param(case, single) for case in cases]
+    free = [i for i, c in enumerate(listed) if all(mark.name != "deep" for mark in c.marks)]
+    kept = {free[-(-n * len(free) // keep)] for n in range(min(keep, len(free)))}
+    for i in set(free) - kept:
+        case = listed[i]
+        listed[i] = pytest.param(*case.values, marks=(*case.marks, pytest.mark.wide), id=case.id)
+    return pytest.mark.parametrize(names, listed, ids=ids)
+
+
+def _param(case: Any, single: bool) -> ParameterSet:
+    if isinstance(case, ParameterSet):
+        return case
+    return pytest.param(case) if single else pytest.param(*case)

@@ -26,6 +26,7 @@ from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.grammar.errors import ScheduleError
 from tests.autotune.programs import FCRELU, SOFTMAX, checked, problem
 from tests.codegen.programs import PROGRAMS
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -58,7 +59,7 @@ def of_program(name: str) -> CpuProblem:
     return problem(entry.text, entry.sizes[0], threads=2)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@sampled("name", QUICK, keep=3)
 def test_the_default_config_passes_the_check(name: str) -> None:
     target = of_program(name)
     assert faults(target, [target.space.default]) == []

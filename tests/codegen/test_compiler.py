@@ -9,10 +9,11 @@ from tcdsl.codegen.config import Config
 from tcdsl.codegen.fuse import partitions
 from tests.codegen.harness import Case, differential
 from tests.codegen.programs import PROGRAMS, View, problem_of
+from tests.tiers import sampled
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=8)
 def test_every_partition_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     cases = []
@@ -26,7 +27,7 @@ def test_every_partition_agrees_with_the_reference(name: str, rng: np.random.Gen
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("view", ["transposed", "strided", "reversed", "broadcast"])
+@sampled("view", ["transposed", "strided", "reversed", "broadcast"], keep=1)
 def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
     names = ("row", "sum", "softmax", "batchnorm", "matmul", "conv")
     cases = [

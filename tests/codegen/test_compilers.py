@@ -76,6 +76,7 @@ def compiler_named(name: str) -> Compiler:
     return probe((path,))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "name",
     [

@@ -29,6 +29,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -97,7 +98,7 @@ def matmul(text: str, m: int, n: int, k: int, dtype: str = "float32") -> Problem
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"])
+@sampled("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"], keep=2)
 def test_any_sizes(text: str, dtype: str) -> None:
     rng = np.random.default_rng(len(text) + len(dtype))
     shapes = [tuple(int(rng.choice(SIZES)) for _ in range(3)) for _ in range(5)]
@@ -228,18 +229,19 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("name", MANY)
+@sampled("name", MANY, keep=4)
 def test_indices_of_any_role(name: str) -> None:
     # a window of known size has a form of its own
     check([MANY[name]], terms=200, exact=[True], config=Config.of({"g0.form": "contraction"}))
 
 
+@pytest.mark.wide
 def test_any_indices_of_any_size() -> None:
     names = ("two batches, one of them inside", "four indices each", "convolution")
     check([MANY[n] for n in names], terms=200, exact=[False])
 
 
-@pytest.mark.parametrize("name", EPILOGUES)
+@sampled("name", EPILOGUES, keep=2)
 def test_epilogues_in_the_register_tile(name: str) -> None:
     text = EPILOGUES[name]
     third = {"bias of rows": (21,), "residual": (21, 70)}.get(name, (70,))
@@ -315,6 +317,7 @@ def test_halves_are_summed_in_float32(half: str) -> None:
     check([problem(same, a, b), problem(wide, a, b)], terms=20, exact=[True])
 
 
+@pytest.mark.wide
 def test_every_knob_value_computes_the_same() -> None:
     p = matmul(NT, 40, 70, 150)
     machine, spec = detect(), spec_of(p, exact=True)

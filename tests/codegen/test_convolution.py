@@ -203,6 +203,7 @@ def test_sizes_without_points_and_generic_ones_are_left_to_others() -> None:
     differential([Case(empty, exact=True), Case(p, exact=False)], terms=27)
 
 
+@pytest.mark.wide
 def test_every_knob_value_computes_the_same() -> None:
     p = forward((3, 2, 5, 23), (37, 2, 3, 5), pad=2)
     machine, spec = detect(), spec_of(p, exact=True)
@@ -325,6 +326,7 @@ def held_at_random(seed: int, count: int) -> None:
     differential([Case(p, exact=True) for p in listed], terms=9 * 49)
 
 
+@pytest.mark.wide
 def test_random_convolutions() -> None:
     held_at_random(0, 6)
 

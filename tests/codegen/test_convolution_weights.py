@@ -29,6 +29,7 @@ from tests.codegen.harness import (
     spec_of,
 )
 from tests.codegen.test_contraction import assembly_of
+from tests.tiers import sampled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -118,7 +119,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@sampled("name", CASES, keep=4)
 def test_windows(name: str) -> None:
     check([CASES[name]])
 
@@ -219,6 +220,7 @@ def test_convolutions_are_not_their_own_weight_gradients() -> None:
     assert not any("weights" in form for form in forms(p))
 
 
+@pytest.mark.wide
 def test_every_knob_value_computes_the_same() -> None:
     p = weights(3, 5, 40, (9, 10), (3, 3), pad=1)
     machine, spec = detect(), spec_of(p, exact=True)

@@ -10,6 +10,7 @@ from tcdsl.codegen.config import Config
 from tcdsl.codegen.machine import Machine
 from tcdsl.grammar.errors import BoundsError
 from tests.codegen.harness import Case, differential, problem, run_cases, spec_of
+from tests.tiers import sampled
 
 MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
 BAG = "def f(float(V,D) E, int64(B,L) I) -> (O) { O(b,d) +=! E(I(b,l), d) where l in 0:L }"
@@ -52,7 +53,7 @@ def form(text: str, *values: object) -> str:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("name", TEXTS)
+@sampled("name", TEXTS, keep=4)
 def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     sizes = ((7, 5, 3, 4), (50, 64, 11, 3), (9, 131, 5, 1), (3, 1, 4, 2), (4, 17, 3, 0))
     cases = [

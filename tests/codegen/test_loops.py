@@ -12,6 +12,7 @@ from tcdsl.codegen.fuse import partitions
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
 from tests.codegen.harness import Case, Problem, differential, expected, problem
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -89,7 +90,7 @@ def held(p: Problem, terms: int = 64) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4])
-@pytest.mark.parametrize("shape", [(2, 3), (5, 17), (33, 40)])
+@sampled("shape", [(2, 3), (5, 17), (33, 40)], keep=1)
 def test_rnn(turns: int, shape: tuple[int, int]) -> None:
     b, n = shape
     held(problem(RNN, floats(turns, b, n), floats(b, n), floats(n, n)))

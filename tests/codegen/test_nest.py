@@ -24,6 +24,7 @@ from tests.codegen.harness import (
     spec_of,
 )
 from tests.codegen.programs import PROGRAMS, View, problem_of
+from tests.tiers import sampled
 
 MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
 
@@ -34,7 +35,7 @@ def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=8)
 def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     cases = [
@@ -46,7 +47,7 @@ def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("view", ["transposed", "strided", "reversed", "broadcast"])
+@sampled("view", ["transposed", "strided", "reversed", "broadcast"], keep=1)
 def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:
     cases = [
         Case(problem_of(PROGRAMS[name], sizes, rng, view), bool(exact))

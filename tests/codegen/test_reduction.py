@@ -14,6 +14,7 @@ from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.grammar.dtypes import ALL
 from tests.codegen.forms import cases_under
 from tests.codegen.harness import Array, Case, differential, problem, run_cases
+from tests.tiers import sampled
 
 ROWS = "def f(float(N,M) A, float(M) w) -> (O) { s(n) +=! A(n,m) * w(m)  O(n) = s(n) / M + n }"
 COLUMNS = "def f(float(N,M) A, float(N) w) -> (O) { s(m) +=! A(n,m) * w(n)  O(m) = s(m) * 2 - m }"
@@ -59,6 +60,7 @@ def test_along_columns(rng: np.random.Generator) -> None:
     differential(cases_of(*problems), terms=40)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_middle_total_and_planes(rng: np.random.Generator) -> None:
     problems = [
@@ -73,7 +75,7 @@ def test_middle_total_and_planes(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
+@sampled("op", ["+=!", "*=!", "min=!", "max=!"], keep=2)
 def test_every_operator_and_type(op: str, rng: np.random.Generator) -> None:
     problems = []
     for d in ALL:

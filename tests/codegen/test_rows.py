@@ -118,6 +118,7 @@ def test_memory_decides_the_direction(rng: np.random.Generator) -> None:
         assert "along columns" not in _described(along)[0][1]
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_any_layout(rng: np.random.Generator) -> None:
     x = normal(rng, 7, 45)

@@ -96,6 +96,7 @@ def test_a_product_of_matrices_whose_rows_meet_is_no_contraction() -> None:
     held(problem(text, numbers(17, 9), numbers(20, 9)))
 
 
+@pytest.mark.wide
 def test_transposed_convolution() -> None:
     text = """def deconv(float(C,H,W) I, float(C,F,KH,KW) K) -> (O) {
         O(f, 2 * h + kh, 2 * w + kw) +=! I(c, h, w) * K(c, f, kh, kw)

@@ -10,6 +10,7 @@ import pytest
 from tcdsl.codegen import compiler
 from tcdsl.codegen.machine import detect
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(53)
 
@@ -35,7 +36,7 @@ def transposed(step: int) -> str:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("step", [1, 2, pytest.param(3, marks=pytest.mark.deep)])
+@sampled("step", [1, 2, pytest.param(3, marks=pytest.mark.deep)], keep=1)
 def test_transposed_convolutions_are_contractions(step: int) -> None:
     p = problem(transposed(step), floats(2, 16, 7, 9), floats(16, 8, 4, 3))
     for exact in (True, False):
@@ -76,6 +77,7 @@ MEETING = """def f(float(N) A, float(M) B, float(L) b) -> (float(L) O) {
 }"""
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_values_are_those_of_the_scatter() -> None:
     half = DOWN.replace("float(", "float16(")

@@ -15,6 +15,7 @@ from tcdsl.codegen.nvrtc import compile_cuda
 from tcdsl.grammar.builtins import BUILTINS
 from tests.codegen.harness import expected, problem
 from tests.cusim.harness import lowered, simulate
+from tests.tiers import sampled
 
 OF_INTEGERS = ("abs", "sign", "relu", "clamp")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
@@ -56,7 +57,7 @@ def test_nvrtc_takes_those_of_integers() -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(("t", "rtol"), [("float", 3e-6), ("double", 1e-12), ("int32", 3e-6)])
+@sampled("t, rtol", [("float", 3e-6), ("double", 1e-12), ("int32", 3e-6)], keep=1)
 @pytest.mark.parametrize("part", range(4))
 def test_programs_of_all_of_them_agree_with_the_reference(t: str, rtol: float, part: int) -> None:
     some = (*OF_INTEGERS, "exp", "isnan", "fma", "copysign")

@@ -17,6 +17,7 @@ from tcdsl.grammar.check import check
 from tcdsl.grammar.errors import ShapeError, TCError, TCSyntaxError
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.typed import CheckedDef
+from tests.tiers import sampled
 
 DATA = Path(__file__).parents[1] / "data"
 TEXTS = [
@@ -94,7 +95,7 @@ def test_any_shapes_bind_or_raise_a_tcerror(text: str, shapes: list[Any]) -> Non
 LONG, QUITE_LONG = 10_000, 3_000
 
 
-@pytest.mark.parametrize(
+@sampled(
     "value",
     [
         " + ".join(["A(i)"] * LONG),
@@ -106,6 +107,7 @@ LONG, QUITE_LONG = 10_000, 3_000
         " + ".join(f"A(i + {k})" for k in range(1000)),
     ],
     ids=["sum", "product", "literals", "builtins", "conjunction", "subscript", "stencil"],
+    keep=3,
 )
 def test_a_chain_of_operators_may_be_as_long_as_one_likes(value: str) -> None:
     definition = survives(f"def f(float(N) A) -> (O) {{ O(i) = {value} }}")

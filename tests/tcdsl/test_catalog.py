@@ -24,6 +24,7 @@ from tests.tcdsl.catalog import (
     small_sizes,
 )
 from tests.tcdsl.differential import assert_close, reference, results
+from tests.tiers import sampled
 
 # Programs that differ in names only share a kernel: the later ones meet its size-generic form.
 KERNELS: dict[str, Kernel] = {}
@@ -40,7 +41,7 @@ def defined(entry: dict[str, Any]) -> Kernel:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("entry", LEGAL, ids=lambda e: e["name"])
+@sampled("entry", LEGAL, ids=lambda e: e["name"], keep=16)
 def test_catalog_program_computes_what_the_reference_computes(entry: dict[str, Any]) -> None:
     rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
     new = defined(entry)

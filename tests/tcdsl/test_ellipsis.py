@@ -12,6 +12,7 @@ import tcdsl as tc
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import VIEWS, Array, poisoned, same, small_numbers, viewed
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -44,7 +45,7 @@ def add() -> Kernel:
     return kernel(ADD)
 
 
-@pytest.mark.parametrize("name", ["float32", "float64", "int32", "float16"])
+@sampled("name", ["float32", "float64", "int32", "float16"], keep=1)
 @pytest.mark.parametrize("pairs", [8, pytest.param(100, marks=pytest.mark.deep)])
 def test_pairs_of_shapes_are_added_as_numpy_adds_them(add: Kernel, name: str, pairs: int) -> None:
     rng, dtype = np.random.default_rng(pairs), np.dtype(name)
@@ -93,7 +94,7 @@ def test_shapes_of_one_rank_and_repetition_share_an_executable() -> None:
 @pytest.mark.parametrize(
     "shape", [(7,), (3, 7), (2, 3, 7), (2, 1, 3, 7), (0, 7), (4, 0), (2, 0, 3)]
 )
-@pytest.mark.parametrize("view", VIEWS)
+@sampled("view", VIEWS, keep=1)
 def test_rows_of_any_rank_are_normalised(shape: tuple[int, ...], view: str) -> None:
     k = KERNELS.setdefault("norm", kernel(NORM))
     x = viewed(small_numbers(shape, np.dtype(np.float32), np.random.default_rng(1)), view)

@@ -23,6 +23,7 @@ import tcdsl as tc
 from tcdsl.grammar.errors import BoundsError, TCError
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import VIEWS, poisoned, reference, same, viewed
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -178,7 +179,12 @@ def test_two_sizes_that_alternate_keep_their_executables_and_bits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "shapes"), [(20_000, 500), pytest.param(100_000, 17_000, marks=pytest.mark.deep)]
+    ("calls", "shapes"),
+    [
+        (5_000, 100),
+        pytest.param(20_000, 500, marks=pytest.mark.wide),
+        pytest.param(100_000, 17_000, marks=pytest.mark.deep),
+    ],
 )
 def test_memory_does_not_grow_over_calls_of_changing_shapes(calls: int, shapes: int) -> None:
     script = f"""
@@ -230,7 +236,7 @@ FAR = {
 }
 
 
-@pytest.mark.parametrize("name", FAR)
+@sampled("name", FAR, keep=2)
 def test_strides_beyond_32_bits(name: str, sparse: Any) -> None:
     f = kernel(FAR[name])
     for rows, cols in ((3, 4), (4, 7)):  # exact, then generic
@@ -279,13 +285,14 @@ def test_more_points_than_31_bits_count(sparse: Any) -> None:
 # ---- memory as it comes
 
 
-@pytest.mark.parametrize(
+@sampled(
     "statement",
     [
         "O(n,m,k) = A(n,m,k) * B(k) + m",
         "O(k,n,m) = A(n,m,k) + B(k)",
         "O(m,n) +=! A(n,m,k) * B(k)",
     ],
+    keep=1,
 )
 def test_every_layout_of_inputs_and_outputs(statement: str) -> None:
     f = kernel(f"def f(float(N,M,K) A, float(K) B) -> (O) {{ {statement} }}")
@@ -334,7 +341,7 @@ def test_empty_ranges_and_boxes() -> None:
         assert float(s) == o.sum()
 
 
-@pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
+@sampled("half", [np.float16, ml_dtypes.bfloat16], keep=1)
 def test_half_types_are_stored_rounded_and_computed_in_float32(half: Any) -> None:
     name = np.dtype(half).name
     f = kernel(
@@ -378,6 +385,7 @@ def test_nan_and_inf_go_where_the_rules_send_them() -> None:
 # ---- torch
 
 
+@pytest.mark.wide
 @pytest.mark.torch
 def test_torch_tensors_of_every_type_go_in_and_out() -> None:
     import torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tcdsl.random_programs import Trial, run_program, run_text
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -48,15 +49,15 @@ def assert_right(trial: Trial | None) -> Trial:
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_what_was_wrong_once_is_right(name: str) -> None:
-    for seed in range(2):
-        assert_right(run_text(FOUND[name], seed, calls=8))
+@sampled("seed", range(2), keep=1)
+def test_what_was_wrong_once_is_right(name: str, seed: int) -> None:
+    assert_right(run_text(FOUND[name], seed, calls=8))
 
 
 CHUNK = 5  # programs in a test
 
 
-@pytest.mark.parametrize("first", range(0, 30, CHUNK))
+@sampled("first", range(0, 30, CHUNK), keep=1)
 def test_random_programs_give_what_the_reference_gives(first: int) -> None:
     trials = [
         assert_right(t) for s in range(first, first + CHUNK) if (t := run_program(s, calls=4))

@@ -13,6 +13,7 @@ from tcdsl.codegen.reference import evaluate
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tests.texts import examples
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -95,7 +96,7 @@ def by_differences(k: Kernel, args: list[Array], seed: Array, towards: list[Arra
     return [(above - below) / (2 * step) for above, below in pairs]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=1)
 def test_hessians_are_those_of_central_differences(name: str, rng: np.random.Generator) -> None:
     k, args, seed, towards = drawn(name, rng)
     want = by_differences(k, args, seed, towards)
@@ -118,7 +119,7 @@ def test_hessians_are_those_of_central_differences(name: str, rng: np.random.Gen
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=1)
 def test_hessians_are_torchs(name: str, rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
     k, args, seed, towards = drawn(name, rng)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import sampled
+
 
 def _script() -> ModuleType:
     path = Path(__file__).parents[2] / "benchmarks" / "sizes.py"
@@ -45,7 +47,7 @@ def _expected(name: str, operands: list[Any]) -> Any:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("name", sizes.CALLS)
+@sampled("name", sizes.CALLS, keep=2)
 def test_a_hundred_sizes_compile_at_most_three_executables(name: str) -> None:
     text, shapes = sizes.CALLS[name]
     kernel = sizes.kernel(text)
@@ -59,7 +61,7 @@ def test_a_hundred_sizes_compile_at_most_three_executables(name: str) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("text", [sizes.MATMUL, sizes.BATCHED])
+@sampled("text", [sizes.MATMUL, sizes.BATCHED], keep=1)
 def test_operands_of_any_strides_allocate_nothing_of_their_size(text: str) -> None:
     """Blocks are packed in the workspace of a thread, whose size tiles and caches bound."""
     shapes = ((300, 290), (290, 310)) if text == sizes.MATMUL else ((40, 30, 50), (40, 50, 60))

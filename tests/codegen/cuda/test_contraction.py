@@ -30,6 +30,7 @@ from tests.codegen.test_contraction import (
     tensors,
 )
 from tests.cusim.harness import differential, lowered, simulate
+from tests.tiers import sampled
 
 GPU = gpu_of("sm_90")
 SMALL: dict[str, Value] = {
@@ -67,7 +68,7 @@ def check(
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"])
+@sampled("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"], keep=1)
 def test_any_sizes(text: str) -> None:
     """One size-generic kernel: smaller than a tile, whole tiles, ragged everywhere, nothing."""
     shapes = [(1, 1, 1), (64, 32, 16), (37, 41, 13), (33, 5, 1), (0, 3, 4), (3, 0, 4), (3, 4, 0)]
@@ -121,7 +122,7 @@ INDICES = {n: p for n, p in MANY.items() if "vector" not in n} | {
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", INDICES)
+@sampled("name", INDICES, keep=4)
 def test_indices_of_any_role(name: str) -> None:
     check(INDICES[name])
 
@@ -147,7 +148,7 @@ VALUES = {
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", VALUES)
+@sampled("name", VALUES, keep=3)
 def test_values_of_any_kind(name: str) -> None:
     """Beyond the last k there is the identity of the operator, whatever zeros would give."""
     text = f"def f(float(M,K) A, float(N,K) B) -> (C) {{ {VALUES[name]} }}"
@@ -205,7 +206,7 @@ _THIRD = {"bias of rows": (21,), "residual": (21, 50), "value of an index": (21,
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", FINISHES)
+@sampled("name", FINISHES, keep=3)
 def test_epilogues(name: str) -> None:
     third = {**_THIRD, "read across": (50, 21)}.get(name, (50,))
     p = tensors(FINISHES[name], (21, 40), (50, 40), third)

@@ -18,6 +18,7 @@ from tcdsl.grammar.errors import ScheduleError
 from tests.codegen.harness import Problem, problem, spec_of
 from tests.codegen.test_contraction import EPILOGUES, NN, NT, TN, TT, VIEWS, rand
 from tests.cusim.harness import differential, lowered, simulate
+from tests.tiers import sampled
 
 GPU = gpu_of("sm_90")
 SMALL: dict[str, Value] = {"tile": "32x32", "warp": "16x16", "depth": 32, "stages": 3, "splits": 1}
@@ -51,7 +52,7 @@ def check(p: Problem, *configs: Config, exact: tuple[bool, ...] = (True,)) -> No
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"])
+@sampled("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"], keep=1)
 def test_any_sizes(text: str) -> None:
     """Rows of whole chunks are copied at once, the others element by element: one kernel."""
     for m, n, k in [(1, 1, 1), (40, 72, 56), (37, 41, 13), (3, 4, 0), (0, 3, 4)]:

@@ -18,6 +18,7 @@ from tests.codegen.programs import problem_of
 from tests.codegen.random_programs import random_program
 from tests.cusim.harness import differential, lowered
 from tests.cusim.simulator import Order
+from tests.tiers import sampled
 
 _TRIES = 20
 _THREADS = 50_000  # of all kernels of a call: what the simulator runs in a second
@@ -59,8 +60,8 @@ def _trials(seed: int, programs: int) -> list[tuple[Problem, Config, bool, Gpu]]
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.deep) for n in range(3, 60))]
+@sampled(
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.deep) for n in range(3, 60))], keep=1
 )
 def test_random_programs_in_the_simulator(seed: int) -> None:
     for problem, config, exact, gpu in _trials(seed, programs=3):

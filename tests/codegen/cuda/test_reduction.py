@@ -18,6 +18,7 @@ from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.test_reduction import COLUMNS, MIDDLE, PLANES, ROWS, TOTAL
 from tests.cusim.harness import differential, lowered, simulate
 from tests.cusim.simulator import Order
+from tests.tiers import sampled
 
 GPU = gpu_of("sm_90")
 ORDERS: tuple[Order, ...] = ("forward", "reverse", "random")
@@ -142,7 +143,7 @@ def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
+@sampled("op", ["+=!", "*=!", "min=!", "max=!"], keep=1)
 def test_operators_and_types(op: str, rng: np.random.Generator) -> None:
     deep = ("int8", "uint16", "int64", "bool", "float16", "float64")
     types = [d for d in ALL if d.name in deep]

@@ -25,6 +25,7 @@ from tests.codegen.test_rows import (
 )
 from tests.cusim.harness import differential, lowered, simulate
 from tests.cusim.simulator import Order
+from tests.tiers import sampled
 
 GPU = gpu_of("sm_90")
 ORDERS: tuple[Order, ...] = ("forward", "reverse", "random")
@@ -282,7 +283,7 @@ def test_full_sectors_and_no_bank_conflicts(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@sampled("arch", ["sm_80", "sm_90"], keep=1)
 def test_defaults_do_not_spill(arch: str) -> None:
     for text, shapes in (
         (SOFTMAX, [(4096, 1000)]),

@@ -6,13 +6,13 @@ import zlib
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.typed import CheckedDef
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def
 from tests.tcdsl.catalog import LEGAL, arguments, name_of, small_sizes
+from tests.tiers import sampled
 
 POSITIVE = {"var", "rVarIn"}
 
@@ -26,9 +26,7 @@ def is_differentiable(entry: dict[str, Any]) -> bool:
     return all(any(t.dtype.is_float for t in part) for part in (checked.params, checked.returns))
 
 
-@pytest.mark.parametrize(
-    "entry", [e for e in LEGAL if is_differentiable(e)], ids=lambda e: e["name"]
-)
+@sampled("entry", [e for e in LEGAL if is_differentiable(e)], ids=lambda e: e["name"], keep=10)
 def test_gradient_of_a_catalog_program(entry: dict[str, Any]) -> None:
     rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
     d = differentiated_def(checked_of(entry))

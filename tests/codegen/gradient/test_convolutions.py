@@ -13,6 +13,7 @@ from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, drawn, seeds_of
 from tests.codegen.gradient.layers import CONV
+from tests.tiers import sampled
 
 STRIDED_POOL = """def pool<K=3, S=2>(float(N,C,H,W) I) -> (O) {
   O(n, c, y, x) OP I(n, c, S * y + i, S * x + j) where i in 0:K, j in 0:K
@@ -101,8 +102,8 @@ ONCE = {*OFTEN, "stride 2, dilation 2", "stride 4", "groups, stride 2", "maxima 
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in CASES]
+@sampled(
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in CASES], keep=1
 )
 def test_gradients_are_torchs(name: str, rng: np.random.Generator) -> None:
     torch = pytest.importorskip("torch")
@@ -117,8 +118,8 @@ def test_gradients_are_torchs(name: str, rng: np.random.Generator) -> None:
         np.testing.assert_allclose(got, want.numpy(), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in ONCE else pytest.mark.deep) for n in CASES]
+@sampled(
+    "name", [pytest.param(n, marks=() if n in ONCE else pytest.mark.deep) for n in CASES], keep=3
 )
 def test_residues_have_a_statement_each(name: str) -> None:
     case = CASES[name]

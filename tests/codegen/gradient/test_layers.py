@@ -15,6 +15,7 @@ from tests.codegen.gradient.differences import (
     drawn,
 )
 from tests.codegen.gradient.layers import CORNERS, LAYERS, Layer
+from tests.tiers import sampled
 
 
 def made(layer: Layer) -> Differentiated:
@@ -29,9 +30,10 @@ OFTEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@sampled(
     "name",
     [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in (*LAYERS, *CORNERS)],
+    keep=5,
 )
 def test_gradient_agrees_with_central_differences(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]

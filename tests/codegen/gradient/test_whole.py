@@ -21,6 +21,7 @@ from tests.codegen.gradient.differences import (
 )
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.test_layers import made
+from tests.tiers import sampled
 
 OFTEN = ["softmax", "layer_norm", "rnn", "embed", "product with zeros"]
 REST = sorted({*LAYERS, *CORNERS} - {*OFTEN, "long sum", "lstm of 64 turns"})
@@ -32,7 +33,7 @@ def whole_of(d: Differentiated) -> CheckedDef:
     return check(program, d.gradient.name)
 
 
-@pytest.mark.parametrize("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.deep) for n in REST)])
+@sampled("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.deep) for n in REST)], keep=1)
 def test_its_gradient_is_the_whole_second_derivative(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]
     first = made(layer)

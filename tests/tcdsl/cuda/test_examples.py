@@ -8,11 +8,12 @@ import pytest
 from tests.tcdsl.cuda.sim import SimDevice
 from tests.tcdsl.differential import assert_close, reference
 from tests.texts import Example, arguments, examples
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cusim
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda e: e.name)
+@sampled("example", examples(), ids=lambda e: e.name, keep=10)
 def test_a_text_computes_what_the_reference_computes(
     device: SimDevice, example: Example, rng: np.random.Generator
 ) -> None:

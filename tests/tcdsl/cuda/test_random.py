@@ -16,6 +16,7 @@ from tests.cusim.simulator import Array
 from tests.tcdsl.cuda.sim import SimArray, SimDevice
 from tests.tcdsl.random_programs import run_program, run_text
 from tests.tcdsl.test_random import FOUND, assert_right
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cusim
 
@@ -63,7 +64,7 @@ def _bases(arrays: Iterable[Array]) -> list[Array]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("name", FOUND)
+@sampled("name", FOUND, keep=3)
 def test_what_was_wrong_once_is_right(device: SimDevice, name: str) -> None:
     assert_right(run_text(FOUND[name], 0, calls=4, face=functools.partial(OnDevice, device)))
 
