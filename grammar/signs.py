@@ -1,17 +1,20 @@
 """Proofs that a `Size` is never negative.
 
-Integer reasoning by implications: s >= 0 follows from a simpler t >= 0. `fuel` bounds the search.
-What a few steps do not prove is tried on numbers before more is spent: most of it is just not true.
+Integer reasoning by implications: s >= 0 follows from a simpler t >= 0. A question ends, whatever
+it is: `level`, then `depth` + `uses` shrink from a question to those it asks, so that none is
+deeper than a hundred frames, and `fuel` bounds how many there are. What a few steps do not prove
+is tried on numbers before more is spent: most of it is just not true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from tcdsl.grammar.sizes import Atom, FloorDiv, Max, Min, Modulo, Size, Symbol
+from tcdsl.grammar.sizes import Atom, FloorDiv, Max, Min, Modulo, Monomial, Size, Symbol
 
 _FEW_STEPS, _MANY_STEPS = 30, 400
+_LEVELS = 4  # of questions about a part, a divisor or a factor, inside a question
 _ALIKE, _BESIDE = (0, 1, 2, 3, 8, 1000), ((1, 1000), (1000, 1), (5, 8))  # values of sizes to try
 
 
@@ -22,9 +25,35 @@ def is_nonnegative(size: Size, given: tuple[Size, ...] = ()) -> bool:
     given: sizes known to be >= 0, `N - 1` where a domain is known not to be empty.
     """
     facts = tuple(dict.fromkeys(f for g in given for f in _implied(g, 3)))
-    if _Proof(facts, _FEW_STEPS).holds(size, depth=6, uses=2):
+    forms = [(size, facts)]
+    if moved := _moved(facts):
+        forms.insert(0, (size.substitute(moved), tuple(f.substitute(moved) for f in facts)))
+    if any(_Proof(known, _FEW_STEPS).asks(form) for form, known in forms):
         return True
-    return not _is_refuted(size, given) and _Proof(facts, _MANY_STEPS).holds(size, depth=6, uses=2)
+    return not _is_refuted(size, given) and any(
+        _Proof(known, _MANY_STEPS).asks(form) for form, known in forms
+    )
+
+
+def _moved(facts: Sequence[Size]) -> Mapping[str, Size]:
+    """Return symbols by others that are only known not to be negative: N is N' + 1 if N >= 1.
+
+    `H * W - 1 >= 0` makes both at least 1. A new symbol has the name of the old one, so it has to
+    be replaced everywhere at once.
+    """
+    lows: dict[str, int] = {}
+    for fact in facts:
+        least = -fact.offset
+        match (fact - fact.offset).terms:
+            case (((Symbol(name, signed),), c),) if c > 0:
+                low = -(-least // c)
+                if signed or low > 0:
+                    lows[name] = max(low, lows.get(name, low))
+            case ((monomial, c),) if c > 0 and least > 0:
+                for atom in monomial:
+                    if isinstance(atom, Symbol) and not atom.signed:
+                        lows[atom.name] = max(1, lows.get(atom.name, 1))
+    return {name: Size.symbol(name) + low for name, low in lows.items()}
 
 
 def _is_refuted(size: Size, given: tuple[Size, ...]) -> bool:
@@ -73,87 +102,89 @@ class _Proof:
     def __init__(self, facts: tuple[Size, ...], fuel: int) -> None:
         self.facts = facts
         self.fuel = fuel
-        # What facts say of one symbol: `H * W - 1 >= 0` makes both at least 1.
-        self.shift: dict[str, Size] = {}
-        for fact in facts:
-            least = -fact.offset
-            match (fact - fact.offset).terms:
-                case ((monomial, c),) if c > 0 and least > 0:
-                    for atom in monomial:
-                        if isinstance(atom, Symbol) and (not atom.signed or len(monomial) == 1):
-                            low = -(-least // c) if len(monomial) == 1 else 1
-                            known = self.shift.get(atom.name, Size()).offset
-                            if low > known:
-                                self.shift[atom.name] = Size.atom(atom) + low
 
-    def holds(self, s: Size, depth: int, uses: int) -> bool:
+    def asks(self, s: Size) -> bool:
+        """Whether s >= 0 is proved."""
+        return self.holds(s, depth=6, uses=2, level=_LEVELS)
+
+    def holds(self, s: Size, depth: int, uses: int, level: int) -> bool:
         value = s.constant
         if value is not None:
             return value >= 0
         self.fuel -= 1
         if self.fuel < 0 or len(s.terms) > 64:
             return False
-        if depth:
-            for monomial, c in s.terms:
-                if len(monomial) == 1 and not isinstance(monomial[0], Symbol):
-                    rest = s - Size(((monomial, c),))
-                    if self._by_atom(rest, monomial[0], c, depth - 1, uses):
-                        return True
-                    break
-            else:
-                if self._by_signs(s):
+        nested = next((t for t in s.terms if _is_nested(t[0])), None) if depth else None
+        if nested is None:
+            if self._by_signs(s, level):
+                return True
+        else:
+            (atom,), c = nested
+            if self._by_atom(s - Size((nested,)), atom, c, depth - 1, uses, level):
+                return True
+        if uses > 0:
+            for fact in self.facts:
+                if self.holds(s - fact, depth, uses - 1, level):
                     return True
-        elif self._by_signs(s):
-            return True
-        return uses > 0 and any(self.holds(s - f, depth, uses - 1) for f in self.facts)
+        return False
 
-    def _by_signs(self, s: Size) -> bool:
+    def of_part(self, s: Size, uses: int, level: int, depth: int = 1) -> bool:
+        """Whether a divisor, or a factor, is >= 0: a question of its own, one level in."""
+        return self.holds(s, depth, uses, level - 1) if level or s.constant is not None else False
+
+    def _by_signs(self, s: Size, level: int) -> bool:
         """Prove a sum whose terms are none negative."""
-        if self.shift:
-            s = s.substitute(self.shift)
-        return all(
-            c >= 0 and all(self._atom_nonnegative(a, shifted=True) for a in m) if m else c >= 0
-            for m, c in s.terms
-        )
+        for monomial, c in s.terms:
+            if c < 0:
+                return False
+            for atom in monomial:
+                match atom:
+                    case Symbol(signed=signed):
+                        is_known = not signed
+                    case _:
+                        is_known = self.of_part(Size.atom(atom), 0, level, depth=2)
+                if not is_known:
+                    return False
+        return True
 
-    def _atom_nonnegative(self, atom: Atom, *, shifted: bool) -> bool:
-        match atom:
-            case Symbol(name, signed):
-                return not signed or (shifted and name in self.shift)
-            case _:
-                return self.fuel > 0 and self.holds(Size.atom(atom), depth=2, uses=0)
-
-    def _by_atom(self, rest: Size, atom: Atom, c: int, depth: int, uses: int) -> bool:
+    def _by_atom(self, rest: Size, atom: Atom, c: int, depth: int, uses: int, level: int) -> bool:
         """Prove rest + c * atom >= 0 from bounds of the atom."""
         match atom:
             case Min(args) | Max(args):
                 cases = [rest + a * c for a in args]
                 if (c > 0) == isinstance(atom, Min):
-                    return all(self.holds(case, depth, uses) for case in cases)
+                    return all(self.holds(case, depth, uses, level) for case in cases)
                 cases.sort(key=lambda case: len(case.terms))  # what cancels is likely to hold
-                return any(self.holds(case, depth, uses) for case in cases)
+                return any(self.holds(case, depth, uses, level) for case in cases)
             case FloorDiv(n, d):
                 least = n - d + 1 if c > 0 else n  # d * floor(n / d) lies in [n - d + 1, n]
                 # An integer is >= 0 where d times it is > -d.
-                if self.holds(d - 1, 1, 1) and self.holds(
-                    rest * d + least * c + d - 1, depth, uses
+                if self.of_part(d - 1, 1, level) and self.holds(
+                    rest * d + least * c + d - 1, depth, uses, level
                 ):
                     return True
-                if not (self.holds(n, depth, uses) and self.holds(d, 1, 0)):
+                if not (self.holds(n, depth, uses, level) and self.of_part(d, 0, level)):
                     return False
-                return self.holds(rest if c > 0 else rest + n * c, depth, uses)
+                return self.holds(rest if c > 0 else rest + n * c, depth, uses, level)
             case Modulo(n, d):
-                if not self.holds(d, 1, 0):
+                if not self.of_part(d, 0, level):
                     return False
                 if c > 0:
-                    return self.holds(rest, depth, uses)
-                top = d - 1 if self.holds(d - 1, 1, 1) else d
-                if self.holds(rest + top * c, depth, uses):
+                    return self.holds(rest, depth, uses, level)
+                top = d - 1 if self.of_part(d - 1, 1, level) else d
+                if self.holds(rest + top * c, depth, uses, level):
                     return True
-                if self.holds(n, 2, 0) and self.holds(rest + n * c, depth, uses):
+                if self.of_part(n, 0, level, depth=2) and self.holds(
+                    rest + n * c, depth, uses, level
+                ):
                     return True
                 return d.constant is not None and self.holds(
-                    rest + n * c - d * c * Size.atom(FloorDiv(n, d)), depth, uses
+                    rest + n * c - d * c * Size.atom(FloorDiv(n, d)), depth, uses, level
                 )
             case Symbol():
                 return False
+
+
+def _is_nested(monomial: Monomial) -> bool:
+    """Whether a monomial is one minimum, maximum, quotient or remainder."""
+    return len(monomial) == 1 and not isinstance(monomial[0], Symbol)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 
 import pytest
 from hypothesis import given, settings
@@ -158,3 +160,50 @@ def test_facts_of_a_domain_that_is_not_empty_help() -> None:
 
 def test_a_symbol_that_stands_for_zero_vanishes() -> None:
     assert (N * 3 + M).substitute({"N": C(0)}) == M
+
+
+def test_what_follows_from_a_fact_is_asked_in_one_set_of_symbols() -> None:
+    # With N = M = K = 1 this is -1: that N >= 1 may be used once, not again for what is left.
+    assert not is_nonnegative(M * ((N - 2) // K), (N - 1,))
+    assert not is_nonnegative(M * ((N - 2) // K), (N - 1, K - 1))
+    assert is_nonnegative(M * ((N - 1) // K), (N - 1,))
+
+
+SIGNED = Size.symbol("s", signed=True)
+
+
+@pytest.mark.parametrize(
+    ("size", "given"),
+    [
+        (N // M - 1, (N // M - 1, N - 1)),
+        (N // SIGNED - 1, (N // SIGNED - 1,)),
+        ((N + M - 1) // M - 1, ((N + M - 1) // M - 1, N - K // ((N + M - 1) // M))),
+        (N % (M // K) - H, (H // (N % (M // K)) - 1, N // M - 1, K % SIGNED)),
+        (N // (M // (K // (H // (W // N)))) - 1, (N // M - H // W, K // (W // N) - 1)),
+        (maximum(N // M, M // N) - minimum(N % M, M % N), (N // M - M // N, N % M - M % N)),
+    ],
+)
+def test_every_question_ends_after_a_bounded_number_of_others(
+    size: Size, given: tuple[Size, ...]
+) -> None:
+    deepest = depth = questions = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal deepest, depth, questions
+        if not frame.f_code.co_filename.endswith("signs.py"):
+            return
+        if event == "call":
+            depth += 1
+            deepest = max(deepest, depth)
+            questions += frame.f_code.co_name == "holds"
+        elif event == "return":
+            depth -= 1
+
+    is_nonnegative.cache_clear()
+    sys.setprofile(count)
+    try:
+        is_nonnegative(size, given)
+    finally:
+        sys.setprofile(None)
+    assert deepest <= 200
+    assert questions <= 2 * (30 + 400) * 5  # what is asked after the fuel is spent ends at once
