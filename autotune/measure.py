@@ -7,7 +7,7 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
@@ -21,7 +21,7 @@ from tcdsl.autotune.search import Budget
 from tcdsl.autotune.source import Source
 from tcdsl.autotune.store import TUNER_ENDED, Row, Store
 from tcdsl.autotune.timing import SLICE_NS, quantile_ns
-from tcdsl.autotune.trial import FINAL, Failure, Trial, TuneError, Verdict
+from tcdsl.autotune.trial import FINAL, Failure, Trial, TuneError, UntunedError, Verdict
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import ScheduleError
 
@@ -52,10 +52,12 @@ class Measurement:
         self._rig = Rig(problem, budget)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
         rows = store.trials(problem.key)
+        rows = [r for r in rows if problem.space.lists(r.config)]
         self._by_text = {r.text: r.trial for r in rows if r.text and r.status in FINAL}
         self._text_of = {r.config: r.text for r in rows}
         self._text_of_code: dict[str, str] = {}
         self._times = {r.config: r.time_ns for r in rows if r.status == "timed"}
+        self._failures: dict[Config, Failure] = {}
 
     def __enter__(self) -> Measurement:
         return self
@@ -74,25 +76,29 @@ class Measurement:
         Returns
         -------
         list of Trial
-            In any order. Configs that the budget or another process leaves untried have none; the
-            best config so far, timed again beside the others, has a new one.
+            In any order. Configs that the budget leaves untried, or that another run is trying,
+            have none; what another run has ended meanwhile has its end; the best config so far,
+            timed again beside the others, has a new one.
         """
         return self._try(configs, origin, self._may_go_on)
 
     def verdict(self, trials: Sequence[Trial]) -> Verdict | None:
         """Time the fastest trials and the default head to head and commit the winner.
 
-        The default wins unless another one is faster by more than one per cent. None if the user
-        stopped the run before there was anything to compare.
+        Among them are those that other runs have timed meanwhile. The default wins unless another
+        one is faster by more than one per cent. None if the user stopped the run before there was
+        anything to compare.
 
         Raises
         ------
         TuneError
-            If the default does not run or gives a wrong answer.
+            If the default does not run or gives a wrong answer; `UntunedError` where it only did
+            not answer in time.
         """
         if self._budget.is_stopped and not trials:
             return None
         default = self._problem.space.default
+        trials = self._with_others(trials)
         finalists = self._finalists(trials)
         self._report.stage("final", len(finalists) + 1)
         while True:
@@ -116,6 +122,18 @@ class Measurement:
         )
         return verdict
 
+    def _with_others(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Return trials and those that other runs have timed meanwhile, fastest first."""
+        known = {row.config: row for row in self._store.trials(self._problem.key)}
+        others = {
+            config: row.trial
+            for config, row in known.items()
+            if row.status == "timed" and self._problem.space.lists(config)
+        }
+        self._text_of |= {config: known[config].text for config in others}
+        timed = others | {t.config: t for t in trials}
+        return sorted(timed.values(), key=lambda t: (t.time_ns, t.config.to_json()))
+
     def _finalists(self, trials: Sequence[Trial]) -> list[Config]:
         """Return the fastest trials but the default; one of those that emit the same text."""
         default = self._problem.space.default
@@ -132,6 +150,7 @@ class Measurement:
     ) -> list[Trial]:
         ended: list[Trial] = []
         rows = self._store.propose(self._problem.key, configs, origin)
+        self._learn({*configs} - {row.config for row in rows}, ended)
         twins: list[Candidate] = []
         candidates = self._compile(rows, twins, ended)
         self._report.stage("check", len(candidates))
@@ -144,6 +163,19 @@ class Measurement:
             if (trial := self._by_text.get(twin.text)) is not None:
                 self._end_as(twin.row, trial, ended)
         return ended
+
+    def _learn(self, configs: Collection[Config], ended: list[Trial]) -> None:
+        """Take over the ends of trials that another run has made meanwhile."""
+        for config in configs:
+            row = self._store.find(self._problem.key, config)
+            if row is None or row.status not in FINAL:
+                continue
+            if row.status == "timed":
+                self._times.setdefault(config, row.time_ns)
+            if row.text:
+                self._by_text.setdefault(row.text, row.trial)
+            self._text_of[config] = row.text
+            ended.append(row.trial)
 
     def _emit(
         self, rows: Sequence[Row], twins: list[Candidate], ended: list[Trial]
@@ -296,6 +328,7 @@ class Measurement:
         self._report.ended(trial)
 
     def _fail(self, row: Row, failure: Failure, ended: list[Trial], text: str = "") -> None:
+        self._failures[row.config] = failure
         self._store.set_failed(row.id, failure.reason, failure.detail)
         self._end(Trial(row.config, math.inf, failure.reason, failure.detail), text, ended)
 
@@ -322,10 +355,19 @@ class Measurement:
         self._times.pop(config, None)
 
     def _no_default(self) -> TuneError:
-        row = self._store.find(self._problem.key, self._problem.space.default)
-        why = "it was not tried" if row is None else f"{row.reason}: {row.detail}"
+        default, name = self._problem.space.default, self._problem.name
+        failure = self._failures.get(default)
+        if failure is None:  # of an earlier run, or of another one
+            row = self._store.find(self._problem.key, default)
+            failure = None if row is None or not row.reason else Failure(row.reason, row.detail)
+        if failure is None or failure.reason == "slow":
+            why = "it was not timed" if failure is None else failure.detail
+            return UntunedError(
+                f"{name}: no config can be compared with the default: {why}\n"
+                "  note: tune again when the machine has less to do, or with more seconds"
+            )
         return TuneError(
-            f"{self._problem.name}: the default config does not serve: {why}\n"
+            f"{name}: the default config does not serve: {failure.reason}: {failure.detail}\n"
             "  note: this is a defect of the compiler, please report it"
         )
 
@@ -339,27 +381,44 @@ class Measurement:
     def _ready(self, config: Config) -> Candidate | None:
         """Return a candidate that is loaded, made anew if it is of an earlier run, or untried.
 
+        One that another run is trying is made here too, beside its row, which is the other's.
         None if it fails.
         """
         if config not in self._kept:
             row = self._store.find(self._problem.key, config)
             if row is None or row.status not in FINAL:
                 self._try([config], "final", lambda: True)
-            elif row.status == "timed" or self._deserves_another_try(row):
-                candidate = emitted(self._problem, row)
-                for _, built in self._problem.builder.build([candidate.source], 1):
-                    if not isinstance(built, Failure):
-                        self._take(candidate, built)
-                        self._kept[config] = candidate
+                row = self._store.find(self._problem.key, config)
+            if config not in self._kept and row is not None and self._may_serve(row):
+                self._make_again(row)
         kept = self._kept.get(config)
         return kept if kept is not None and self._load(kept, []) else None
 
+    def _make_again(self, row: Row) -> None:
+        """Build the candidate of a row that this run does not write."""
+        try:
+            candidate = emitted(self._problem, row)
+        except ScheduleError as error:  # a row from a file says anything
+            self._failures[row.config] = Failure("schedule", str(error))
+            return
+        for _, built in self._problem.builder.build([candidate.source], 1):
+            if isinstance(built, Failure):
+                self._failures[row.config] = built
+            else:
+                self._take(candidate, built)
+                self._kept[row.config] = candidate
+
+    def _may_serve(self, row: Row) -> bool:
+        """Whether a row of another run does not say that its config is out."""
+        return row.status != "failed" or self._deserves_another_try(row)
+
     def _deserves_another_try(self, row: Row) -> bool:
-        """Whether the default is out only because its tuner ended meanwhile, as by a kill.
+        """Whether the default is out only because its tuner ended meanwhile, or was slowed down.
 
         Without it nothing can be compared; and it runs in a worker, which it may bring down.
         """
-        return row.config == self._problem.space.default and row.detail == TUNER_ENDED
+        is_default = row.config == self._problem.space.default
+        return is_default and (row.detail == TUNER_ENDED or row.reason == "slow")
 
     def _may_go_on(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""

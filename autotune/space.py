@@ -34,8 +34,11 @@ class Branch:
         values = dict(config.items)
         return (
             len(values) == len(self.fixed) + len(self.knobs)
-            and all(name in values and values[name] == v for name, v in self.fixed)
-            and all(k.name in values and values[k.name] in k.values for k in self.knobs)
+            and all(name in values and is_same(values[name], v) for name, v in self.fixed)
+            and all(
+                k.name in values and any(is_same(values[k.name], v) for v in k.values)
+                for k in self.knobs
+            )
         )
 
     def nearest(self, config: Config) -> Config:
@@ -66,9 +69,13 @@ class Space:
         """Number of configs, the illegal ones of each box counted too."""
         return sum(b.size for b in self.branches)
 
+    def lists(self, config: Config) -> bool:
+        """Whether a config lies in one of the boxes, legal or not."""
+        return self.branch_of(config) is not None
+
     def holds(self, config: Config) -> bool:
         """Whether a config lies in the space and is legal."""
-        return any(b.holds(config) for b in self.branches) and self.is_legal(config)
+        return self.lists(config) and self.is_legal(config)
 
     def all(self) -> Iterator[Config]:
         """Return every legal config; for small spaces."""
@@ -148,6 +155,11 @@ class Space:
         seen += [c for _ in range(draws * (not seen)) if (c := self.sample(rng)) is not None]
         finite = [(cost, str(c), c) for c in seen if math.isfinite(cost := self.cost_ns(c))]
         return max(finite)[2] if finite else self.default
+
+
+def is_same(a: Value, b: Value) -> bool:
+    """Whether two values of a knob are one: to Python, 1 and True are equal."""
+    return type(a) is type(b) and a == b
 
 
 def _nearest(knob: Knob, value: Value | None) -> Value:

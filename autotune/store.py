@@ -68,6 +68,7 @@ class Row:
     origin: str
     text: str
     created: float
+    updated: float
 
     @property
     def trial(self) -> Trial:
@@ -123,10 +124,10 @@ class Store:
             self._db[PROBLEMS].insert(row, ignore=True)
 
     def propose(self, key: ProblemKey, configs: Sequence[Config], origin: str) -> list[Row]:
-        """Commit the rows of new trials and return those that are this process's to try.
+        """Commit the rows of new trials and return those that are this run's to try.
 
-        A config that has ended, or that another live process is trying, is left out. One that a
-        dead process left behind is taken over, unless it was running: that one has crashed.
+        A config that has ended, or that another live run is trying, is left out. One that a dead
+        run left behind is taken over, unless it was running: that one has crashed.
         """
         if not configs:
             return []
@@ -157,6 +158,8 @@ class Store:
         }
         return [mine[text] for text in wanted if text in mine]
 
+    # The rows of another live run stay as they are: what is set there is not written.
+
     def set_status(self, ids: Sequence[int], status: Status) -> None:
         """Commit that trials have reached a stage."""
         self._update([(i, {"status": status}) for i in ids])
@@ -180,7 +183,11 @@ class Store:
     def set_best(
         self, key: ProblemKey, config: Config, time_ns: float, default_ns: float | None, origin: str
     ) -> None:
-        """Commit the tuned config of a problem and rewrite `best.json`."""
+        """Commit the tuned config of a problem and rewrite `best.json`.
+
+        What a search has found on its way ("search") does not replace a faster one of this
+        machine: another run may have ended meanwhile.
+        """
         row = {
             "problem": key.digest,
             "family": key.family,
@@ -192,8 +199,13 @@ class Store:
             "updated": time.time(),
         }
         with self._writing():
-            self._db[CONFIGS].upsert(row, pk="problem")
+            if origin != "search" or not self._has_faster(key, time_ns):
+                self._db[CONFIGS].upsert(row, pk="problem")
         best.refresh(self.path)
+
+    def _has_faster(self, key: ProblemKey, time_ns: float) -> bool:
+        where = "problem = ? AND origin IN ('search', 'tuned') AND time_ns < ?"
+        return bool(self._db[CONFIGS].count_where(where, [key.digest, time_ns]))
 
     def trials(self, key: ProblemKey) -> list[Row]:
         """Return the trials of a problem, oldest first; corrupt rows are skipped with a warning."""
@@ -217,9 +229,10 @@ class Store:
 
     def _inherit(self, key: ProblemKey) -> None:
         """Take over what a dead run left behind; what it was running has crashed."""
+        now = time.time()
         with self._writing():
             for row in self._unfinished(key):
-                if row.owner == self._owner or owner.is_alive(row.owner):
+                if row.owner == self._owner or owner.is_alive(row.owner, now - row.updated):
                     continue
                 heir: dict[str, object] = {"owner": self._owner, "status": "proposed"}
                 if row.status == "running":
@@ -243,6 +256,7 @@ class Store:
                     row["origin"],
                     row["text"],
                     float(row["created"]),
+                    float(row["updated"]),
                 )
             except (ValueError, TypeError, AttributeError):
                 warnings.warn(f"a corrupt trial of {self.path} is skipped", stacklevel=2)
@@ -251,7 +265,13 @@ class Store:
         now = time.time()
         with self._writing():
             for row, values in changes:
-                self._db[TRIALS].update(row, {**values, "updated": now})
+                new = {**values, "updated": now}
+                assigned = ", ".join(f"{column} = ?" for column in new)
+                self._db.conn.execute(
+                    f"UPDATE {TRIALS} SET {assigned}"
+                    " WHERE id = ? AND (owner = ? OR status IN ('timed', 'failed'))",
+                    [*new.values(), row, self._owner],
+                )
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -312,4 +332,7 @@ def _move_aside(path: Path) -> None:
 def _locked(path: Path) -> Iterator[None]:
     with open(f"{path}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:  # closing alone leaves it to a child that another thread has forked meanwhile
+            fcntl.flock(file, fcntl.LOCK_UN)

@@ -22,6 +22,10 @@ class TuneError(TCError, RuntimeError):
     """A problem cannot be tuned."""
 
 
+class UntunedError(TuneError):
+    """A run came to no verdict, and nothing is wrong with the kernel: the default serves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a candidate is out."""

@@ -113,8 +113,9 @@ def _verdict(
 ) -> Verdict | None:
     key, space = problem.key, problem.space
     store.add_problem(key, problem.name, problem.text)
-    known = store.ended(key)
-    begun = [row.config for row in store.trials(key) if row.status not in FINAL]
+    # A file says anything: what is no config of this space is nobody's trial.
+    known = [trial for trial in store.ended(key) if space.lists(trial.config)]
+    begun = [r.config for r in store.trials(key) if r.status not in FINAL and space.lists(r.config)]
     neighbours = [b.config for b in best.relatives(store.path, key) if space.holds(b.config)]
     first = list(start) or [space.default]
     with Measurement(problem, store, budget, report) as measure:

@@ -28,7 +28,7 @@ from tcdsl.variant import Compiled, Variant, spec_for
 if TYPE_CHECKING:
     from tcdsl.codegen.standalone import Standalone
     from tcdsl.gradient import Pull, WithGradient
-    from tcdsl.tuning import Online
+    from tcdsl.tuning import FirstCalls, Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 _MAX_ENTRIES = 4096  # forms of operands whose plans are kept, beyond the launcher's latest
@@ -56,6 +56,7 @@ class Kernel(Launcher):
         self.definition = definition
         self._entries: dict[Any, Entry] = {}
         self._online: dict[Spec, Online] = {}
+        self._first_calls: FirstCalls | None = None
         self._tuned_here: set[Spec] = set()
         self._with_gradient: WithGradient | None = None
         self._whole: Kernel | None = None
@@ -412,8 +413,10 @@ class Kernel(Launcher):
         if spec in self._tuned_here:
             return None
         if self.session.settings.tune == "first-call":
+            with self._lock:
+                first = self._first_calls = self._first_calls or tuning.FirstCalls()
+            first.once(spec, lambda: tuning.tune_first_call(call, self.session))
             self._tuned_here.add(spec)
-            tuning.tune_first_call(call, self.session)
             return None
         with self._lock:
             online = self._online.get(spec)

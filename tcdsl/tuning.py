@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
@@ -18,7 +19,7 @@ from tcdsl.autotune.kernel import Strides, space_of
 from tcdsl.autotune.key import ProblemKey
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
-from tcdsl.autotune.trial import FINAL, Trial
+from tcdsl.autotune.trial import FINAL, Trial, UntunedError
 from tcdsl.call import Call
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.cachedir import cache_dir
@@ -29,6 +30,7 @@ from tcdsl.device_arrays import DeviceArray
 from tcdsl.grammar.bind import bind
 from tcdsl.grammar.errors import DeviceError, ShapeError, TCTypeError
 from tcdsl.grammar.typed import CheckedDef
+from tcdsl.locks import Lock
 from tcdsl.session import Session
 from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant, spec_for
@@ -232,9 +234,39 @@ def draw_trials(problem: cache.Problem, records: Sequence[cache.TrialRecord], pa
 
 
 def tune_first_call(call: Call, session: Session) -> None:
-    """Tune for a call, with progress, unless its config is known."""
+    """Tune for a call, with progress, unless its config is known.
+
+    A call does not fail because its kernel could not be tuned: then a warning says why.
+
+    Raises
+    ------
+    TuneError
+        If the default itself does not run right.
+    """
     if tuned_config(call.variant, call.spec, session.database) is None:
-        _tune(problem_of_call(call), session, reporter())
+        try:
+            _tune(problem_of_call(call), session, reporter())
+        except (UntunedError, OSError) as error:
+            name = call.variant.checked.name
+            warnings.warn(f"{name} runs untuned: {error}", stacklevel=2)
+
+
+class FirstCalls:
+    """Tunes once for each key; whoever asks meanwhile waits, and then runs what was found."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._begun: dict[object, Lock] = {}
+        self._over: set[object] = set()
+
+    def once(self, key: object, tune: Callable[[], None]) -> None:
+        """Tune, unless it was tried for this key before."""
+        with self._lock:
+            turn = self._begun.setdefault(key, Lock())
+        with turn:
+            if key not in self._over:
+                self._over.add(key)
+                tune()
 
 
 def _tune(problem: Problem, session: Session, report: Report) -> None:
@@ -255,13 +287,18 @@ class Online:
     """A search in a thread of its own; each call may take one checked candidate from it."""
 
     def __init__(self, call: Call, session: Session) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._checked: list[Config] = []
-        self.is_over = False
+        self._has_ended = False
         self._thread = threading.Thread(
             target=self._search, args=(problem_of_call(call), session), daemon=True
         )
         self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more comes: in a forked child the thread is gone."""
+        return self._has_ended or not self._thread.is_alive()
 
     def take(self) -> Config | None:
         """Return a candidate that was found right and has not run in a call yet, or None."""
@@ -275,8 +312,10 @@ class Online:
     def _search(self, problem: Problem, session: Session) -> None:
         try:
             _tune(problem, session, _Listener(self._offer))
+        except (UntunedError, OSError) as error:
+            warnings.warn(f"{problem.checked.name} runs untuned: {error}", stacklevel=2)
         finally:
-            self.is_over = True
+            self._has_ended = True
 
     def _offer(self, config: Config) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tcdsl.autotune.store import Store
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
-from tcdsl.tuning import problem_of_sizes
+from tcdsl.tuning import FirstCalls, problem_of_sizes
 
 pytestmark = pytest.mark.cc
 
@@ -192,3 +193,28 @@ def test_an_untuned_size_takes_a_tuned_ones_config_only_where_the_model_puts_it_
         b = rng.standard_normal((sizes["K"], sizes["N"]), dtype=np.float32)
         np.testing.assert_allclose(k(a, b), a @ b, rtol=1e-4, atol=1e-4)
         assert serving(k) == [expected]
+
+
+def test_who_calls_while_another_thread_tunes_runs_what_that_one_found() -> None:
+    firsts, begun, may_end = FirstCalls(), threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def tune_long() -> None:
+        begun.set()
+        may_end.wait()
+        seen.append("tuned")
+
+    def call() -> None:
+        firsts.once("spec", lambda: seen.append("tuned twice"))
+        seen.append("called")
+
+    first = threading.Thread(target=firsts.once, args=("spec", tune_long))
+    first.start()
+    begun.wait()
+    second = threading.Thread(target=call)
+    second.start()
+    firsts.once("another spec", lambda: seen.append("another"))  # not held up
+    may_end.set()
+    first.join()
+    second.join()
+    assert seen == ["another", "tuned", "called"]
