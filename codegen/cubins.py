@@ -24,6 +24,7 @@ from tcdsl.codegen.nvrtc import (
 
 FORMAT = "1"  # of keys and of files
 SUFFIX = ".cubin"
+PLAIN = ".elf"  # the cubin alone, for loaders of other libraries
 _POLL_S = 0.005
 
 
@@ -51,6 +52,22 @@ def cached_cubin(source: CudaSource, arch: str) -> Cubin:
     return found
 
 
+def cubin_file(source: CudaSource, arch: str) -> Path:
+    """Return a file of the cache that holds the cubin of a text and nothing else.
+
+    Raises
+    ------
+    CompileError
+        If there is no NVRTC or it refuses the text.
+    """
+    key = key_of(source, arch)
+    found = contentfile.lookup(key, PLAIN)
+    if found is None:
+        data = cached_cubin(source, arch).data
+        found = _moved(data, source.name, key, PLAIN)
+    return found
+
+
 def key_of(source: CudaSource, arch: str) -> str:
     """Return the hash of all that decides a cubin: text, headers, options, NVRTC's version."""
     included = (part for header in headers() for part in header)
@@ -72,11 +89,15 @@ def lookup(key: str) -> Cubin | None:
 
 
 def _keep(cubin: Cubin, name: str, key: str) -> Path:
+    head = json.dumps({"arch": cubin.arch, "log": cubin.log})
+    return _moved(head.encode() + b"\n" + cubin.data, name, key, SUFFIX)
+
+
+def _moved(data: bytes, name: str, key: str, suffix: str) -> Path:
     folder = building_folder()
     try:
         made = folder / "cubin"
-        head = json.dumps({"arch": cubin.arch, "log": cubin.log})
-        made.write_bytes(head.encode() + b"\n" + cubin.data)
-        return move_into_place(made, name, key, SUFFIX)
+        made.write_bytes(data)
+        return move_into_place(made, name, key, suffix)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import math
+import threading
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.cubins import cached_cubin
+from tcdsl.codegen.cubins import cached_cubin, cubin_file
+from tcdsl.codegen.cuda_facts import describe
+from tcdsl.codegen.cuda_failures import Failures
+from tcdsl.codegen.cuda_module import STATIC_SHARED, CupyModule
 from tcdsl.codegen.device import HostArray, Memory, Place, Shape
-from tcdsl.codegen.gpu import KNOWN, Gpu
 from tcdsl.codegen.nvrtc import CudaSource
 from tcdsl.grammar.errors import DeviceError
 
 INSTALL = 'pip install "tcdsl[cuda13]", or "tcdsl[cuda12]" where the driver is older than 580'
 _OLDEST = 75  # compute capability: what a driver and an NVRTC of today both serve
-_STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more of shared memory has to say so
 _HOST_TO_DEVICE, _DEVICE_TO_HOST = 1, 2  # cudaMemcpyKind
 _NO_TIMING = 2  # cudaEventDisableTiming
 _HERE: AbstractContextManager[object] = contextlib.nullcontext()
@@ -37,16 +39,10 @@ def load_cupy() -> ModuleType:
     """
     try:
         import cupy
-        import cupy_backends.cuda.api.driver
     except ImportError as error:
         raise DeviceError(
             f"kernels on a GPU need CuPy, which cannot be loaded: {error}\n  {INSTALL}"
         ) from error
-    if not hasattr(cupy_backends.cuda.api.driver, "launchKernel"):
-        raise DeviceError(
-            f"CuPy {cupy.__version__} does not give out the driver's launchKernel; version 14 "
-            f"does\n  {INSTALL}"
-        )
     module: ModuleType = cupy
     return module
 
@@ -100,8 +96,11 @@ class CupyDevice:
         self.number = number
         self._cupy = cupy = load_cupy()
         self._runtime = cupy.cuda.runtime
+        self._failures = Failures(number, cupy)
+        self._thread = threading.local()
         self.array_type: type = cupy.ndarray
-        self.gpu = describe(number)
+        with self._failures.of("does not say what it is"):
+            self.gpu = describe(self._runtime, number)
         if self.gpu.capability < _OLDEST:
             raise DeviceError(
                 f"GPU {number}, {self.gpu.name}, is {self.gpu.arch}; sm_{_OLDEST} or newer is "
@@ -109,15 +108,40 @@ class CupyDevice:
             )
 
     def active(self) -> AbstractContextManager[object]:
-        """Return a context in which this is the current device."""
-        if self._runtime.getDevice() == self.number:
-            return _HERE
-        context: AbstractContextManager[object] = self._cupy.cuda.Device(self.number)
-        return context
+        """Return a context in which this is the current device, and the thread has its context."""
+        try:
+            current = self._runtime.getDevice()
+        except self._failures.kinds as error:
+            raise self._failures.error("cannot be used", error) from error
+        if current != self.number:
+            return _Elsewhere(self)
+        if not hasattr(self._thread, "has_context"):
+            self.take_context()
+        return _HERE
+
+    def take_context(self) -> None:
+        """Give the thread the current device's context, which the driver's calls need.
+
+        A new thread has none, and to ask for the current device does not make one; a call of the
+        runtime that needs a context does, here as in CuPy's own launches.
+        """
+        with self._failures.of("cannot be used"):
+            self._runtime.memGetInfo()
+        self._thread.has_context = True
 
     def load(self, text: str, name: str) -> CupyModule:
         """Return the kernels of a text."""
-        return CupyModule(cached_cubin(CudaSource(name, text), self.gpu.arch).data)
+        cubin = cached_cubin(CudaSource(name, text), self.gpu.arch).data
+        return CupyModule(self._cupy, cubin, self._failures)
+
+    def raw(self, text: str, name: str, function: str, shared_bytes: int = 0) -> Any:
+        """Return a kernel as a `cupy.RawKernel`."""
+        path = cubin_file(CudaSource(name, text), self.gpu.arch)
+        with self._failures.of(f"does not load '{function}'"):
+            kernel = self._cupy.RawModule(path=str(path)).get_function(function)
+            if shared_bytes > STATIC_SHARED:
+                kernel.max_dynamic_shared_size_bytes = shared_bytes
+        return kernel
 
     # ---- streams
 
@@ -129,34 +153,41 @@ class CupyDevice:
     def wait(self, stream: int, other: int) -> None:
         """Let a stream wait for another."""
         runtime = self._runtime
-        event = runtime.eventCreateWithFlags(_NO_TIMING)
-        runtime.eventRecord(event, other)
-        runtime.streamWaitEvent(stream, event)
-        runtime.eventDestroy(event)  # the driver keeps it until it has happened
+        with self._failures.of("cannot let streams wait"):
+            event = runtime.eventCreateWithFlags(_NO_TIMING)
+            try:
+                runtime.eventRecord(event, other)
+                runtime.streamWaitEvent(stream, event)
+            finally:
+                runtime.eventDestroy(event)  # the driver keeps it until it has happened
 
     def synchronize(self, stream: int | None = None) -> None:
         """Wait for a stream or the device."""
-        try:
+        with self._failures.of("did not end its work"):
             if stream is None:
                 self._runtime.deviceSynchronize()
             else:
                 self._runtime.streamSynchronize(stream)
-        except self._runtime.CUDARuntimeError as error:
-            raise _broken(self, error) from error
 
     def event(self, stream: int) -> CupyEvent:
         """Return a mark in a stream."""
-        return CupyEvent(self._runtime, stream)
+        return CupyEvent(self._runtime, stream, self._failures)
 
     # ---- memory
 
     def allocate(self, size_bytes: int) -> Memory:
         """Return memory of CuPy's pool."""
-        return _Held(self._cupy.cuda.alloc(size_bytes))
+        try:
+            return _Held(self._cupy.cuda.alloc(size_bytes))
+        except self._failures.kinds as error:
+            raise self._failures.no_memory(size_bytes, error) from error
 
     def pinned(self, size_bytes: int) -> Memory:
         """Return page-locked memory, which is mapped at its own address on every device."""
-        held = _Held(self._cupy.cuda.alloc_pinned_memory(size_bytes))
+        try:
+            held = _Held(self._cupy.cuda.alloc_pinned_memory(size_bytes))
+        except self._failures.kinds as error:
+            raise self._failures.no_memory(size_bytes, error, "page-locked ") from error
         ctypes.memset(held.address, 0, size_bytes)
         return held
 
@@ -170,8 +201,10 @@ class CupyDevice:
 
     def _copy(self, target: int, source: int, size_bytes: int, kind: int, stream: int) -> None:
         if size_bytes:
-            self._runtime.memcpyAsync(target, source, size_bytes, kind, stream)
-            self.synchronize(stream)
+            way = "to the GPU" if kind == _HOST_TO_DEVICE else "from the GPU"
+            with self._failures.of(f"did not copy {size_bytes:,} bytes {way}"):
+                self._runtime.memcpyAsync(target, source, size_bytes, kind, stream)
+                self._runtime.streamSynchronize(stream)
 
     def owns(self, address: int) -> bool:
         """Whether the device has an address."""
@@ -180,13 +213,18 @@ class CupyDevice:
     def fill(self, address: int, byte: int, size_bytes: int, stream: int) -> None:
         """Set bytes."""
         if size_bytes:
-            self._runtime.memsetAsync(address, byte, size_bytes, stream)
+            with self._failures.of(f"did not fill {size_bytes:,} bytes"):
+                self._runtime.memsetAsync(address, byte, size_bytes, stream)
 
     # ---- arrays
 
     def empty(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
         """Return a new array."""
-        return self._cupy.ndarray(shape, dtype)
+        try:
+            return self._cupy.ndarray(shape, dtype)
+        except self._failures.kinds as error:
+            size_bytes = math.prod(shape) * dtype.itemsize
+            raise self._failures.no_memory(size_bytes, error) from error
 
     def place(self, array: Any) -> Place:
         """Return where an array lies."""
@@ -194,67 +232,45 @@ class CupyDevice:
         return memory.ptr, array.shape, array.strides, array.dtype, memory.device_id
 
 
-class CupyModule:
-    """A loaded cubin."""
+class _Elsewhere:
+    """A context in which another device than the thread's is its current one."""
 
-    def __init__(self, cubin: bytes) -> None:
-        cupy = load_cupy()
-        self._module = cupy.cuda.function.Module()
+    def __init__(self, device: CupyDevice) -> None:
+        self._device = device
+        self._inside = load_cupy().cuda.Device(device.number)
+
+    def __enter__(self) -> None:
+        self._inside.__enter__()
         try:
-            self._module.load(cubin)
-        except cupy.cuda.driver.CUDADriverError as error:
-            raise DeviceError(
-                f"the driver does not load a kernel that was compiled for it: {error}\n"
-                "  tcdsl doctor shows the versions of NVRTC and of the driver"
-            ) from error
+            self._device.take_context()
+        except BaseException:
+            self._inside.__exit__(None, None, None)
+            raise
 
-    def function(self, name: str, shared_bytes: int = 0) -> CupyFunction:
-        """Return a kernel."""
-        return CupyFunction(self._module, name, shared_bytes)
-
-
-class CupyFunction:
-    """A kernel of a loaded cubin."""
-
-    def __init__(self, module: Any, name: str, shared_bytes: int) -> None:
-        from cupy_backends.cuda.api import driver
-
-        self._name = name
-        self._function = module.get_function(name)  # holds the module
-        self._pointer: int = self._function.ptr
-        self._start = driver.launchKernel  # private to CuPy: its own call packs arguments anew
-        self._error: type[Exception] = driver.CUDADriverError
-        if shared_bytes > _STATIC_SHARED:
-            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            driver.funcSetAttribute(self._pointer, attribute, shared_bytes)
-
-    def launch(
-        self, blocks: int, threads: int, shared_bytes: int, arguments: int, stream: int
-    ) -> None:
-        """Start it."""
-        try:
-            self._start(
-                self._pointer, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, 0
-            )
-        except self._error as error:
-            raise DeviceError(f"{self._name} cannot be started: {error}") from error
+    def __exit__(self, *error: object) -> None:
+        self._inside.__exit__(*error)
 
 
 class CupyEvent:
     """An event of CUDA's, recorded."""
 
-    def __init__(self, runtime: Any, stream: int) -> None:
-        self._runtime = runtime
-        self._event = runtime.eventCreate()
-        runtime.eventRecord(self._event, stream)
+    def __init__(self, runtime: Any, stream: int, failures: Failures) -> None:
+        self._runtime, self._failures = runtime, failures
+        self._event = 0
+        with failures.of("cannot mark a point in a stream"):
+            self._event = runtime.eventCreate()
+            runtime.eventRecord(self._event, stream)
 
     def milliseconds_since(self, start: Any) -> float:
         """Wait, and return the time between two events."""
-        self._runtime.eventSynchronize(self._event)
-        return float(self._runtime.eventElapsedTime(start._event, self._event))
+        with self._failures.of("did not end its work"):
+            self._runtime.eventSynchronize(self._event)
+            return float(self._runtime.eventElapsedTime(start._event, self._event))
 
     def __del__(self) -> None:
-        self._runtime.eventDestroy(self._event)
+        if self._event:
+            with contextlib.suppress(self._runtime.CUDARuntimeError):  # on a GPU that is lost
+                self._runtime.eventDestroy(self._event)
 
 
 class _Held:
@@ -265,51 +281,3 @@ class _Held:
     def __init__(self, held: Any) -> None:
         self._held = held
         self.address: int = held.ptr
-
-
-def _broken(device: CupyDevice, error: Exception) -> DeviceError:
-    return DeviceError(
-        f"GPU {device.number} failed: {error}\n"
-        "  this process cannot use the GPU any more; start a new one"
-    )
-
-
-# ---- what a device is
-
-# cudaDeviceAttr; they stay from one CUDA to the next, unlike the fields of cudaDeviceProp
-_CLOCK_KHZ, _SMS, _MEMORY_KHZ, _BUS_BITS, _L2_BYTES = 13, 16, 36, 37, 38
-_THREADS_SM, _MAJOR, _MINOR, _SHARED_SM, _REGISTERS_SM = 39, 75, 76, 81, 82
-_SHARED_BLOCK, _BLOCKS_SM = 97, 106
-
-
-def describe(number: int) -> Gpu:
-    """Return what a device says of itself; what it does not say is that of its nearest kin."""
-    runtime = load_cupy().cuda.runtime
-
-    def ask(attribute: int) -> int:
-        return int(runtime.deviceGetAttribute(attribute, number))
-
-    major, minor = ask(_MAJOR), ask(_MINOR)
-    kin = nearest(10 * major + minor)
-    bandwidth = 2 * ask(_MEMORY_KHZ) * ask(_BUS_BITS) / 8 / 1e6
-    return replace(
-        kin,
-        arch=f"sm_{major}{minor}",
-        sms=ask(_SMS),
-        registers=ask(_REGISTERS_SM),
-        shared_sm=ask(_SHARED_SM),
-        shared_block=ask(_SHARED_BLOCK),
-        threads_sm=ask(_THREADS_SM),
-        blocks_sm=ask(_BLOCKS_SM),
-        l2_bytes=ask(_L2_BYTES),
-        clock_ghz=ask(_CLOCK_KHZ) / 1e6 or kin.clock_ghz,
-        bandwidth_gbs=bandwidth or kin.bandwidth_gbs,
-        name=runtime.getDeviceProperties(number)["name"].decode(),
-        driver=int(runtime.driverGetVersion()),
-    )
-
-
-def nearest(capability: int) -> Gpu:
-    """Return the known architecture that a capability is most like: the newest not above it."""
-    known = sorted(KNOWN.values(), key=lambda g: g.capability)
-    return [known[0], *(g for g in known if g.capability <= capability)][-1]

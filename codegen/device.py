@@ -42,8 +42,8 @@ class Function(Protocol):
         shared_bytes : int
             Dynamic shared memory of a block, at most what `Module.function` was asked for.
         arguments : int
-            Address of an array that holds, per parameter, the address of its value. The values
-            are copied before this returns (`cuLaunchKernel` has it so).
+            Address of an array that holds, per parameter, the address of its value, which has
+            eight bytes. The values are copied before this returns (`cuLaunchKernel` has it so).
         stream : int
             As CUDA writes it: 0 is the default stream.
         """
@@ -53,8 +53,8 @@ class Function(Protocol):
 class Module(Protocol):
     """The kernels of one text, loaded on a device."""
 
-    def function(self, name: str, shared_bytes: int = 0) -> Function:
-        """Return a kernel that may be started with so much dynamic shared memory."""
+    def function(self, name: str, shared_bytes: int = 0, parameters: int = 0) -> Function:
+        """Return a kernel of so many parameters and at most so much dynamic shared memory."""
         ...
 
 
@@ -96,6 +96,10 @@ class Device(Protocol):
         CompileError
             If there is no compiler for the device, or it refuses the text.
         """
+        ...
+
+    def raw(self, text: str, name: str, function: str, shared_bytes: int = 0) -> Any:
+        """Return a kernel of a text, by `load`'s own machine code, as CuPy's `RawKernel`."""
         ...
 
     # ---- streams

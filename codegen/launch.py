@@ -146,7 +146,7 @@ class Bound:
             table = (ctypes.c_uint64 * max(1, len(x.arguments)))(
                 *(base + place[a] for a in x.arguments)
             )
-            function = module.function(x.function, x.shared_bytes)
+            function = module.function(x.function, x.shared_bytes, len(x.arguments))
             self._starts.append(
                 _Start(
                     function.launch,

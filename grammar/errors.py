@@ -77,6 +77,10 @@ class DeviceError(TCError, RuntimeError):
     """A device is missing or failed."""
 
 
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A device has no memory left."""
+
+
 class InternalError(AssertionError):
     """A broken promise of tcdsl itself; please report it."""
 

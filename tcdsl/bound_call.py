@@ -43,13 +43,13 @@ class BoundCall:
         self._is_checked = check != "off"
         self._fresh = [(shape, dtype) for dtype, shape in call.forms]
         params = call.variant.checked.params
-        self._scalars = [(i, _converter(t.dtype)) for i, t in enumerate(params) if not t.shape]
+        self._scalars = [(i, converter(t.dtype)) for i, t in enumerate(params) if not t.shape]
         self._params = len(params)
         self._inplace = call.variant.inplace
         arrays = [*call.operands, *(call.outs or ())]
         self._arrays = [a if isinstance(a, DeviceArray) else None for a in arrays]
         self._reaches = [(0, 0) if a is None else a.reach for a in self._arrays]
-        self._bound = executable.bind(device, call.sizes, _strides(call))
+        self._bound = executable.bind(device, call.sizes, strides_of(call))
         self._waits = check == "sync" and self._bound.can_fault
 
     def __call__(self, places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -115,7 +115,7 @@ class BoundCall:
         )
 
 
-def _strides(call: Call) -> list[tuple[int, ...]]:
+def strides_of(call: Call) -> list[tuple[int, ...]]:
     """Return the strides of all operands, in elements."""
     params = call.variant.checked.params
     own = [
@@ -126,7 +126,7 @@ def _strides(call: Call) -> list[tuple[int, ...]]:
     return [*own, *map(element_strides, call.outs)]
 
 
-def _converter(dtype: DType) -> Callable[[Any], Any]:
+def converter(dtype: DType) -> Callable[[Any], Any]:
     """Return how a number becomes a value of a rank-0 parameter, as `Bound.run` takes it."""
     match dtype.kind:
         case "bool":

@@ -69,7 +69,7 @@ class ToyModule:
         assert found, text
         self._kind, self._us, self._log = found[1], int(found[2]), found[3]
 
-    def function(self, name: str, shared_bytes: int = 0) -> ToyModule:
+    def function(self, name: str, shared_bytes: int = 0, parameters: int = 0) -> ToyModule:
         return self
 
     def launch(
@@ -121,6 +121,9 @@ class ToyDevice:
     def load(self, text: str, name: str) -> ToyModule:
         self.launches = 0
         return ToyModule(self, text)
+
+    def raw(self, text: str, name: str, function: str, shared_bytes: int = 0) -> ToyModule:
+        return self.load(text, name)
 
     def stream(self) -> int:
         return 0

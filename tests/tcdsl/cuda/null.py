@@ -49,7 +49,7 @@ class NullDevice(SimDevice):
     def load(self, text: str, name: str) -> Any:
         return self
 
-    def function(self, name: str, shared_bytes: int = 0) -> Any:
+    def function(self, name: str, shared_bytes: int = 0, parameters: int = 0) -> Any:
         return self
 
     def launch(

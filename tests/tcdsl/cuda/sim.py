@@ -124,7 +124,7 @@ class SimModule:
         self._device = device
         self._module = Module(text)
 
-    def function(self, name: str, shared_bytes: int = 0) -> SimFunction:
+    def function(self, name: str, shared_bytes: int = 0, parameters: int = 0) -> SimFunction:
         return SimFunction(self._device, self._module, name, shared_bytes)
 
 
@@ -142,6 +142,35 @@ class SimFunction:
         self._device.start(
             self._module, self._name, (blocks, threads, shared_bytes), arguments, stream
         )
+
+
+class SimRawKernel:
+    """A kernel as a `cupy.RawKernel` is called: arrays by their address, numbers by value."""
+
+    def __init__(self, device: SimDevice, text: str, name: str, shared_bytes: int) -> None:
+        self._device, self.name = device, name
+        self._start = SimModule(device, text).function(name, shared_bytes).launch
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: tuple[Any, ...],
+        *,
+        shared_mem: int = 0,
+    ) -> None:
+        slots = np.zeros(max(1, len(args)), np.uint64)
+        for i, value in enumerate(args):
+            if isinstance(value, SimArray):
+                slots[i] = value.values.ctypes.data
+            else:
+                assert isinstance(value, np.generic), "a number without a type"
+                slots[i : i + 1].view(np.uint8)[: value.nbytes] = np.frombuffer(
+                    value.tobytes(), np.uint8
+                )
+        table = slots.ctypes.data + 8 * np.arange(slots.size, dtype=np.uint64)
+        stream = self._device.stream()
+        self._start(grid[0], block[0], shared_mem, table.ctypes.data, stream)
 
 
 class SimDevice:
@@ -251,6 +280,10 @@ class SimDevice:
     def load(self, text: str, name: str) -> SimModule:
         self._assert_active()
         return SimModule(self, text)
+
+    def raw(self, text: str, name: str, function: str, shared_bytes: int = 0) -> SimRawKernel:
+        self._assert_active()
+        return SimRawKernel(self, text, function, shared_bytes)
 
     def stream(self) -> int:
         number: int = getattr(self._streams, "current", 0)
