@@ -24,8 +24,9 @@ from tcdsl.device_arrays import (
 )
 from tcdsl.device_copies import copy, fill, new_array
 from tcdsl.faults import Names
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.locks import Lock
+from tcdsl.raw import Raw
 
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
@@ -148,6 +149,30 @@ class DeviceCalls:
             raise TCTypeError(f"{self._kernel.name}: only numbers lie on a GPU in this call")
         with device.active():
             return self._meant(given, seen, arrays, device)
+
+    def raw(self, given: Arguments) -> Raw:
+        """Return what a call with arrays of a device starts, without starting it."""
+        seen = self._seen(given)
+        kernel, count = self._kernel, len(self._kernel.params)
+        names, values = (*kernel.params, *kernel.returns), (*given.values, *(given.outputs or ()))
+        arrays = [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
+        device = self._device_of(arrays)
+        if device is None:
+            raise TCTypeError(f"{kernel.name}: raw kernels need arrays on a GPU, cupy.asarray(x)")
+        with device.active():
+            call = self._meant(given, seen[:count], arrays[:count], device)
+            if given.outputs is not None:
+                outs = call.check_outputs(arrays[count:])
+                return Raw(
+                    kernel, replace(call, outs=call.targets(outs, _refused)), device, given.outputs
+                )
+            if call.identities is not None:
+                raise TCTypeError(
+                    f"{kernel.name} adds to what its output holds: give it as out=..."
+                )
+            fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
+            targets = tuple(DeviceArray(*device.place(a), a) for a in fresh)
+            return Raw(kernel, replace(call, outs=targets), device, fresh)
 
     def _meant(
         self, given: Arguments, seen: Sequence[Any], arrays: Sequence[Operand], device: Device
@@ -309,6 +334,10 @@ def _array(seen: Any, value: Any, name: str) -> Operand:
 def _places(call: Call) -> list[int]:
     arrays = (*call.operands, *(call.outs or ()))
     return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
+
+
+def _refused(_: DeviceArray) -> DeviceArray:
+    raise ShapeError("an output overlaps an input: raw kernels write where they read; give another")
 
 
 def _place_text(number: int | None) -> str:

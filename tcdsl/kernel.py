@@ -28,6 +28,7 @@ from tcdsl.variant import Compiled, Variant, spec_for
 if TYPE_CHECKING:
     from tcdsl.codegen.standalone import Standalone
     from tcdsl.gradient import Pull, WithGradient
+    from tcdsl.raw import Raw
     from tcdsl.tuning import FirstCalls, Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
@@ -328,6 +329,22 @@ class Kernel(Launcher):
     def arguments(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
         """Return parameters, outputs and generics of a call."""
         return tell_apart(self.definition, args, keywords, self.session.origin)
+
+    def raw(self, *args: Any, **keywords: Any) -> Raw:
+        """Return what a call with these arguments starts on a GPU, as CuPy's own kernels.
+
+        ``raw = k.raw(x, w, b)`` takes what ``k(x, w, b)`` does, `out` too, and starts nothing.
+        Each ``start`` of ``for start in raw`` has a `cupy.RawKernel`, its grid, block, arguments
+        and shared memory; ``raw()`` starts them all. The machine code is that of calls.
+
+        Raises
+        ------
+        TCTypeError
+            If no argument lies on a GPU, or the kernel adds to an output that is not given.
+        ShapeError
+            If an output overlaps an input in a way that calls would make a copy for.
+        """
+        return self._devices.raw(self.arguments(args, keywords))
 
     def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
         if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):
