@@ -16,6 +16,7 @@ from tcdsl.codegen.gradient.combine import (
     Factor,
     computed,
     first_extreme,
+    has,
     held,
     other_factors,
     product,
@@ -35,6 +36,7 @@ from tcdsl.codegen.gradient.versions import (
 )
 from tcdsl.codegen.program import affine_of, indices_of, map_operands, reads_of, substitute_indices
 from tcdsl.grammar import typed
+from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr
 
@@ -281,7 +283,7 @@ class Backward:
             case "max=" | "min=":
                 here = computed(typed.Read(s.target, at, self.values[s.target].dtype))
                 before = computed(typed.Read(base, at, self.values[base].dtype))
-                value = g.choose(g.compare("==", here, before), whole, zero)
+                value = g.choose(has(before, here), whole, zero)
             case _:
                 written = _is_written(s, at)
                 if written is not None:
@@ -291,7 +293,8 @@ class Backward:
                     self.values[rest] = Value(rest, base, dtype, self.values[base].shape)
                     outputs = tuple(r for r in s.ranges if r.kind == "output")
                     lines.append(self._full(rest, base, whole))
-                    lines.append(Line(rest, s.subs, "=", zero, outputs))
+                    op: AssignOp = "+=!" if s.op.endswith("!") else "="  # '+=!': points may meet
+                    lines.append(Line(rest, s.subs, op, zero, outputs))
                     value = typed.Read(rest, at, dtype)
         value = g.convert(value, held(self.values[base].dtype))
         line = Line(self._adjoint(base), at, "+=", value, self.box(base))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Protocol
 
 from tcdsl.codegen.gradient import build as g
@@ -13,6 +15,7 @@ from tcdsl.codegen.program import affine_of, from_lowest
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from tcdsl.grammar.nodes import AssignOp
+from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr, Range
 
 
@@ -62,15 +65,12 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     zero = g.number(0, seed.dtype)
     here = computed(typed.Read(s.target, s.subs, store.values[s.target].dtype))
     wins: Expr | None = None
-    if s.base is not None:
-        before = computed(typed.Read(s.base, s.subs, store.values[s.base].dtype))
-        wins = typed.Unary("!", g.compare("==", here, before), BOOL)
+    if s.onto is not None:
+        before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
+        wins = typed.Unary("!", has(before, here), BOOL)
     if not _is_one_to_one(s):  # the extreme of an element may come from any point
-        last = typed.Lit(2**63 - 1, INT64)
-        place = _position(s.ranges)
-        mine = g.choose(_has(s.value, here), place, last)
-        lines, first = _like_target(s, "place", INT64, "min=", mine, last, store)
-        return Factor(lines, g.choose(g.both(wins, g.compare("==", place, first)), seed, zero))
+        lines, value = _of_the_first(s, here, seed, wins, store)
+        return Factor(lines, value)
     reductions = [r for r in s.ranges if r.kind == "reduction"]
     if not reductions:
         return Factor([], g.choose(wins, seed, zero))
@@ -79,7 +79,7 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     at = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
     store.values[name] = Value(name, s.target, INT64, tuple(r.extent for r in outputs))
     is_kept = store.values[s.target].dtype == s.value.dtype and not s.value.dtype.is_half
-    if s.base is None and len(reductions) == 1 and is_kept and _is_exact(s.value):
+    if s.onto is None and len(reductions) == 1 and is_kept and _is_exact(s.value):
         line, place, first = _first_equal(s, here, name, at, reductions[0])
         store.values[name] = replace(store.values[name], dtype=INT32)
     else:
@@ -92,6 +92,34 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     return Factor([line], value, {reductions[0].name: first}, g.choose(wins, seed, zero))
 
 
+def _of_the_first(
+    s: Step, here: Expr, seed: Expr, wins: Expr | None, store: Store
+) -> tuple[list[Part], Expr]:
+    """Return the seed for the first of the points that fall into an element and have its extreme.
+
+    What is not a value in memory may have other bits where it is computed again, and a half has
+    been rounded: such values are written down, and their extremes are asked anew.
+    """
+    lines: list[Part] = []
+    value, dtype = s.value, held(s.value.dtype)
+    if not _is_exact(value) or dtype != store.values[s.target].dtype:
+        name = store.fresh(f"{s.target}_values")
+        store.values[name] = Value(name, s.target, dtype, tuple(r.extent for r in s.ranges))
+        at = tuple(from_lowest(g.index(r.name), r.low) for r in s.ranges)
+        lines.append(Line(name, at, "=", g.convert(value, dtype), s.ranges))
+        value = typed.Read(name, at, dtype)
+        op: AssignOp = "max=" if s.op.startswith("max") else "min="
+        lowest = g.number(-math.inf if op == "max=" else math.inf, dtype)
+        more, here = _like_target(s, "extreme", dtype, op, value, lowest, store)
+        lines += more
+    place = _position(s.ranges)
+    last = typed.Lit(2**63 - 1, INT64)
+    mine = g.choose(has(value, here), place, last)
+    more, first = _like_target(s, "place", INT64, "min=", mine, last, store)
+    is_first = g.compare("==", place, first)
+    return [*lines, *more], g.choose(g.both(wins, is_first), seed, g.number(0, seed.dtype))
+
+
 def _first_equal(
     s: Step, here: Expr, name: str, at: tuple[Expr, ...], reduction: Range
 ) -> tuple[Line, Expr, typed.Read]:
@@ -101,12 +129,12 @@ def _first_equal(
     that is NaN has come from a NaN: one is found wherever there are points.
     """
     place, last = typed.IndexValue(reduction.name, INT32), typed.Lit(2**31 - 1, INT32)
-    line = Line(name, at, "min=!", g.choose(_has(s.value, here), place, last), s.ranges)
+    line = Line(name, at, "min=!", g.choose(has(s.value, here), place, last), s.ranges)
     return line, place, typed.Read(name, at, INT32)
 
 
-def _has(value: Expr, extreme: Expr) -> Expr:
-    """Return whether a point's value is the extreme, or the NaN that it then is."""
+def has(value: Expr, extreme: Expr) -> Expr:
+    """Return whether a value is the extreme, or the NaN that it then is."""
     is_nan = typed.Builtin("isnan", (value,), BOOL)
     return typed.Binary("||", g.compare("==", value, extreme), is_nan, BOOL)
 
@@ -138,21 +166,42 @@ def product(s: Step, store: Store) -> Factor:
 
 
 def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
-    """Return the seed times the product of the other factors, right also where some are 0."""
-    if s.base is not None:
-        before = typed.Read(s.base, s.subs, store.values[s.base].dtype)
-        seed = g.mul(seed, computed(before))
+    """Return the seed times the product of the other factors, right also where some are 0.
+
+    O(b) *=! X(b, n)   ->   O_zeros(b) +=! X(b, n) == 0 ? 1 + X(b, n) : 0
+                            O_others(b) *=! X(b, n) == 0 ? 1 : X(b, n)
+                            d_X(b, n) = d_O(b) * (X(b, n) != 0 ? O(b) / X(b, n) : ...)
+
+    of the others of a zero, which itself is 0, one may be a zero; the sum of all zeros without this
+    one is that, in its value as in its derivative: second derivatives are right.
+    """
+    before: Expr | None = None
+    if s.onto is not None:
+        before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
     if all(r.kind == "output" for r in s.ranges) and _is_one_to_one(s):
-        return Factor([], seed)
+        return Factor([], seed if before is None else g.mul(seed, before))
+    lines: list[Part] = []
     dtype = held(s.value.dtype)
     one, zero = g.number(1, dtype), g.number(0, dtype)
     is_zero = g.compare("==", s.value, zero)
-    lines, zeros = _like_target(s, "zeros", dtype, "+=", g.choose(is_zero, one, zero), zero, store)
+    counted = g.choose(is_zero, g.add(one, s.value), zero)
+    more, zeros = _like_target(s, "zeros", dtype, "+=", counted, zero, store)
+    lines += more
     nonzero = g.choose(is_zero, one, s.value)
     more, others = _like_target(s, "others", dtype, "*=", nonzero, one, store)
-    alone = g.choose(g.compare("==", zeros, one), others, zero)
-    many = g.choose(g.compare("==", zeros, zero), g.div(others, s.value), zero)
-    return Factor([*lines, *more], g.mul(seed, g.choose(is_zero, alone, many)))
+    lines += more
+    rest: Expr = others if before is None else g.mul(g.convert(before, dtype), others)
+    other_zero = g.sub(g.sub(zeros, g.number(2, dtype)), s.value)
+    for_zero = g.choose(
+        g.compare("==", zeros, one), rest,
+        g.choose(g.compare("==", zeros, g.number(2, dtype)), g.mul(other_zero, rest), zero),
+    )  # fmt: skip
+    whole: Expr = typed.Read(s.target, s.subs, store.values[s.target].dtype)
+    if whole.dtype != dtype:  # rounded: of halves
+        exact = product(s, store)
+        lines += exact.lines
+        whole = exact.value if before is None else g.mul(g.convert(before, dtype), exact.value)
+    return Factor(lines, g.mul(seed, g.choose(is_zero, for_zero, g.div(whole, s.value))))
 
 
 def _like_target(
@@ -176,16 +225,19 @@ def _is_one_to_one(s: Step) -> bool:
     return {r.name for r in s.ranges if r.kind == "output"} <= set(names)
 
 
-def _position(reductions: Sequence[Range]) -> Expr:
+def _position(ranges: Sequence[Range]) -> Expr:
     """Return what an arg reduction gives for a point: the index, or its row-major place."""
-    if len(reductions) == 1:
-        return g.index(reductions[0].name)
+    if len(ranges) == 1:
+        return g.index(ranges[0].name)
+    points = prod((r.extent for r in ranges), start=Size.const(1)).constant
     at: Expr | None = None
-    for r in reductions:
+    for r in ranges:
         step = from_lowest(g.index(r.name), r.low)
         if at is not None:
             scaled = typed.Binary("*", at, g.size(r.extent), INT64)
             step = typed.Binary("+", scaled, step, INT64)
+        elif points is None or points > 2**31:  # as text an index is an int32
+            step = typed.Cast(step, INT64)
         at = step
     assert at is not None
     return at

@@ -72,13 +72,13 @@ class Order:
     def is_settled(self, name: str) -> bool:
         """Whether every read of a tensor sees what the whole definition (or turn) leaves there.
 
-        And each element is written once, or is a sum whose terms are added here and there. What a
-        `max=` or `min=` leaves before the sum is no such term: it tells who attained the extreme.
+        And each element is written once, or is a sum whose terms are added here and there. What an
+        extreme or a product was before the sum is no such term: its gradient asks for it.
         """
         depth, found = self.depth(name), self.written[name]
         first, *others = found
         is_sum = all(p.statement.op == "+=" for p in others) and (
-            (len(first.loops) == depth and not is_extreme(first.statement))
+            (len(first.loops) == depth and first.statement.op in ("=", "+=!"))
             or first.statement.op == "+="
         )
         if not is_sum and not self._is_written_once(name, depth):
@@ -165,11 +165,6 @@ def statements(body: Sequence[typed.Stmt], loops: Loops) -> Iterator[tuple[typed
             yield from statements(stmt.body, (*loops, stmt))
         else:
             yield stmt, loops
-
-
-def is_extreme(s: typed.Statement) -> bool:
-    """Whether a statement leaves the largest or the least of what it meets."""
-    return s.op.rstrip("!") in ("max=", "min=")
 
 
 def reads(p: Placed) -> Iterator[typed.Read]:

@@ -35,6 +35,11 @@ class Step:
     ranges: tuple[Range, ...]
     covers: bool
 
+    @property
+    def onto(self) -> str | None:
+        """The version whose elements the operator goes on from: `op=!` begins what it writes."""
+        return None if self.op.endswith("!") else self.base
+
 
 @dataclass(frozen=True, slots=True)
 class Turns:
@@ -217,7 +222,7 @@ class _Maker:
         else:
             if old is None:
                 op = STARTING.get(op, op)
-            elif not (covers and (op == "=" or op.endswith("!"))):
+            elif not self._is_anew(s.op, subs, covers=covers):
                 base = old
             if self.left[s.target]:
                 name = self._fresh(s.target)
@@ -228,6 +233,12 @@ class _Maker:
         self.values[name] = Value(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name
         return self._apart(Step(name, base, subs, op, value, s.ranges, covers))
+
+    def _is_anew(self, op: AssignOp, subs: Sequence[Expr], *, covers: bool) -> bool:
+        """Whether a statement leaves nothing of the version before."""
+        if op.endswith("!"):  # where data says what is written, all elements begin anew
+            return covers or any(reads_of(e) for e in subs)
+        return covers and op == "="
 
     def _apart(self, s: Step) -> Step:
         """Rename indices that are called as something is that the gradient may use."""

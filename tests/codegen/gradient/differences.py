@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.gradient.whole import whole
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.grammar.check import check
@@ -53,6 +54,43 @@ def differentiated_def(checked: CheckedDef, checkpoint: int | None = None) -> Di
     except Exception as e:
         raise AssertionError(f"{e}\n{made.forward}\n{made.text}") from e
     return Differentiated(checked, made, forward, backward)
+
+
+def second(d: Differentiated) -> Differentiated:
+    """Return the gradient of a gradient with what is kept as a function of the parameters."""
+    return differentiated_def(check(whole(d.gradient), d.gradient.name))
+
+
+def hessian(d: Differentiated, args: Sequence[Any]) -> Array:
+    """Return all second derivatives of the sum of all float results, by all float parameters."""
+    twice = second(d)
+    seeds = [np.ones(v.shape) for v in results(d.checked, args)]
+    slopes = d.pull(args, seeds)
+    given = [*args, *seeds]
+    given += twice.kept(given)
+    rows = []
+    for k, slope in enumerate(slopes):
+        for at in range(slope.size):
+            units = [np.zeros(x.shape) for x in slopes]
+            units[k].reshape(-1)[at] = 1
+            found = evaluate(twice.backward, [*given, *units], float64=True)
+            rows.append(np.concatenate([np.ravel(x) for x in found[: len(slopes)]]))
+    return np.array(rows)
+
+
+def hessian_by_differences(d: Differentiated, args: Sequence[Any], step: float = 1e-5) -> Array:
+    """Return what `hessian` does by central differences of the gradient."""
+    seeds = [np.ones(v.shape) for v in results(d.checked, args)]
+    rows = []
+    for i in floats(d.checked):
+        for at in range(np.size(args[i])):
+            found = []
+            for sign in (1, -1):
+                moved = [np.array(a) for a in args]
+                moved[i].reshape(-1)[at] += sign * step
+                found.append(np.concatenate([np.ravel(x) for x in d.pull(moved, seeds)]))
+            rows.append((found[0] - found[1]) / (2 * step))
+    return np.array(rows)
 
 
 def floats(checked: CheckedDef) -> list[int]:

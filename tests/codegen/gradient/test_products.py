@@ -1,0 +1,65 @@
+"""Second derivatives of products: right where factors are 0, so symmetric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.codegen.gradient.differences import (
+    differentiated,
+    drawn,
+    hessian,
+    hessian_by_differences,
+)
+
+SIZES = {"B": 2, "N": 3}
+TEXTS = {
+    "row": "def f(double(B,N) X) -> (O) { O(b) *=! X(b, n) }",
+    "all": "def f(double(B,N) X) -> (s) { s *=! X(b, n) }",
+    "row of products": "def f(double(B,N) X, double(N) w) -> (O) { O(b) *=! X(b, n) * w(n) }",
+    "segments": """def f(double(N) X, int32(N) I) -> (double(3) O) { O(I(n)) *=! X(n) }""",
+    "onto a base": """def f(double(B,N) X, double(B) c) -> (O) {
+      O(b) = c(b) * c(b)  O(b) *= X(b, n) }""",
+    "segments onto a base": """def f(double(N) X, int32(N) I, double(3) c) -> (double(3) O) {
+      O(i) = c(i)  O(I(n)) *= X(n) }""",
+    "added to": "def f(double(B,N) X, double(B) c) -> (O) { O(b) *=! X(b, n)  O(b) += c(b) }",
+    "then squared": "def f(double(B,N) X) -> (O) { O(b) *=! X(b, n)  O(b) = O(b) * O(b) }",
+    "begun again in part": """def f(double(B,N) X, double(B) c) -> (O) {
+      O(b) = c(b) * c(b)  O(0) *=! X(b, n)  O(1) *= X(b, n) }""",
+    "windows that meet": """def f(double(N) X) -> (double(N) O) {
+      O(i + j) *=! X(i) where i in 0:2, j in 0:2 }""",
+    "triangle": "def f(double(N) X) -> (O) { O(i) *=! j <= i ? X(j) : 1.0 where i in 0:N }",
+}
+OFTEN = {"row", "onto a base"}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.wide) for n in TEXTS]
+)
+def test_second_derivatives_bear_zeros(name: str, rng: np.random.Generator) -> None:
+    d = differentiated(TEXTS[name])
+    for zeros in range(1, 4):
+        args = drawn(d.checked, SIZES, rng)
+        for a in args:
+            if a.dtype == np.float64 and a.size:
+                a.reshape(-1)[rng.permutation(a.size)[:zeros]] = 0
+        found = hessian(d, args)
+        message = f"{args}\n{d.gradient.text}"
+        np.testing.assert_allclose(found, found.T, rtol=1e-9, atol=1e-9, err_msg=message)
+        want = hessian_by_differences(d, args)
+        np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6, err_msg=message)
+
+
+def test_a_product_with_one_zero_has_the_second_derivatives_of_mathematics() -> None:
+    d = differentiated("def f(double(N) X) -> (s) { s *=! X(n) }")
+    x = np.array([0.0, 2.0, 3.0])
+    assert hessian(d, [x]).tolist() == [[0, 3, 2], [3, 0, 0], [2, 0, 0]]
+    x = np.array([0.0, 5.0, 0.0])
+    assert hessian(d, [x]).tolist() == [[0, 0, 5], [0, 0, 0], [5, 0, 0]]
+
+
+def test_products_of_halves_keep_their_factors_in_float32() -> None:
+    d = differentiated("def f(float16(N) X) -> (s) { s *=! X(n) }")
+    x = np.array([0.25, 2.0**-14, 2.0**-12], np.float16)  # the product is 0 as a half
+    (found,) = d.pull([x], [np.float16(1)])
+    np.testing.assert_allclose(np.asarray(found, np.float64), [2.0**-26, 2.0**-14, 2.0**-16])
