@@ -44,7 +44,7 @@ def test_the_front_command_works_in_a_fresh_clone(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "accuracy on the held-out third" in done.stdout

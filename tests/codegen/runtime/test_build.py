@@ -54,7 +54,7 @@ def test_the_core_knows_no_operation_and_no_device() -> None:
 def _calls(python: str, library: Any, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [python, str(HERE / "calls.py"), library._name],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=600,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
 
