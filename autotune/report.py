@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO
 from tcdsl.autotune.problem import Problem, Work
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.trial import Trial, Verdict
+from tcdsl.grammar.excerpt import printable
 
 _LINE_EVERY_S = 5.0
 
@@ -172,7 +173,7 @@ class Lines:
             self._write(f"  {verdict_text(self._progress.work, verdict)}")
 
     def _write(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(printable(text), file=self._stream, flush=True)
 
 
 class Live:
