@@ -247,12 +247,8 @@ class Live:
 
 
 def rate_text(work: Work, time_ns: float) -> str:
-    """Return a rate with its share of the machine's peak.
-
-    Data that stay in a cache move faster than memory's peak: such a share is above 100 %.
-    """
-    roof = "peak" if work.is_compute_bound else "memory peak"
-    return f"{work.rate(time_ns):.1f} {work.unit} ({work.share(time_ns):.0%} of {roof})"
+    """Return a rate with its share of the machine's peak."""
+    return f"{work.rate(time_ns):.1f} {work.unit} ({work.share_text(time_ns)})"
 
 
 def duration(time_ns: float) -> str:
