@@ -77,7 +77,8 @@ set_num_threads(n), get_num_threads()
 empty_cache() -> int
     Give the memory that is kept for later outputs back to the system; return its bytes.
 set_cache_limit(n)
-    Keep at most n bytes for later outputs; at first a quarter of the memory there is.
+    Keep at most n bytes for later outputs; at first a 64th of the memory there is, from 64 MiB to
+    1 GiB.
 memory() -> (live, cached, limit)
     Bytes of outputs and workspaces in use, kept for later ones, and the limit.
 """
@@ -148,7 +149,7 @@ def _setup() -> None:
     types = tuple(dict.fromkeys([*plain, bfloat16.type]))
     _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
     set_num_threads(_first_threads())
-    set_cache_limit(_memory_bytes() // 4)
+    set_cache_limit(min(max(_memory_bytes() // 64, 64 << 20), 1 << 30))
 
 
 def _first_threads() -> int:
