@@ -172,7 +172,11 @@ class Kernel(Launcher):
     # ---- derivatives
 
     def with_grad(
-        self, *, checkpoint: int | None = None, memory_limit: int | None = None
+        self,
+        *,
+        checkpoint: int | None = None,
+        memory_limit: int | None = None,
+        copy: bool = True,
     ) -> WithGradient:
         """Return this kernel such that a call gives ``(outputs, pull)``; see `WithGradient`.
 
@@ -180,6 +184,9 @@ class Kernel(Launcher):
         ----------
         checkpoint, memory_limit : int, optional
             What is kept of the turns of loops; see `tcdsl.grad`. The sizes are those of each call.
+        copy : bool, default True
+            Whether the way back keeps copies, so that nobody changes what it reads. False saves
+            their time and memory: then do not write to arguments or outputs until the last pull.
 
         Examples
         --------
@@ -192,9 +199,9 @@ class Kernel(Launcher):
         """
         from tcdsl.gradient import MEMORY_LIMIT, Memory, WithGradient
 
-        if checkpoint is not None or memory_limit is not None:
+        if checkpoint is not None or memory_limit is not None or not copy:
             limit = MEMORY_LIMIT if memory_limit is None else memory_limit
-            return WithGradient(self, Memory(checkpoint, limit))
+            return WithGradient(self, Memory(checkpoint, limit), copy=copy)
         with self._lock:
             if self._with_gradient is None:
                 self._with_gradient = WithGradient(self)
@@ -203,7 +210,8 @@ class Kernel(Launcher):
     def vjp(self, *args: Any, **generics: Any) -> tuple[Any, Pull]:
         """Call the kernel; return its outputs and the vector-Jacobian product there.
 
-        ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``.
+        ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``. pull keeps
+        copies: x and y may be written to; `with_grad` with ``copy=False`` does without.
         """
         return self.with_grad()(*args, **generics)
 
