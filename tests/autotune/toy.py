@@ -66,6 +66,7 @@ static void NAME_log(void) {
   close(file);
 }
 """
+CHILD = "extern int fork(void), pause(void); if (fork() == 0) for (;;) pause();"
 LAST = "if (end == 10)"
 KINDS = {
     "right": ("", "2 * x[i] + 1", ""),
@@ -79,9 +80,11 @@ KINDS = {
     "workspace": ("w[64] = 1;", "2 * x[i] + 1", ""),
     "order": ("float one = begin ? *(float *)w : 1;", "2 * x[i] + one", "*(float *)w = one;"),
     "hang": ("for (volatile int t = 0; ; t++);", "2 * x[i] + 1", ""),
+    "children, crash": (f"{CHILD} *(volatile int *)0 = 1;", "2 * x[i] + 1", ""),
+    "children, hang": (f"{CHILD} for (;;) pause();", "2 * x[i] + 1", ""),
     "compile": ("this is no C", "2 * x[i] + 1", ""),
 }
-FAULTS = tuple(k for k in KINDS if k != "right")
+FAULTS = tuple(k for k in KINDS if k != "right" and not k.startswith("children"))
 
 
 def config(kind: str, turns: int) -> Config:
