@@ -159,8 +159,11 @@ def kill_often(folder: Path, times: int) -> None:
     assert set(Counter(crashes()).values()) == {1}
 
 
-def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(tmp_path: Path) -> None:
-    kill_often(tmp_path, 3)
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.wide)])
+def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(
+    tmp_path: Path, times: int
+) -> None:
+    kill_often(tmp_path, times)
 
 
 @pytest.mark.deep

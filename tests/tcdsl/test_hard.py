@@ -253,6 +253,7 @@ def test_strides_beyond_32_bits(name: str, sparse: Any) -> None:
                 assert same(far.copy(), want)
 
 
+@pytest.mark.wide
 def test_far_operands_of_a_product(sparse: Any) -> None:
     floats = sparse.view(np.float32)
     mm = kernel(MM)
