@@ -11,7 +11,7 @@ from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.combine import held
-from tcdsl.codegen.gradient.rules import partials
+from tcdsl.codegen.gradient.rules import partials, turns_of
 from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
@@ -113,7 +113,7 @@ class _Pull:
                     a = g.div(a, node.rhs)
                     shares += self.of(node.rhs, g.neg(g.mul(a, g.div(node.lhs, node.rhs))))
                 case "%":
-                    turns = g.call("floor", g.div(node.lhs, node.rhs))
+                    turns = turns_of(node, node.lhs, node.rhs)
                     shares += self.of(node.rhs, g.neg(g.mul(a, turns)))
                 case _:
                     return shares

@@ -59,40 +59,85 @@ def _bell(x: Expr) -> Expr:
     return _scaled(1 / _ROOT_2PI, g.call("exp", _scaled(-0.5, g.square(x))))
 
 
-def _less_over(name: str, x: Expr, e: Expr) -> Expr:
-    """Return name(x) - e / x, which is 1/2 at 0: of the Bessel functions of order 1."""
-    at_zero = g.compare("==", x, g.number(0, x.dtype))
-    return g.choose(at_zero, g.number(0.5, x.dtype), g.sub(g.call(name, x), _over(e, x)))
+def _less_over(name: str, sign: int, x: Expr, e: Expr) -> Expr:
+    """Return name(x) - e / x: of the Bessel functions of order 1, e.
+
+    Near 0 that is a difference of large numbers in every higher derivative: there it is its power
+    series, of which the terms left out are below the rounding of a double up to the third one.
+    """
+    terms = [
+        sign**k * (2 * k + 1) / (math.factorial(k) * math.factorial(k + 1) * 2.0 ** (2 * k + 1))
+        for k in range(6)
+    ]
+    series: Expr = g.number(terms[0], x.dtype)
+    for k, term in enumerate(terms[1:], 1):  # Horner's rule has long derivatives
+        series = g.add(series, _scaled(term, g.call("pow", x, g.number(2 * k, x.dtype))))
+    is_near = g.compare("<", g.square(x), g.number(1 / 64, x.dtype))
+    return g.choose(is_near, series, g.sub(g.call(name, x), _over(e, x)))
+
+
+def _i1(x: Expr, e: Expr) -> Expr:
+    """Return i0(x) - e / x, where e is i1(x); both may be beyond the largest number."""
+    is_beyond = Builtin("isinf", (e,), BOOL)
+    return g.choose(is_beyond, g.call("cyl_bessel_i0", x), _less_over("cyl_bessel_i0", 1, x, e))
+
+
+def _erfcx(x: Expr, e: Expr) -> Expr:
+    """Return 2 * x * e - 2 / sqrt(pi), where e is erfcx(x).
+
+    From 32 on the two are nearly equal: there it is the asymptotic series of the derivative
+    (Abramowitz and Stegun 7.1.23), whose terms left out are below the rounding of a double.
+    """
+    factor = -1 / _SQRT_PI
+    series: Expr = g.number(0, x.dtype)
+    for k in range(7):
+        series = g.add(series, _scaled(factor, g.call("pow", x, g.number(-2 * k - 2, x.dtype))))
+        factor *= -(2 * k + 3) / 2
+    is_far = g.compare(">", x, g.number(32, x.dtype))
+    difference = g.sub(_scaled(2, g.mul(x, e)), g.number(2 / _SQRT_PI, x.dtype))
+    return g.choose(is_far, series, difference)
+
+
+def _gelu(x: Expr, e: Expr) -> Expr:
+    """Return normcdf(x) + x * bell(x); the bell is 0 long before 40, also where x is infinite."""
+    forty = g.number(40, x.dtype)
+    near = Builtin("min", (Builtin("max", (x, g.neg(forty)), x.dtype), forty), x.dtype)
+    return g.add(g.call("normcdf", x), g.mul(near, _bell(x)))
+
+
+def _below_one(x: Expr) -> Expr:
+    """Return 1 - x * x, without loss where x is near 1 or -1."""
+    return g.mul(g.sub(_one(x), x), g.add(_one(x), x))
 
 
 # By x and e = f(x): what the function gave is used again where that is shorter.
 _UNARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "abs": lambda x, e: g.call("sign", x),
-    "acos": lambda x, e: g.neg(g.call("rsqrt", g.sub(_one(x), g.square(x)))),
-    "acosh": lambda x, e: g.call("rsqrt", g.sub(g.square(x), _one(x))),
-    "asin": lambda x, e: g.call("rsqrt", g.sub(_one(x), g.square(x))),
+    "acos": lambda x, e: g.neg(g.call("rsqrt", _below_one(x))),
+    "acosh": lambda x, e: g.call("rsqrt", g.mul(g.sub(x, _one(x)), g.add(x, _one(x)))),
+    "asin": lambda x, e: g.call("rsqrt", _below_one(x)),
     "asinh": lambda x, e: g.call("rsqrt", g.add(_one(x), g.square(x))),
     "atan": lambda x, e: _over(_one(x), g.add(_one(x), g.square(x))),
-    "atanh": lambda x, e: _over(_one(x), g.sub(_one(x), g.square(x))),
-    "cbrt": lambda x, e: _over(_one(x), _scaled(3, g.square(e))),
+    "atanh": lambda x, e: _over(_one(x), _below_one(x)),
+    "cbrt": lambda x, e: _scaled(1 / 3, g.square(_over(_one(x), e))),
     "cos": lambda x, e: g.neg(g.call("sin", x)),
     "cosh": lambda x, e: g.call("sinh", x),
     "cospi": lambda x, e: _scaled(-math.pi, g.call("sinpi", x)),
     "cyl_bessel_i0": lambda x, e: g.call("cyl_bessel_i1", x),
-    "cyl_bessel_i1": lambda x, e: _less_over("cyl_bessel_i0", x, e),
+    "cyl_bessel_i1": _i1,
     "erf": lambda x, e: _scaled(2 / _SQRT_PI, _gauss(x)),
     "erfc": lambda x, e: _scaled(-2 / _SQRT_PI, _gauss(x)),
     "erfcinv": lambda x, e: _scaled(-_SQRT_PI / 2, g.call("exp", g.square(e))),
-    "erfcx": lambda x, e: g.sub(_scaled(2, g.mul(x, e)), g.number(2 / _SQRT_PI, x.dtype)),
+    "erfcx": _erfcx,
     "erfinv": lambda x, e: _scaled(_SQRT_PI / 2, g.call("exp", g.square(e))),
     "exp": lambda x, e: e,
     "exp10": lambda x, e: _scaled(math.log(10), e),
     "exp2": lambda x, e: _scaled(math.log(2), e),
     "expm1": lambda x, e: g.call("exp", x),
     "fabs": lambda x, e: g.call("sign", x),
-    "gelu": lambda x, e: g.add(g.call("normcdf", x), g.mul(x, _bell(x))),
+    "gelu": _gelu,
     "j0": lambda x, e: g.neg(g.call("j1", x)),
-    "j1": lambda x, e: _less_over("j0", x, e),
+    "j1": lambda x, e: _less_over("j0", -1, x, e),
     "log": lambda x, e: _over(_one(x), x),
     "log10": lambda x, e: _over(g.number(1 / math.log(10), x.dtype), x),
     "log1p": lambda x, e: _over(_one(x), g.add(_one(x), x)),
@@ -150,6 +195,9 @@ def _clamp(args: tuple[Expr, ...], e: Expr) -> Partials:
 def _pow(args: tuple[Expr, ...], e: Expr) -> Partials:
     x, y = args
     zero = g.number(0, x.dtype)
+    if isinstance(y, Lit):
+        lower = g.number(y.value - 1, x.dtype)
+        return g.mul(y, g.call("pow", x, lower)) if y.value else zero, None
     by_x = g.mul(y, g.call("pow", x, g.sub(y, _one(y))))
     positive = g.compare(">", x, zero)
     flat = g.compare("==", y, zero)
@@ -159,18 +207,36 @@ def _pow(args: tuple[Expr, ...], e: Expr) -> Partials:
     )
 
 
+def _unit(a: Expr, norm: Expr) -> Expr:
+    """Return a / norm, which is 1 or -1 where a is infinite."""
+    is_infinite = Builtin("isinf", (a,), BOOL)
+    return g.choose(is_infinite, g.call("copysign", _one(a), a), _over(a, norm))
+
+
 def _norm(args: tuple[Expr, ...], e: Expr) -> Partials:
-    return tuple(_over(a, e) for a in args)
+    return tuple(_unit(a, e) for a in args)
 
 
 def _rnorm(args: tuple[Expr, ...], e: Expr) -> Partials:
-    return tuple(g.neg(g.mul(a, g.mul(e, g.square(e)))) for a in args)
+    return tuple(
+        g.choose(
+            Builtin("isinf", (a,), BOOL),
+            g.number(0, e.dtype),
+            g.neg(g.mul(a, g.mul(e, g.square(e)))),
+        )
+        for a in args
+    )
 
 
 def _atan2(args: tuple[Expr, ...], e: Expr) -> Partials:
     y, x = args
-    both = g.add(g.square(x), g.square(y))
-    return _over(x, both), g.neg(_over(y, both))
+    norm = g.call("hypot", y, x)  # its square may be 0 or infinite
+    return _over(_unit(x, norm), norm), g.neg(_over(_unit(y, norm), norm))
+
+
+def turns_of(rest: Expr, a: Expr, b: Expr) -> Expr:
+    """Return how often b was taken from a; a / b may round to the next integer."""
+    return g.call("round", _over(g.sub(a, rest), b))
 
 
 _SEVERAL: dict[str, Callable[[tuple[Expr, ...], Expr], Partials]] = {
@@ -187,14 +253,14 @@ _SEVERAL: dict[str, Callable[[tuple[Expr, ...], Expr], Partials]] = {
     "fma": lambda a, e: (a[1], a[0], _one(e)),
     "fmax": _extreme(">", halves=False),
     "fmin": _extreme("<", halves=False),
-    "fmod": lambda a, e: (_one(e), g.neg(g.call("trunc", _over(a[0], a[1])))),
+    "fmod": lambda a, e: (_one(e), g.neg(turns_of(e, *a))),
     "hypot": _norm,
     "max": _extreme(">", halves=True),
     "min": _extreme("<", halves=True),
     "norm3d": _norm,
     "norm4d": _norm,
     "pow": _pow,
-    "remainder": lambda a, e: (_one(e), _over(g.sub(e, a[0]), a[1])),
+    "remainder": lambda a, e: (_one(e), g.neg(turns_of(e, *a))),
     "rhypot": _rnorm,
     "rnorm3d": _rnorm,
     "rnorm4d": _rnorm,

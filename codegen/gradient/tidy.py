@@ -256,5 +256,9 @@ def _spelled(e: Expr, taken: Collection[str]) -> Expr:
             return e
         case typed.Builtin("isnan", (x,)) if "isnan" in taken:
             return g.compare("!=", x, x)
+        case typed.Builtin("isinf", (x,)) if "isinf" in taken:
+            zero = g.number(0, x.dtype)
+            is_number, is_odd = g.compare("==", x, x), g.compare("!=", g.sub(x, x), zero)
+            return typed.Binary("&&", is_number, is_odd, BOOL)
         case _:
             return e

@@ -107,6 +107,44 @@ def test_powers_have_finite_slopes_at_zero() -> None:
     np.testing.assert_allclose(by_y, [0, 0, np.log(2)])
 
 
+def test_norms_and_angles_bear_the_smallest_the_largest_and_infinity() -> None:
+    inf, small, large = np.inf, 1e-200, 1e200
+    x, y = [small, large, inf, 1.0, -inf], [small, large, 1.0, inf, 2.0]
+    half = np.sqrt(0.5)
+    by_x, by_y = slopes(function("hypot"), x, y)
+    np.testing.assert_allclose(by_x, [half, half, 1, 0, -1], rtol=1e-15)
+    np.testing.assert_allclose(by_y, [half, half, 0, 1, 0], rtol=1e-15)
+    by_y, by_x = slopes(function("atan2"), y, x)
+    np.testing.assert_allclose(by_y, [5e199, 5e-201, 0, 0, 0], rtol=1e-15)
+    np.testing.assert_allclose(by_x, [-5e199, -5e-201, 0, 0, 0], rtol=1e-15)
+    assert slopes(function("rhypot"), x[2:], y[2:])[0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "turns"),
+    [("fmod(A(i), B(i))", [9, -3, 0]), ("remainder(A(i), B(i))", [10, -4, 0]),
+     ("A(i) % B(i)", [9, -4, 0])],
+)  # fmt: skip
+def test_a_remainder_loses_as_many_turns_as_it_took(value: str, turns: list[float]) -> None:
+    d = differentiated(f"def f(double(N) A, double(N) B) -> (O) {{ O(i) = {value} }}")
+    by_a, by_b = slopes(d, [1.0, -7.3, 5.0], [0.1, 2.0, np.inf])  # 1 / 0.1 rounds to 10
+    assert by_a.tolist() == [1, 1, 1]
+    assert (-by_b).tolist() == turns
+
+
+def test_names_that_hide_builtins_are_no_matter() -> None:
+    text = "def f(double(N) A, double(N) isinf) -> (O) { O(i) = hypot(A(i), isinf(i)) }"
+    by_a, by_b = slopes(differentiated(text), [np.inf, 3.0, np.nan], [1.0, 4.0, 1.0])
+    np.testing.assert_allclose(by_a, [1, 0.6, np.nan])
+    np.testing.assert_allclose(by_b, [0, 0.8, np.nan])
+
+
+def test_a_power_of_a_number_has_a_plain_slope() -> None:
+    d = differentiated("def f(double(N) A) -> (O) { O(i) = pow(A(i), 3.0) }")
+    assert "3.0 * pow(A(i), 2.0)" in d.gradient.text
+    assert slopes(d, [0.0, -2.0])[0].tolist() == [0, 12]
+
+
 def test_nan_passes_by_fmax_and_fmin() -> None:
     by_a, by_b = slopes(function("fmax"), [np.nan, 1.0], [1.0, np.nan])
     assert (by_a.tolist(), by_b.tolist()) == ([0, 1], [1, 0])
