@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -106,7 +106,7 @@ class _Builder:
 
         A turn may write a part of it, and there may be no turn.
         """
-        for s in _statements(body):
+        for s in typed.statements(body):
             if s.target not in self.current:
                 self.fill(s)
 
@@ -308,17 +308,6 @@ def identity_of(op: AssignOp, dtype: DType) -> int | float:
     """Return the identity of an operator, 0 for `=`, as a value of a type."""
     value = identity(op.rstrip("!"), numpy_dtype(dtype))
     return float(value) if dtype.is_float else int(value)
-
-
-def _statements(body: Sequence[typed.Stmt]) -> Iterator[typed.Statement]:
-    for stmt in body:
-        match stmt:
-            case typed.Statement():
-                yield stmt
-            case typed.Loop(body=inner):
-                yield from _statements(inner)
-            case _:
-                assert_never(stmt)
 
 
 def _fresh(name: str, taken: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ or a size is int32, and each call checks that it fits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -184,6 +185,15 @@ class Loop(Node):
 
 
 Stmt = Statement | Loop
+
+
+def statements(body: Sequence[Stmt]) -> Iterator[Statement]:
+    """Yield the statements of a body in the order of the text, those of loops too."""
+    for s in body:
+        if isinstance(s, Loop):
+            yield from statements(s.body)
+        else:
+            yield s
 
 
 @dataclass(frozen=True, slots=True)

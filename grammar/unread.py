@@ -12,7 +12,7 @@ from tcdsl.grammar import typed as t
 def without_unread(body: Sequence[t.Stmt], wanted: Collection[str]) -> tuple[t.Stmt, ...]:
     """Return statements without those that no wanted tensor comes from."""
     sources: dict[str, set[str]] = {}
-    for s in _statements(body):
+    for s in t.statements(body):
         sources.setdefault(s.target, set()).update(_reads(s))
     alive, todo = set(wanted), [*wanted]
     while todo:
@@ -24,7 +24,7 @@ def without_unread(body: Sequence[t.Stmt], wanted: Collection[str]) -> tuple[t.S
 
 def targets(body: Sequence[t.Stmt]) -> Iterator[str]:
     """Yield the tensors that statements write."""
-    for s in _statements(body):
+    for s in t.statements(body):
         yield s.target
 
 
@@ -37,14 +37,6 @@ def _only(body: Sequence[t.Stmt], alive: Collection[str]) -> tuple[t.Stmt, ...]:
         elif inner := _only(s.body, alive):
             out.append(replace(s, body=inner))
     return tuple(out)
-
-
-def _statements(body: Sequence[t.Stmt]) -> Iterator[t.Statement]:
-    for s in body:
-        if isinstance(s, t.Statement):
-            yield s
-        else:
-            yield from _statements(s.body)
 
 
 def _reads(s: t.Statement) -> Iterator[str]:

@@ -16,7 +16,7 @@ from tcdsl.grammar.errors import TCError
 from tcdsl.grammar.format import format_program
 from tcdsl.grammar.nodes import Def, Program
 from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef, Range
+from tcdsl.grammar.typed import Range
 
 Wanted = dict[int, set[str]]  # by line, the indices whose ranges are written out
 
@@ -77,7 +77,7 @@ def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
             or _unwritten(lines, range(len(lines)), written)
         )
     more: Wanted = {}
-    for at, (line, found) in enumerate(zip(lines, _statements(checked), strict=True)):
+    for at, (line, found) in enumerate(zip(lines, typed.statements(checked.body), strict=True)):
         mine = {r.name: r for r in line.ranges}
         its = {r.name: r for r in found.ranges}
         odd = {n for n in mine if not _is_same(mine[n], its.get(n))}
@@ -109,18 +109,6 @@ def _line_of(row: int, text: str) -> int:
     """Return which line of the body stands in a row of the text, -1 for none."""
     rows = text.split("\n")[1:row]
     return sum(not (r.strip().startswith("for ") or r.strip() == "}") for r in rows) - 1
-
-
-def _statements(checked: CheckedDef) -> list[typed.Statement]:
-    found: list[typed.Statement] = []
-    todo: list[typed.Stmt] = [*reversed(checked.body)]
-    while todo:
-        s = todo.pop()
-        if isinstance(s, typed.Loop):
-            todo += reversed(s.body)
-        else:
-            found.append(s)
-    return found
 
 
 def _body(parts: Sequence[Part], written: Wanted, count: Iterator[int]) -> str:
