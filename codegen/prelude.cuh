@@ -73,6 +73,23 @@ TC_FN tc_b tc_shuffle_down_b(tc_b x, tc_i32 n) { return tc_shuffle_down_u8(x, n)
   }
 TC_COPY(4) TC_COPY(8) TC_COPY(16)
 
+/* *p of global memory, read this once: what was checked is what is used, whoever writes the array
+ * meanwhile. A relaxed load is neither done twice nor joined with another; within a block's scope it
+ * may be served by the first level, which a volatile one is not. */
+#define TC_READ_ONCE(T, R, SUFFIX, C)                                                             \
+  TC_FN tc_##T tc_once_##T(const tc_##T *p) {                                                     \
+    tc_##R x;                                                                                     \
+    asm volatile("ld.relaxed.cta.global." #SUFFIX " %0, [%1];"                                    \
+                 : "=" #C(x)                                                                      \
+                 : "l"(__cvta_generic_to_global(p)));                                             \
+    return (tc_##T)x;                                                                             \
+  }
+TC_READ_ONCE(i8, i16, s8, h) TC_READ_ONCE(u8, u16, u8, h) TC_READ_ONCE(b, u16, u8, h)
+TC_READ_ONCE(i16, i16, s16, h) TC_READ_ONCE(u16, u16, u16, h)
+TC_READ_ONCE(i32, i32, s32, r) TC_READ_ONCE(u32, u32, u32, r) TC_READ_ONCE(f32, f32, f32, f)
+TC_READ_ONCE(i64, i64, s64, l) TC_READ_ONCE(u64, u64, u64, l) TC_READ_ONCE(f64, f64, f64, d)
+TC_READ_ONCE(f16, u16, u16, h) TC_READ_ONCE(bf16, u16, u16, h)
+
 /* Dynamic shared memory, aligned for what wants most of it. */
 extern __shared__ __align__(1024) char tc_dynamic_shared[];
 #define TC_SHARED(T)                                                                              \

@@ -90,6 +90,20 @@
 #define tc_stream_end() __sync_synchronize()
 #endif
 
+/* ---- data that chooses addresses */
+
+/* *p, read this once: what was checked is what is used, whoever writes the array meanwhile. Of a plain
+ * load a compiler may keep the address in place of the value, and read again where registers run
+ * short or where it meets a compare and a move. A test supplies TC_ONCE in its stead. */
+#ifndef TC_ONCE
+#define TC_ONCE(T, p) (*(const volatile tc_##T *)(p))
+#endif
+#define TC_READ_ONCE(T)                                                                           \
+  TC_FN tc_##T tc_once_##T(const tc_##T *p) { return TC_ONCE(T, p); }
+TC_READ_ONCE(i8) TC_READ_ONCE(i16) TC_READ_ONCE(i32) TC_READ_ONCE(i64) TC_READ_ONCE(b)
+TC_READ_ONCE(u8) TC_READ_ONCE(u16) TC_READ_ONCE(u32) TC_READ_ONCE(u64)
+TC_READ_ONCE(f16) TC_READ_ONCE(bf16) TC_READ_ONCE(f32) TC_READ_ONCE(f64)
+
 /* ---- faults */
 
 /* Report a subscript outside its tensor; the first one is kept. Returns 1, what a phase returns. */

@@ -4,6 +4,7 @@ Names are bound once on every path and before they are used; operands of one ope
 type; nothing is stored through a pointer to const; what is assigned may be assigned; indices of
 local arrays are inside them where loops have constant ends; phases and plans have the ABI's
 signature; executables name them. Kernels give no result; launches hand them what they take.
+Addresses that depend on data: see `verify_data.py`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from tcdsl.codegen.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.verify_data import verify_addresses
 from tcdsl.codegen.walk import walk_expr
 from tcdsl.grammar.errors import InternalError
 
@@ -104,6 +106,7 @@ def verify(unit: Unit) -> None:
                 raise InternalError(f"{unit.name}: executable {e.name} has no {linkage} '{name}'")
     for x in unit.launches:
         _check_launch(unit, x, functions)
+    verify_addresses(unit)
 
 
 def _check_launch(unit: Unit, x: Launch, functions: Mapping[str, Function]) -> None:

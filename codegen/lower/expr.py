@@ -2,11 +2,15 @@
 
 Most expressions become one expression. Where a part must run before the rest, and only under a
 guard (a checked read inside a branch), it becomes statements in front: `Values.stmts`.
+
+What is read to choose an element is read once a point, and named: checks, guards and the address
+all use the name (`const tc_i64 t_0 = tc_once_i64(I + b)`), whoever writes the array meanwhile.
+`verify` holds that no address depends on another kind of load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import assert_never
 
 from tcdsl.codegen import build as b
@@ -19,6 +23,7 @@ from tcdsl.codegen.loopir import (
     Expr,
     If,
     Let,
+    Load,
     Return,
     Scalar,
     Stmt,
@@ -26,6 +31,7 @@ from tcdsl.codegen.loopir import (
     Var,
 )
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
+from tcdsl.codegen.program import walk_typed
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
 from tcdsl.grammar.builtins import RAND
@@ -66,6 +72,11 @@ class Values:
         self.prefix = prefix
         self.stmts: list[Stmt] = []
         self._introduced = 0
+        self._choosing: set[typed.Expr] = set()  # reads and choices that choose elements
+        self._once: dict[typed.Expr, Expr] = {}  # of them, what every way here came by
+        self._maybe: dict[typed.Expr, Expr] = {}  # and what only some did
+        self._branches = self._conditions = 0  # around what is in the making
+        self._declared: list[Stmt] = []  # in a condition's branch, to stand before the condition
 
     def take(self) -> list[Stmt]:
         """Return the statements that have to stand in front, and forget them."""
@@ -76,6 +87,10 @@ class Values:
 
     def subscript(self, e: typed.Expr) -> Expr:
         """Return a subscript: arithmetic of addresses is exact, in int64."""
+        self._choosing.update(filter(_is_choice, walk_typed(e)))
+        return self._at(e)
+
+    def _at(self, e: typed.Expr) -> Expr:
         match e:
             case typed.IndexValue(name):
                 return self.index[name]
@@ -84,26 +99,27 @@ class Values:
             case typed.Lit(value) if isinstance(value, int):
                 return b.c64(int(value))
             case typed.Unary("-", operand):
-                return b.sub(0, self.subscript(operand))
+                return b.sub(0, self._at(operand))
             case typed.Binary("+", lhs, rhs):
-                return b.add(self.subscript(lhs), self.subscript(rhs))
+                return b.add(self._at(lhs), self._at(rhs))
             case typed.Binary("-", lhs, rhs):
-                return b.sub(self.subscript(lhs), self.subscript(rhs))
+                return b.sub(self._at(lhs), self._at(rhs))
             case typed.Binary("*", lhs, rhs):
-                return b.mul(self.subscript(lhs), self.subscript(rhs))
+                return b.mul(self._at(lhs), self._at(rhs))
             case typed.Binary("/" | "%" as op, lhs, rhs):
                 name = "tc_div_i64" if op == "/" else "tc_mod_i64"
-                return b.call(name, self.subscript(lhs), self.subscript(rhs), type=I64)
+                return b.call(name, self._at(lhs), self._at(rhs), type=I64)
             case typed.Cast(typed.IndexValue() | typed.SizeValue() as operand, dtype) if (
                 dtype.is_integer and dtype.bits >= 32
             ):
-                return self.subscript(operand)
+                return self._at(operand)
             case _:
-                return b.cast(self.value(e), I64)
+                return b.cast(self.part(e), I64)
 
     def place(self, name: str, subs: tuple[typed.Expr, ...], checked: tuple[bool, ...]) -> Expr:
         """Return the stored element of a buffer, after the checks of its subscripts."""
-        at = [self.subscript(s) for s in subs]
+        self._choosing.update(self._choose(name, subs))
+        at = [self._at(s) for s in subs]
         for d, check in enumerate(checked):
             if check:
                 at[d] = self.inside(name, d, at[d])
@@ -128,10 +144,31 @@ class Values:
         self.stmts.append(Let(v, value, mutable))
         return v
 
+    def _choose(self, name: str, subs: tuple[typed.Expr, ...]) -> Iterator[typed.Expr]:
+        """Yield what is read for the subscripts of a buffer, where not every value of it will do.
+
+        One byte in a table of 256 is inside whatever it is, so that a loop over it may be vectors.
+        """
+        for sub, extent in zip(subs, self.operands.buffer(name).shape, strict=True):
+            inner = sub.operand if isinstance(sub, typed.Cast) else sub
+            if isinstance(inner, typed.Read) and inner.dtype.kind == "uint":
+                size = b.value_of(self.operands.size(extent))
+                widens = sub.dtype.is_integer and sub.dtype.bits > inner.dtype.bits
+                if size is not None and size >> inner.dtype.bits and (widens or sub is inner):
+                    continue
+            yield from filter(_is_choice, walk_typed(sub))
+
     # ---- values
 
     def value(self, e: typed.Expr) -> Expr:
         """Return an expression in its computing type (float32 for halves)."""
+        for x in walk_typed(e):
+            if isinstance(x, typed.Read) and x.subs:
+                self._choosing.update(self._choose(x.tensor, x.subs))
+        return self.part(e)
+
+    def part(self, e: typed.Expr) -> Expr:
+        """Return a part of an expression whose `value` is in the making."""
         dtype = compute_dtype(e.dtype)
         match e:
             case typed.Lit(value):
@@ -143,18 +180,21 @@ class Values:
             case typed.Read():
                 return self.read(e)
             case typed.Unary(op, operand):
-                x = self.value(operand)
+                x = self.part(operand)
                 return b.not_(x) if op == "!" else Un("-", x, Scalar(dtype))
-            case typed.Binary("&&" | "||"):
-                return self.logic(e)
+            case typed.Select() | typed.Binary("&&" | "||") if e in self._once:
+                return self._once[e]
+            case typed.Select() | typed.Binary("&&" | "||") if e in self._choosing:
+                self._once[e] = self._keep(self._chosen(e))
+                return self._once[e]
+            case typed.Select() | typed.Binary("&&" | "||"):
+                return self._chosen(e)
             case typed.Binary(op, lhs, rhs):
-                return binary(op, self.value(lhs), self.value(rhs), dtype)
-            case typed.Select(cond, then, other):
-                return self.choose(self.value(cond), then, other, dtype)
+                return binary(op, self.part(lhs), self.part(rhs), dtype)
             case typed.Cast(operand, to):
-                return convert(self.value(operand), operand.dtype, to)
+                return convert(self.part(operand), operand.dtype, to)
             case typed.Builtin(name, args):
-                return builtin(name, tuple(map(self.value, args)), dtype)
+                return builtin(name, tuple(map(self.part, args)), dtype)
             case _:
                 assert_never(e)
 
@@ -164,13 +204,44 @@ class Values:
             return value
         if self.operands.is_scalar(e.tensor):
             return self.operands.scalar(e.tensor)
+        if e in self._once:
+            return self._once[e]
         place = self.place(e.tensor, e.subs, e.checked)
-        return widen(place, self.operands.memory_dtype(e.tensor))
+        stored = self.operands.memory_dtype(e.tensor)
+        # nobody else writes a temporary
+        if e in self._choosing and self.operands.position(e.tensor) is not None:
+            assert isinstance(place, Load)
+            self._once[e] = self._keep(widen(once(place), stored))
+            return self._once[e]
+        return widen(place, stored)
 
-    def choose(self, cond: Expr, then: typed.Expr, other: typed.Expr, dtype: DType) -> Expr:
-        """Return cond ? then : other, of which only the chosen one is evaluated."""
-        yes, yes_first = self.apart(then)
-        no, no_first = self.apart(other)
+    def _keep(self, value: Expr) -> Expr:
+        """Declare a variable with what was read, so that all see it who may use the same value.
+
+        In a branch of a condition that is before the condition: `c && I(b) < N ? A(I(b)) : 0`.
+        """
+        if not (self._branches and self._conditions):
+            return value if isinstance(value, Var) else self.introduce(value)
+        kept, self.stmts = self.stmts, self._declared
+        t = b.type_of(value)
+        assert isinstance(t, Scalar)
+        v = self.introduce(b.const(False if t == TRUTH else 0, t.dtype), mutable=True)
+        self.stmts = kept
+        self.stmts.append(Assign(v, value))
+        return v
+
+    def _chosen(self, e: typed.Select | typed.Binary) -> Expr:
+        if isinstance(e, typed.Binary):
+            return self.logic(e)
+        return self.choose(e.cond, e.then, e.other, compute_dtype(e.dtype))
+
+    def choose(
+        self, decides: typed.Expr, then: typed.Expr, other: typed.Expr, dtype: DType
+    ) -> Expr:
+        """Return decides ? then : other, of which only the chosen one is evaluated."""
+        cond = self._condition(decides)
+        yes, yes_first = self.apart(then, decides, truth=True)
+        no, no_first = self.apart(other, decides, truth=False)
         if not yes_first and not no_first:
             return b.select(cond, yes, no)
         zero = b.const(False if dtype == BOOL else 0, dtype)
@@ -186,8 +257,8 @@ class Values:
 
     def logic(self, e: typed.Binary) -> Expr:
         """Return a && or ||: the right side only where the left one does not decide."""
-        lhs = self.value(e.lhs)
-        rhs, first = self.apart(e.rhs)
+        lhs = self._condition(e.lhs)
+        rhs, first = self.apart(e.rhs, e.lhs, truth=e.op == "&&")
         if not first:
             return b.all_of(lhs, rhs) if e.op == "&&" else b.any_of(lhs, rhs)
         out = self.introduce(lhs, mutable=True)
@@ -195,12 +266,66 @@ class Values:
         self.stmts.append(If(undecided, b.block(first, Assign(out, rhs))))
         return out
 
-    def apart(self, e: typed.Expr) -> tuple[Expr, list[Stmt]]:
-        """Return a value and, apart from what stands in front now, the statements it needs."""
+    def _condition(self, e: typed.Expr) -> Expr:
+        self._conditions += 1
+        value = self.part(e)
+        self._conditions -= 1
+        return value
+
+    def apart(self, e: typed.Expr, decides: typed.Expr, *, truth: bool) -> tuple[Expr, list[Stmt]]:
+        """Return a value and, apart from what stands in front now, the statements it needs.
+
+        It is evaluated where a condition has that truth, and sees what was read for the condition.
+        """
         kept, self.stmts = self.stmts, []
-        value = self.value(e)
-        first, self.stmts = self.stmts, kept
+        known, self._once = self._once, dict(self._once)
+        for r in _evaluated(decides, truth):
+            if r in self._maybe:
+                self._once.setdefault(r, self._maybe[r])
+        before = dict(self._once)
+        self._branches += 1
+        value = self.part(e)
+        self._branches -= 1
+        self._maybe |= {r: v for r, v in self._once.items() if r not in before}
+        first, self.stmts, self._once = self.stmts, kept, known
+        if not self._branches:
+            self.stmts += self._declared
+            self._declared = []
         return value, first
+
+
+def _is_choice(e: typed.Expr) -> bool:
+    """Whether a second evaluation may come to another value: a read, or what may not do one."""
+    is_logic = isinstance(e, typed.Binary) and e.op in ("&&", "||")
+    return isinstance(e, typed.Read | typed.Select) or is_logic
+
+
+def _evaluated(cond: typed.Expr, truth: bool | None) -> Iterator[typed.Expr]:
+    """Yield the choices that were made where a condition has that truth; None: either."""
+    if _is_choice(cond):
+        yield cond
+    match cond:
+        case typed.Unary("!", operand):
+            yield from _evaluated(operand, None if truth is None else not truth)
+        case typed.Binary("&&" | "||" as op, lhs, rhs):
+            is_both = truth is (op == "&&")
+            yield from _evaluated(lhs, truth if is_both else None)
+            if is_both:
+                yield from _evaluated(rhs, truth)
+        case typed.Select(decides):
+            yield from _evaluated(decides, None)
+        case typed.Read(subs=parts) | typed.Builtin(args=parts):
+            for x in parts:
+                yield from _evaluated(x, None)
+        case typed.Unary(operand=x) | typed.Cast(operand=x):
+            yield from _evaluated(x, None)
+        case typed.Binary(lhs=x, rhs=y):
+            yield from _evaluated(x, None)
+            yield from _evaluated(y, None)
+        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
+            pass
+        case _:
+            assert_never(cond)
 
 
 # ---- operations on values
@@ -218,6 +343,13 @@ def convert(x: Expr, source: DType, to: DType) -> Expr:
     if to == BOOL or (held.is_float and to.is_integer):
         return Call(f"tc_{short_name(held)}_{short_name(to)}", (x,), Scalar(to))
     return b.cast(x, Scalar(to))
+
+
+def once(place: Load) -> Expr:
+    """Return a stored element that is read exactly once, for what chooses an address."""
+    assert isinstance(place.type, Scalar)
+    at = b.offset(place.pointer, place.index)
+    return Call(f"tc_once_{short_name(place.type.dtype)}", (at,), place.type)
 
 
 def widen(place: Expr, stored: DType) -> Expr:

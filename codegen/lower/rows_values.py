@@ -157,5 +157,5 @@ class _Known(Values):
         super().__init__(operands, index, local, prefix)
         self.known = known
 
-    def value(self, e: typed.Expr) -> Expr:
-        return self.known[e] if e in self.known else super().value(e)
+    def part(self, e: typed.Expr) -> Expr:
+        return self.known[e] if e in self.known else super().part(e)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen import build as b
@@ -104,20 +104,23 @@ class Points:
         self._index = {r.name: b.i64(safe_name(r.name)) for r in scatter.statement.ranges}
         self._flat = _flat_pairs(ctx, scatter) if is_flat else {}
 
-    def rows(self, *, check: bool) -> tuple[dict[int, Expr], list[Stmt]]:
-        """Return the subscripts of the keys, checked if asked for, and what runs before."""
+    def rows(self) -> tuple[dict[int, Expr], list[Stmt]]:
+        """Return the subscripts of the keys, each a variable that is checked, and what runs before.
+
+        Data is read here and nowhere else: whoever needs a row later keeps it.
+        """
         s = self.scatter.statement
         values = Values(self.ops, self._index, prefix="row")
         found: dict[int, Expr] = {}
         for d in sorted(self.scatter.keys):
             if d in self._flat:
                 whole = values.introduce(values.subscript(self._flat[d]))
-                if check and (s.subs_checked[d] or s.subs_checked[d + 1]):
+                if s.subs_checked[d] or s.subs_checked[d + 1]:
                     values.stmts.append(self._check_flat(d, whole))
                 found |= {d: b.c64(0), d + 1: whole}
             elif d not in found:
                 e = values.subscript(s.subs[d])
-                is_checked = check and s.subs_checked[d]
+                is_checked = s.subs_checked[d]
                 found[d] = values.inside(s.target, d, e) if is_checked else values.introduce(e)
         return found, values.take()
 
@@ -139,7 +142,7 @@ class Points:
         outside = b.any_of(b.compare("<", whole, 0), b.compare(">=", whole, b.mul(height, width)))
         return If(outside, Return(fault))
 
-    def update(self, rows: dict[int, Expr], place: Place) -> Stmt:
+    def update(self, rows: Mapping[int, Expr], place: Place) -> Stmt:
         """Return the loops over columns that combine a point's values with its elements."""
         s, ops = self.scatter.statement, self.ops
         values = Values(ops, self._index)
@@ -158,14 +161,14 @@ class Points:
         body = b.block(
             locate,
             Let(acc, element, mutable=True),
-            nested(self.ctx, s.reductions, step, reduction_mark(s, acc)),
+            nested(self.ctx, s.reductions, step, reduction_mark(s, acc, step)),
             Assign(element, acc),
         )
         return nested(self.ctx, self.scatter.columns, body, parallel_mark(body))
 
     def in_order(self, ranges: Sequence[Range], place: Place) -> Stmt:
         """Return all points of ranges, each looked up and combined."""
-        rows, first = self.rows(check=True)
+        rows, first = self.rows()
         return nested(self.ctx, ranges, b.block(first, self.update(rows, place)), Serial())
 
 

@@ -1,11 +1,12 @@
 """A scatter whose tasks own ranges of rows: every element is one task's, in the order of the text.
 
     task: dE[range, :] = 0
-          for blocks of b: hits = those b with I(b), checked, in range
-                           for hits: for d: dE[I(b), d] += dO(b, d)
+          for blocks of b: hits, rows = those b with I(b), checked, in range, and their I(b)
+                           for hits: for d: dE[rows, d] += dO(b, d)
 
 Every task looks at all points, which is little beside a row of columns, and needs neither a sort
-nor memory. Hits are gathered without a branch, which would be guessed wrong half the time.
+nor memory. Hits are gathered without a branch, which would be guessed wrong half the time. Their
+rows are kept with them: what was checked is what is written to, whoever writes I meanwhile.
 """
 
 from __future__ import annotations
@@ -112,10 +113,11 @@ def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> S
     start, stop = b.i64(ops.local("start")), b.i64(ops.local("stop"))
     found, hit = b.i64(ops.local("found")), b.i64(ops.local("hit"))
     hits = ops.local("hits")
-    rows, first = points.rows(check=True)
+    rows, first = points.rows()
     row = rows[scatter.keys[0]]
     is_mine = b.all_of(b.compare(">=", row, span[0]), b.compare("<", row, span[1]))
-    again, before = points.rows(check=False)
+    kept = {d: ops.local(f"rows{d}" if len(rows) > 1 else "rows") for d in rows}
+    again = {d: b.i64(ops.local(f"row{d}" if len(rows) > 1 else "row")) for d in rows}
     block = b.block(
         Let(stop, b.min64(b.add(start, _BLOCK), ops.size(last.high))),
         Let(found, b.c64(0), mutable=True),
@@ -125,6 +127,7 @@ def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> S
             stop,
             first,
             Assign(Elem(hits, (found,), I64), index),
+            [Assign(Elem(kept[d], (found,), I64), e) for d, e in rows.items()],
             Assign(found, b.cast(is_mine, I64), "+="),
         ),
         b.loop(
@@ -132,12 +135,13 @@ def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> S
             0,
             found,
             Let(index, Elem(hits, (hit,), I64)),
-            before,
+            [Let(v, Elem(kept[d], (hit,), I64)) for d, v in again.items()],
             points.update(again, place),
         ),
     )
     blocks = b.loop(start, ops.size(last.low), ops.size(last.high), block, step=_BLOCK)
-    return b.block(Array(hits, I64, (_BLOCK,)), nested(ctx, outer, blocks, parallel_mark(blocks)))
+    arrays = [Array(name, I64, (_BLOCK,)) for name in (hits, *kept.values())]
+    return b.block(arrays, nested(ctx, outer, blocks, parallel_mark(blocks)))
 
 
 def _cost(ctx: Context, scatter: Scatter, work_ns: float) -> Expr:

@@ -54,6 +54,7 @@ void cusim_copy_wait(int running);
 void cusim_ldmatrix(tc_u32 *r, const void *row, int is_transposed, int line);
 void cusim_mma(float *d, const tc_u32 *a, const tc_u32 *b, int kind, int line);
 tc_u32 cusim_ticket(tc_u32 *p);
+void cusim_once(void *p, unsigned bytes);
 void cusim_atomic_add_i32(tc_i32 *p, tc_i32 x);
 void cusim_atomic_add_u32(tc_u32 *p, tc_u32 x);
 void cusim_atomic_add_i64(tc_i64 *p, tc_i64 x);
@@ -172,6 +173,18 @@ CUSIM_FN tc_u32 tc_f32_tf32(float x) {
   const tc_u32 bits = __float_as_uint(x);
   return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;
 }
+
+/* Of what chooses an element; where memory is to change (`Simulator(changing=1)`) it does then. */
+#define CUSIM_ONCE(T, C)                                                                          \
+  CUSIM_FN C tc_once_##T(const C *p) {                                                            \
+    const C x = *(const volatile C *)p;                                                           \
+    cusim_once((void *)p, sizeof x);                                                              \
+    return x;                                                                                     \
+  }
+CUSIM_ONCE(i8, tc_i8) CUSIM_ONCE(i16, tc_i16) CUSIM_ONCE(i32, tc_i32) CUSIM_ONCE(i64, tc_i64)
+CUSIM_ONCE(u8, tc_u8) CUSIM_ONCE(u16, tc_u16) CUSIM_ONCE(u32, tc_u32) CUSIM_ONCE(u64, tc_u64)
+CUSIM_ONCE(b, tc_u8) CUSIM_ONCE(f16, tc_u16) CUSIM_ONCE(bf16, tc_u16)
+CUSIM_ONCE(f32, float) CUSIM_ONCE(f64, double)
 
 CUSIM_FN tc_u32 tc_ticket(tc_u32 *p) { return cusim_ticket(p); }
 

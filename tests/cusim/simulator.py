@@ -69,6 +69,7 @@ def _library() -> ctypes.CDLL:
         pointer, ctypes.c_int, pointer, size, ctypes.c_uint, ctypes.c_int, ctypes.c_int, pointer,
     ]  # fmt: skip
     lib.cusim_remove.argtypes = [pointer, ctypes.c_int]
+    lib.cusim_change.argtypes = [pointer, ctypes.c_uint]
     lib.cusim_fill.argtypes = [pointer, ctypes.c_int]
     lib.cusim_run.argtypes = [
         pointer, pointer, ctypes.c_uint, ctypes.c_uint, size, pointer, pointer,
@@ -128,6 +129,8 @@ class Simulator:
         always.
     counters
         Count the transactions of each line; costs time and memory.
+    changing
+        Every so many-th read of what chooses an element turns bits of it, in all bytes.
     """
 
     def __init__(
@@ -137,9 +140,12 @@ class Simulator:
         *,
         checked: bool = True,
         counters: bool = False,
+        changing: int = 0,
     ) -> None:
         lib = _library()
         self._machine = lib.cusim_new(_ORDERS.index(order), seed, checked, counters)
+        if changing:
+            lib.cusim_change(self._machine, changing)
         self._counters = counters
         self._names: dict[int, tuple[str, int]] = {}
         self._next = 0

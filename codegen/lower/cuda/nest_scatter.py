@@ -164,7 +164,9 @@ class _Chains:
             b.block(
                 self.indices(self.meeting, at),
                 update,
-                Assign(skip, b.cast(b.load(self.skips, at), I64)),
+                # of rows that somebody writes meanwhile the blocks of links may see different ones,
+                # and leave a point out: on from there to another point, or to the end
+                Assign(skip, b.max64(1, b.min64(b.cast(b.load(self.skips, at), I64), self.count))),
             ),
             skip,
         )

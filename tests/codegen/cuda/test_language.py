@@ -9,7 +9,6 @@ import pytest
 
 from tests.codegen.harness import problem
 from tests.cusim.harness import differential
-from tests.tiers import sampled
 
 pytestmark = pytest.mark.cusim
 
@@ -66,7 +65,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
-@sampled("name", PROGRAMS, keep=5)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str) -> None:
     text, args = PROGRAMS[name]
     differential(problem(text, *args))

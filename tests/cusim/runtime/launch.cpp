@@ -102,6 +102,14 @@ Machine *cusim_new(int order, uint64_t seed, int is_checked, int is_counted) {
 
 void cusim_delete(Machine *m) { delete m; }
 
+// From now on every so many-th read of what chooses an element leaves another value there, or the
+// one from before.
+void cusim_change(Machine *m, unsigned every) { m->changing = every; }
+void cusim_once(void *p, unsigned bytes) {
+  if (!machine->changing || ++machine->reads % machine->changing) return;
+  for (unsigned i = 0; i < bytes; i++) ((char *)p)[i] ^= 120;
+}
+
 // Let kernels touch memory. is_set: it has values; arrays: as `Region::arrays`, or null.
 void cusim_add(Machine *m, int number, char *base, size_t bytes, unsigned granule, int access,
                int is_set, const uint8_t *arrays) {

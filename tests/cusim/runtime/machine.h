@@ -151,6 +151,7 @@ struct Machine {
   // how to run
   Order order = Order::forward;
   bool is_checked = true, is_counted = false;
+  unsigned changing = 0, reads = 0;  // every so many-th read once leaves another value
   uint64_t random = 1;
   // memory
   std::vector<Region> buffers;

@@ -28,15 +28,16 @@ static tc_i32 bag_g0_scatter(const tc_args *args, char *workspace, tc_i64 begin,
       }
       for (tc_i64 b = low; b < high; b++) {
         for (tc_i64 l = 0; l < L; l++) {
-          const tc_i64 row_0 = (tc_i64)I[b * L + l];
-          if (row_0 < 0 || row_0 >= N) {
-            return tc_fault(args, 4, 0, row_0, N);
+          const tc_i32 row_0 = tc_once_i32(I + (b * L + l));
+          const tc_i64 row_1 = (tc_i64)row_0;
+          if (row_1 < 0 || row_1 >= N) {
+            return tc_fault(args, 4, 0, row_1, N);
           }
           #pragma omp simd
           for (tc_i64 d = 0; d < D; d++) {
-            float acc = own[row_0 * D + d];
+            float acc = own[row_1 * D + d];
             acc += g[b * D + d] * w[b * L + l];
-            own[row_0 * D + d] = acc;
+            own[row_1 * D + d] = acc;
           }
         }
       }

@@ -33,7 +33,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) add_g0_links(const tc_i32 *
     tc_b is_last = 0;
     if (point < B) {
       const tc_i32 b = point;
-      const tc_i32 key0 = I[b];
+      const tc_i32 b_0 = tc_once_i32(I + b);
+      const tc_i32 key0 = b_0;
       const tc_i32 row = key0 >= 0 && key0 < N ? key0 : -1;
       if (row < 0 && low == 0) {
         firsts[point] = 1;
@@ -88,19 +89,20 @@ extern "C" __global__ void __launch_bounds__(64, 1) add_g0_chains(const tc_i32 *
     const tc_i32 d = point % D;
     if (firsts[start]) {
       const tc_i32 first_b = start;
-      const tc_i32 first_b_0 = I[first_b];
-      if (first_b_0 < 0 || first_b_0 >= N) {
-        tc_fault(fault, 3, 0, first_b_0, N);
+      const tc_i32 first_b_0 = tc_once_i32(I + first_b);
+      const tc_i32 first_b_1 = first_b_0;
+      if (first_b_1 < 0 || first_b_1 >= N) {
+        tc_fault(fault, 3, 0, first_b_1, N);
         return;
       }
-      float acc = H[first_b_0 * D + d];
+      float acc = H[first_b_1 * D + d];
       tc_i32 skip = 1;
-      for (tc_i64 at = (tc_i64)start; at < (tc_i64)B; at += (tc_i64)skip) {
-        const tc_i32 b = (tc_i32)at;
+      for (tc_i32 at = start; at < B; at += skip) {
+        const tc_i32 b = at;
         acc += X[b * D + d];
-        skip = skips[(tc_i32)at];
+        skip = tc_max_i32(1, tc_min_i32(skips[at], B));
       }
-      H[first_b_0 * D + d] = acc;
+      H[first_b_1 * D + d] = acc;
     }
   }
 }

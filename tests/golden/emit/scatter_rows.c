@@ -28,26 +28,29 @@ static tc_i32 bag_g0_scatter(const tc_args *args, char *workspace, tc_i64 begin,
       }
     }
     tc_i64 hits[256];
+    tc_i64 rows[256];
     for (tc_i64 b = 0; b < B; b++) {
       for (tc_i64 start = 0; start < L; start += 256) {
         const tc_i64 stop = tc_min_i64(start + 256, L);
         tc_i64 found = 0;
         for (tc_i64 l = start; l < stop; l++) {
-          const tc_i64 row_0 = (tc_i64)I[b * L + l];
-          if (row_0 < 0 || row_0 >= N) {
-            return tc_fault(args, 4, 0, row_0, N);
+          const tc_i32 row_0 = tc_once_i32(I + (b * L + l));
+          const tc_i64 row_1 = (tc_i64)row_0;
+          if (row_1 < 0 || row_1 >= N) {
+            return tc_fault(args, 4, 0, row_1, N);
           }
           hits[found] = l;
-          found += (tc_i64)(row_0 >= low && row_0 < high);
+          rows[found] = row_1;
+          found += (tc_i64)(row_1 >= low && row_1 < high);
         }
         for (tc_i64 hit = 0; hit < found; hit++) {
           const tc_i64 l = hits[hit];
-          const tc_i64 row_0 = (tc_i64)I[b * L + l];
+          const tc_i64 row = rows[hit];
           #pragma omp simd
           for (tc_i64 d = 0; d < D; d++) {
-            float acc = dE[row_0 * D + d];
+            float acc = dE[row * D + d];
             acc += g[b * D + d] * w[b * L + l];
-            dE[row_0 * D + d] = acc;
+            dE[row * D + d] = acc;
           }
         }
       }
