@@ -12,17 +12,28 @@ import json
 import os
 import sqlite3
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcdsl.autotune.key import ProblemKey
+from tcdsl.autotune.database import (
+    CONFIGS,
+    MOST_ROWS,
+    DamagedError,
+    StoreError,
+    reading,
+    tables_of,
+    warn_once,
+)
+from tcdsl.autotune.key import ProblemKey, sizes_in
 from tcdsl.codegen.config import Config
+from tcdsl.codegen.plainjson import loads
 
-TABLE = "configs_v1"
 _FORMAT = 1
+_MOST_BYTES = 1 << 26  # of the copy
+_LONGEST_NS = 1e18
+_BEGINNING = b'{"format": '
 _COLUMNS = "problem, family, sizes, config, time_ns, default_ns"
 
 Signature = list[int]
@@ -58,12 +69,30 @@ def relatives(database: Path, key: ProblemKey) -> tuple[Best, ...]:
 def refresh(database: Path) -> dict[str, Best]:
     """Read the best configs from SQLite, rewrite `best.json` if possible, return them."""
     before = _signature(database)
-    table = _read_sqlite(database)
+    try:
+        with reading(database) as connection:
+            if CONFIGS not in tables_of(connection, database):  # of another version, or empty yet
+                return {}
+            table = {b.problem: b for b in _rows(connection, database)}
+    except StoreError as error:
+        damage = " (the next tuning makes a new one)" if isinstance(error, DamagedError) else ""
+        warn_once(f"{error}{damage}; no tuned config of it is used")
+        return {}
     # A commit in between may or may not be in what was read: then the copy is not written.
     if before == _signature(database):
         with suppress(OSError):  # a read-only cache still serves its configs
             _write_json(best_json(database), before, table)
     return table
+
+
+def readable(damaged: Path, copy: Path) -> Iterator[Best]:
+    """Yield what can be read of a damaged file, then what its copy has."""
+    with suppress(StoreError), reading(damaged) as connection:
+        if CONFIGS in tables_of(connection, damaged):
+            yield from _rows(connection, damaged)
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        if os.stat(copy).st_size <= _MOST_BYTES:
+            yield from map(_best, json.loads(copy.read_bytes())["best"])
 
 
 def best_json(database: Path) -> Path:
@@ -91,7 +120,8 @@ def _table(database: Path) -> Mapping[str, Best]:
 
 def _distance(a: tuple[int, ...], b: tuple[int, ...]) -> float:
     """Sum over dimensions of how many times one size is the other, less one."""
-    return sum((max(x, y) + 1) / (min(x, y) + 1) - 1 for x, y in zip(a, b, strict=True))
+    pairs = [(abs(x), abs(y)) for x, y in zip(a, b, strict=True)]
+    return sum((max(x, y) + 1) / (min(x, y) + 1) - 1 for x, y in pairs)
 
 
 def _signature(database: Path) -> Signature:
@@ -110,11 +140,13 @@ def _signature(database: Path) -> Signature:
 def _read_json(path: Path, signature: Signature) -> dict[str, Best] | None:
     """Return the copy if it is there, whole and fresh."""
     try:
+        if os.stat(path).st_size > _MOST_BYTES:
+            return None
         content = json.loads(path.read_bytes())
         if content["format"] != _FORMAT or content["of"] != signature:
             return None
-        return {row[0]: _best(row) for row in content["best"]}
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return {b.problem: b for b in map(_best, content["best"])}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
 
 
@@ -124,6 +156,9 @@ def _write_json(path: Path, signature: Signature, table: Mapping[str, Best]) -> 
         for b in table.values()
     ]
     text = json.dumps({"format": _FORMAT, "of": signature, "best": rows})
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        if (begins := file.read(len(_BEGINNING))) and begins != _BEGINNING:
+            return  # a file of the user's has that name
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "w") as file:
@@ -134,48 +169,48 @@ def _write_json(path: Path, signature: Signature, table: Mapping[str, Best]) -> 
         raise
 
 
-def _read_sqlite(database: Path) -> dict[str, Best]:
-    try:
-        return {b.problem: b for b in _rows(database)}
-    except sqlite3.Error as error:
-        if "no such table" in str(error):  # of another schema version, or still empty
-            return {}
-        warnings.warn(f"tuned configs in {database} cannot be read: {error}", stacklevel=2)
-        return {}
+def _rows(connection: sqlite3.Connection, database: Path) -> Iterator[Best]:
+    columns = "problem, family, sizes, config, time_ns, default_ns"
+    for row in connection.execute(f"SELECT {columns} FROM {CONFIGS} LIMIT {MOST_ROWS}"):
+        try:
+            yield _best(row)
+        except ValueError as error:
+            warn_once(f"a corrupt row of {database} is skipped: {row[0]!r:.40}: {error}")
 
 
-def _rows(database: Path) -> Iterator[Best]:
-    with closing(connect_to_read(database)) as connection:
-        for row in connection.execute(f"SELECT {_COLUMNS} FROM {TABLE}"):
-            try:
-                yield _best(row)
-            except (ValueError, TypeError, AttributeError):
-                warnings.warn(f"a corrupt row of {database} is skipped: {row[0]!r}", stacklevel=2)
+def time_in(value: object) -> float:
+    """Return a time as read from a file.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a time is a number")
+    if not 0 < value < _LONGEST_NS:
+        raise ValueError("a time is finite and positive")
+    return float(value)
 
 
-def connect_to_read(database: Path) -> sqlite3.Connection:
-    """Open a SQLite file without writing to it, also where nobody may write."""
-    uri = database.absolute().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=60)
-    try:
-        connection.execute("SELECT 1 FROM sqlite_master")
-    except sqlite3.OperationalError:
-        connection.close()
-        # In a folder that cannot be written SQLite cannot make the index of the log: then nobody
-        # writes the file either.
-        if os.access(database.parent, os.W_OK):
-            raise
-        return sqlite3.connect(f"{uri}?immutable=1", uri=True, timeout=60)
-    return connection
+def _best(row: object) -> Best:
+    """Return a row of the table or of its copy.
 
-
-def _best(row: tuple[object, ...]) -> Best:
+    Raises
+    ------
+    ValueError
+        If it holds anything else than what `set_best` writes.
+    """
+    if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 6:
+        raise ValueError("a row has six columns")
     problem, family, sizes, config, time_ns, default_ns = row
+    if not isinstance(problem, str) or not isinstance(family, str):
+        raise ValueError("a digest is a text")
     return Best(
-        str(problem),
-        str(family),
-        tuple(int(n) for n in json.loads(str(sizes))),
-        Config.from_json(str(config)),
-        float(str(time_ns)),
-        None if default_ns is None else float(str(default_ns)),
+        problem,
+        family,
+        sizes_in(loads(sizes)),
+        Config.from_json(config),
+        time_in(time_ns),
+        None if default_ns is None else time_in(default_ns),
     )

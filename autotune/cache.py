@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 import time
-import warnings
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from tcdsl.autotune import best
+from tcdsl.autotune.database import (
+    CONFIGS,
+    MOST_ROWS,
+    PROBLEMS,
+    TRIALS,
+    not_ours,
+    reading,
+    require_file,
+    tables_of,
+    warn_once,
+)
 from tcdsl.autotune.key import ProblemKey
-from tcdsl.autotune.store import CONFIGS, PROBLEMS, TRIALS, Store
-from tcdsl.autotune.trial import TuneError
+from tcdsl.autotune.store import Store
+from tcdsl.autotune.trial import Reason, Status, TuneError
 from tcdsl.codegen.config import Config
 
 _DAY_S = 86_400.0
+_ORIGINS = ("", "tuned", "search", "merged", "exported", "rescued")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +66,19 @@ class TrialRecord:
 
 
 def problems(database: Path) -> list[Problem]:
-    """Return what a file holds, the latest first; nothing if there is no file."""
-    if not database.exists():
+    """Return what a file holds, the latest first; nothing if there is no file.
+
+    Rows that no store has written are left out, with a warning.
+
+    Raises
+    ------
+    StoreError
+        If it is no tuning file.
+    """
+    if not require_file(database):
         return []
-    with closing(best.connect_to_read(database)) as connection:
-        if PROBLEMS not in _tables(connection):
+    with reading(database, alone=True) as connection:
+        if not {PROBLEMS, TRIALS, CONFIGS} <= {*_require_same_schema(connection, database)}:
             return []
         rows = connection.execute(
             f"""SELECT p.digest, p.name, p.text, p.key,
@@ -70,19 +89,56 @@ def problems(database: Path) -> list[Problem]:
                        coalesce(c.updated, p.created)
                 FROM {PROBLEMS} p LEFT JOIN {CONFIGS} c ON c.problem = p.digest
                 ORDER BY 11 DESC, p.digest"""
-        ).fetchall()
+        ).fetchmany(MOST_ROWS)
     found = []
-    for digest, name, text, key, trials, failed, config, *rest in rows:
+    for row in rows:
         try:
-            parsed = None if config is None else Config.from_json(config)
-            found.append(
-                Problem(
-                    digest, name, text, ProblemKey.from_json(key), trials, failed, parsed, *rest
-                )
-            )
-        except (ValueError, TypeError, KeyError, AttributeError):
-            warnings.warn(f"a corrupt row of {database} is skipped: {digest!r}", stacklevel=2)
+            found.append(_problem(*row))
+        except ValueError as error:
+            warn_once(f"a corrupt row of {database} is skipped: {row[0]!r:.40}: {error}")
     return found
+
+
+def _problem(
+    digest: object,
+    name: object,
+    text: object,
+    key: object,
+    trials: int,
+    failed: int,
+    config: object,
+    time_ns: object,
+    default_ns: object,
+    origin: object,
+    updated: object,
+) -> Problem:
+    """Return a row of the tables.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else than what a store writes.
+    """
+    parsed = ProblemKey.from_json(key)
+    if digest != parsed.digest:
+        raise ValueError("its digest is not that of its key")
+    if not isinstance(name, str) or not isinstance(text, str) or origin not in _ORIGINS:
+        raise ValueError("it has a value of another type")
+    if isinstance(updated, bool) or not isinstance(updated, int | float):
+        raise ValueError("it has a value of another type")
+    return Problem(
+        parsed.digest,
+        name,
+        text,
+        parsed,
+        trials,
+        failed,
+        None if config is None else Config.from_json(config),
+        None if time_ns is None else best.time_in(time_ns),
+        None if default_ns is None else best.time_in(default_ns),
+        str(origin),
+        updated,
+    )
 
 
 def find(database: Path, beginning: str) -> Problem:
@@ -106,19 +162,46 @@ def find(database: Path, beginning: str) -> Problem:
 
 def trials(database: Path, problem: Problem) -> list[TrialRecord]:
     """Return the trials of a problem, oldest first."""
-    with closing(best.connect_to_read(database)) as connection:
+    with reading(database, alone=True) as connection:
+        if TRIALS not in tables_of(connection, database):
+            return []
         rows = connection.execute(
             f"""SELECT config, status, reason, detail, time_ns, origin, created
                 FROM {TRIALS} WHERE problem = ? ORDER BY id""",
             [problem.digest],
-        ).fetchall()
+        ).fetchmany(MOST_ROWS)
     found = []
-    for config, *rest in rows:
+    for row in rows:
         try:
-            found.append(TrialRecord(Config.from_json(config), *rest))
-        except (ValueError, TypeError, AttributeError):
-            warnings.warn(f"a corrupt trial of {database} is skipped", stacklevel=2)
+            found.append(_trial(*row))
+        except ValueError as error:
+            warn_once(f"a corrupt trial of {database} is skipped: {error}")
     return found
+
+
+def _trial(
+    config: object,
+    status: object,
+    reason: object,
+    detail: object,
+    time_ns: object,
+    origin: object,
+    created: object,
+) -> TrialRecord:
+    """Return a row of the table of trials.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else than what a store writes.
+    """
+    parsed = Config.from_json(config)
+    if status not in get_args(Status) or reason not in get_args(Reason):
+        raise ValueError("it has an unknown status or reason")
+    if not isinstance(created, int | float):
+        raise ValueError("it has a value of another type")
+    time = None if time_ns is None else best.time_in(time_ns)
+    return TrialRecord(parsed, str(status), str(reason), str(detail), time, str(origin), created)
 
 
 def export(database: Path, target: Path) -> int:
@@ -129,10 +212,11 @@ def export(database: Path, target: Path) -> int:
     TuneError
         If the target exists.
     """
-    if target.exists():
+    if target.exists() or target.is_symlink():
         raise TuneError(f"{target} exists\n  note: name a new file")
+    found = problems(database)
     with Store(target) as store:
-        return _bring(database, store, "exported", replace=True)
+        return _bring(found, store, "exported")
 
 
 def merge(database: Path, other: Path, *, replace: bool = False) -> int:
@@ -150,10 +234,16 @@ def merge(database: Path, other: Path, *, replace: bool = False) -> int:
     TuneError
         If the other file is missing, not a tuning file, or of another version of tcdsl.
     """
-    if not other.exists():
-        raise TuneError(f"{other} does not exist")
+    if not require_file(other):
+        raise not_ours(other, "it is empty" if other.exists() else "it does not exist")
+    with reading(other, alone=True) as connection:
+        _require_same_schema(connection, other)
+    found = problems(other)
     with Store(database) as store:
-        return _bring(other, store, "merged", replace)
+        if not replace:
+            here = {p.digest for p in problems(database) if p.config is not None}
+            found = [p for p in found if p.digest not in here]
+        return _bring(found, store, "merged")
 
 
 def prune(
@@ -176,7 +266,7 @@ def prune(
     failed : bool
         Trials that failed; they may be tried again then.
     """
-    if not database.exists():
+    if not require_file(database):
         return 0
     removed = 0
     with Store(database) as store:
@@ -197,15 +287,11 @@ def prune(
     return removed
 
 
-def _bring(source: Path, store: Store, origin: str, replace: bool) -> int:
-    """Copy problems with their tuned configs into a store."""
-    _require_same_schema(source)
-    here = {p.digest for p in problems(store.path) if p.config is not None}
+def _bring(found: Sequence[Problem], store: Store, origin: str) -> int:
+    """Copy problems with their tuned configs into a store; return how many."""
     count = 0
-    for problem in problems(source):
+    for problem in found:
         if problem.config is None or problem.time_ns is None:
-            continue
-        if problem.digest in here and not replace:
             continue
         store.add_problem(problem.key, problem.name, problem.text)
         store.set_best(problem.key, problem.config, problem.time_ns, problem.default_ns, origin)
@@ -213,25 +299,24 @@ def _bring(source: Path, store: Store, origin: str, replace: bool) -> int:
     return count
 
 
-def _require_same_schema(database: Path) -> None:
-    if not database.exists():
-        return
-    try:
-        with closing(best.connect_to_read(database)) as connection:
-            tables = _tables(connection)
-    except sqlite3.DatabaseError as error:
-        raise TuneError(f"{database} is not a tuning file: {error}") from error
-    if CONFIGS in tables:
-        return
-    others = [name for name in tables if name.startswith(CONFIGS.rstrip("0123456789"))]
+def _require_same_schema(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
+    """Return which of our tables a file has.
+
+    Raises
+    ------
+    StoreError
+        If it has tables, and none of ours.
+    """
+    ours = tables_of(connection, path)
+    if CONFIGS in ours:
+        return ours
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+    names = [str(name) for (name,) in connection.execute(query).fetchmany(MOST_ROWS)]
+    others = [name for name in names if name.startswith(CONFIGS.rstrip("0123456789"))]
     if others:
-        raise TuneError(
-            f"{database} was written by another version of tcdsl: expected table '{CONFIGS}', got"
-            f" '{others[0]}'\n  note: export it again with this version"
+        raise not_ours(
+            path,
+            f"it was written by another version of tcdsl: expected table '{CONFIGS}', got"
+            f" '{others[0]}'\n  note: export it again with this version",
         )
-    raise TuneError(f"{database} is not a tuning file: it has no table '{CONFIGS}'")
-
-
-def _tables(connection: sqlite3.Connection) -> Sequence[str]:
-    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-    return [name for (name,) in rows]
+    raise not_ours(path, f"it has no table '{CONFIGS}'")

@@ -24,6 +24,8 @@ from tcdsl.codegen.work import bytes_of, flops_of
 from tcdsl.grammar.dtypes import FLOAT64
 from tcdsl.grammar.typed import CheckedDef
 
+_MOST = 1e7  # GFLOP/s or GB/s: no machine has so much
+
 
 @dataclass(frozen=True)
 class CpuProblem(KernelProblem):
@@ -87,8 +89,18 @@ def machine_peaks(threads: int) -> tuple[float, float]:
     Measured once a process, shortly; the largest ever counts, since other programs only ever take.
     """
     name = f"{cc.find_compiler().isa_key} {threads}"
-    known = read_json("peaks.json").get(name, [0.0, 0.0])
-    gflops = max(float(known[0]), measure_peak(threads, 0.1))
-    gbps = max(float(known[1]), measure_bandwidth(threads, seconds=0.2))
+    known = _known_peaks(read_json("peaks.json").get(name))
+    gflops = max(known[0], measure_peak(threads, 0.1))
+    gbps = max(known[1], measure_bandwidth(threads, seconds=0.2))
     update_json("peaks.json", {name: [gflops, gbps]})
     return gflops, gbps
+
+
+def _known_peaks(kept: object) -> tuple[float, float]:
+    """Return the peaks of an entry of the file; none where it holds anything else."""
+    match kept:
+        case [int() | float() as gflops, int() | float() as gbps] if (
+            0 <= gflops < _MOST and 0 <= gbps < _MOST
+        ):
+            return float(gflops), float(gbps)
+    return 0.0, 0.0

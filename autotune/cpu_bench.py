@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,24 @@ from tcdsl.autotune.timing import HostTurns, Run
 from tcdsl.codegen.runtime import Entry, Launcher
 
 
-def open_bench(case: Case) -> CpuBench:
-    """Return a bench; see `tcdsl.autotune.bench`."""
-    return CpuBench(case)
+def open_bench(case: Case, clock: str = "time:perf_counter_ns") -> CpuBench:
+    """Return a bench; see `tcdsl.autotune.bench`.
+
+    Parameters
+    ----------
+    case : Case
+    clock : str
+        The function that tells nanoseconds: `MODULE:NAME`.
+    """
+    module, _, name = clock.partition(":")
+    return CpuBench(case, getattr(importlib.import_module(module), name))
 
 
 class CpuBench:
     """A case twice: between guard pages for the check, and as a user's arrays lie for timing."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
+    def __init__(self, case: Case, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._case, self._clock_ns = case, clock_ns
         self._checker = Checker(case)
         arrays = [_aligned(o, d) for o, d in zip(case.operands, case.data, strict=True)]
         paired = list(zip(case.operands, arrays, strict=True))
@@ -39,7 +49,7 @@ class CpuBench:
 
     def turns(self, candidate: Executable) -> HostTurns:
         """Return a candidate as what is timed."""
-        return HostTurns(self.run_of(candidate))
+        return HostTurns(self.run_of(candidate), self._clock_ns)
 
     def run_of(self, candidate: Executable) -> Run:
         """Return a candidate as what can be timed: through the launcher, with its threads."""

@@ -1,14 +1,20 @@
-"""Random arguments of a definition: floats normal, subscripts inside what they index."""
+"""Random arguments of a definition: floats normal, subscripts inside what they index.
+
+Weights are made smaller by the root of how many terms are summed with them, as layers are
+initialised. A sum of products is then as large as its other factor: sigmoids do not saturate, and
+what goes through many turns of a loop neither grows nor becomes chaotic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tcdsl.autotune.case import Array
-from tcdsl.codegen.program import reads_of
+from tcdsl.codegen.program import indices_of, reads_of
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import DType
@@ -25,6 +31,8 @@ def random_inputs(
     sizes: Mapping[str, int],
     seed: int,
     given: Mapping[str, Any] | None = None,
+    *,
+    scale: float = 1.0,
 ) -> tuple[Array, ...]:
     """Return arguments for a call.
 
@@ -36,15 +44,19 @@ def random_inputs(
         The same seed gives the same arrays.
     given : mapping of str to array or number, optional
         Arguments that are not random, by name.
+    scale : float, default 1
+        By which random floats are multiplied, numbers of rank 0 left out.
 
     Returns
     -------
     tuple of ndarray, one per parameter
-        Floats are normal, or in [0.5, 1.5] for one number alone (it may be a divisor, a variance);
-        integers that are used as subscripts lie in what they index, others in [-8, 8].
+        Floats are normal, those summed over by `term_scales` smaller, or in [0.5, 1.5] for one
+        number alone (it may be a divisor, a variance); integers that are used as subscripts lie in
+        what they index, others in [-8, 8].
     """
     rng = np.random.default_rng(seed)
     limits = subscript_limits(checked, sizes)
+    scales = term_scales(checked, sizes)
     arrays = []
     for tensor in checked.params:
         dtype = numpy_dtype(tensor.dtype)
@@ -54,24 +66,65 @@ def random_inputs(
         elif not shape and tensor.name in sizes:
             value = np.asarray(sizes[tensor.name], dtype)
         else:
-            value = random_array(tensor.dtype, shape, rng, limits.get(tensor.name))
+            by = scale * scales.get(tensor.name, 1.0) if shape else 1.0
+            value = random_array(tensor.dtype, shape, rng, limits.get(tensor.name), by)
         arrays.append(value)
     return tuple(arrays)
 
 
 def random_array(
-    dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, limit: int | None = None
+    dtype: DType,
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    limit: int | None = None,
+    scale: float = 1.0,
 ) -> Array:
-    """Return a random array; limit is the extent that it indexes."""
+    """Return a random array; limit is the extent that it indexes, scale is for floats."""
     kind = numpy_dtype(dtype)
     if dtype.is_float:
         values = rng.standard_normal(shape) if shape else rng.uniform(0.5, 1.5, shape)
-        return np.asarray(values).astype(kind)
+        return np.asarray(values * scale).astype(kind)
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape), kind)
     if limit is not None:
         return np.asarray(rng.integers(0, max(limit, 1), shape)).astype(kind)
     return np.asarray(rng.integers(-_SMALL if dtype.kind == "int" else 0, _SMALL + 1, shape), kind)
+
+
+def term_scales(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, float]:
+    """Return `1 / sqrt(terms)` for one parameter of each sum of products, by its name.
+
+    Of several it is the last one that the sum goes over, and whose share is the smallest counts.
+    """
+    params = {p.name for p in checked.params if p.dtype.is_float and p.shape}
+    scales: dict[str, float] = {}
+    for stmt in typed.statements(checked.body):
+        summed = [r for r in stmt.ranges if r.kind == "reduction"]
+        if not stmt.op.startswith("+") or not summed:
+            continue
+        names = {r.name for r in summed}
+        over = [r.tensor for r in _factors(stmt.value) if names & _indices(r)]
+        terms = prod(max(1, r.extent.evaluate(sizes)) for r in summed)
+        weight = next((name for name in reversed(over) if name in params), None)
+        if len(over) > 1 and weight is not None:
+            scales[weight] = min(scales.get(weight, 1.0), terms**-0.5)
+    return scales
+
+
+def _factors(e: Expr) -> Iterator[typed.Read]:
+    """Yield the tensors that are factors of a product, guarded ones too."""
+    match e:
+        case typed.Binary("*", lhs, rhs) | typed.Select(_, lhs, rhs):
+            yield from _factors(lhs)
+            yield from _factors(rhs)
+        case typed.Cast(operand) | typed.Unary("-", operand):
+            yield from _factors(operand)
+        case typed.Read():
+            yield e
+
+
+def _indices(read: typed.Read) -> frozenset[str]:
+    return frozenset().union(*map(indices_of, read.subs))
 
 
 def subscript_limits(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -20,6 +20,7 @@ from tcdsl.autotune.inputs import random_array, random_inputs
 from tcdsl.autotune.key import ProblemKey, digest_of
 from tcdsl.autotune.space import Branch, Space
 from tcdsl.autotune.structure import structure
+from tcdsl.autotune.trial import UntunedError
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Knob
 from tcdsl.codegen.gpu import Gpu
@@ -29,9 +30,10 @@ from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.spec import Spec
 from tcdsl.codegen.ssa import program_of
 from tcdsl.grammar.errors import ScheduleError
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.typed import CheckedDef, Loop
 
 _MOST_BRANCHES = 64
+_SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # of random inputs, until results are meaningful
 _STEP_POINTS = 30_000_000  # points up to which the reference is also run in the kernel's precision
 
 Strides = Sequence[tuple[int, ...] | None]
@@ -83,24 +85,34 @@ class KernelProblem:
         return self.program.text
 
     def case(self) -> Case:
-        """Return inputs and what has to come out."""
+        """Return inputs and what has to come out.
+
+        Raises
+        ------
+        UntunedError
+            If the results depend on the last bits of all inputs that were tried.
+        """
         operands = self._operands()
-        drawn = random_inputs(self.checked, self.sizes, self.seed, self.given)
-        args = [_repeated(a, o) for a, o in zip(drawn, operands, strict=False)]
-        rng = np.random.default_rng(self.seed + 1)
-        initial = [
-            random_array(t.dtype, tuple(s.evaluate(self.sizes) for s in t.shape), rng)
-            if t.is_updated
-            else None
-            for t in self.checked.returns
-        ]
-        wanted = evaluate(self.checked, args, out=initial, float64=True)
         errors = tolerance.relative_errors(self.program, self.sizes)
+        for scale in _SCALES if self._has_turns else _SCALES[:1]:
+            args, initial = self._arguments(operands, scale)
+            wanted = evaluate(self.checked, args, out=initial, float64=True)
+            strays = self._strays(args, initial, wanted) if self._has_turns else [0.0] * len(wanted)
+            if all(map(math.isfinite, strays)):
+                break
+        else:
+            raise UntunedError(
+                f"{self.name}: results cannot be told right from wrong: for random inputs they"
+                " change by more than a thousandth with the last bits of these\n"
+                "  note: the default serves, untuned"
+            )
+        rng = np.random.default_rng(self.seed + 1)
         expected = []
-        for values, error in zip(wanted, errors, strict=True):
+        for values, error, stray in zip(wanted, errors, strays, strict=True):
             positions = positions_to_check(values.shape, rng)
             chosen = values.ravel() if positions is None else values.ravel()[positions]
-            expected.append(Expected(chosen, positions, tolerance.absolute(error, chosen), error))
+            atol = max(tolerance.absolute(error, chosen), tolerance.STRAY * stray)
+            expected.append(Expected(chosen, positions, atol, error))
         if tolerance.has_steps(self.program) and self._points() <= _STEP_POINTS:
             rounded = evaluate(self.checked, args, out=initial)
             expected = [without_jumps(e, r) for e, r in zip(expected, rounded, strict=True)]
@@ -111,6 +123,45 @@ class KernelProblem:
             tuple(self.sizes.values()),
             self.spec.threads,
         )
+
+    @property
+    def _has_turns(self) -> bool:
+        """Whether a result goes through the turns of a loop, where errors may grow with each."""
+        return any(isinstance(stmt, Loop) for stmt in self.checked.body)
+
+    def _arguments(
+        self, operands: Sequence[Operand], scale: float
+    ) -> tuple[list[Array], list[Array | None]]:
+        """Return random arguments, and random buffers of the returns that are updated."""
+        drawn = random_inputs(self.checked, self.sizes, self.seed, self.given, scale=scale)
+        args = [_repeated(a, o) for a, o in zip(drawn, operands, strict=False)]
+        rng = np.random.default_rng(self.seed + 1)
+        shapes = [tuple(s.evaluate(self.sizes) for s in t.shape) for t in self.checked.returns]
+        initial = [
+            random_array(t.dtype, shape, rng, scale=scale) if t.is_updated else None
+            for t, shape in zip(self.checked.returns, shapes, strict=True)
+        ]
+        return args, initial
+
+    def _strays(
+        self, args: Sequence[Array], initial: Sequence[Array | None], wanted: Sequence[Array]
+    ) -> list[float]:
+        """Return how far each output of the reference strays when it rounds as a kernel does.
+
+        inf: so far that right and wrong cannot be told apart.
+        Once it computes in the kernel's precision; then it computes in float64 on inputs that
+        differ in their last bits.
+        """
+        others = [evaluate(self.checked, args, out=initial)]
+        rng = np.random.default_rng(self.seed + 2)
+        for _ in range(2):
+            shaken = [tolerance.shaken(a, rng) for a in args]
+            others.append(evaluate(self.checked, shaken, out=initial, float64=True))
+        may_jump = tolerance.has_steps(self.program)
+        return [
+            max(tolerance.stray(got, values, may_jump=may_jump) for got in of_one)
+            for values, *of_one in zip(wanted, *others, strict=True)
+        ]
 
     def _points(self) -> int:
         return sum(

@@ -7,6 +7,11 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from tcdsl.codegen.plainjson import loads
+
+_MOST = 1024  # dtypes or sizes
+_LARGEST = 2**63
+
 
 def digest_of(text: str) -> str:
     """Return the short content name used in keys: 16 hex digits of SHA-256."""
@@ -48,9 +53,41 @@ class ProblemKey:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
-    def from_json(text: str) -> ProblemKey:
-        """Read what `to_json` wrote."""
-        values = json.loads(text)
-        return ProblemKey(
-            **values | {"dtypes": tuple(values["dtypes"]), "sizes": tuple(values["sizes"])}
-        )
+    def from_json(text: object) -> ProblemKey:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is anything else: the text may come from any file.
+        """
+        match loads(text):
+            case {
+                "text": str(text),
+                "dtypes": list(dtypes),
+                "layout": str(layout),
+                "sizes": list(sizes),
+                "target": str(target),
+                "threads": int(threads),
+                "compiler": str(compiler),
+                "generator": str(generator),
+                **rest,
+            } if not rest and len(dtypes) <= _MOST and all(isinstance(d, str) for d in dtypes):
+                values = (text, tuple(dtypes), layout, sizes_in(sizes))
+                return ProblemKey(*values, target, threads, compiler, generator)
+        raise ValueError("it is no key of a problem")
+
+
+def sizes_in(value: object) -> tuple[int, ...]:
+    """Return a list of sizes as read from a file.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, or one of them is no extent.
+    """
+    if not isinstance(value, list) or len(value) > _MOST:
+        raise ValueError("expected a list of sizes")
+    if not all(type(n) is int and -_LARGEST <= n < _LARGEST for n in value):
+        raise ValueError("a size is an integer of 64 bits")
+    return tuple(value)

@@ -37,10 +37,25 @@ class Work:
         """Return GFLOP/s or GB/s of a time per call."""
         return (self.flops if self.is_compute_bound else self.bytes) / time_ns
 
-    def share(self, time_ns: float) -> float:
-        """Return the share of the machine's peak, 0 to 1."""
-        peak = self.peak_gflops if self.is_compute_bound else self.peak_gbps
-        return self.rate(time_ns) / peak
+    def share(self, time_ns: float) -> float | None:
+        """Return the share of the machine's peak, 0 to 1; None where a call is faster than it.
+
+        Data that stay in a cache move faster than memory's peak, and a peak is only a measurement.
+        """
+        share = self.rate(time_ns) / self._peak
+        return share if share <= 1 else None
+
+    def share_text(self, time_ns: float) -> str:
+        """Return the share for people, with what it is a share of."""
+        roof = "peak" if self.is_compute_bound else "memory peak"
+        share = self.share(time_ns)
+        if share is None:
+            return f"above the {roof} measured, {self._peak:.1f}"
+        return f"{share:.0%} of {roof}"
+
+    @property
+    def _peak(self) -> float:
+        return self.peak_gflops if self.is_compute_bound else self.peak_gbps
 
 
 class Problem(Protocol):

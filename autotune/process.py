@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -83,9 +85,9 @@ class WorkerProcess:
             raise self._obituary(limit_s, row) from None
 
     def end(self) -> None:
-        """End the process."""
+        """End the process and whatever a candidate has started in it."""
         if self._process is not None:
-            self._process.kill()
+            self._kill_group()
             self._process.wait()
         if self._channel is not None:
             self._channel.close()
@@ -116,13 +118,19 @@ class WorkerProcess:
         self.generation += 1
         self.ask(_START_S, {"do": "drop", "rows": []})  # its preparations are nobody's running time
 
+    def _kill_group(self) -> None:
+        """End all of the worker's group; not yet waited for, it keeps the number of the group."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):  # macOS: of zombies alone
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def _obituary(self, limit_s: float, row: int | None) -> WorkerDiedError:
         assert self._process is not None
-        try:
-            code = self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:  # the channel alone is broken
+        if not self._has_died():  # the channel alone is broken
             self._process.kill()
-            code = self._process.wait()
+        self._kill_group()
+        code = self._process.wait()
         self._words.seek(0)
         words = self._words.read().decode(errors="replace").strip()[-_TAIL:]
         self.end()
@@ -130,6 +138,17 @@ class WorkerProcess:
             return _too_slow(limit_s, row)
         parts = (signal.Signals(-code).name, words) if code < 0 else (words, f"exit code {code}")
         return WorkerDiedError("crash", "\n".join(filter(None, parts)), row)
+
+    def _has_died(self) -> bool:
+        """Wait a little for the end of the process, and leave it to be waited for."""
+        assert self._process is not None
+        end = time.monotonic() + _GRACE_S
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, self._process.pid, flags) is None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.001)
+        return True
 
 
 def _too_slow(limit_s: float, row: int | None) -> WorkerDiedError:

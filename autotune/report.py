@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO
 from tcdsl.autotune.problem import Problem, Work
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.trial import Trial, Verdict
+from tcdsl.grammar.excerpt import printable
 
 _LINE_EVERY_S = 5.0
 
@@ -172,7 +173,7 @@ class Lines:
             self._write(f"  {verdict_text(self._progress.work, verdict)}")
 
     def _write(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(printable(text), file=self._stream, flush=True)
 
 
 class Live:
@@ -246,12 +247,8 @@ class Live:
 
 
 def rate_text(work: Work, time_ns: float) -> str:
-    """Return a rate with its share of the machine's peak.
-
-    Data that stay in a cache move faster than memory's peak: such a share is above 100 %.
-    """
-    roof = "peak" if work.is_compute_bound else "memory peak"
-    return f"{work.rate(time_ns):.1f} {work.unit} ({work.share(time_ns):.0%} of {roof})"
+    """Return a rate with its share of the machine's peak."""
+    return f"{work.rate(time_ns):.1f} {work.unit} ({work.share_text(time_ns)})"
 
 
 def duration(time_ns: float) -> str:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 
 from tcdsl.autotune import bench
 from tcdsl.autotune.candidate import Candidate
 from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.process import WorkerDiedError, WorkerProcess
+from tcdsl.autotune.room import room_for_case
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.trial import Failure
-from tcdsl.codegen.cachedir import subfolder
 
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
@@ -98,9 +96,7 @@ class Rig:
 
     def _worker(self) -> WorkerProcess:
         if self._process is None:
-            # What a killed tuner leaves here goes with the next pruning of the cache.
-            room = tempfile.TemporaryDirectory(dir=subfolder("building"), prefix="case-")
-            folder = Path(self._stack.enter_context(room))
+            folder = self._stack.enter_context(room_for_case())
             self._problem.case().save(folder)
             bench.save(folder, self._problem.bench)
             self._process = self._stack.enter_context(WorkerProcess(folder))

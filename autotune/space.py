@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tcdsl.codegen.config import Config, Knob, Value
+from tcdsl.codegen.config import Config, Knob, Value, is_same
 
 _PATIENCE = 200  # draws that a rule may refuse in a row before we give up
 
@@ -155,11 +155,6 @@ class Space:
         seen += [c for _ in range(draws * (not seen)) if (c := self.sample(rng)) is not None]
         finite = [(cost, str(c), c) for c in seen if math.isfinite(cost := self.cost_ns(c))]
         return max(finite)[2] if finite else self.default
-
-
-def is_same(a: Value, b: Value) -> bool:
-    """Whether two values of a knob are one: to Python, 1 and True are equal."""
-    return type(a) is type(b) and a == b
 
 
 def _nearest(knob: Knob, value: Value | None) -> Value:

@@ -1,7 +1,8 @@
 """Trials and tuned configs in SQLite: written at every stage, resumed, exported, merged.
 
 Any number of processes may write one file (write-ahead log, 60 s of patience). Deleting the file is
-always safe. The version stands in the names of the tables: another schema is other tables.
+always safe. The version stands in the names of the tables: another schema is other tables. A file
+that is no tuning file is refused as it is (`database.py`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,24 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
-from tcdsl.autotune import best, owner
+from tcdsl.autotune import best, database, owner
+from tcdsl.autotune.database import (
+    APPLICATION_ID,
+    CONFIGS,
+    PROBLEMS,
+    TRIALS,
+    DamagedError,
+    ForeignError,
+    StoreError,
+    explained,
+    warn_once,
+)
 from tcdsl.autotune.key import ProblemKey
 from tcdsl.autotune.trial import FINAL, Reason, Status, Trial
+from tcdsl.codegen.cachedir import usual_folder
 from tcdsl.codegen.config import Config
-
-PROBLEMS, TRIALS, CONFIGS = "problems_v1", "trials_v1", best.TABLE
 
 
 def _columns(texts: str, numbers: str) -> dict[str, type]:
@@ -82,15 +93,29 @@ class Store:
     Parameters
     ----------
     path : Path
-        Made with its folder where it is missing. A file that is not a whole SQLite database is
-        moved aside with a warning.
+        Made with its folder where it is missing. A tuning file that is damaged is moved aside with
+        a warning, and what can be read of its configs is brought into a new one.
+
+    Raises
+    ------
+    StoreError
+        If it is another file than a tuning file, or cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._db = _open(path)
-        self._create_tables()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db, aside = _open(path)
+            self._create_tables()
+            if aside is not None:
+                self._rescue(aside)
+        except sqlite3.Error as error:
+            raise explained(path, error) from error
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"{path} cannot be written: {error.strerror}") from error
         self._owner = owner.begin()
 
     def __enter__(self) -> Store:
@@ -107,7 +132,8 @@ class Store:
     def close(self) -> None:
         """Close the file and leave a fresh `best.json`."""
         owner.end(self._owner)
-        self._db.conn.close()
+        with suppress(sqlite3.Error):  # a full disk: what was committed stays in the log
+            self._db.conn.close()
         best.refresh(self.path)
 
     def add_problem(self, key: ProblemKey, name: str, text: str) -> None:
@@ -245,21 +271,9 @@ class Store:
     def _rows(self, where: str, values: Sequence[object]) -> Iterator[Row]:
         for row in self._db[TRIALS].rows_where(where, list(values)):
             try:
-                yield Row(
-                    int(row["id"]),
-                    Config.from_json(row["config"]),
-                    row["status"],
-                    row["reason"],
-                    row["detail"],
-                    math.inf if row["time_ns"] is None else float(row["time_ns"]),
-                    row["owner"],
-                    row["origin"],
-                    row["text"],
-                    float(row["created"]),
-                    float(row["updated"]),
-                )
-            except (ValueError, TypeError, AttributeError):
-                warnings.warn(f"a corrupt trial of {self.path} is skipped", stacklevel=2)
+                yield _row(row)
+            except ValueError as error:
+                warn_once(f"a corrupt trial of {self.path} is skipped: {row['id']!r:.40}: {error}")
 
     def _update(self, changes: Sequence[tuple[int, Mapping[str, object]]]) -> None:
         now = time.time()
@@ -275,15 +289,40 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Take the write lock at once: one that begins with a read cannot wait for it."""
+        """Take the write lock at once: one that begins with a read cannot wait for it.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written, as on a full disk: what was committed before stays.
+        """
         connection = self._db.conn
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            yield
-        except BaseException:
-            connection.rollback()
-            raise
-        connection.commit()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                connection.commit()
+            except BaseException:
+                connection.rollback()
+                raise
+        except sqlite3.Error as error:
+            raise explained(self.path, error) from error
+
+    def _rescue(self, aside: Path) -> None:
+        """Bring what can be read of the tuned configs of a damaged file, and of their copy."""
+        for found in best.readable(aside, best.best_json(self.path)):
+            row = {
+                "problem": found.problem,
+                "family": found.family,
+                "sizes": json.dumps(found.sizes),
+                "config": found.config.to_json(),
+                "time_ns": found.time_ns,
+                "default_ns": found.default_ns,
+                "origin": "rescued",
+                "updated": time.time(),
+            }
+            with self._writing():
+                self._db[CONFIGS].insert(row, pk="problem", ignore=True)
 
     def _create_tables(self) -> None:
         with self._writing():
@@ -292,33 +331,103 @@ class Store:
             self._db[TRIALS].create_index(["problem", "config"], unique=True, if_not_exists=True)
 
 
-def _open(path: Path) -> Any:  # sqlite_utils.Database; its tables are typed Any
+def _row(row: Mapping[str, Any]) -> Row:
+    """Return a row of the table of trials.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else than what a store writes.
+    """
+    texts = [row[name] for name in ("detail", "owner", "origin", "text")]
+    times = [row[name] for name in ("created", "updated")]
+    if not all(isinstance(t, str) for t in texts) or not all(map(_is_number, times)):
+        raise ValueError("it has a value of another type")
+    if row["status"] not in get_args(Status) or row["reason"] not in get_args(Reason):
+        raise ValueError("it has an unknown status or reason")
+    time_ns = math.inf if row["time_ns"] is None else best.time_in(row["time_ns"])
+    if row["status"] == "timed" and time_ns == math.inf:
+        raise ValueError("it is timed and has no time")
+    detail, of, origin, text = texts
+    config = Config.from_json(row["config"])
+    return Row(
+        row["id"], config, row["status"], row["reason"], detail, time_ns, of, origin, text, *times
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < math.inf
+
+
+def _open(path: Path) -> tuple[Any, Path | None]:
+    """Return a `sqlite_utils.Database`, and where a damaged file lies that was in its place."""
     import sqlite_utils
 
-    with _locked(path):  # two processes that find a corrupt file would move the new one aside too
-        if not _is_whole(path):
-            _move_aside(path)
-        database = sqlite_utils.Database(sqlite3.connect(path, timeout=60))
-        database.enable_wal()
+    _require_ours(path)  # before anything lies beside it
+    with _locked(path):  # two processes that find a damaged file would move the new one aside too
+        aside = _move_aside(path) if _is_damaged(path) else None
+        opened = sqlite_utils.Database(sqlite3.connect(path, timeout=60))
+        if opened.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+            opened.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # before there is a log
+        opened.enable_wal()
     # The log alone survives the end of a process, however it ends; a power cut could cost the
     # last commits, never the file.
-    database.execute("PRAGMA synchronous = NORMAL")
-    return database
+    opened.execute("PRAGMA synchronous = NORMAL")
+    opened.execute("PRAGMA trusted_schema = OFF")
+    return opened, aside
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether SQLite can read the file; a missing or empty one counts as whole."""
+def _is_own(path: Path) -> bool:
+    """Whether a file lies where the user's own store does: whatever it is, it was made by us."""
+    return path.absolute() == usual_folder() / database.NAME
+
+
+def _require_ours(path: Path) -> None:
+    """Refuse a file that is no tuning file, without touching it.
+
+    Raises
+    ------
+    StoreError
+        If it is another one, or too damaged to tell.
+    """
+    if not database.require_file(path) or _is_own(path):
+        return
+    try:
+        with database.reading(path, alone=True) as connection:
+            database.require_ours(connection, path)
+    except (DamagedError, ForeignError) as error:
+        is_unread = not isinstance(error.__cause__, sqlite3.Error)
+        if is_unread or not database.is_marked(path):
+            raise
+
+
+def _is_damaged(path: Path) -> bool:
+    """Whether a file that is ours cannot be read whole; a missing or empty one is none yet.
+
+    Raises
+    ------
+    StoreError
+        If it is marked as ours and holds what does not belong to us.
+    """
+    if not database.require_file(path):
+        return False
     with closing(sqlite3.connect(path, timeout=60)) as connection:
         try:
+            database.restrict(connection)
+            database.require_ours(connection, path)
             answer: tuple[str] = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except ForeignError:
+            if _is_own(path):
+                return True
+            raise
         except sqlite3.OperationalError:  # busy, full, not permitted: says nothing of the content
             raise
         except sqlite3.DatabaseError:
-            return False
-        return answer[0] == "ok"
+            return True
+        return answer[0] != "ok"
 
 
-def _move_aside(path: Path) -> None:
+def _move_aside(path: Path) -> Path:
     """Rename a file that SQLite cannot read, and its log; tell the user where it is."""
     aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
     os.rename(path, aside)
@@ -326,6 +435,7 @@ def _move_aside(path: Path) -> None:
         with suppress(FileNotFoundError):
             os.rename(f"{path}{suffix}", f"{aside}{suffix}")
     warnings.warn(f"{path} is corrupt; it now lies at {aside}, and a new one begins", stacklevel=4)
+    return aside
 
 
 @contextmanager

@@ -50,6 +50,38 @@ def absolute(relative: float, wanted: Array) -> float:
     return relative * float(np.abs(finite).max(initial=0.0))
 
 
+STRAY = 8.0  # times what the reference strays: rounding errors are random, and a few were drawn
+_MEANINGFUL = 1e-3  # of the largest value
+_JUMPS = 0.1  # of the values
+
+
+def shaken(array: Array, rng: np.random.Generator) -> Array:
+    """Return floats that differ from those of an array by at most half an ulp of their type."""
+    if array.dtype.kind not in "fV" or array.dtype.name not in _EPS:
+        return array
+    half = _EPS[array.dtype.name] / 2
+    exact = np.asarray(array, np.float64)
+    return exact * (1 + rng.uniform(-half, half, array.shape))
+
+
+def stray(got: Array, wanted: Array, *, may_jump: bool) -> float:
+    """Return how far values are from others at most, inf where these say nothing any more.
+
+    may_jump: whether a few values may fall the other way of a comparison; they do not count.
+    """
+    if wanted.dtype.kind != "f" or not wanted.size:
+        return 0.0
+    limit = absolute(_MEANINGFUL, wanted)
+    with np.errstate(invalid="ignore"):
+        off = np.abs(np.asarray(got, np.float64) - wanted)
+    same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    off = np.where(same, 0.0, np.where(np.isnan(off), np.inf, off))
+    near = off <= limit
+    if near.mean() < (1 - _JUMPS if may_jump else 1):
+        return math.inf
+    return float(off[near].max(initial=0.0))
+
+
 def has_steps(program: Program) -> bool:
     """Whether a rounding error can change an output by a jump: a comparison, a cast, an argmax."""
     return any(_steps(stmt) for stmt in program.statements)

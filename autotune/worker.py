@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -89,10 +90,35 @@ def _end_with(parent: int) -> None:
             sys.exit(1)
 
 
+def _keep_group() -> None:
+    """Start a process of this group that ends the group when this process ends, however it does.
+
+    The tuner does so too, while it lives. A candidate's children have nobody else: the system's
+    signal at a parent's death is for its own child alone.
+    """
+    if sys.platform != "linux":
+        return
+    worker = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads: the copy takes no lock
+        if os.fork() != 0:
+            return
+    # Only what the operating system gives: nothing of this copy of the worker is touched.
+    signal.signal(signal.SIGUSR1, lambda *_: os.killpg(0, signal.SIGKILL))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
+    os.closerange(0, 1 << 16)  # the channel above all: its end is how the tuner sees a death
+    if os.getppid() != worker:
+        os.killpg(0, signal.SIGKILL)
+    while True:
+        signal.pause()
+
+
 def main() -> None:
     """Serve the tuner at the other end of a file descriptor."""
     channel_fd, folder, parent = sys.argv[1:]
     _end_with(int(parent))
+    if os.getpgrp() == os.getpid():
+        _keep_group()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with Connection(int(channel_fd)) as channel:

@@ -1,8 +1,8 @@
 """The figures of a release in one run: `python benchmarks/figures.py [--seconds 30] [--json FILE]`.
 
 Ratios of tcdsl, untuned and tuned here, to NumPy and torch, each in the same process on the same
-machine, with the share of the FMA peak measured beside them; first-call compile time; what a call
-costs beside `np.add`; trials per second of the tuner.
+machine, with the share of the FMA peak measured in turns with them; first-call compile time; what a
+call costs beside `np.add`; trials per second of the tuner.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from layers import BATCHED, MATMUL
 
 import tcdsl as tc
 from tcdsl.autotune.cache import problems
-from tcdsl.codegen.peak import measure_peak
+from tcdsl.codegen.peak import fma_probe, measure_peaks
 from tcdsl.codegen.work import flops_of
 from tcdsl.kernel import Kernel
-from tcdsl.timing import interleaved
+from tcdsl.timing import beside_peak, interleaved
 
 FCRELU = """
 def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
@@ -88,7 +88,7 @@ WORKLOADS = (
 )
 
 
-def measure(work: Workload, seconds: float, cache: Path, peak: float) -> dict[str, Any]:
+def measure(work: Workload, seconds: float, cache: Path, cores: int) -> dict[str, Any]:
     """Return times and ratios of one workload."""
     rng = np.random.default_rng(0)
     args = [rng.standard_normal(s, dtype=np.float32) for s in work.shapes]
@@ -113,15 +113,17 @@ def measure(work: Workload, seconds: float, cache: Path, peak: float) -> dict[st
 
         tensors = [torch.from_numpy(a) for a in args]
         calls["torch"] = lambda: work.torch(torch, *tensors)
-    times = interleaved(calls, 4)
-    variant = untuned.variant()
-    flops = flops_of(variant.program, variant_sizes(untuned, args))
+    flops = flops_of(untuned.variant().program, variant_sizes(untuned, args))
+    probes = [fma_probe(count) for count in sorted({1, cores})]
+    times, roof = beside_peak(calls, flops, probes, 4)
     trials = next(p.trials for p in problems(cache) if p.config == config)
     return {
         "workload": work.name,
         "first_call_ms": first_ms,
         "time_us": {k: t.time_ns / 1e3 for k, t in times.items()},
-        "share_of_peak": {k: flops / t.time_ns / peak for k, t in times.items()},
+        "peak_gflops": roof.rate,
+        "notes": list(roof.notes),
+        "share_of_peak": {k: flops / t.time_ns / roof.rate for k, t in times.items()},
         "ratio": {
             f"{peer}/{ours}": times[peer].time_ns / times[ours].time_ns
             for peer in ("numpy", "torch")
@@ -190,24 +192,30 @@ def main() -> None:
     folder = tempfile.TemporaryDirectory()
     os.environ["TCDSL_CACHE"] = folder.name  # so that first calls compile
     cores = len(os.sched_getaffinity(0))
-    peak = measure_peak(cores, 1.0)
+    peaks = measure_peaks([fma_probe(count) for count in sorted({1, cores})], 1.0)
+    peak = peaks.rates[cores]
     report: dict[str, Any] = {
         **facts(),
         "cores": cores,
         "peak_gflops": peak,
+        "notes": list(peaks.notes),
         "calls": call_overhead(),
     }
     print(f"{cores} cores, FMA peak {peak:.0f} GFLOP/s, commit {report['commit']}")
+    for note in peaks.notes:
+        print(f"note: {note}")
     for name, ratio in report["calls"].items():
         print(f"  {name}: {ratio:.2f}")
     with folder:
         report["workloads"] = []
         for work in WORKLOADS:
-            one = measure(work, options.seconds, Path(folder.name) / "figures.db", peak)
+            one = measure(work, options.seconds, Path(folder.name) / "figures.db", cores)
             report["workloads"].append(one)
             print(f"{work.name}: first call {one['first_call_ms']:.0f} ms, {one['config']}")
             for label, us in one["time_us"].items():
                 print(f"  {label:8} {us:9.1f} us  {one['share_of_peak'][label]:4.0%} of peak")
+            for note in one["notes"]:
+                print(f"  note: {note}")
             print("  " + "  ".join(f"{k} {v:.2f}x" for k, v in one["ratio"].items()))
             print(f"  {one['trials']} trials, {one['trials_per_s']:.1f}/s")
     keep(report, options.json)

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tcdsl.codegen import build as b
-from tcdsl.codegen.config import Knob, Value
+from tcdsl.codegen.config import Knob, Value, is_same
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import is_contraction
@@ -68,7 +68,7 @@ class Arrangement:
         for knob in knobs:
             if knob.name in given:
                 value = given[knob.name]
-                if value not in knob.values:
+                if not any(is_same(value, v) for v in knob.values):
                     legal = ", ".join(map(str, knob.values))
                     raise ScheduleError(f"g{group}.{knob.name} is {value}; legal are {legal}")
                 chosen[knob.name] = value

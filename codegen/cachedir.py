@@ -23,7 +23,7 @@ def cache_dir() -> Path:
         If the folder cannot be made, or if someone else may write to it: what lies there is
         loaded as machine code.
     """
-    path = _wanted()
+    path = usual_folder()
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = path.stat()
@@ -46,7 +46,8 @@ def cache_dir() -> Path:
     return path
 
 
-def _wanted() -> Path:
+def usual_folder() -> Path:
+    """Return where the cache folder lies, whether or not it can be used."""
     named = os.environ.get("TCDSL_CACHE")
     if named:
         return Path(named).expanduser().absolute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -160,6 +161,18 @@ def cost_ns(
         form, chosen = arrangement.choice(i, config.group(i))
         total += arrangement.forms[i][form].cost_ns(ctx, chosen)
     return total
+
+
+def is_legal(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> bool:
+    """Whether a config, wherever it comes from, is one of this program's, every knob of it."""
+    try:
+        if complete(program, spec, config, machine, sizes) != config:
+            return False
+        return math.isfinite(cost_ns(program, spec, config, machine, sizes))
+    except ScheduleError:
+        return False
 
 
 def lower(

@@ -12,13 +12,16 @@ from tcdsl.grammar.declare import dtype_of, size_of, type_variables
 from tcdsl.grammar.dtypes import INT64, DType
 from tcdsl.grammar.ellipsis import fixed_dims, has_any_rank, has_dots, with_ranks
 from tcdsl.grammar.errors import Note
+from tcdsl.grammar.exact import Exact
 from tcdsl.grammar.forms import Forms
+from tcdsl.grammar.ranges import Prover
 from tcdsl.grammar.scope import FaultError, SilentError, Tensor, computing, near
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.statement import check_comprehension
 from tcdsl.grammar.target import declare
 from tcdsl.grammar.values import convert
+from tcdsl.grammar.wide import fits_in
 from tcdsl.grammar.wording import count, declared_here, given
 
 
@@ -194,18 +197,21 @@ def _scalar(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
     statement = check_comprehension(call.session, call.frame, node)
     call.statements.append(statement)
     if type_.is_integer:
-        form = _forms_of(call, statement.value)
+        form = _form_of(call, statement.value)
         if not any(s.startswith("?") for s in form.symbols()):
             tensor.host = form
     return tensor
 
 
-def _forms_of(call: Call, expr: t.Expr) -> Size:
+def _form_of(call: Call, expr: t.Expr) -> Size:
+    """Return the value of a scalar argument where it keeps to its type, else an unknown."""
     forms = Forms()
     for tensor in call.frame.tensors.values():
         if tensor.host is not None and tensor.type is not None:
             forms.know(t.Read(tensor.name, (), tensor.type, ()), tensor.host)
-    return forms.of(expr)
+    prover = Prover({}, (), call.session.turns)
+    exact = Exact(forms, lambda *x: call.session.is_trial or fits_in(call.session, prover, *x))
+    return forms.of(exact.number(expr))
 
 
 def _unify(

@@ -9,6 +9,7 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.declare import type_variables
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.exact import LARGEST_EXTENT
 from tcdsl.grammar.sizes import Size
 
 Shape = tuple[int, ...]
@@ -133,6 +134,12 @@ def _bind_shape(
             f"  declared {_declared(param)}"
         )
     fresh: set[str] = set()
+    if any(extent > LARGEST_EXTENT for extent in shape):
+        most = LARGEST_EXTENT.bit_length() - 1
+        raise ShapeError(
+            f"{call}: {param.name} has shape {shape}, but a dimension holds at most 2**{most} "
+            f"elements\n  declared {_declared(param)}"
+        )
     for dim, extent in zip(param.shape, shape, strict=True):
         name = _symbol(dim)
         if name is None:

@@ -83,6 +83,9 @@ def declare_generics(session: Session, frame: Frame, values: Mapping[str, int | 
                 cure = Note("it comes from the arguments of a call")
                 raise FaultError("TC306", message, generic.span, "", cure)
         elif isinstance(value, int) and not isinstance(value, bool):
+            if not -(2**63) <= value < 2**63:
+                message = f"the generic '{name}' is {value}, which is outside int64"
+                raise FaultError("TC116", message, generic.span)
             frame.ints[name] = value
         elif name not in sizes:
             raise FaultError(
@@ -167,7 +170,8 @@ def _declare_param(session: Session, frame: Frame, param: n.Param) -> None:
     tensor.dims = tuple(dims)
     tensor.is_poisoned = False
     if not dims and tensor.type.is_integer:
-        tensor.host = Size.symbol(name, signed=tensor.type.kind == "int")
+        is_short = tensor.type.kind == "uint" and tensor.type.bits < 64
+        tensor.host = Size.symbol(name, signed=not is_short)
 
 
 def _size(session: Session, frame: Frame, name: str, node: n.Name) -> Size:

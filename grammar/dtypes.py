@@ -36,6 +36,13 @@ class DType:
         """Whether values are integers; bool is not one."""
         return self.kind in ("int", "uint")
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer type."""
+        if self.kind == "uint":
+            return 0, 2**self.bits - 1
+        return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+
     def __str__(self) -> str:
         return self.name
 

@@ -61,6 +61,14 @@ class ShapeError(TCError, ValueError):
     """An array does not have the shape that the definition asks for."""
 
 
+class NumberError(TCError, OverflowError):
+    """A number is none of the values of its parameter's type."""
+
+
+class AllocationError(TCError, MemoryError):
+    """There is no memory for an output or a temporary."""
+
+
 class BoundsError(TCError, IndexError):
     """A subscript read from data is outside its tensor."""
 

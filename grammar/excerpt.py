@@ -9,6 +9,7 @@ from typing import Literal
 from tcdsl.grammar.source import Span
 
 TAB_STOP = 4
+_OBEYED = ("Cc", "Cf", "Cs")  # controls, marks of writing direction, halves of characters
 MAX_WIDTH = 100  # columns of text shown; of a longer line, the part around the span
 
 Style = Literal["error", "warning", "note", "gutter"]
@@ -56,6 +57,13 @@ def excerpt(span: Span, mark: str, label: str, style: Style, paint: Paint) -> li
     ]
 
 
+def printable(text: str) -> str:
+    """Return a text without what a terminal would obey instead of show; lines and tabs stay."""
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in _OBEYED and c not in "\n\t" else c for c in text
+    )
+
+
 def _cells(line: str) -> list[str]:
     """Return what a terminal is given for each character of a line."""
     cells: list[str] = []
@@ -64,7 +72,7 @@ def _cells(line: str) -> list[str]:
         cell = char
         if char == "\t":
             cell = " " * (TAB_STOP - width % TAB_STOP)
-        elif unicodedata.category(char) in ("Cc", "Cf", "Cs"):
+        elif unicodedata.category(char) in _OBEYED:
             cell = "\ufffd"
         cells.append(cell)
         width += _width([cell])

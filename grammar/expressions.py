@@ -11,6 +11,7 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.builtins import RAND, Function
 from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType
 from tcdsl.grammar.errors import Note
+from tcdsl.grammar.exact import Exact
 from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.names import Names
 from tcdsl.grammar.padding import is_inside
@@ -31,11 +32,13 @@ class Context:
     """Where an expression stands.
 
     hint: the type of float literals beside integers. is_subscript: indices, sizes and literals are
-    int64. guarded: a condition decides whether it is evaluated, facts: sizes that are then >= 0.
+    int64. decides: it is part of a condition. guarded: a condition decides whether it is evaluated,
+    facts: sizes that are then >= 0.
     """
 
     hint: DType = FLOAT32
     is_subscript: bool = False
+    decides: bool = False
     guarded: bool = False
     facts: tuple[Size, ...] = ()
     depth: int = 0
@@ -75,12 +78,14 @@ class Typer:
 
     judge decides which subscripts of an access need a check at run time, margins which sides of
     the subscripts of a padded one may lie outside, low and high; both are None while ranges are
-    still unknown. wide: indices and sizes used as int32 values.
+    still unknown. exact, None until then too, marks what may wrap. wide: indices and sizes used as
+    int32 values.
     """
 
     names: Names
     judge: Callable[[Access], tuple[bool, ...]] | None = None
     margins: Callable[[Access], tuple[tuple[bool, bool], ...]] | None = None
+    exact: Exact | None = None
     forms: Forms = field(default_factory=Forms)
     accesses: list[Access] = field(default_factory=list)
     wide: list[tuple[Size, Span | None]] = field(default_factory=list)
@@ -125,7 +130,9 @@ class Typer:
 
     def integer(self, node: n.Expr, at: Context, what: str) -> t.Expr:
         """Return an int64 expression; a fault if the type is not integral."""
-        return integral(self.value(node, replace(at, is_subscript=True)), node, what)
+        value = self.value(node, replace(at, is_subscript=True, decides=False))
+        e = integral(value, node, what)
+        return e if self.exact is None else self.exact.operands(e)
 
     # ---- names
 
@@ -214,6 +221,10 @@ class Typer:
                 Note("write pad(A(i - 1), 0): 0 where i - 1 is outside of A"),
             )
         access = self._access(tensor, inner, at, padded=True)
+        if self.exact is not None:  # what lies inside is told by comparing
+            access = replace(access, subs=tuple(map(self.exact.number, access.subs)))
+            forms = tuple(map(self.forms.of, access.subs))
+            access = self.accesses[-1] = replace(access, forms=forms)
         rank = len(access.subs)
         margins = self.margins(access) if self.margins is not None else ((True, True),) * rank
         inside = is_inside(access.subs, tensor.whole_bounds(), margins, node.span)
@@ -259,11 +270,11 @@ class Typer:
                 indices,
                 declared_here(tensor),
             )
-        inner = replace(at, hint=FLOAT32, is_subscript=True)
+        inner = replace(at, hint=FLOAT32, is_subscript=True, decides=False)
         subs: list[t.Expr] = []
         for a in args:  # accesses nest 200 deep, and a comprehension is a frame of its own
             sub = integral(self.value(a, inner), a, f"a subscript of '{node.name}'")
-            subs.append(sub)
+            subs.append(sub if self.exact is None else self.exact.operands(sub))
         forms = tuple(self.forms.of(s) for s in subs)
         access = Access(tensor, node, tuple(subs), forms, at, padded)
         self.accesses.append(access)
@@ -306,6 +317,8 @@ class Typer:
 
     def _binary(self, node: n.Binary, at: Context) -> Value:
         first, chain = n.spine(node)
+        if any(binary.op in ("&&", "||") for binary in chain):
+            at = replace(at, decides=True)
         value = self.value(first, at)
         for binary in chain:
             right_at = at
@@ -315,10 +328,18 @@ class Typer:
                 right_at = _guarded(at, facts)
             right = self.value(binary.rhs, right_at)
             value = operators.binary(binary, value, right, at.hint)
+            if at.decides and binary.op in operators.COMPARISONS:
+                value = replace(value, expr=self._compared(value.expr))
         return value
 
+    def _compared(self, e: t.Expr) -> t.Expr:
+        """Return a comparison of which something may be concluded."""
+        if self.exact is None or not isinstance(e, t.Binary) or not e.lhs.dtype.is_integer:
+            return e
+        return replace(e, lhs=self.exact.number(e.lhs), rhs=self.exact.number(e.rhs))
+
     def _ternary(self, node: n.Ternary, at: Context) -> Value:
-        cond = self.value(node.cond, replace(at, is_subscript=False, hint=FLOAT32))
+        cond = self.value(node.cond, replace(at, is_subscript=False, decides=True, hint=FLOAT32))
         want_bool(cond, node.cond, "the condition of '?:'")
         then, other = (
             self.value(arm, _guarded(at, self.forms.facts(cond.expr, truth)))

@@ -6,8 +6,7 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.dtypes import BOOL, INT32, INT64, DType
 from tcdsl.grammar.ranges import ANY, Interval, interval
 from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size, maximum, minimum
-from tcdsl.grammar.source import Span
+from tcdsl.grammar.sizes import Size, Symbol, maximum, minimum
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
 MAX_TERMS = 48  # larger polynomials are treated as unknown
@@ -21,12 +20,12 @@ class Forms:
     """The forms of one statement's integer expressions.
 
     An index is a signed symbol of its name. What is read from data is an unknown: a signed symbol
-    `?0`, `?1`, ..., the same for equal expressions, whose bounds stand in `unknowns`.
+    `?0`, `?1`, ..., the same for equal expressions, whose bounds stand in `unknowns`. A form is the
+    value up to wrapping, and the very value of what `exact.py` has been through.
     """
 
     def __init__(self) -> None:
         self.unknowns: dict[str, Interval] = {}
-        self.narrow: list[tuple[Size, Span | None]] = []  # int32 sums that must not wrap
         self._names: dict[t.Expr, str] = {}
         self._known: dict[t.Expr, Size] = {}
 
@@ -48,6 +47,8 @@ class Forms:
                 return size
             case t.Read(_, ()) if expr in self._known:
                 return self._known[expr]
+            case t.Cast(operand, dtype) if operand.dtype == dtype:
+                return self._unknown(expr, dtype)  # it may wrap: see exact.py
             case t.Cast(operand, dtype) if _keeps_order(operand.dtype, dtype):
                 return self._fitting(self.of(operand, deeper), expr)
             case t.Unary("-", operand):
@@ -118,9 +119,7 @@ class Forms:
         if any(abs(c) > (MAX_FACTOR if m else MAX_OFFSET) for m, c in form.terms):
             return self._unknown(expr, dtype)  # int64 might wrap
         unknown = {s for s in form.symbols() if s.startswith("?")}
-        if not unknown:  # indices and sizes: a call checks that they fit
-            if dtype == INT32:
-                self.narrow.append((form, expr.span))
+        if not unknown:  # indices and sizes: where it matters, exact.py sees to it that they fit
             return form if dtype in (INT32, INT64) else self._unknown(expr, dtype)
         if dtype == INT64:
             narrow = all(_is_narrow(self.unknowns[s]) for s in unknown)
@@ -151,6 +150,22 @@ def of_type(dtype: DType) -> Interval:
         (0, 2**bits - 1) if dtype.kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     )
     return Interval(Size.const(low), Size.const(high))
+
+
+def is_within(source: DType, dtype: DType) -> bool:
+    """Whether an integer type has every value of another."""
+    if source.kind == dtype.kind:
+        return source.bits <= dtype.bits
+    return source.kind in ("uint", "bool") and source.bits < dtype.bits
+
+
+def is_unknown(form: Size) -> bool:
+    """Whether a form says no more than that there is a number."""
+    match form.terms:
+        case (((Symbol(name),), 1),):
+            return name.startswith("?")
+        case _:
+            return False
 
 
 def _is_narrow(bounds: Interval) -> bool:

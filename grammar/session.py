@@ -99,6 +99,11 @@ class Session:
         self.constraints.setdefault((size, relation), Constraint(size, relation, message, span))
         return True
 
+    def require(self, size: Size, message: str, span: Span | None) -> None:
+        """Make calls check size >= 0; if it is wrong for all sizes, each of them is refused."""
+        if not self.demand(size, message, span):
+            self.constraints.setdefault((size, ">=0"), Constraint(size, ">=0", message, span))
+
     def _no_turns(self) -> Iterator[Size]:
         """Yield sizes that are >= 0 where a loop around has no turn."""
         for at in self.turns.values():

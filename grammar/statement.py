@@ -11,7 +11,8 @@ from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.domain import given_ranges, solve_ranges
 from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType, promote
 from tcdsl.grammar.errors import Diagnostic, Note
-from tcdsl.grammar.expressions import INT32_MAX, Context, Typer
+from tcdsl.grammar.exact import Exact
+from tcdsl.grammar.expressions import Context, Typer
 from tcdsl.grammar.inside import judge, margins
 from tcdsl.grammar.names import Names
 from tcdsl.grammar.scope import (
@@ -34,6 +35,7 @@ from tcdsl.grammar.target import (
     write_box,
 )
 from tcdsl.grammar.values import Value, coerce, convert
+from tcdsl.grammar.wide import fits, values_fit
 from tcdsl.grammar.wording import declared_here
 
 INITIALISING: dict[n.AssignOp, n.AssignOp] = {
@@ -76,20 +78,21 @@ def _check(work: Comprehension) -> t.Statement:
     given, exists = given_ranges(work)
     _fits_operator(work)
     ranges = solve_ranges(work, given, exists)
-    want_one_to_one(work)
     # Once more, now that the ranges are known.
     work.typer = replace(
         work.typer,
         judge=partial(judge, work),
         margins=partial(margins, work),
+        exact=Exact(work.typer.forms, partial(fits, work)),
         accesses=[],
         wide=[],
         nodes=0,
     )
-    work.typer.forms.narrow.clear()
     work.subs = typed_subscripts(work)
+    work.forms = tuple(work.typer.forms.of(s) for s in work.subs)
+    want_one_to_one(work)
     value = _right(work)
-    _values_fit(work)
+    values_fit(work)
     op, expr = _store(work, value)
     checked = write_box(work)
     return t.Statement(
@@ -134,23 +137,6 @@ def _fits_operator(work: Comprehension) -> None:
             ),
             near(key, (*work.frame.names(), *_outputs(work.scope))),
         )
-
-
-def _values_fit(work: Comprehension) -> None:
-    """Demand that sizes and indices used as int32 values fit."""
-    for size, span in work.typer.wide:
-        high = work.prover().interval(size).high
-        text = span.text if span is not None else str(size)
-        if high is not None:
-            message = f"'{text}' does not fit int32, as which it is used: write int64({text})"
-            work.session.demand(-high + INT32_MAX, message, span)
-    for size, span in work.typer.forms.narrow:
-        at = work.prover().interval(size)
-        text = span.text if span is not None else str(size)
-        message = f"'{text}' does not fit int32: convert its indices, as in int64(i)"
-        if at.low is not None and at.high is not None:
-            work.session.demand(-at.high + INT32_MAX, message, span)
-            work.session.demand(at.low + INT32_MAX + 1, message, span)
 
 
 def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:

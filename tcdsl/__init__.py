@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcdsl.codegen.runtime import empty_cache, set_cache_limit
     from tcdsl.definitions import Definitions, define
     from tcdsl.faults import synchronize
     from tcdsl.gradient import grad
@@ -12,7 +13,16 @@ if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
 
 __version__ = "0.1.0"
-__all__ = ["Definitions", "Kernel", "TCError", "define", "grad", "synchronize"]
+__all__ = [
+    "Definitions",
+    "Kernel",
+    "TCError",
+    "define",
+    "empty_cache",
+    "grad",
+    "set_cache_limit",
+    "synchronize",
+]
 
 # Where the public names come from; each is loaded at its first use, so that the import is light.
 _HOME = {
@@ -20,7 +30,9 @@ _HOME = {
     "Kernel": "tcdsl.kernel",
     "TCError": "tcdsl.grammar.errors",
     "define": "tcdsl.definitions",
+    "empty_cache": "tcdsl.codegen.runtime",
     "grad": "tcdsl.gradient",
+    "set_cache_limit": "tcdsl.codegen.runtime",
     "synchronize": "tcdsl.faults",
 }
 

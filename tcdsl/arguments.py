@@ -2,51 +2,54 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tcdsl.codegen.spec import Layout
 from tcdsl.device_arrays import DeviceArray, as_device_array, is_on_device
-from tcdsl.dlpack import give_bfloat16, take_bfloat16
+from tcdsl.foreign import memory_of, refuse_meaning
 from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import NumberError, TCTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Operand = Array | DeviceArray
 
 
-def as_array(value: object, name: str) -> Array:
+def as_array(value: object, name: str, *, is_output: bool = False) -> Array:
     """Return an argument as an array that shares its memory.
+
+    A subclass of NumPy's array comes as one if its elements are its memory (`numpy.matrix`,
+    `numpy.memmap`).
 
     Parameters
     ----------
     value : ndarray, number, or any object with ``__dlpack__``
     name : str
         The parameter, for messages.
+    is_output : bool, default False
+        Whether it will be written.
 
     Raises
     ------
     TCTypeError
-        If it is none of these, or its bytes are in foreign order.
+        If it is none of these, its elements are more than its memory (a mask, units, a record of
+        gradients), or its bytes are in foreign order.
     """
     if isinstance(value, np.ndarray | np.generic | bool | int | float):
+        if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+            refuse_meaning(value, name)
         array = np.asarray(value)
+        if array.dtype.kind == "O" and isinstance(value, int):  # beyond 64 bits
+            array = np.asarray(as_float(value, name))
     elif hasattr(value, "__dlpack__"):
-        try:
-            array = np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError) as refusal:
-            try:
-                array = take_bfloat16(value)
-            except (BufferError, RuntimeError, TypeError):
-                why = f"argument '{name}' gives no memory: {refusal}"
-                raise TCTypeError(why) from None
+        array = memory_of(value, name, is_output=is_output)
     else:
+        kind = type(value)
+        is_like = issubclass(kind, list | tuple | range | memoryview) or hasattr(kind, "__array__")
         raise TCTypeError(
-            f"expected an array or a number for '{name}', got {type(value).__name__}\n"
-            "  pass numpy.asarray(...) of it"
+            f"expected an array or a number for '{name}', got {kind.__name__}"
+            + ("\n  pass numpy.asarray(...) of it" if is_like else "")
         )
     if not array.dtype.isnative:
         raise TCTypeError(
@@ -56,7 +59,58 @@ def as_array(value: object, name: str) -> Array:
     return array
 
 
-def as_operand(value: object, name: str) -> Operand:
+def as_float(value: int, name: str) -> float:
+    """Return an integer as a float.
+
+    Raises
+    ------
+    NumberError
+        If it is beyond the largest.
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        bits = value.bit_length()
+        raise NumberError(
+            f"argument '{name}' is an integer of {bits} bits, beyond float64"
+        ) from None
+
+
+def check_number(value: object, array: Operand, name: str, dtype: DType) -> None:
+    """Refuse a number that is none of the values of its parameter's type.
+
+    Floats are rounded, to inf if need be; bool takes any number.
+
+    Parameters
+    ----------
+    value : object
+        As it came.
+    array : array of rank 0
+        It as an array.
+    name : str
+        The parameter.
+    dtype : DType
+        Its type.
+
+    Raises
+    ------
+    NumberError
+    """
+    if not dtype.is_integer:
+        return
+    low, high = dtype.limits
+    whole = isinstance(value, int)
+    if not whole and (not isinstance(array, np.ndarray) or array.dtype.kind not in "iub"):
+        return
+    number = int(value) if whole else int(array)  # type: ignore[call-overload, arg-type]
+    if not low <= number <= high:
+        shown = number if number.bit_length() < 200 else f"of {number.bit_length()} bits"
+        raise NumberError(
+            f"argument '{name}' is {shown}, outside of {dtype}: it holds {low} to {high}"
+        )
+
+
+def as_operand(value: object, name: str, *, is_output: bool = False) -> Operand:
     """Return an argument as an array that shares its memory, be it the host's or a GPU's.
 
     Raises
@@ -64,7 +118,9 @@ def as_operand(value: object, name: str) -> Operand:
     TCTypeError
         If it gives none, or it is of no type that the language has.
     """
-    return as_device_array(value, name) if is_on_device(value) else as_array(value, name)
+    if is_on_device(value):
+        return as_device_array(value, name)
+    return as_array(value, name, is_output=is_output)
 
 
 def dtype_of(array: Operand, name: str) -> DType:
@@ -122,19 +178,3 @@ def layout_of(array: Operand) -> Layout:
 def contiguous(rank: int) -> Layout:
     """Return the layout class of an array in C order."""
     return Layout(rank, True, rank - 1 if rank else None)
-
-
-def like(example: object) -> Callable[[Array], Any]:
-    """Return how to hand results back in the kind of the first argument.
-
-    An array of another library (`torch.Tensor`, say) gets its results through that library's own
-    ``from_dlpack``, sharing memory; NumPy arrays and numbers get NumPy arrays. An array without
-    ``__dlpack__`` gets what the device's own library has.
-    """
-    if not hasattr(example, "__dlpack__"):
-        return lambda array: array
-    if isinstance(example, np.ndarray | np.generic | bool | int | float):
-        return lambda array: array
-    library = sys.modules[type(example).__module__.partition(".")[0]]
-    from_dlpack = getattr(library, "from_dlpack", None) or library.dlpack.from_dlpack
-    return lambda a: from_dlpack(give_bfloat16(a) if a.dtype.name == "bfloat16" else a)

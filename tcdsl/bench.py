@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 
 from tcdsl.autotune.inputs import random_inputs
+from tcdsl.autotune.problem import Work
+from tcdsl.codegen.peak import busy_notes, fma_probe, triad_probe
+from tcdsl.codegen.program import Program
 from tcdsl.codegen.reference import evaluate
+from tcdsl.grammar.dtypes import FLOAT64
 from tcdsl.kernel import Kernel
 from tcdsl.sizes import check_sizes
-from tcdsl.timing import interleaved
+from tcdsl.timing import Roof, Timing, beside_peak, interleaved
 from tcdsl.tuning import problem_of_sizes
 
 _REFERENCE_POINTS = 1e8  # above this the reference takes too long to be timed beside the rest
@@ -37,7 +41,9 @@ def bench_kernel(
     Returns
     -------
     dict
-        name, sizes, unit of the rates, and rows with label, time_us, rate, share (of the peak).
+        name, sizes, unit of the rates, peak (that rate of the machine, measured in turns with the
+        rows), notes on it, and rows with label, time_us, rate, share (of the peak; None where data
+        come from caches, faster than memory gives them).
     """
     generics = generics or {}
     variant = kernel.variant(**generics)
@@ -57,14 +63,40 @@ def bench_kernel(
     work = problem_of_sizes(variant, values).work
     if work.flops < _REFERENCE_POINTS:
         calls["reference"] = lambda: evaluate(checked, args)
-    times = interleaved(calls, seconds)
+    times, roof = _timed(calls, work, kernel.session.threads, variant.program, seconds)
     rows = [
         {
             "label": label,
             "time_us": t.time_ns / 1e3,
             "rate": work.rate(t.time_ns),
-            "share": work.share(t.time_ns),
+            "share": None if work.rate(t.time_ns) > roof.rate else work.rate(t.time_ns) / roof.rate,
         }
         for label, t in times.items()
     ]
-    return {"name": kernel.name, "sizes": values, "unit": work.unit, "rows": rows}
+    return {
+        "name": kernel.name,
+        "sizes": values,
+        "unit": work.unit,
+        "peak": roof.rate,
+        "notes": list(roof.notes),
+        "rows": rows,
+    }
+
+
+def _timed(
+    calls: Mapping[str, Callable[[], object]],
+    work: Work,
+    threads: int,
+    program: Program,
+    seconds: float,
+) -> tuple[dict[str, Timing], Roof]:
+    """Return the times of calls, and what the machine reaches of that which bounds them."""
+    if work.is_compute_bound:
+        element_bytes = 8 if any(b.dtype == FLOAT64 for b in program.buffers) else 4
+        probes = [fma_probe(n, element_bytes) for n in sorted({1, threads})]
+        return beside_peak(calls, work.flops, probes, seconds)
+    # A roof for what comes from memory only: who is faster has its data in caches.
+    probe = triad_probe(threads)
+    times = interleaved({**calls, "": probe}, seconds)
+    del times[""]
+    return times, Roof(max(probe.rate, work.peak_gbps), busy_notes([probe]))

@@ -8,14 +8,16 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tcdsl.arguments import element_strides
+import numpy as np
+
+from tcdsl.arguments import as_float, check_number, element_strides
 from tcdsl.call import Call
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.launch import Executable
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.device_arrays import DeviceArray, dense_strides
 from tcdsl.faults import Names, faults_of
-from tcdsl.grammar.dtypes import DType
+from tcdsl.grammar.typed import Tensor
 from tcdsl.session import Check
 
 
@@ -43,7 +45,7 @@ class BoundCall:
         self._is_checked = check != "off"
         self._fresh = [(shape, dtype) for dtype, shape in call.forms]
         params = call.variant.checked.params
-        self._scalars = [(i, converter(t.dtype)) for i, t in enumerate(params) if not t.shape]
+        self._scalars = [(i, converter(t)) for i, t in enumerate(params) if not t.shape]
         self._params = len(params)
         self._inplace = call.variant.inplace
         arrays = [*call.operands, *(call.outs or ())]
@@ -126,24 +128,30 @@ def strides_of(call: Call) -> list[tuple[int, ...]]:
     return [*own, *map(element_strides, call.outs)]
 
 
-def converter(dtype: DType) -> Callable[[Any], Any]:
+def converter(param: Tensor) -> Callable[[Any], Any]:
     """Return how a number becomes a value of a rank-0 parameter, as `Bound.run` takes it."""
+    dtype = param.dtype
     match dtype.kind:
         case "bool":
             return bool
         case "float" if dtype.is_half:
             half = numpy_dtype(dtype).type
-            return lambda v: float(half(float(v)))
+            return lambda v: float(half(_float(param.name, v)))
+        case "float" if dtype.bits == 64:
+            return functools.partial(_float, param.name)
         case "float":
-            return float if dtype.bits == 64 else lambda v: ctypes.c_float(float(v)).value
-        case "int":
-            return functools.partial(_integer, -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
-        case "uint":
-            return functools.partial(_integer, 0, 2**dtype.bits - 1)
+            return lambda v: ctypes.c_float(_float(param.name, v)).value
+        case "int" | "uint":
+            return functools.partial(_integer, param)
 
 
-def _integer(low: int, high: int, value: Any) -> int:
+def _float(name: str, value: Any) -> float:
+    return as_float(value, name) if isinstance(value, int) else float(value)
+
+
+def _integer(param: Tensor, value: Any) -> int:
     number = operator.index(value)
+    low, high = param.dtype.limits
     if not low <= number <= high:
-        raise OverflowError("an integer does not fit the parameter's type")
+        check_number(number, np.asarray(0), param.name, param.dtype)
     return number

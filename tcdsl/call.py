@@ -14,6 +14,7 @@ from tcdsl.arguments import (
     Array,
     Operand,
     as_operand,
+    check_number,
     contiguous,
     element_strides,
     is_addressable,
@@ -115,7 +116,16 @@ class Call:
     def of(
         variant: Variant, sizes: Mapping[str, int], values: Sequence[Any], arrays: Sequence[Operand]
     ) -> Call:
-        """Return a call with these arguments, as they came and as arrays."""
+        """Return a call with these arguments, as they came and as arrays.
+
+        Raises
+        ------
+        NumberError
+            If an integer is none of its parameter's type.
+        """
+        for v, a, t in zip(values, arrays, variant.checked.params, strict=True):
+            if not t.shape:
+                check_number(v, a, t.name, t.dtype)
         operands = tuple(
             (a if is_addressable(a) else a.copy()) if t.shape else v
             for v, a, t in zip(values, arrays, variant.checked.params, strict=True)
@@ -266,9 +276,9 @@ class Call:
 def _checked_output(
     name: str, value: Any, tensor: typed.Tensor, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> Operand:
-    array = as_operand(value, tensor.name)
+    array = as_operand(value, tensor.name, is_output=True)
     if isinstance(array, np.ndarray) and array is not value and not array.flags.writeable:
-        array = np.asarray(value)  # what dlpack gave read-only may be writable as a buffer
+        array = _as_buffer(value, array)
     what = f"{name}: out '{tensor.name}'"
     if array.dtype != dtype:
         raise TCTypeError(
@@ -285,6 +295,16 @@ def _checked_output(
     if array.size and any(s == 0 < n - 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise ShapeError(f"{what} has stride 0: several elements are one place in memory")
     return array
+
+
+def _as_buffer(value: Any, array: Array) -> Array:
+    """Return what dlpack gave read-only as a buffer, which may be writable: the same memory."""
+    try:
+        buffer = np.asarray(value)
+    except Exception:  # a foreign `__array__` may raise anything
+        return array
+    same = (buffer.ctypes.data, buffer.shape, buffer.strides, buffer.dtype)
+    return buffer if same == (array.ctypes.data, array.shape, array.strides, array.dtype) else array
 
 
 def _form(array: Array) -> ArrayForm:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from tcdsl.arguments import Array
-from tcdsl.codegen.peak import measure_peak
+from tcdsl.autotune import best
+from tcdsl.autotune.report import duration
+from tcdsl.codegen.peak import fma_probe
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.work import flops_of
 from tcdsl.definitions import Definitions, define
 from tcdsl.grammar.errors import TCError
 from tcdsl.kernel import Kernel
-from tcdsl.timing import interleaved
+from tcdsl.timing import Roof, Timing, beside_peak
 from tcdsl.tuning import draw_history, problem_of_sizes
 
 Say = Callable[[str], None]
@@ -29,6 +31,7 @@ SIZES = {"B": 100, "M": 128, "N": 100}  # of the fcrelu in the announcement of t
 HIDDEN, BATCH, EPOCHS = 64, 32, 40
 RATE, MOMENTUM = 0.1, 0.9
 WANTED = 0.96
+_TIMING_S = 4.0
 
 
 class DemoError(TCError, RuntimeError):
@@ -82,7 +85,9 @@ def one_layer(text: str, say: Say, plot: Path, seconds: float, cache: Path | Non
     tuned = _kernel(text, "fcrelu", cache=cache)
     config = tuned.autotune(x, w, bias, seconds=seconds)
     say(f"config: {config}")
-    draw_history(problem_of_sizes(tuned.variant(), SIZES), tuned.database, plot)
+    problem = problem_of_sizes(tuned.variant(), SIZES)
+    say(_finals(best.lookup(tuned.database, problem.key)))
+    draw_history(problem, tuned.database, plot)
 
     again = _kernel(text, "fcrelu", cache=cache)  # a new kernel, as another process has it
     hit = again.tuned_config(x, w, bias)
@@ -93,22 +98,42 @@ def one_layer(text: str, say: Say, plot: Path, seconds: float, cache: Path | Non
     out = np.empty((b, n), np.float32)
     calls: dict[str, Callable[[], object]] = {
         "NumPy": lambda: np.maximum(x @ w.T + bias, 0),
-        "tcdsl untuned": lambda: untuned(x, w, bias, out=out),
-        "tcdsl tuned": lambda: again(x, w, bias, out=out),
+        "tcdsl": lambda: again(x, w, bias, out=out),
         **dict(_torch_call(x, w, bias)),
     }
-    times = interleaved(calls, seconds=4)
-    flops = flops_of(untuned.variant().program, SIZES)
     cores = untuned.session.threads
-    peak = measure_peak(cores)
-    say(f"\nfcrelu, B={b} M={m} N={n}, {cores} cores, FMA peak {peak:.0f} GFLOP/s")
+    say(f"\ntiming calls and the FMA peak in turns, {_TIMING_S:g} s ...")
+    probes = [fma_probe(count) for count in sorted({1, cores})]
+    flops = flops_of(untuned.variant().program, SIZES)
+    times, roof = beside_peak(calls, flops, probes, _TIMING_S)
+    for line in _comparison(times, flops, roof, cores):
+        say(line)
+    say(f"plot of the tuning: {plot}")
+
+
+def _finals(found: best.Best | None) -> str:
+    """Say what the tuner's last comparison gave: times and their ratio of the same rounds."""
+    if found is None or found.time_ns is None or found.default_ns is None:
+        return "the search was stopped before its last comparison"
+    untuned, tuned = duration(found.default_ns), duration(found.time_ns)
+    if found.time_ns == found.default_ns:
+        return f"in turns with the best: untuned {untuned}; nothing was faster by more than 1 %"
+    ratio = found.default_ns / found.time_ns
+    return f"in turns: untuned {untuned}, tuned {tuned}: {ratio:.2f}x"
+
+
+def _comparison(times: Mapping[str, Timing], flops: float, roof: Roof, cores: int) -> Iterator[str]:
+    """Yield the lines of the table: all of one measurement, no share above the peak."""
+    sizes = " ".join(f"{name}={extent}" for name, extent in SIZES.items())
+    yield f"fcrelu {sizes}, {cores} cores, peak {roof.rate:.0f} GFLOP/s"
     for label, t in times.items():
         rate, ratio = flops / t.time_ns, times["NumPy"].time_ns / t.time_ns
-        say(
+        yield (
             f"  {label:14} {t.time_ns / 1e3:8.1f} us {rate:7.1f} GFLOP/s "
-            f"{rate / peak:5.0%} of peak  {ratio:5.2f}x NumPy"
+            f"{rate / roof.rate:5.0%} of peak  {ratio:5.2f}x NumPy"
         )
-    say(f"plot of the tuning: {plot}")
+    for note in roof.notes:
+        yield f"  note: {note}"
 
 
 def _torch_call(x: Array, w: Array, bias: Array) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.arguments import Operand, as_array, like
+from tcdsl.arguments import Operand, as_array
 from tcdsl.bound_call import BoundCall
 from tcdsl.call import Arguments, Call
 from tcdsl.codegen import device as devices
@@ -24,6 +24,7 @@ from tcdsl.device_arrays import (
 )
 from tcdsl.device_copies import copy, fill, new_array
 from tcdsl.faults import Names
+from tcdsl.foreign import like
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.raw import Raw

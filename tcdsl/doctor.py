@@ -6,11 +6,14 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tcdsl.grammar.errors import TCError
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.machine import Machine
 
 State = Literal["ok", "note", "broken"]
 
@@ -34,12 +37,21 @@ class Finding:
         return asdict(self)
 
 
-def examine(*, measure: bool = True) -> list[Finding]:
-    """Look at everything; measure tells whether peaks are measured too (about two seconds)."""
-    found = [*_python(), *_compiler()]
-    if not any(f.state == "broken" for f in found):
-        found += [*_machine(measure), *_kernel()]
-    return [*found, *_caches(), *_threads(), *_gpu()]
+def examine(*, measure: bool = True) -> Iterator[Finding]:
+    """Look at everything and yield what is found, as it is found.
+
+    measure tells whether peaks are measured too (about two seconds).
+    """
+    is_broken = False
+    for finding in (*_python(), *_compiler()):
+        is_broken |= finding.state == "broken"
+        yield finding
+    if not is_broken:
+        yield from _machine(measure)
+        yield from _kernel()
+    yield from _caches()
+    yield from _threads()
+    yield from _gpu()
 
 
 def _python() -> Iterator[Finding]:
@@ -85,13 +97,25 @@ def _machine(measure: bool) -> Iterator[Finding]:
         else "",
     )
     if measure:
-        from tcdsl.codegen.peak import measure_bandwidth, measure_peak
+        yield from _peaks(m)
 
-        peaks = ", ".join(f"{measure_peak(t):.0f} GFLOP/s on {t}" for t in (1, m.cores))
-        yield Finding(
-            "peak", "ok", f"float32 FMA {peaks} cores (model: {m.peak_gflops():.0f} a core)"
-        )
-        yield Finding("memory", "ok", f"{measure_bandwidth(m.cores):.0f} GB/s on {m.cores} cores")
+
+def _peaks(m: Machine) -> Iterator[Finding]:
+    from tcdsl.codegen.peak import fma_probe, measure_peaks, triad_probe
+
+    peaks = measure_peaks([fma_probe(n) for n in sorted({1, m.cores})])
+    reached = ", ".join(f"{rate:.0f} GFLOP/s on {n}" for n, rate in peaks.rates.items())
+    text = f"float32 FMA {reached} cores (model: {m.peak_gflops():.0f} a core)"
+    yield _measured("peak", text, peaks.notes)
+    peaks = measure_peaks([triad_probe(m.cores)], 0.5)
+    text = f"{peaks.rates[m.cores]:.0f} GB/s on {m.cores} cores"
+    yield _measured("memory", text, peaks.notes)
+
+
+def _measured(name: str, text: str, notes: Sequence[str]) -> Finding:
+    if not notes:
+        return Finding(name, "ok", text)
+    return Finding(name, "note", text, "\n".join((*notes, "measure again when nothing else runs")))
 
 
 def _kernel() -> Iterator[Finding]:

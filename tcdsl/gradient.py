@@ -18,6 +18,7 @@ from tcdsl.grammar.parser import parse
 from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.wording import count
 from tcdsl.locks import Lock
+from tcdsl.own import own
 from tcdsl.session import Session, Settings
 
 if TYPE_CHECKING:
@@ -168,6 +169,9 @@ class Pull:
     float outputs, it takes one for each, in their order, as a tuple, or by name (``d_m=``); None
     stands for 0, and so does a name that is not given. A single output of rank 0 may go without:
     ``pull()`` is the gradient.
+
+    What it keeps is its own: it may be called any number of times, whatever becomes of the
+    arguments and outputs of the call meanwhile (but see `Kernel.with_grad` for ``copy=False``).
     """
 
     def __init__(
@@ -176,8 +180,10 @@ class Pull:
         values: Sequence[Any],
         kept: Sequence[Any],
         outputs: Mapping[str, Any],
+        *,
+        copy: bool = True,
     ) -> None:
-        self._made = made
+        self._made, self._copy = made, copy
         self._values, self._kept = tuple(values), tuple(kept)
         self._outputs = {
             given.name: outputs[given.output] for given in made.gradient.given if given.output
@@ -207,7 +213,9 @@ class Pull:
         >>> again(np.array([0.0, 1.0])).d_x_2  # the Hessian of sum(x ** 3) times a vector
         array([ 0., 12.])
         """
-        return self._made.whole.vjp(*self._values, *self._adjoints(adjoints, named))
+        found = self._adjoints(adjoints, named)
+        again = self._made.whole.with_grad(copy=self._copy)
+        return again.pulled((*self._values, *found), {}, own_values=len(self._values))
 
     def _adjoints(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return an adjoint for each float output."""
@@ -237,12 +245,14 @@ class WithGradient:
     """A kernel whose calls return ``(outputs, pull)``.
 
     outputs is what the kernel returns, pull the way back from them (`Pull`). The forward pass runs
-    once, with what the gradient needs as further outputs.
+    once, with what the gradient needs as further outputs. copy: whether pull keeps copies of the
+    arguments, and of the outputs that it needs.
     """
 
-    def __init__(self, kernel: Kernel, memory: Memory | None = None) -> None:
+    def __init__(self, kernel: Kernel, memory: Memory | None = None, *, copy: bool = True) -> None:
         self.kernel = kernel
         self._memory = memory or Memory()
+        self._copy = copy
         self._known: dict[tuple[int, int | None], tuple[CheckedDef, Differentiated]] = {}
         self._lock = Lock()
 
@@ -250,21 +260,45 @@ class WithGradient:
         return f"<{self.kernel!r} with gradient>"
 
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, Pull]:
-        """Run the forward pass; return what the kernel returns, and the way back."""
+        """Run the forward pass; return what the kernel returns, and the way back.
+
+        Raises
+        ------
+        TCTypeError
+            If ``out=`` is given: outputs are fresh.
+        """
+        return self.pulled(args, named)
+
+    def pulled(
+        self, args: Sequence[Any], named: Mapping[str, Any], *, own_values: int = 0
+    ) -> tuple[Any, Pull]:
+        """Call; own_values: how many of the first arguments nobody else can write to."""
         given = self.kernel.arguments(args, named)
+        if given.outputs is not None:
+            raise TCTypeError(
+                f"{self.kernel.name}: a call with its way back takes no out=, its outputs are "
+                "fresh\n  copy them where they are wanted: y, pull = k.vjp(x); out[...] = y"
+            )
         kernel = self.kernel.whole  # of a gradient, for which kept values are no parameters
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
         call = kernel.call(*values, **given.generics)
         checked = call.variant.checked
         made = self.of(checked, call.sizes)
+        if self._copy:
+            is_own = {id(v) for v in given.values[:own_values]}
+            copies = {id(v): v if id(v) in is_own else own(v, n) for n, v in by_name.items()}
+            values = tuple(copies[id(v)] for v in values)
         results = made.forward(*values)
         listed = tuple(results) if len(made.forward.returns) > 1 else (results,)
         outputs = listed[: len(checked.returns)]
         found = dict(zip(made.forward.returns, listed, strict=True))
         kept = [found[name] for name in made.gradient.kept]
+        if self._copy:  # the caller may write to the outputs
+            handed = {id(o) for o in outputs}
+            kept = [own(k, "") if id(k) in handed else k for k in kept]
         by_return = {t.name: o for o, t in zip(outputs, checked.returns, strict=True)}
-        pull = Pull(made, values, kept, by_return)
+        pull = Pull(made, values, kept, by_return, copy=self._copy)
         return (self.kernel.result(outputs) if len(outputs) > 1 else outputs[0]), pull
 
     def with_grad(self, **generics: Any) -> WithGradient:

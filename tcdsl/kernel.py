@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcdsl.arguments import Array, as_array, like
+from tcdsl.arguments import Array, as_array
 from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.runtime import Entry, Launcher
@@ -17,6 +18,7 @@ from tcdsl.codegen.spec import Spec
 from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
+from tcdsl.foreign import like, written
 from tcdsl.grammar import nodes
 from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.locks import Lock
@@ -170,7 +172,11 @@ class Kernel(Launcher):
     # ---- derivatives
 
     def with_grad(
-        self, *, checkpoint: int | None = None, memory_limit: int | None = None
+        self,
+        *,
+        checkpoint: int | None = None,
+        memory_limit: int | None = None,
+        copy: bool = True,
     ) -> WithGradient:
         """Return this kernel such that a call gives ``(outputs, pull)``; see `WithGradient`.
 
@@ -178,6 +184,9 @@ class Kernel(Launcher):
         ----------
         checkpoint, memory_limit : int, optional
             What is kept of the turns of loops; see `tcdsl.grad`. The sizes are those of each call.
+        copy : bool, default True
+            Whether the way back keeps copies, so that nobody changes what it reads. False saves
+            their time and memory: then do not write to arguments or outputs until the last pull.
 
         Examples
         --------
@@ -190,9 +199,9 @@ class Kernel(Launcher):
         """
         from tcdsl.gradient import MEMORY_LIMIT, Memory, WithGradient
 
-        if checkpoint is not None or memory_limit is not None:
+        if checkpoint is not None or memory_limit is not None or not copy:
             limit = MEMORY_LIMIT if memory_limit is None else memory_limit
-            return WithGradient(self, Memory(checkpoint, limit))
+            return WithGradient(self, Memory(checkpoint, limit), copy=copy)
         with self._lock:
             if self._with_gradient is None:
                 self._with_gradient = WithGradient(self)
@@ -201,7 +210,8 @@ class Kernel(Launcher):
     def vjp(self, *args: Any, **generics: Any) -> tuple[Any, Pull]:
         """Call the kernel; return its outputs and the vector-Jacobian product there.
 
-        ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``.
+        ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``. pull keeps
+        copies: x and y may be written to; `with_grad` with ``copy=False`` does without.
         """
         return self.with_grad()(*args, **generics)
 
@@ -355,7 +365,7 @@ class Kernel(Launcher):
         """Call with arrays in the host's memory, whether or not the launcher knows their form."""
         call, arrays = self._call(given)
         if given.outputs is None:
-            result = self._run(replace(call, outs=call.initial()))
+            result = self._run(replace(call, outs=call.initial()), given)
             example = next((v for v, a in zip(given.values, arrays, strict=True) if a.ndim), 0)
             convert = like(example)
             if len(self.returns) == 1:
@@ -363,10 +373,11 @@ class Kernel(Launcher):
             return self.result(tuple(map(convert, result)))
         outs = call.check_outputs(given.outputs)
         targets = call.targets(outs, lambda out: out.copy(order="C"))
-        self._run(replace(call, outs=targets))
-        for out, target in zip(outs, targets, strict=True):
+        self._run(replace(call, outs=targets), given)
+        for value, out, target in zip(given.outputs, outs, targets, strict=True):
             if target is not out:
                 out[...] = target
+            written(value)
         return given.outputs[0] if len(outs) == 1 else self.result(given.outputs)
 
     def result(self, outs: tuple[Any, ...]) -> Any:
@@ -379,14 +390,25 @@ class Kernel(Launcher):
         variant, sizes = self.session.bind(self.definition, arrays, given.generics)
         return Call.of(variant, sizes, given.values, arrays), arrays
 
-    def _run(self, call: Call) -> Any:
+    def _run(self, call: Call, given: Arguments) -> Any:
         candidate = self.candidate(call)
         if candidate is not None:
             return self.run(call.entry(candidate), call.operands, call.outs)
         entry = self._entry(call)
         if self.is_settled(call):
             self.install(entry, call.operands, call.outs)
+            if any(a is not v for a, v in zip(call.operands, given.values, strict=True)):
+                self._install_as_given(entry, call, given)
         return self.run(entry, call.operands, call.outs)
+
+    def _install_as_given(self, entry: Entry, call: Call, given: Arguments) -> None:
+        """Let the launcher take arrays of other libraries itself, where it can read them."""
+        outs = call.outs
+        if outs is not None and given.outputs is not None:
+            pairs = zip(outs, given.outputs, strict=True)
+            outs = tuple(v if hasattr(v, "__dlpack__") else o for o, v in pairs)
+        with contextlib.suppress(ValueError):  # a copy is what fits the entry, not what was given
+            self.install(entry, given.values, outs)
 
     def _entry(self, call: Call) -> Entry:
         """Return the entry of a call's form, with the executable that serves it."""

@@ -133,9 +133,9 @@ def _numbers(call: Call, executable: Executable) -> dict[Argument, Any]:
     for i, own in enumerate(strides_of(call)):
         for d, stride in enumerate(own):
             found[Argument("stride", i, d)] = np.int64(stride)
-    values = {t.name: v for t, v in zip(checked.params, call.operands, strict=True)}
+    values = {t.name: (t, v) for t, v in zip(checked.params, call.operands, strict=True)}
     for i, name in enumerate(program.scalars):
-        dtype = program.buffer(name).dtype
-        value = converter(dtype)(values[name])
-        found[Argument("scalar", i)] = numpy_dtype(compute_dtype(dtype)).type(value)
+        param, given = values[name]
+        value = converter(param)(given)
+        found[Argument("scalar", i)] = numpy_dtype(compute_dtype(param.dtype)).type(value)
     return found

@@ -15,6 +15,7 @@ import numpy as np
 from tcdsl.arguments import element_strides
 from tcdsl.autotune import best
 from tcdsl.autotune.cpu import CpuProblem, key_of
+from tcdsl.autotune.database import NAME, warn_once
 from tcdsl.autotune.kernel import Strides, space_of
 from tcdsl.autotune.key import ProblemKey
 from tcdsl.autotune.model import choose
@@ -47,16 +48,27 @@ SizeChoice = int | Iterable[int]
 
 def default_database() -> Path:
     """Return the SQLite file of tuned configs in the user's cache folder."""
-    return cache_dir() / "tuned.db"
+    return cache_dir() / NAME
 
 
 # ---- what was found before
 
 
 def tuned_config(variant: Variant, spec: Spec, database: Path) -> Config | None:
-    """Return the config tuned for exactly this specialisation, or None."""
+    """Return the config tuned for exactly this specialisation, or None.
+
+    A file may say anything: what is no config of this program is refused with a warning.
+    """
     found = best.lookup(database, _key(variant, spec))
-    return None if found is None else found.config
+    if found is None:
+        return None
+    if not variant.is_legal(spec, found.config):
+        warn_once(
+            f"{variant.checked.name}: the config in {database} is none of this program's: "
+            f"{found.config!s:.200}; the default serves"
+        )
+        return None
+    return found.config
 
 
 def neighbour_config(variant: Variant, spec: Spec, database: Path) -> Config | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import CompileError, ScheduleError, TCTypeError
 from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.typed import CheckedDef
 from tcdsl.locks import Lock
@@ -131,14 +132,32 @@ class Variant:
         key = (tuple(sizes.items()), layouts)
         exact = Spec(key[0], layouts, self.threads, is_deterministic=self.is_deterministic)
         config = tuned(exact)
-        if config is not None:
-            return self.compile(exact, config, sizes)
+        if config is not None and (found := self._compile_found(exact, config, sizes)) is not None:
+            return found
         if self._exact is None or not self.program.sizes:
             self._exact = key
         if self._exact == key:
-            config = advised(exact) or self.default_config(exact, sizes)
-            return self.compile(exact, config, sizes)
+            config = advised(exact)
+            found = None if config is None else self._compile_found(exact, config, sizes)
+            return found or self.compile(exact, self.default_config(exact, sizes), sizes)
         return self._generic_for(sizes, layouts, is_small)
+
+    def is_legal(self, spec: Spec, config: Config) -> bool:
+        """Whether a config, as a file has it, is one of this program's at exact sizes."""
+        with stack_for(self.checked.name):
+            sizes = dict(spec.sizes or ())
+            return compiler.is_legal(self.program, spec, config, self.machine, sizes)
+
+    def _compile_found(
+        self, exact: Spec, config: Config, sizes: Mapping[str, int]
+    ) -> Compiled | None:
+        """Return the executable of a config that a file had; None if the compiler refuses it."""
+        try:
+            return self.compile(exact, config, sizes)
+        except (ScheduleError, CompileError) as error:
+            text = f"{self.checked.name}: a tuned config is not used: {str(error)[:400]}"
+            warnings.warn(text, stacklevel=2)
+            return None
 
     def _generic_for(self, sizes: Mapping[str, int], layouts: Layouts, is_small: bool) -> Compiled:
         classes = self._classes.get(layouts)

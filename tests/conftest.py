@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,9 @@ class _MarkCount:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as behind `nohup` and `&`
+        # Children inherit it: those that a test interrupts would not notice.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(_MarkCount(), "tcdsl-mark-count")
 
 

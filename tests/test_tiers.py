@@ -47,13 +47,14 @@ def test_cases_of_several_names_and_with_marks_stay_what_they_are() -> None:
     assert [case.id for case in cases] == [None, "b"]
 
 
-@pytest.mark.parametrize(
-    ("option", "ran", "left"),
+@sampled(
+    "option, ran, left",
     [
         ([], 2, ["2 wide tests wait for --wide", "1 deep tests wait for --deep"]),
         (["--wide"], 4, ["1 deep tests wait for --deep"]),
         (["--deep"], 5, []),
     ],
+    keep=1,
 )
 def test_a_tier_runs_when_it_is_asked_for(
     tmp_path: Path, option: list[str], ran: int, left: list[str]

@@ -191,7 +191,9 @@ def measured(setting: Setting, work: Workload) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     if "error" in row:
         return f"{row['name']:22} {row['error'].splitlines()[0]}"
-    text = f"{row['name']:22}{row['ours_us']:10.1f}{row.get('share', 0):9.0%}"
+    share = row.get("share")  # None where it is faster than what should be the peak
+    of_peak = "above" if share is None else f"{share:.0%}"
+    text = f"{row['name']:22}{row['ours_us']:10.1f}{of_peak:>9}"
     if "x_torch" in row:
         text += f"{row['torch_us']:10.1f}{row['x_torch']:9.2f}"
         if row["difference"] > 1e-2:

@@ -17,6 +17,7 @@ from tcdsl.codegen.lower.contraction_problem import (
     operand_of,
     problem_of,
 )
+from tcdsl.codegen.lower.guarded import behind_conditions, inside
 from tcdsl.codegen.lower.operands import compute_dtype
 from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.lower.vexpr import unsupported, width_of
@@ -100,6 +101,10 @@ class _Builder:
         """Add a statement on the same points."""
         if s.reductions or not s.covers:
             raise Unfused(f"'{s.text}' is not pointwise")
+        ranges = {r.name: r for r in s.ranges}
+        for r in behind_conditions(s.value):
+            if not inside(self.ctx, r, ranges):
+                raise Unfused(f"only a condition keeps a read of '{r.tensor}' inside")
         rename = renaming(self.problem.statement, s)
         value = self.point(s.value, rename)
         if s.op != "=" and s.base is not None:
@@ -121,7 +126,7 @@ class _Builder:
                 if not store.along:
                     raise Unfused(f"'{s.target}' is not stored along the vectors")
         # every read of a step lies inside its tensor, guarded or not
-        why = unsupported(value, lambda e: not isinstance(e, typed.Read))
+        why = unsupported(value, lambda e: not isinstance(e, typed.Read), lambda _: True)
         width = compute_dtype(self.problem.dtype).bits
         self.is_vector &= why is None and width_of((value,)) == width
         self.steps.append(Step(typed.Read(s.target, (), dtype), value, store))

@@ -8,14 +8,13 @@ from typing import Any, assert_never
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import vexpr
 from tcdsl.codegen.lower.context import Context, GroupContext
+from tcdsl.codegen.lower.guarded import inside
 from tcdsl.codegen.lower.rows_access import ONE, ZERO
-from tcdsl.codegen.lower.rows_align import Aligned, Dim, Step
+from tcdsl.codegen.lower.rows_align import Aligned, Step
 from tcdsl.codegen.lower.rows_point import Form
 from tcdsl.codegen.lower.rows_space import Space, accesses, columns_are_nearer, points
-from tcdsl.codegen.program import affine_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL
-from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 
 # Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
@@ -78,24 +77,6 @@ def columns_are_near(ctx: Context, space: Space) -> bool:
     if column_form(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
         return False
     return columns_are_nearer(space)
-
-
-def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, Dim]) -> bool:
-    """Whether the ranges alone prove that a read is inside, whatever guards it."""
-    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):
-        a = affine_of(sub)
-        if a is None:
-            return False
-        low = high = a.const
-        for name, k in a.terms:
-            first, last = dims[name].low, dims[name].low + dims[name].extent - 1
-            low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
-        if not is_nonnegative(low.substitute(by)):
-            return False
-        if not is_nonnegative((extent - 1 - high).substitute(by)):
-            return False
-    return True
 
 
 def _mentions(e: typed.Expr, step: Step, space: Space, inner: str) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tcdsl.codegen import loopir as ir
+from tcdsl.codegen.lower.guarded import elements
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
@@ -97,24 +98,13 @@ def unsupported(
                 return f"a cast of {y.dtype} to {kind}"
             case typed.Read() if x.dtype == BOOL:
                 return "bool elements"
-            case typed.Select(_, a, b) if any(not safe(r) for r in _varying_reads((a, b), varies)):
+            case typed.Select(_, a, b) if not all(map(safe, elements((a, b)))):
                 return "a guarded read"
-            case typed.Binary("&&" | "||", _, a) if any(
-                not safe(r) for r in _varying_reads((a,), varies)
-            ):
+            case typed.Binary("&&" | "||", _, a) if not all(map(safe, elements((a,)))):
                 return "a guarded read"
             case _:
                 pass
     return None
-
-
-def _varying_reads(
-    exprs: tuple[typed.Expr, ...], varies: Callable[[typed.Expr], bool]
-) -> Iterator[typed.Read]:
-    for e in exprs:
-        for x in walk(e):
-            if isinstance(x, typed.Read) and x.subs and varies(x):
-                yield x
 
 
 def vector_call(function: str, t: ir.Vector, *args: ir.Expr) -> ir.Call:

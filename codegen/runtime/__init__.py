@@ -22,9 +22,11 @@ Launcher(name, params, returns, slow, on_error, result_type=None)
 
 Launcher.install(entry, args, outs=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
-    which Python or NumPy type it has; with or without `outs`) run the entry. The 64 latest
-    forms are kept. Operands the fast path never takes (no exact, aligned ndarray in native byte
-    order) are not kept; that is no error. ValueError if the operands are not of the entry's form.
+    which Python or NumPy type it has; of arrays of other libraries their type; with or without
+    `outs`) run the entry. 2048 forms are kept; one more takes the place of one by chance.
+    Operands the fast path never takes (no exact, aligned ndarray in native byte order, nor an
+    array of a type that was lent) are not kept; that is no error. ValueError if the operands are
+    not of the entry's form.
 Launcher.run(entry, args, outs=None)
     Run the entry now. Arrays must be exact ndarrays of the entry's form. ValueError if not, if an
     output is read-only or overlaps another operand (but for `Entry.inplace`), or if a number does
@@ -55,13 +57,28 @@ Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=(), max_
     max_threads : int
         How many threads its calls may use at most; 0: as many as any call.
 
+lend(kind, functions, plain, tracked, tracks, unusual, written) -> int
+    Let calls read arrays of exactly this type without `slow`, through the C functions of its
+    ``__dlpack_c_exchange_api__``. Fresh outputs are of the kind of the first array parameter.
+    Returns whether it is done; 0: the functions are none that are served.
+
+    plain : tuple of callables
+        An array for which one of them gives true is `slow`'s: its memory is not all there is to it.
+    tracked, tracks : str and callable, or None
+        So is one whose attribute `tracked` is true, while `tracks()` is.
+    unusual : callable or None
+        While `unusual()` gives true every call on such arrays is `slow`'s.
+    written : callable or None
+        Called with each array that a call has written as `out`.
+
 set_num_threads(n), get_num_threads()
     How many threads a call may use. At first `TCDSL_THREADS`, or as many as this process may run
     at once. A change makes entries ask their executables for a new plan.
 empty_cache() -> int
     Give the memory that is kept for later outputs back to the system; return its bytes.
 set_cache_limit(n)
-    Keep at most n bytes for later outputs; at first a quarter of the memory there is.
+    Keep at most n bytes for later outputs; at first a 64th of the memory there is, from 64 MiB to
+    1 GiB.
 memory() -> (live, cached, limit)
     Bytes of outputs and workspaces in use, kept for later ones, and the limit.
 """
@@ -70,6 +87,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +111,9 @@ __all__ = [
     "Launcher",
     "Shape",
     "empty_cache",
+    "Rules",
     "get_num_threads",
+    "lend",
     "memory",
     "set_cache_limit",
     "set_num_threads",
@@ -104,6 +124,14 @@ ArrayForm = tuple[np.dtype[Any], Shape, Shape | None]  # dtype, shape, strides i
 MAX_THREADS = _core.MAX_THREADS
 Entry = _core.Entry
 Launcher = _core.Launcher
+Rules = tuple[  # of `lend`, behind the functions
+    tuple[Callable[[Any], object], ...],
+    str | None,
+    Callable[[], object] | None,
+    Callable[[], object] | None,
+    Callable[[Any], object] | None,
+]
+lend = _core.lend
 empty_cache = _core.empty_cache
 memory = _core.memory
 set_cache_limit = _core.set_cache_limit
@@ -121,7 +149,7 @@ def _setup() -> None:
     types = tuple(dict.fromkeys([*plain, bfloat16.type]))
     _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
     set_num_threads(_first_threads())
-    set_cache_limit(_memory_bytes() // 4)
+    set_cache_limit(min(max(_memory_bytes() // 64, 64 << 20), 1 << 30))
 
 
 def _first_threads() -> int:

@@ -52,6 +52,16 @@ def setup(
     scalar_types: tuple[type, ...],
     internal_error: type[BaseException],
 ) -> None: ...
+def lend(
+    kind: type,
+    functions: object,
+    plain: tuple[Callable[[Any], object], ...],
+    tracked: str | None,
+    tracks: Callable[[], object] | None,
+    unusual: Callable[[], object] | None,
+    written: Callable[[Any], object] | None,
+    /,
+) -> int: ...
 def empty_cache() -> int: ...
 def memory() -> tuple[int, int, int]: ...
 def set_cache_limit(n: int) -> None: ...

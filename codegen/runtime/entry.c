@@ -1,6 +1,6 @@
 /* Entry: an executable with the sizes, strides and plan it runs with, for operands of one exact form. */
 
-enum { MAX_OPERANDS = 512 };
+enum { MAX_OPERANDS = 512, MAX_BOUNDS = 64 };
 /* How a parameter is passed: by address, or, of rank 0, by value as this kind. */
 enum { BY_ADDRESS, AS_BOOL, AS_SIGNED, AS_UNSIGNED, AS_BFLOAT16, AS_HALF, AS_FLOAT, AS_DOUBLE };
 
@@ -36,6 +36,22 @@ static PyObject *internal_error;
 static int item_bytes_of(int type_num) {
   static const unsigned char bytes[] = {1, 1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 4, 8};
   return type_num <= NUM_DOUBLE ? bytes[type_num] : 2; /* float16, bfloat16 */
+}
+
+/* NumPy's letter for the kind of a plain type. */
+static char kind_of(int type_num) {
+  if (type_num == numpy.bfloat16) return 'V';
+  if (type_num == NUM_BOOL) return 'b';
+  return type_num >= NUM_FLOAT ? 'f' : type_num % 2 ? 'i' : 'u';
+}
+
+static DLDataType type_of(const Descr *d, int item_bytes) {
+  int code = d->type_num == numpy.bfloat16 ? DL_BFLOAT
+             : d->kind == 'b'              ? DL_BOOL
+             : d->kind == 'i'              ? DL_INT
+             : d->kind == 'u'              ? DL_UINT
+                                           : DL_FLOAT;
+  return (DLDataType){(tc_u8)code, (tc_u8)(8 * item_bytes), 1};
 }
 
 static int pass_of(const Descr *d) {
@@ -318,6 +334,14 @@ static int fits(const Operand *o, PyObject *x) {
     return 0;
   for (int d = 0; d < a->nd; d++)
     if (a->dims[d] != o->dims[d] || (a->dims[d] > 1 && o->low != o->high && a->strides[d] != o->strides[d]))
+      return 0;
+  return 1;
+}
+
+static int fits_view(const Operand *o, const View *v) {
+  if (v->nd != o->nd || v->item_bytes != o->item_bytes || kind_of(v->type_num) != o->descr->kind) return 0;
+  for (int d = 0; d < v->nd; d++)
+    if (v->dims[d] != o->dims[d] || (v->dims[d] > 1 && o->low != o->high && v->strides[d] != o->strides[d]))
       return 0;
   return 1;
 }

@@ -1,13 +1,14 @@
 /* Launcher, the callable: looks its operands up in a table of exact forms, allocates, runs; all else is slow's. */
 
-enum { TABLE = 64, KEY_WORDS = 2048, RELEASE_NS = 20000 };
+enum { MAX_ROWS = 2048, KEY_WORDS = 2048, RELEASE_NS = 20000 };
 
 typedef struct {
   tc_u64 mix;
   tc_i64 *key;
   size_t words;
   Entry *entry;
-} Row; /* in key behind the words: the values of the entry's bounds */
+  int next; /* row of the same bucket, or -1 */
+} Row;
 
 typedef struct {
   PyObject ob_base;
@@ -15,20 +16,41 @@ typedef struct {
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
   Py_ssize_t calls; /* runs so far, those of run() too */
   int n_params, n_returns;
-  int rows, recent, victim;
-  Row row[TABLE];
+  int n_bounds, bounds[MAX_BOUNDS]; /* parameters, ascending, on whose values sizes of an entry depend */
+  int rows, room, recent; /* room: of rows and of buckets, a power of two */
+  tc_u32 chance;
+  Row *row;
+  int *bucket; /* its first row, or -1 */
 } Launcher;
 
 static PyTypeObject *launcher_type;
 static PyObject *word_out, *word_outputs;
 
-/* The form of the operands as words, exact to the stride; 0 words: not for the fast path. */
-static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key) {
+/* What a key tells beside its words. */
+typedef struct {
+  char *data[MAX_OPERANDS]; /* where operands lie; NULL: no array */
+  int maker;                /* the lender whose arrays fresh outputs are, or 0: NumPy */
+} Places;
+
+/* The value of a scalar that sizes depend on. */
+static int bound_of(PyObject *o, const View *lent, tc_i64 *to) {
+  if (lent) return integer_at(lent->type_num, lent->data, 8, 1, to);
+  if (!integer_of(o, 8, 1, to)) return 0;
+  PyErr_Clear();
+  return -1;
+}
+
+/* The form of the operands as words, exact to the stride; 0 words: not for the fast path. Python code may run. */
+static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, Places *at) {
   tc_i64 *w = key, *end = key + KEY_WORDS;
+  int found = 0, usual = 0;
+  at->maker = 0;
   *w++ = out != NULL;
-  for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
+  for (int i = 0, b = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *o = i < l->n_params ? in[i] : out[i - l->n_params];
-    if (end - w < 1 + 2 * MAX_DIMS) return 0;
+    const View *lent = NULL;
+    View view;
+    if (end - w < 2 + 2 * MAX_DIMS) return 0;
     if (is_array(o)) {
       const Array *a = (Array *)o;
       *w++ = (tc_i64)a->nd << 32 | (unsigned)a->descr->type_num;
@@ -37,20 +59,41 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
         w[a->nd + d] = a->strides[d];
       }
       w += 2 * a->nd;
+      at->data[i] = a->data;
+      found |= a->nd;
+    } else if ((view.lender = lender_of(o))) {
+      if (usual != view.lender && !is_usual(view.lender)) return 0;
+      usual = view.lender;
+      if (!view_of(view.lender, o, &view)) return 0;
+      lent = &view;
+      *w++ = (tc_i64)view.lender << 48 | (tc_i64)view.nd << 32 | (unsigned)view.type_num;
+      for (int d = 0; d < view.nd; d++) {
+        w[d] = view.dims[d];
+        w[view.nd + d] = view.strides[d];
+      }
+      w += 2 * view.nd;
+      at->data[i] = view.data;
+      if (!found && view.nd && i < l->n_params) at->maker = view.lender; /* results are of the first array's kind */
+      found |= view.nd;
     } else {
       int source = i < l->n_params ? source_of(o) : 0;
       if (!source) return 0;
       *w++ = (tc_i64)1 << 62 | source;
+      at->data[i] = NULL;
+    }
+    if (b < l->n_bounds && i == l->bounds[b]) {
+      if (bound_of(o, lent, w)) return 0;
+      w++, b++;
     }
   }
   return (size_t)(w - key);
 }
 
 /* A sum that differs where forms differ, nearly always; the words decide. */
-static inline tc_u64 mix_of(const tc_i64 *key, size_t words) {
+static tc_u64 mix_of(const tc_i64 *key, size_t words) {
   tc_u64 mix = words;
   for (size_t i = 0; i < words; i++) mix = mix * 0x9e3779b97f4a7c15u + (tc_u64)key[i];
-  return mix;
+  return mix ^ mix >> 32;
 }
 
 static inline int same_words(const tc_i64 *a, const tc_i64 *b, size_t n) {
@@ -59,29 +102,101 @@ static inline int same_words(const tc_i64 *a, const tc_i64 *b, size_t n) {
   return 1;
 }
 
-/* Read the values of the scalars that an entry's sizes depend on. */
-static int bounds_of(const Entry *e, PyObject *const *in, tc_i64 *to) {
-  for (int b = 0; b < e->n_bounds; b++)
-    if (integer_of(in[e->bounds[b]], 8, 1, &to[b])) {
-      PyErr_Clear();
-      return -1;
-    }
+static inline int is_row(const Row *row, const tc_i64 *key, size_t words) {
+  return row->words == words && same_words(row->key, key, words);
+}
+
+/* A prime keeps forms apart whose words differ in high bits only. */
+static int *bucket_of(const Launcher *l, tc_u64 mix) {
+  return &l->bucket[(mix * 0xd6e8feb86659fd93u >> 32) & (tc_u64)(l->room - 1)];
+}
+
+/* The row of these operands, or -1. The one of the latest call needs no sum. No Python code runs here. */
+static int look_up(const Launcher *l, const tc_i64 *key, size_t words) {
+  if (!l->rows) return -1;
+  if (is_row(&l->row[l->recent], key, words)) return l->recent;
+  tc_u64 mix = mix_of(key, words);
+  for (int i = *bucket_of(l, mix); i >= 0; i = l->row[i].next)
+    if (l->row[i].mix == mix && is_row(&l->row[i], key, words)) return i;
+  return -1;
+}
+
+static void link_row(Launcher *l, int i) {
+  int *first = bucket_of(l, l->row[i].mix);
+  l->row[i].next = *first;
+  *first = i;
+}
+
+static void unlink_row(Launcher *l, int i) {
+  int *from = bucket_of(l, l->row[i].mix);
+  while (*from != i) from = &l->row[*from].next;
+  *from = l->row[i].next;
+}
+
+/* Make room for one more row, while there may be more; not 0 with MemoryError. */
+static int grow(Launcher *l) {
+  if (l->rows < l->room || l->room == MAX_ROWS) return 0;
+  int room = l->room ? 2 * l->room : 8;
+  Row *row = realloc(l->row, (size_t)room * sizeof *row);
+  if (row) l->row = row;
+  int *bucket = row ? realloc(l->bucket, (size_t)room * sizeof *bucket) : NULL;
+  if (!bucket) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  l->bucket = bucket;
+  l->room = room;
+  for (int i = 0; i < room; i++) bucket[i] = -1;
+  for (int i = 0; i < l->rows; i++) link_row(l, i);
   return 0;
 }
 
-static int same_bounds(const Row *row, PyObject *const *in) {
-  tc_i64 values[MAX_OPERANDS];
-  int n = row->entry->n_bounds;
-  return !n || (!bounds_of(row->entry, in, values) && same_words(row->key + row->words, values, (size_t)n));
+/* Keep a row. A full table gives up one by chance: forms that come in turn, more than there are rows, then
+ * still find most of theirs, where giving up the oldest would find none. Steals key and entry. */
+static void keep_row(Launcher *l, tc_u64 mix, tc_i64 *key, size_t words, Entry *entry) {
+  Row old = {0, NULL, 0, NULL, -1};
+  int at = look_up(l, key, words);
+  if (at < 0 && l->rows < l->room)
+    at = l->rows++;
+  else {
+    if (at < 0) at = (int)((l->chance = l->chance * 1664525u + 1013904223u) >> 16) % MAX_ROWS;
+    unlink_row(l, at);
+    old = l->row[at];
+  }
+  l->row[at] = (Row){mix, key, words, entry, -1};
+  link_row(l, at);
+  l->recent = at;
+  free(old.key);
+  if (old.entry) Py_DecRef(&old.entry->ob_base); /* last: what it keeps may run Python code */
 }
 
-/* The row of these operands, or -1. Forms come again, or in turn: the search begins at the latest. */
-static int look_up(const Launcher *l, const tc_i64 *key, size_t words, tc_u64 mix, PyObject *const *in) {
-  for (int k = 0, i = l->recent; k < l->rows; k++, i = i + 1 == l->rows ? 0 : i + 1)
-    if (l->row[i].mix == mix && l->row[i].words == words && same_words(l->row[i].key, key, words) &&
-        same_bounds(&l->row[i], in))
-      return i;
-  return -1;
+static void forget(Launcher *l) {
+  Row *row = l->row;
+  int rows = l->rows;
+  free(l->bucket);
+  l->row = NULL;
+  l->bucket = NULL;
+  l->rows = l->room = l->recent = 0;
+  for (int i = 0; i < rows; i++) {
+    free(row[i].key);
+    Py_DecRef(&row[i].entry->ob_base);
+  }
+  free(row);
+}
+
+/* See to it that keys hold the values of the scalars that an entry's sizes depend on. */
+static int take_bounds(Launcher *l, const Entry *e) {
+  for (int b = 0; b < e->n_bounds; b++) {
+    int k = 0;
+    while (k < l->n_bounds && l->bounds[k] < e->bounds[b]) k++;
+    if (k < l->n_bounds && l->bounds[k] == e->bounds[b]) continue;
+    if (l->n_bounds == MAX_BOUNDS) return -1;
+    forget(l); /* its keys lack this value */
+    memmove(&l->bounds[k + 1], &l->bounds[k], (size_t)(l->n_bounds - k) * sizeof *l->bounds);
+    l->bounds[k] = e->bounds[b];
+    l->n_bounds++;
+  }
+  return 0;
 }
 
 /* Whether every output may be written where it lies: apart from all inputs, but for the very views the entry
@@ -117,6 +232,42 @@ static PyObject *fresh_array(const Operand *o, char **data) {
     return NULL;
   }
   return a;
+}
+
+/* A fresh output that another library's array holds. */
+typedef struct {
+  Managed managed;
+  Storage *memory;
+  tc_i64 dims[];
+} Handed;
+
+static void take_back(Managed *m) { /* called by whoever drops the last array, with or without the GIL */
+  if (Py_IsInitialized()) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DecRef(&((Handed *)m->context)->memory->ob_base);
+    PyGILState_Release(state);
+  } /* else at the end of the process, whose memory goes with it */
+  free(m->context);
+}
+
+static PyObject *fresh_lent(int lender, const Operand *o, char **data) {
+  Handed *h = malloc(sizeof *h + 2 * (size_t)o->nd * sizeof *h->dims);
+  if (!h) return PyErr_NoMemory();
+  if (!(h->memory = storage_new((size_t)(o->high - o->low)))) {
+    free(h);
+    return NULL;
+  }
+  *data = storage_data(h->memory) - o->low;
+  for (int d = 0; d < o->nd; d++) {
+    h->dims[d] = o->dims[d];
+    h->dims[o->nd + d] = o->strides[d] / o->item_bytes;
+  }
+  DLTensor t = {*data, DL_CPU, 0, o->nd, type_of(o->descr, o->item_bytes), h->dims, h->dims + o->nd, 0};
+  h->managed = (Managed){EXCHANGE_MAJOR, 0, h, take_back, 0, t};
+  void *made = NULL;
+  if (!lenders[lender - 1].api->object_of(&h->managed, &made)) return made;
+  if (!PyErr_Occurred()) PyErr_SetString(internal_error, "an array library took no memory and said nothing");
+  return NULL; /* the memory is the library's, whatever it did with it */
 }
 
 typedef struct {
@@ -225,42 +376,57 @@ static PyObject *result_of(const Launcher *l, PyObject **made) {
   return tuple;
 }
 
-/* Find where the operands lie; not 0: an output is read-only or overlaps, or a number does not fit. */
+/* Convert the scalars and look at the outputs; not 0: an output is read-only or overlaps, or a number does
+ * not fit. */
 static int locate(const Entry *e, PyObject *const *in, PyObject *const *out, char **data,
                   tc_scalar *scalars) {
   int n = e->n_params;
   for (int i = 0, k = 0; i < n; i++) {
     const Operand *o = &e->operand[i];
-    data[i] = o->pass == BY_ADDRESS ? ((Array *)in[i])->data : NULL;
-    if (o->pass != BY_ADDRESS && convert_scalar(o->pass, o->item_bytes, in[i], &scalars[k++])) {
+    if (o->pass == BY_ADDRESS) continue;
+    int lender = data[i] && !is_array(in[i]) ? lender_of(in[i]) : 0;
+    data[i] = NULL;
+    if (lender ? convert_lent(o->pass, o->item_bytes, lender, in[i], &scalars[k])
+               : convert_scalar(o->pass, o->item_bytes, in[i], &scalars[k])) {
       PyErr_Clear();
       return 1;
     }
+    k++;
   }
   if (!out) return 0;
   for (int r = 0; r < e->n_returns; r++) {
-    if (!(((Array *)out[r])->flags & ARRAY_WRITEABLE)) return 1;
-    data[n + r] = ((Array *)out[r])->data;
+    int lender = is_array(out[r]) ? 0 : lender_of(out[r]);
+    if (lender ? !is_writable(lender, out[r]) : !(((Array *)out[r])->flags & ARRAY_WRITEABLE)) return 1;
   }
   return !may_write(e, data);
 }
 
+static int tell_all_written(const Entry *e, PyObject *const *out) {
+  for (int r = 0; r < e->n_returns; r++) {
+    int lender = is_array(out[r]) ? 0 : lender_of(out[r]);
+    if (lender && tell_written(lender, out[r])) return -1;
+  }
+  return 0;
+}
+
 /* Run an entry on operands of its form. NULL without an error: nothing has run, slow knows what to do. */
-static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out) {
-  char *data[MAX_OPERANDS];
+static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out, Places *at) {
   tc_scalar scalars[MAX_OPERANDS];
   PyObject *made[MAX_OPERANDS];
+  char **data = at->data;
   int n = 0;
   Py_IncRef(&e->ob_base); /* whatever runs from here on may clear the table */
   int failed = locate(e, in, out, data, scalars) || ready(e, scalars);
   while (!failed && n < e->n_returns) {
-    made[n] = out ? Py_NewRef(out[n]) : fresh_array(&e->operand[e->n_params + n], &data[e->n_params + n]);
+    const Operand *o = &e->operand[e->n_params + n];
+    char **place = &data[e->n_params + n];
+    made[n] = out ? Py_NewRef(out[n]) : at->maker ? fresh_lent(at->maker, o, place) : fresh_array(o, place);
     if (made[n])
       n++;
     else
       failed = 1;
   }
-  if (!failed) failed = execute(l, e, data, scalars);
+  if (!failed) failed = execute(l, e, data, scalars) || (out && n_lenders && tell_all_written(e, out));
   Py_DecRef(&e->ob_base);
   if (!failed) {
     l->calls++;
@@ -288,15 +454,16 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
   Launcher *l = (Launcher *)self;
   PyObject *out[MAX_OPERANDS];
   tc_i64 key[KEY_WORDS];
+  Places at;
   Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_keywords = keywords ? PyTuple_Size(keywords) : 0;
   int given = n_keywords ? -1 : 0;
   if (n_keywords == 1) given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[n], out);
   if (n == l->n_params && given >= 0) {
-    size_t words = key_of(l, args, given ? out : NULL, key);
-    int row = words ? look_up(l, key, words, mix_of(key, words), args) : -1;
+    size_t words = key_of(l, args, given ? out : NULL, key, &at);
+    int row = words ? look_up(l, key, words) : -1;
     if (row >= 0) {
       l->recent = row;
-      PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL);
+      PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL, &at);
       if (result || PyErr_Occurred()) return result;
     }
   }

@@ -38,6 +38,7 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   if (!l) return NULL;
   l->call = launcher_call;
   l->n_params = -1;
+  l->chance = 1;
   return &l->ob_base;
 }
 
@@ -47,15 +48,6 @@ static int launcher_traverse(Launcher *l, visitproc visit, void *arg) {
   Py_VISIT(l->on_error);
   Py_VISIT(l->result_type);
   return 0;
-}
-
-static void forget(Launcher *l) {
-  while (l->rows) {
-    Row row = l->row[--l->rows];
-    free(row.key);
-    Py_DecRef(&row.entry->ob_base);
-  }
-  l->recent = l->victim = 0;
 }
 
 static int launcher_clear(Launcher *l) {
@@ -77,7 +69,7 @@ static void launcher_dealloc(Launcher *l) {
   Py_DecRef((PyObject *)type);
 }
 
-/* Operands given from Python: in[] and out[] borrowed, *given set. Checks them against the entry. */
+/* Operands given from Python: in[] and out[] borrowed, *given set. */
 static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out,
                        int *given) {
   PyObject *e, *args, *outs = Py_None;
@@ -95,18 +87,26 @@ static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, Py
     PyErr_SetString(PyExc_ValueError, "the numbers of operands of launcher, entry and call differ");
     return -1;
   }
-  for (int i = 0; i < n_in + (*given ? n_out : 0); i++) {
-    PyObject *x = i < n_in ? PyTuple_GetItem(args, i) : PyTuple_GetItem(outs, i - n_in);
-    const Operand *o = &(*entry)->operand[i];
-    if (o->pass == BY_ADDRESS && !fits(o, x)) {
+  for (int i = 0; i < n_in; i++) in[i] = PyTuple_GetItem(args, i);
+  for (int r = 0; *given && r < n_out; r++) out[r] = PyTuple_GetItem(outs, r);
+  return 0;
+}
+
+/* Check operands against an entry. Its own arrays are NumPy's; a lender's are checked by their key's words. */
+static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyObject *const *out, char **data) {
+  for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
+    PyObject *x = i < l->n_params ? in[i] : out[i - l->n_params];
+    const Operand *o = &e->operand[i];
+    data[i] = NULL;
+    if (o->pass != BY_ADDRESS) continue;
+    int lender = Py_TYPE(x) == numpy.array_type ? 0 : lender_of(x);
+    View v;
+    if (lender ? !view_of(lender, x, &v) || !fits_view(o, &v) : !fits(o, x)) {
       PyErr_Format(PyExc_ValueError,
                    "operand %d is not a plain, aligned array of the entry's dtype, shape and strides", i);
       return -1;
     }
-    if (i < n_in)
-      in[i] = x;
-    else
-      out[i - n_in] = x;
+    data[i] = lender ? v.data : ((Array *)x)->data;
   }
   return 0;
 }
@@ -115,42 +115,34 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   Entry *e;
   PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
   tc_i64 key[KEY_WORDS];
+  Places at;
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given)) return NULL;
-  size_t words = key_of(l, in, given ? out : NULL, key);
+  if (operands_of(l, call_args, &e, in, out, &given) ||
+      check_fit(l, e, in, given ? out : NULL, at.data))
+    return NULL;
+  if (take_bounds(l, e)) return Py_NewRef(Py_None);
+  size_t words = key_of(l, in, given ? out : NULL, key, &at);
   if (!words) return Py_NewRef(Py_None);
-  tc_i64 *kept = malloc((words + (size_t)e->n_bounds) * sizeof *kept);
+  tc_i64 *kept = malloc(words * sizeof *kept);
   if (!kept) return PyErr_NoMemory();
   memcpy(kept, key, words * sizeof *kept);
-  if (bounds_of(e, in, kept + words)) {
+  if (grow(l)) {
     free(kept);
-    return Py_NewRef(Py_None);
+    return NULL;
   }
-  tc_u64 mix = mix_of(key, words);
-  Row old = {0, NULL, 0, NULL};
-  int at = look_up(l, key, words, mix, in);
-  if (at < 0) at = l->rows;
-  if (at == TABLE) {
-    at = l->victim;
-    l->victim = (l->victim + 1) % TABLE;
-  }
-  if (at < l->rows)
-    old = l->row[at];
-  else
-    l->rows++;
-  l->row[at] = (Row){mix, kept, words, (Entry *)Py_NewRef(e)};
-  l->recent = at;
-  free(old.key);
-  if (old.entry) Py_DecRef(&old.entry->ob_base);
+  keep_row(l, mix_of(key, words), kept, words, (Entry *)Py_NewRef(e));
   return Py_NewRef(Py_None);
 }
 
 static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
   Entry *e;
   PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
+  Places at = {.maker = 0};
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given)) return NULL;
-  PyObject *result = run_entry(l, e, in, given ? out : NULL);
+  if (operands_of(l, call_args, &e, in, out, &given) ||
+      check_fit(l, e, in, given ? out : NULL, at.data))
+    return NULL;
+  PyObject *result = run_entry(l, e, in, given ? out : NULL, &at);
   if (!result && !PyErr_Occurred())
     PyErr_SetString(
         PyExc_ValueError,

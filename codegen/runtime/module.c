@@ -5,6 +5,7 @@
 #include "pyabi.h"
 #include "ndarray.h"
 #include "tc_abi.h"
+#include "exchange.h"
 #include "storage.c"
 #include "pool.c"
 #include "entry.c"
@@ -58,6 +59,7 @@ static PyObject *m_memory(PyObject *m, PyObject *unused) {
 }
 
 static PyMethodDef module_methods[] = {{"setup", m_setup, METH_VARARGS, NULL},
+                                       {"lend", m_lend, METH_VARARGS, NULL},
                                        {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
                                        {"set_cache_limit", m_set_cache_limit, METH_O, NULL},
                                        {"memory", m_memory, METH_NOARGS, NULL},

@@ -11,6 +11,7 @@
 typedef ptrdiff_t Py_ssize_t;
 typedef struct _typeobject PyTypeObject;
 typedef struct _ts PyThreadState;
+typedef int PyGILState_STATE;
 typedef struct { Py_ssize_t ob_refcnt; PyTypeObject *ob_type; } PyObject;
 #define Py_TYPE(o) (((PyObject *)(o))->ob_type)
 
@@ -86,6 +87,7 @@ PyObject *PyNumber_Index(PyObject *);
 PyObject *PyUnicode_FromFormat(const char *, ...);
 PyObject *PyUnicode_InternFromString(const char *);
 int PyObject_IsTrue(PyObject *);
+PyObject *PyObject_GetAttr(PyObject *, PyObject *);
 PyObject *PyObject_CallFunction(PyObject *, const char *, ...);
 PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *);
 PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
@@ -93,6 +95,9 @@ PyObject *Py_BuildValue(const char *, ...);
 int PyArg_ParseTuple(PyObject *, const char *, ...);
 int PyArg_ParseTupleAndKeywords(PyObject *, PyObject *, const char *, char **, ...);
 void *PyCapsule_GetPointer(PyObject *, const char *);
+int Py_IsInitialized(void);
+PyGILState_STATE PyGILState_Ensure(void);
+void PyGILState_Release(PyGILState_STATE);
 PyThreadState *PyEval_SaveThread(void);
 void PyEval_RestoreThread(PyThreadState *);
 PyObject *PyModule_Create2(PyModuleDef *, int);

@@ -28,11 +28,18 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except TCError as error:
-            click.echo(str(error), err=True)
+            say(str(error), err=True)
             ctx.exit(EXIT_FAULT)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text that may come from a file: what a terminal would obey is shown as U+FFFD."""
+    from tcdsl.grammar.excerpt import printable
+
+    click.echo(printable(text), err=err)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, JSON, main, print_json
+from tcdsl.cli.app import CACHE, JSON, main, print_json, say
 
 
 @main.group()
@@ -30,8 +30,8 @@ def path_(cache: Path | None) -> None:
     """Print where tuned configs and compiled objects lie."""
     from tcdsl.codegen.cachedir import cache_dir
 
-    click.echo(f"configs  {_database(cache)}")
-    click.echo(f"objects  {cache_dir()}")
+    say(f"configs  {_database(cache)}")
+    say(f"objects  {cache_dir()}")
 
 
 @cache.command("list")
@@ -48,9 +48,9 @@ def list_(cache: Path | None, as_json: bool) -> None:
         return
     for p in found:
         time = "not finished" if p.time_ns is None else duration(p.time_ns)
-        click.echo(f"{p.digest[:8]}  {p.name}  {time}  {p.trials} trials, {p.failed} failed")
+        say(f"{p.digest[:8]}  {p.name}  {time}  {p.trials} trials, {p.failed} failed")
     if not found:
-        click.echo(f"nothing was tuned yet in {_database(cache)}")
+        say(f"nothing was tuned yet in {_database(cache)}")
 
 
 @cache.command()
@@ -72,12 +72,12 @@ def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> 
     if as_json:
         print_json({"problem": asdict(found), "trials": [asdict(t) for t in records]})
         return
-    click.echo(f"{found.name}\n{found.text}")
+    say(f"{found.name}\n{found.text}")
     for t in records:
         outcome = f"{t.status} {t.reason}" if t.time_ns is None else duration(t.time_ns)
-        click.echo(f"  {outcome:>12}  {t.config}")
+        say(f"  {outcome:>12}  {t.config}")
     if plot is not None:
-        click.echo(f"plot: {plot}")
+        say(f"plot: {plot}")
 
 
 @cache.command()
@@ -94,12 +94,12 @@ def best(problem: str, cache: Path | None, as_json: bool) -> None:
         print_json(asdict(found))
         return
     if found.config is None or found.time_ns is None:
-        click.echo(f"{found.name} has no tuned config yet")
+        say(f"{found.name} has no tuned config yet")
         return
     gain = "" if not found.default_ns else f", {found.default_ns / found.time_ns:.2f}x the default"
-    click.echo(f"{found.name}: {duration(found.time_ns)}{gain}")
+    say(f"{found.name}: {duration(found.time_ns)}{gain}")
     for name, value in found.config.items:
-        click.echo(f"  {name} = {value}")
+        say(f"  {name} = {value}")
 
 
 @cache.command()
@@ -109,7 +109,7 @@ def export(target: Path, cache: Path | None) -> None:
     """Copy the tuned configs into the new file TARGET, for another machine to merge."""
     from tcdsl.autotune.cache import export as export_to
 
-    click.echo(f"{export_to(_database(cache), target)} configs written to {target}")
+    say(f"{export_to(_database(cache), target)} configs written to {target}")
 
 
 @cache.command()
@@ -120,7 +120,7 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
     """Bring in the tuned configs of the file OTHER; configs only, never machine code."""
     from tcdsl.autotune.cache import merge as merge_from
 
-    click.echo(f"{merge_from(_database(cache), other, replace=replace)} configs came in")
+    say(f"{merge_from(_database(cache), other, replace=replace)} configs came in")
 
 
 @cache.command()
@@ -134,6 +134,6 @@ def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:
     from tcdsl.codegen import contentfile
 
     rows = prune_trials(_database(cache), older_than_days=days, failed=failed)
-    click.echo(f"{rows} rows removed")
+    say(f"{rows} rows removed")
     if objects:
-        click.echo(f"{contentfile.prune():,} bytes of objects removed")
+        say(f"{contentfile.prune():,} bytes of objects removed")

@@ -25,6 +25,7 @@ def demo_command(seconds: float, plot: Path, cache: Path | None) -> None:
     Takes about a minute.
     """
     let_blas_sleep()
+    click.echo("a layer is checked, compiled, tuned and timed, then a classifier is trained\n")
     from tcdsl.demo import demo
 
     demo(click.echo, plot, seconds, cache)

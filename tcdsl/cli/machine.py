@@ -6,6 +6,8 @@ import click
 
 from tcdsl.cli.app import JSON, main, print_json
 
+_WIDTH = 10  # of the names
+
 
 @main.command()
 @click.option("--quick", is_flag=True, help="Leave out the measurements (about two seconds).")
@@ -17,14 +19,14 @@ def doctor(quick: bool, as_json: bool) -> None:
     """
     from tcdsl.doctor import examine
 
-    findings = examine(measure=not quick)
+    findings = []
+    for finding in examine(measure=not quick):
+        findings.append(finding)
+        if not as_json:  # at once: some of it takes a while
+            click.echo(f"{finding.mark} {finding.name:{_WIDTH}}  {finding.value}")
+            for line in finding.cure.splitlines():
+                click.echo(f"  {'':{_WIDTH}}  -> {line}")
     if as_json:
         print_json([f.as_dict() for f in findings])
-    else:
-        width = max(len(f.name) for f in findings)
-        for f in findings:
-            click.echo(f"{f.mark} {f.name:{width}}  {f.value}")
-            for line in f.cure.splitlines():
-                click.echo(f"  {'':{width}}  -> {line}")
     if any(f.state == "broken" for f in findings):
         raise click.exceptions.Exit(1)

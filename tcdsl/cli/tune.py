@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -95,7 +97,8 @@ def bench(
 ) -> None:
     """Time a definition side by side: untuned, tuned if it was, and the reference in NumPy.
 
-    Shows times per call, the rate and its share of this machine's measured peak.
+    Shows times per call, the rate and its share of this machine's peak, which is measured in turns
+    with them.
     """
     let_blas_sleep()
     from tcdsl.bench import bench_kernel
@@ -104,15 +107,22 @@ def bench(
     generics = generics_of(kernel, given)
     wanted = list(parse_sizes(sizes))
     kernel = at_rank(kernel, None, generics, wanted[0])
-    reports = [bench_kernel(kernel, values, seconds, generics) for values in wanted]
+    reports = []
+    for values in wanted:
+        if not as_json:
+            click.echo(" ".join([kernel.name, *(f"{k}={v}" for k, v in values.items())]))
+        reports.append(bench_kernel(kernel, values, seconds, generics))
+        if not as_json:
+            _print_bench(reports[-1])
     if as_json:
         print_json(reports)
-        return
-    for report in reports:
-        values = " ".join(f"{k}={v}" for k, v in report["sizes"].items())
-        click.echo(f"{report['name']} {values}")
-        for row in report["rows"]:
-            click.echo(
-                f"  {row['label']:10} {row['time_us']:10.2f} us {row['rate']:9.2f} {report['unit']}"
-                f" {row['share']:5.0%} of peak"
-            )
+
+
+def _print_bench(report: Mapping[str, Any]) -> None:
+    for row in report["rows"]:
+        share = "from caches" if row["share"] is None else f"{row['share']:5.0%} of peak"
+        rate = f"{row['rate']:9.2f} {report['unit']}"
+        click.echo(f"  {row['label']:10} {row['time_us']:10.2f} us {rate} {share}")
+    click.echo(f"  {'peak':10} {'':10}    {report['peak']:9.2f} {report['unit']}")
+    for note in report["notes"]:
+        click.echo(f"  note: {note}")

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from tcdsl.autotune import tolerance
-from tcdsl.autotune.inputs import random_inputs, subscript_limits
+from tcdsl.autotune.case import Case
+from tcdsl.autotune.harness import compare
+from tcdsl.autotune.inputs import random_inputs, subscript_limits, term_scales
 from tcdsl.autotune.structure import structure
+from tcdsl.autotune.trial import UntunedError
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.ssa import program_of
-from tests.autotune.programs import FCRELU, GATHER, SOFTMAX, checked
+from tests.autotune.programs import FCRELU, GATHER, SOFTMAX, checked, problem
 
 
 def test_the_same_seed_gives_the_same_arguments_and_another_others() -> None:
@@ -120,3 +123,100 @@ def test_the_structure_is_the_same_where_only_names_differ() -> None:
 )
 def test_the_structure_differs_where_anything_else_does(change: tuple[str, str]) -> None:
     assert structure(checked(FCRELU.replace(*change))) != structure(checked(FCRELU))
+
+
+CONV = """
+def conv(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+  O(n,f,y,x) +=! I(n,c,y+i,x+j) * K(f,c,i,j)
+}"""
+ATTENTION = """
+def scores(float(B,N,D) q, float(B,M,D) k, float(B,M,E) v) -> (S, O) {
+  S(b,n,m) +=! q(b,n,d) * k(b,m,d)
+  O(b,n,e) +=! exp(S(b,n,m)) * v(b,m,e)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "scales"),
+    [
+        (FCRELU, {"B": 3, "M": 64, "N": 5}, {"W1": 1 / 8}),
+        (CONV, {"N": 1, "C": 4, "H": 9, "W": 9, "F": 2, "KH": 2, "KW": 2}, {"K": 1 / 4}),
+        (ATTENTION, {"B": 2, "N": 3, "M": 5, "D": 16, "E": 3}, {"k": 1 / 4}),
+        (SOFTMAX, {"N": 3, "D": 4}, {}),
+    ],
+)
+def test_weights_are_as_small_as_their_sums_are_long(
+    text: str, sizes: dict[str, int], scales: dict[str, float]
+) -> None:
+    definition = checked(text)
+    assert term_scales(definition, sizes) == scales
+    drawn = zip(definition.params, random_inputs(definition, sizes, 0), strict=True)
+    for tensor, values in drawn:
+        assert 0.5 < np.std(values) / scales.get(tensor.name, 1.0) < 1.5
+
+
+# ---- loops: what rounding grows to
+
+LSTM = """
+def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
+  H(0, b, n) = H0(b, n)
+  C(0, b, n) = C0(b, n)
+  for t in 0:T {
+    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
+    G(b, k, n) += %s
+    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
+    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * %s
+  }
+}"""
+PRODUCT, END = "H(t, b, m) * U(k, n, m)", "tanh(C(t + 1, b, n))"
+PLANTED = {
+    "a term of a late turn is missing": (f"(t == 100 && m == N - 1 ? 0.0 : {PRODUCT})", END),
+    "a term of one gate is missing": (f"(k == 2 && m == 3 ? 0.0 : {PRODUCT})", END),
+    "a turn late": (f"(t == 64 ? H(t - 1, b, m) * U(k, n, m) : {PRODUCT})", END),
+    "half precision": (PRODUCT, f"float(float16({END}))"),
+}
+LONG = {"T": 128, "B": 2, "I": 8, "N": 12}
+
+
+def excess(case: Case, wrong: str) -> float:
+    """Return by how much the outputs of another definition exceed the tolerances of a case."""
+    args = [a for o, a in zip(case.operands, case.data, strict=True) if o.role != "out"]
+    got = evaluate(checked(wrong), args)
+    return max(float(compare(g, e)[1].max()) for g, e in zip(got, case.expected, strict=True))
+
+
+@pytest.fixture(scope="module")
+def long_case() -> Case:
+    return problem(LSTM % (PRODUCT, END), LONG).case()
+
+
+def test_a_right_lstm_of_128_turns_is_right(long_case: Case) -> None:
+    assert excess(long_case, LSTM % (PRODUCT, END)) <= 0
+    reordered = (PRODUCT, "tanh(C(t + 1, b, n)) * 1.0000001")  # another rounding of each turn
+    assert excess(long_case, LSTM % reordered) <= 0
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_wrong_lstm_of_128_turns_is_found(long_case: Case, fault: str) -> None:
+    assert excess(long_case, LSTM % PLANTED[fault]) > 0
+
+
+def test_a_program_whose_results_are_chance_is_not_judged() -> None:
+    text = """
+    def chaos(float(N) X) -> (Y) {
+      Y(0, n) = X(n)
+      for t in 0:80 { Y(t + 1, n) = 1 - 2 * Y(t, n) * Y(t, n) }
+    }"""
+    with pytest.raises(UntunedError, match="cannot be told right from wrong"):
+        problem(text, {"N": 5}).case()
+
+
+def test_a_few_values_that_fall_the_other_way_do_not_make_chance_of_a_loop() -> None:
+    wanted = np.linspace(-1, 1, 100)
+    got = wanted + 1e-7
+    assert tolerance.stray(got, wanted, may_jump=False) == pytest.approx(1e-7)
+    got[3] += 1
+    assert tolerance.stray(got, wanted, may_jump=False) == np.inf
+    assert tolerance.stray(got, wanted, may_jump=True) == pytest.approx(1e-7)
+    got[:30] = np.nan
+    assert tolerance.stray(got, wanted, may_jump=True) == np.inf

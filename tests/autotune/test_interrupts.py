@@ -35,7 +35,7 @@ def start(folder: Path, seed: int, seconds: float, *kinds: str) -> subprocess.Po
     )  # fmt: skip
 
 
-def wait_until(is_true: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(is_true: Callable[[], bool], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < end, "it does not come true"
@@ -48,7 +48,7 @@ def run_until(is_true: Callable[[], bool], folder: Path, seed: int, *kinds: str)
     run = start(folder, seed, 60, *kinds)
     wait_until(lambda: len(rows(folder)) > before and is_true())
     os.killpg(run.pid, signal.SIGINT)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
 
 
@@ -98,7 +98,7 @@ def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
     run = start(tmp_path, 0, 60, "right")
     wait_until(lambda: timed(tmp_path) > 5)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the compilers and the worker too
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
     assert "stopping with the best so far" in err
     ((_, is_complete, _),) = json.loads(out)
@@ -119,17 +119,18 @@ def test_the_second_ctrl_c_aborts_and_what_ran_is_not_tried_again(tmp_path: Path
     run = start(tmp_path, 0, 60, "right", "hang")
     wait_until(lambda: any(line.endswith("hang") for line in log_of(tmp_path)))
     os.killpg(run.pid, signal.SIGINT)
-    time.sleep(0.2)
+    assert run.stderr is not None
+    told = iter(run.stderr.readline, "")
+    assert any("stopping with the best so far" in line for line in told)
     os.killpg(run.pid, signal.SIGINT)
-    _, err = run.communicate(timeout=30)
+    _, err = run.communicate(timeout=600)
     assert run.returncode in (-signal.SIGINT, 130), err
     wait_until(lambda: not workers_of(run.pid))
     hung = [line for line in log_of(tmp_path) if line.endswith("hang")]
     toy = problem(tmp_path / "log", ("right", "hang"))
     with Store(tmp_path / "t.db") as store:
         assert any(t.reason == "crash" for t in store.ended(toy.key))
-    again = start(tmp_path, 1, 1.5, "right", "hang")
-    assert again.wait(60) == 0
+    run_until(lambda: True, tmp_path, 1, "right", "hang")
     tried = Counter(line for line in log_of(tmp_path) if line.endswith("hang"))
     assert all(tried[line] == 1 for line in hung)
 
@@ -158,8 +159,11 @@ def kill_often(folder: Path, times: int) -> None:
     assert set(Counter(crashes()).values()) == {1}
 
 
-def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(tmp_path: Path) -> None:
-    kill_often(tmp_path, 3)
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.wide)])
+def test_kill_9_loses_no_committed_row_and_no_crash_is_met_twice(
+    tmp_path: Path, times: int
+) -> None:
+    kill_often(tmp_path, times)
 
 
 @pytest.mark.deep
@@ -170,7 +174,7 @@ def test_kill_9_fifty_times(tmp_path: Path) -> None:
 def test_two_tuners_of_one_problem_share_the_work(tmp_path: Path) -> None:
     runs = [start(tmp_path, seed, 2, "right", "crash") for seed in (0, 1)]
     for run in runs:
-        _, err = run.communicate(timeout=60)
+        _, err = run.communicate(timeout=600)
         assert run.returncode == 0, err
     crashed = Counter(line for line in log_of(tmp_path) if line.endswith("crash"))
     assert set(crashed.values()) <= {1}

@@ -14,7 +14,7 @@ import pytest
 
 from tcdsl.autotune import bench
 from tcdsl.autotune.case import Expected
-from tcdsl.autotune.cpu import CpuProblem, key_of, machine_peaks
+from tcdsl.autotune.cpu import CpuProblem, _known_peaks, key_of, machine_peaks
 from tcdsl.autotune.kernel import without_jumps
 from tcdsl.autotune.model import choose
 from tcdsl.autotune.process import WorkerProcess
@@ -174,6 +174,12 @@ def test_positions_where_the_reference_itself_jumps_are_left_out() -> None:
     positions = without_jumps(chosen, everywhere).positions
     assert positions is not None
     assert positions.tolist() == [4, 6]
+
+
+@pytest.mark.parametrize("kept", [None, 3, "x", [1], ["a", 2], [1e300, 1], [float("nan"), 1]])
+def test_peaks_that_no_machine_has_are_not_believed(kept: object) -> None:
+    assert _known_peaks(kept) == (0, 0)
+    assert _known_peaks([100.5, 20]) == (100.5, 20)
 
 
 def test_the_peaks_of_the_machine_only_grow() -> None:

@@ -93,6 +93,9 @@ def test_progress_counts_trials_failures_and_what_is_left() -> None:
     [
         (Work(2e6, 1e3, 500, 50), "200.0 GFLOP/s (40% of peak)"),
         (Work(1e3, 3e5, 500, 50), "30.0 GB/s (60% of memory peak)"),
+        (Work(5e6, 1e3, 500, 50), "500.0 GFLOP/s (100% of peak)"),
+        (Work(6e6, 1e3, 500, 50), "600.0 GFLOP/s (above the peak measured, 500.0)"),
+        (Work(1e3, 6e5, 500, 50), "60.0 GB/s (above the memory peak measured, 50.0)"),
     ],
 )
 def test_the_rate_is_that_of_what_bounds_the_problem(work: Work, text: str) -> None:

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import warnings
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -178,17 +179,24 @@ def test_a_corrupt_row_is_skipped_with_a_warning(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         for table in ("trials_v1", "configs_v1"):
             connection.execute(f"UPDATE {table} SET config = '{{' WHERE config = ?", [A.to_json()])
-    with pytest.warns(UserWarning, match="corrupt"), Store(path) as store:
-        assert [r.config for r in store.trials(KEY)] == [B]
-    best.best_json(path).unlink()
-    with pytest.warns(UserWarning, match="corrupt row"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with Store(path) as store:
+            assert [r.config for r in store.trials(KEY)] == [B]
+            assert [r.config for r in store.trials(KEY)] == [B]
+        best.best_json(path).unlink()
         assert best.refresh(path).keys() == {replace(KEY, sizes=(7, 7)).digest}
+    told = [str(w.message).split(" of ")[0] for w in caught]
+    assert told == ["a corrupt trial", "a corrupt row"]  # once each
 
 
 @pytest.mark.parametrize(
     "content", [b"this is no database" * 100, b"SQLite format 3\0" + b"\7" * 5000]
 )
-def test_a_corrupt_file_is_moved_aside_and_a_new_one_begun(path: Path, content: bytes) -> None:
+def test_a_corrupt_file_in_the_place_of_ours_is_moved_aside_and_a_new_one_begun(
+    path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCDSL_CACHE", str(path.parent))
     path.write_bytes(content)
     with pytest.warns(UserWarning, match="is corrupt; it now lies at"), Store(path) as store:
         assert len(store.propose(KEY, [A], "model")) == 1
@@ -222,7 +230,7 @@ def test_the_warm_path_reads_the_copy_alone(path: Path, monkeypatch: pytest.Monk
     def no_sqlite(*args: object, **kwargs: object) -> None:
         raise AssertionError("SQLite was asked")
 
-    monkeypatch.setattr(best, "connect_to_read", no_sqlite)
+    monkeypatch.setattr(best, "reading", no_sqlite)
     found = best.lookup(path, KEY)
     assert found == best.Best(KEY.digest, KEY.family, KEY.sizes, A, 1.0, 2.0)
 

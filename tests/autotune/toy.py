@@ -1,11 +1,14 @@
 """A problem whose candidates are written by hand: right, slow, wrong, crashing, hanging.
 
 `y(i) = 2 * x(i) + 1` over 1000 floats. The knob `kind` says what is wrong with a candidate, the
-knob `turns` how much time it wastes.
+knob `turns` how much time it wastes. What is told as time is counted: a call takes 1000 ns and one
+more for each turn, however busy the machine is.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +29,14 @@ from tcdsl.grammar.errors import CompileError, ScheduleError
 
 SIZE = 1000
 
+# Where the worker process keeps the time; candidates are loaded there and nowhere else.
+CLOCK = """
+#include <stdlib.h>
+static tc_i64 *toy_clock(void) {
+  static tc_i64 *clock;
+  return clock ? clock : (clock = (tc_i64 *)strtoull(getenv("TOY_CLOCK"), 0, 10));
+}
+"""
 PLAN = """
 static int NAME_plan(const tc_args *a, tc_plan *p) {
   p->tasks[0] = 10; p->cost_ns[0] = 100; p->thread_bytes = 64; p->shared_bytes = 0;
@@ -34,7 +45,8 @@ static int NAME_plan(const tc_args *a, tc_plan *p) {
 static int NAME_run(const tc_args *a, char *w, tc_i64 begin, tc_i64 end) {
   const float *x = (const float *)a->data[0];
   float *y = (float *)a->data[1];
-  for (volatile int t = 0; t < TURNS; t++);
+  *toy_clock() += TURNS + (begin == 0 ? 1000 : 0);
+  if (TURNS > 1000000) for (volatile int t = 0; t < TURNS; t++);
   BEFORE
   for (tc_i64 i = begin * 100; i < end * 100; i++) y[i] = VALUE;
   AFTER
@@ -54,6 +66,7 @@ static void NAME_log(void) {
   close(file);
 }
 """
+CHILD = "extern int fork(void), pause(void); if (fork() == 0) for (;;) pause();"
 LAST = "if (end == 10)"
 KINDS = {
     "right": ("", "2 * x[i] + 1", ""),
@@ -67,13 +80,24 @@ KINDS = {
     "workspace": ("w[64] = 1;", "2 * x[i] + 1", ""),
     "order": ("float one = begin ? *(float *)w : 1;", "2 * x[i] + one", "*(float *)w = one;"),
     "hang": ("for (volatile int t = 0; ; t++);", "2 * x[i] + 1", ""),
+    "children, crash": (f"{CHILD} *(volatile int *)0 = 1;", "2 * x[i] + 1", ""),
+    "children, hang": (f"{CHILD} for (;;) pause();", "2 * x[i] + 1", ""),
     "compile": ("this is no C", "2 * x[i] + 1", ""),
 }
-FAULTS = tuple(k for k in KINDS if k != "right")
+FAULTS = tuple(k for k in KINDS if k != "right" and not k.startswith("children"))
 
 
 def config(kind: str, turns: int) -> Config:
     return Config.of({"kind": kind, "turns": turns})
+
+
+_NOW = ctypes.c_int64()
+os.environ["TOY_CLOCK"] = str(ctypes.addressof(_NOW))
+
+
+def clock_ns() -> int:
+    """Tell the time of the process: what its candidates have counted."""
+    return _NOW.value
 
 
 @dataclass
@@ -106,7 +130,7 @@ class Toy:
 
     @property
     def bench(self) -> Mapping[str, Any]:
-        return {"target": "cpu"}
+        return {"target": "cpu", "clock": f"{__name__}:clock_ns"}
 
     def source(self, config: Config) -> Source:
         name = f"c{digest_of(config.to_json())}"
@@ -132,7 +156,9 @@ class Toy:
 
     def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
         self.built += [u.count("TC_ABI") for u in units]
-        return compile_many([cc.Source("toy", f'#include "tc_abi.h"\n{u}', "-O1") for u in units])
+        return compile_many(
+            [cc.Source("toy", f'#include "tc_abi.h"\n{CLOCK}{u}', "-O1") for u in units]
+        )
 
     def case(self) -> Case:
         x = np.random.default_rng(0).standard_normal(SIZE).astype(np.float32)

@@ -77,7 +77,7 @@ def form(p: Problem) -> str:
 
 
 @pytest.mark.parametrize("op", ["argmin=!", "argmax=!"])
-@sampled("kind", ["float", "double", "float16", "int64", "uint8"], keep=2)
+@sampled("kind", ["float", "double", "float16", "int64", "uint8"], keep=1)
 def test_long_rows_go_in_lanes(op: str, kind: str) -> None:
     dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
     for width in (64, 97, 1000):

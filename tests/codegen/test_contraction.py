@@ -98,7 +98,7 @@ def matmul(text: str, m: int, n: int, k: int, dtype: str = "float32") -> Problem
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@sampled("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"], keep=2)
+@sampled("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"], keep=1)
 def test_any_sizes(text: str, dtype: str) -> None:
     rng = np.random.default_rng(len(text) + len(dtype))
     shapes = [tuple(int(rng.choice(SIZES)) for _ in range(3)) for _ in range(5)]
@@ -108,7 +108,7 @@ def test_any_sizes(text: str, dtype: str) -> None:
         check(cases, terms=600, exact=[False])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@sampled("dtype", ["float32", "float64"], keep=1)
 def test_few_rows_are_dot_products(dtype: str) -> None:
     shapes = [(1, 77, 1024), (2, 5, 300), (3, 130, 600), (4, 33, 500), (16, 21, 1000)]
     cases = [matmul(NT, m, n, k, dtype) for m, n, k in shapes]
@@ -138,6 +138,7 @@ VIEWS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@pytest.mark.wide
 def test_any_strides() -> None:
     cases = []
     for i, view in enumerate(VIEWS.values()):
@@ -334,6 +335,7 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=150)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
 def test_narrower_vectors(width: int, registers: int) -> None:
     cc = find_compiler()

@@ -78,6 +78,7 @@ def check(problems: list[Problem], terms: int, *, exact: bool) -> None:
     differential([Case(p, exact) for p in problems], terms)
 
 
+@pytest.mark.wide
 def test_groups_of_neighbours_and_what_is_left_of_them() -> None:
     sizes = ((1, 3, 4, 5), (16, 13, 17, 33), (33, 5, 40, 18), (45, 26, 30, 26))
     inside = (INSIDE,) * 3

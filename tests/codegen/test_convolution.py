@@ -219,6 +219,7 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=30)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
 def test_narrower_vectors(width: int, registers: int) -> None:
     cc = find_compiler()

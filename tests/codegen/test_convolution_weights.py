@@ -178,6 +178,7 @@ def test_the_other_factor_may_be_the_padded_one() -> None:
     differential([Case(p, exact=True)], terms=100)
 
 
+@pytest.mark.wide
 def test_any_strides() -> None:
     d_o, image = rand(2, 20, 6, 7), rand(2, 5, 6, 7, seed=1)
 
@@ -256,6 +257,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     np.testing.assert_array_equal(one[0], many[0])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("width", "registers"), [(32, 16), pytest.param(16, 16, marks=pytest.mark.deep)]
 )

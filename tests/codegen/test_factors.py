@@ -29,14 +29,15 @@ MM = "def f(float(M,K) A, float(K,N) B, float(K) d) -> (C) { C(i, j) +=! VALUE }
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize(
-    ("value", "temporary"),
+@sampled(
+    "value, temporary",
     [
         ("exp(A(i, k)) * B(k, j) + 0 * d(k)", None),  # no product
         ("exp(A(i, k)) * B(k, j)", "C.factor(i, k) = exp(A(i, k)) where i in 0:M, k in 0:K"),
         ("A(i, k) * B(k, j) * d(k)", "C.factor(k, j) = B(k, j) * d(k) where k in 0:K, j in 0:N"),
         ("A(i, k) * B(k, j)", None),
     ],
+    keep=2,
 )
 def test_products(value: str, temporary: str | None) -> None:
     p = problem(MM.replace("VALUE", value), floats(9, 17), floats(17, 20), floats(17))
@@ -58,6 +59,7 @@ def test_a_border_is_a_padded_copy(shape: tuple[int, ...]) -> None:
     held(problem(text, floats(*shape), floats(4, shape[1], 0, 3)))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_strided_padded_convolution_and_one_onto_another() -> None:
     text = """def f(float(C,H,W) I, float(F,C,KH,KW) K, float(F) b) -> (O) {

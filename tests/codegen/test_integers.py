@@ -53,6 +53,7 @@ from tcdsl.grammar.parser import parse
 from tests.codegen.harness import problem
 from tests.codegen.interpreter import Machine
 from tests.cusim.harness import differential
+from tests.tiers import sampled
 
 TEXT = """def f(int64 long, int32 word, int8 byte, int32(N,M) A, int64(N) W) -> (O) {
     O(n, m) = int64(A(n, m)) * W(n) * (long + int64(word + byte))
@@ -490,8 +491,8 @@ WRAPPING = """def wrapping(int64(N,K) X, int32(N) idx, int32(K) w, float(M,K) T,
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("small", [True, False])
-@pytest.mark.parametrize("turned", [False, True])
+@sampled("small", [True, False], keep=2)
+@sampled("turned", [False, True], keep=2)
 def test_kernels_wrap_as_the_language_does_and_nothing_overflows(
     small: bool, turned: bool, rng: np.random.Generator
 ) -> None:

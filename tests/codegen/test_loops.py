@@ -89,13 +89,14 @@ def held(p: Problem, terms: int = 64) -> None:
     differential(cases, terms)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 4])
+@sampled("turns", [0, 1, 4], keep=2)
 @sampled("shape", [(2, 3), (5, 17), (33, 40)], keep=1)
 def test_rnn(turns: int, shape: tuple[int, int]) -> None:
     b, n = shape
     held(problem(RNN, floats(turns, b, n), floats(b, n), floats(n, n)))
 
 
+@pytest.mark.wide
 def test_lstm_and_gru() -> None:
     held(problem(LSTM, floats(5, 3, 4), floats(24, 4), floats(24, 6), floats(3, 6), floats(3, 6)))
     held(problem(GRU, floats(4, 3, 6), *(floats(6, 6) for _ in range(3)), floats(3, 6)))

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen import machine
-from tcdsl.codegen.cc import Source, find_compiler
+from tcdsl.codegen.cc import Source
 from tcdsl.codegen.machine import detect, isa_of, read_caches, read_processor
 from tcdsl.codegen.objects import compile_source
-from tcdsl.codegen.peak import measure_bandwidth, measure_peak
 
 
 @pytest.mark.cc
@@ -77,16 +76,3 @@ def test_cores_are_those_this_process_may_use() -> None:
         assert machine.usable_cores() == 1
     finally:
         os.sched_setaffinity(0, mask)
-
-
-@pytest.mark.cc
-def test_the_measured_peak_is_near_the_nominal_one() -> None:
-    nominal = detect().peak_gflops()
-    assert nominal / 8 < measure_peak(seconds=0.05) < nominal * 3
-    assert find_compiler().isa_key
-
-
-@pytest.mark.cc
-def test_memory_is_slower_than_arithmetic() -> None:
-    bandwidth = measure_bandwidth(size_bytes=32 << 20, seconds=0.05)
-    assert 0.5 < bandwidth < 4 * measure_peak(seconds=0.05)

@@ -8,6 +8,7 @@ import pytest
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
 from tests.codegen.harness import Case, Problem, differential, expected, problem
+from tests.tiers import sampled
 
 RNG = np.random.default_rng(8)
 CONV = """def conv(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
@@ -50,7 +51,7 @@ def test_a_side_that_is_proved_inside_has_no_condition() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("shape", [(2, 3, 8, 9), (1, 1, 1, 1), (3, 2, 5, 17)])
+@sampled("shape", [(2, 3, 8, 9), (1, 1, 1, 1), (3, 2, 5, 17)], keep=1)
 def test_convolution(shape: tuple[int, ...]) -> None:
     held(problem(CONV, numbers(*shape), numbers(4, shape[1], 3, 3)), 27)
 

@@ -21,6 +21,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.tiers import sampled
 
 ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + 2 * B(n,m) }"
 TURN = "def f(float(N,M) A, float(M,N) B, float(M) c) -> (O) { O(m,n) = A(n,m) * c(m) + B(m,n) }"
@@ -66,7 +67,7 @@ def test_any_shape(exact: bool, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+@sampled("exact", [True, False], ids=["exact", "generic"], keep=1)
 def test_any_layout(exact: bool, rng: np.random.Generator) -> None:
     a, b = normal(rng, 21, 39), normal(rng, 21, 39)
     cases = [Case(problem(ADD, x, b), exact) for x in layouts(a).values()]

@@ -13,6 +13,7 @@ import pytest
 
 from tcdsl.codegen.cc import INCLUDES
 from tests.codegen.native import BUILDS, C_OF, CUDA, Array, library, loop, run
+from tests.tiers import sampled
 
 INTEGERS: list[np.dtype[Any]] = [np.dtype(f"{k}int{b}") for k in ("", "u") for b in (8, 16, 32, 64)]
 FLOATS: list[np.dtype[Any]] = [np.dtype(np.float32), np.dtype(np.float64)]
@@ -81,7 +82,7 @@ def model(name: str, a: int, b: int) -> int:
             return max(a, b)
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@sampled("dtype", INTEGERS, ids=str, keep=3)
 @pytest.mark.parametrize("name", ["div", "mod", "min", "max"])
 def test_integer_operators_follow_the_language(
     lib: ctypes.CDLL, name: str, dtype: np.dtype[Any]

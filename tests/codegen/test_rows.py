@@ -72,6 +72,7 @@ def test_softmax_of_any_length(rng: np.random.Generator) -> None:
     check_all(*((SOFTMAX, normal(rng, *s)) for s in LENGTHS))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_log_softmax(rng: np.random.Generator) -> None:
     check_all(*((LOGSOFTMAX, normal(rng, *s)) for s in ((3, 26), (2, 300))))
@@ -91,6 +92,7 @@ def test_independent_folds_share_a_pass(rng: np.random.Generator) -> None:
     check_all((COSINE, *p.args), (COSINE, normal(rng, 4, 513), normal(rng, 4, 513)))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_rows_of_several_dimensions(rng: np.random.Generator) -> None:
     check_all(
@@ -99,6 +101,7 @@ def test_rows_of_several_dimensions(rng: np.random.Generator) -> None:
     )
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_rows_side_by_side(rng: np.random.Generator) -> None:
     check_all(
@@ -163,6 +166,7 @@ def _described(p: Problem) -> list[tuple[str, str]]:
     return compiler.describe(p.program, spec, Config(), detect(), p.sizes)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 @pytest.mark.parametrize("width", [32, 16])
 def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:

@@ -66,6 +66,7 @@ def test_a_bag_of_embeddings_every_way(
     differential(ways(bag(rng, *sizes), *EVERY))
 
 
+@pytest.mark.wide
 def test_any_operator_and_type(rng: np.random.Generator) -> None:
     cases = []
     for dtype in ("float", "double", "int32", "uint8", "int64"):

@@ -48,6 +48,7 @@ def test_transposed_convolutions_are_contractions(step: int) -> None:
     held(p, empty, small) if step == 2 else held(small)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_windows_side_by_side_are_contractions() -> None:
     text = transposed(2).replace("j)\n", "j) where i in 0:2, j in 0:2\n")

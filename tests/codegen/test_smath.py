@@ -20,6 +20,7 @@ from tcdsl.codegen.reference_math import BUILTINS as REFERENCE
 from tcdsl.grammar.builtins import BUILTINS
 from tests.codegen.native import BUILDS, CUDA, Array, library, loop, run
 from tests.codegen.smath_bounds import FUNCTIONS
+from tests.tiers import sampled
 
 # Exact by nature, or one rounding: the reference in the same type is right.
 ROUNDED = (
@@ -90,12 +91,14 @@ def text() -> str:
 
 
 # Without fused multiply-add nothing but bounds differs, and each build takes seconds.
-OURS = [
-    pytest.param(
-        *b.values, marks=[*b.marks, pytest.mark.deep] if b.values == ("cc x86-64",) else b.marks
-    )
-    for b in BUILDS
-]
+def _tier(build: str) -> list[pytest.MarkDecorator]:
+    """The first build is for every run; that of the least processor takes longest."""
+    if build == "cc x86-64":
+        return [pytest.mark.deep]
+    return [] if (build,) == BUILDS[0].values else [pytest.mark.wide]
+
+
+OURS = [pytest.param(*b.values, marks=[*b.marks, *_tier(str(b.values[0]))]) for b in BUILDS]
 
 
 @pytest.fixture(scope="module", params=[*OURS, CUDA])
@@ -322,7 +325,7 @@ def vectorised(names: list[str], t: str, folder: Path) -> set[str]:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("t", ["f32", "f64"])
+@sampled("t", ["f32", "f64"], keep=1)
 def test_gcc_makes_vector_code_of_loops(t: str, tmp_path: Path) -> None:
     if find_compiler().kind != "gcc" or detect().isa not in ("avx2", "avx512"):
         pytest.skip("gcc's report on a machine with vectors of 32 bytes or more")

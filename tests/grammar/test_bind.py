@@ -112,6 +112,37 @@ def test_a_size_used_as_a_value_has_to_fit_int32() -> None:
     bind(checked(text.replace("/ N", "/ int64(N)")), [(2**31,)])
 
 
+def test_an_index_used_as_a_value_has_to_fit_int32_whatever_the_sizes() -> None:
+    text = "def f(float(N) A) -> (O) { O(i) = i where i in 2147483640:2147483650, exists A(0) }"
+    assert message(text, [(3,)]).startswith(
+        "f(A): 'i' does not fit int32, as which it is used: write int64(i)"
+    )
+    bind(checked(text.replace("= i", "= int64(i)")), [(3,)])
+    below = text.replace("2147483640:2147483650", "-2147483650:-2147483640")
+    assert "'i' does not fit int32" in message(below, [(3,)])
+
+
+def test_what_a_condition_compares_has_to_fit_where_calls_can_check_it() -> None:
+    text = "def f(float(N) A) -> (O) { O(i) = i * 3 < N ? A(i * 3) : 0 where i in 0:N }"
+    assert message(text, [(2**30,)]).startswith(
+        "f(A): 'i * 3' does not fit int32: convert its indices, as in int64(i)"
+    )
+    bind(checked(text.replace("i * 3 < N", "int64(i) * 3 < N")), [(2**30,)])
+
+
+def test_no_dimension_is_longer_than_memory() -> None:
+    assert message("def f(float(N) A) -> (O) { O +=! A(i) }", [(2**48 + 1,)]) == (
+        "f(A): A has shape (281474976710657,), but a dimension holds at most 2**48 elements\n"
+        "  declared float(N)"
+    )
+
+
+def test_generics_are_int64() -> None:
+    text = "def f<S=1>(float(N) A) -> (O) { O(i) = A(i) * S }"
+    with pytest.raises(TCTypeError, match="the generic 'S' is 9223372036854775808, which is out"):
+        check(parse(text), generics={"S": 2**63})
+
+
 def test_type_variables_come_from_the_arguments() -> None:
     definition = parse("def add<T>(T(N) A, T(N) B) -> (C) { C(i) = A(i) + B(i) }").defs[0]
     assert bind_generics(definition, [BFLOAT16, BFLOAT16], {}) == {"T": BFLOAT16}

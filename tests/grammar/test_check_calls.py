@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -219,10 +218,8 @@ def test_definitions_that_calls_make_too_large_are_refused_before_they_are_made(
     text = "def f0(float(N) A) -> (O) { O(i) = A(i) + 1 }"
     for k in range(1, 41):
         text += f"\ndef f{k}(float(N) A) -> (O) {{ t = f{k - 1}(A) O = f{k - 1}(t) }}"
-    start = perf_counter()
     with pytest.raises(TCError) as caught:
-        checked(text, "f40")
-    assert perf_counter() - start < 1  # 2 ** 40 statements
+        checked(text, "f40")  # were they made, 2 ** 40 statements would not end
     assert str(caught.value).startswith(
         "f.tc:41:30: error[TC130]: calls make the definition too large"
     )

@@ -271,6 +271,7 @@ def test_long_lines_break_between_parameters_clauses_and_terms() -> None:
     assert "\n      + parameter_" in text
 
 
+@pytest.mark.wide
 def test_a_long_sum_formats_compares_and_hashes() -> None:
     terms = " + ".join(f"A({i})" for i in range(10_000))
     program = parse(f"def f(float(N) A) -> (B) {{ B = {terms} }}")

@@ -274,6 +274,7 @@ def test_no_text_is_too_deep_to_be_refused(text: str) -> None:
         parse(f"def f() -> (B) {{ B = {text}")
 
 
+@pytest.mark.wide
 def test_parsers_in_many_threads_give_the_same() -> None:
     lark_parser.cache_clear()
     with ThreadPoolExecutor(8) as pool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.arguments import as_array, is_addressable, layout_of, like
+from tcdsl.arguments import as_array, is_addressable, layout_of
 from tcdsl.codegen.spec import Layout
+from tcdsl.foreign import like
 from tcdsl.grammar.errors import TCTypeError
 
 
@@ -36,7 +37,7 @@ def test_a_torch_tensor_shares_its_memory_both_ways() -> None:
 def test_a_tensor_that_records_gradients_is_refused_with_the_cure() -> None:
     import torch
 
-    with pytest.raises(TCTypeError, match=r"'A' gives no memory.*detach"):
+    with pytest.raises(TCTypeError, match=r"'A' requires grad.*\n.*no_grad\(\)"):
         as_array(torch.zeros(2, requires_grad=True), "A")
 
 

@@ -156,7 +156,7 @@ def test_ctrl_c_in_a_long_call_is_raised_after_it_and_harms_nothing() -> None:
 
     def call_until_interrupted() -> None:
         timer.start()
-        end = time.perf_counter() + 30
+        end = time.perf_counter() + 300
         while time.perf_counter() < end:  # the signal is seen between two calls at the latest
             long(a, turns)
 
@@ -211,7 +211,7 @@ def test_memory_does_not_grow_over_calls_of_changing_shapes(calls: int, shapes: 
         text=True,
         check=True,
         cwd=ROOT,
-        timeout=290,
+        timeout=1200,
     )
     assert int(done.stdout) < 8 << 20
 
@@ -253,6 +253,7 @@ def test_strides_beyond_32_bits(name: str, sparse: Any) -> None:
                 assert same(far.copy(), want)
 
 
+@pytest.mark.wide
 def test_far_operands_of_a_product(sparse: Any) -> None:
     floats = sparse.view(np.float32)
     mm = kernel(MM)

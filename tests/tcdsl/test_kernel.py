@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -281,12 +283,20 @@ def test_empty_operands_give_empty_or_initial_results() -> None:
 
 
 def test_a_kernel_may_be_kept_to_one_thread() -> None:
-    mm, a = kernel(MM, threads=1), normal(600, 600)
-    mm(a, a)
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(5):
-        mm(a, a)
-    assert time.process_time() - cpu < 1.4 * (time.perf_counter() - wall)
+    code = (
+        "import os, numpy as np, tcdsl as tc;"
+        f"text, a = {MM!r}, np.ones((600, 600), np.float32);"
+        "count = lambda: len(os.listdir('/proc/self/task'));"
+        "mm = tc.define(text, threads=1); before = count();"
+        "mm(a, a); mm(a, a); one = count();"
+        "mm = tc.define(text, threads=2); mm(a, a); mm(a, a);"
+        "print(one - before, count() - before)"
+    )
+    environment = os.environ | {"TCDSL_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "1"]
 
 
 def test_many_threads_call_one_kernel() -> None:

@@ -47,7 +47,7 @@ def _expected(name: str, operands: list[Any]) -> Any:
 
 
 @pytest.mark.cc
-@sampled("name", sizes.CALLS, keep=2)
+@sampled("name", sizes.CALLS, keep=1)
 def test_a_hundred_sizes_compile_at_most_three_executables(name: str) -> None:
     text, shapes = sizes.CALLS[name]
     kernel = sizes.kernel(text)

@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,61 @@ def test_who_calls_while_another_thread_tunes_runs_what_that_one_found() -> None
     first.join()
     second.join()
     assert seen == ["another", "tuned", "called"]
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "a value out of its set": {"g0.rows": 17},
+    "a truth value for a number": {"g0.rows": True},
+    "a value of another kind": {"g0.rows": "many"},
+    "another partition": {"partition": "mine"},
+    "another form": {"g0.form": "mine"},
+    "a knob of nobody": {"g7.rows": 1},
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_config_of_a_file_that_is_none_of_the_programs_is_a_warning(
+    tmp_path: Path, what: str
+) -> None:
+    cache = tmp_path / "configs.db"
+    k = kernel(cache, MATMUL)
+    a = np.ones((12, 20), np.float32)
+    b = np.ones((20, 16), np.float32)
+    problem = problem_of_sizes(k.variant(), {"M": 12, "N": 16, "K": 20})
+    default = problem.space.default
+    assert "g0.rows" in dict(default.items)
+    with Store(cache) as store:
+        store.set_best(problem.key, Config.of(dict(default.items) | BAD[what]), 1.0, 2.0, "merged")
+    with pytest.warns(UserWarning, match="none of this program's") as caught:
+        assert (k(a, b) == 20).all()
+    assert len(caught) == 1
+    assert serving(k) == [default]
+
+
+def test_rows_of_a_file_do_not_mislead_a_search(tmp_path: Path) -> None:
+    cache = tmp_path / "configs.db"
+    k = kernel(cache, MATMUL)
+    problem = problem_of_sizes(k.variant(), {"M": 4, "N": 5, "K": 6})
+    mine = Config.of(dict(problem.space.default.items) | {"g0.rows": 17})
+    with Store(cache) as store:
+        (row,) = store.propose(problem.key, [mine], "model")
+        store.set_timed({row.id: (1e-3, [])})
+        store.set_best(problem.key, mine, 1e-3, 1e-3, "merged")
+    config = k.autotune(M=4, N=5, K=6, trials=1, quiet=True)
+    assert problem.space.holds(config)
+
+
+@pytest.mark.parametrize("what", ["text", "folder"])
+def test_calls_do_not_need_their_tuning_file(tmp_path: Path, what: str) -> None:
+    cache = tmp_path / "notes.txt"
+    cache.write_text("mine") if what == "text" else cache.mkdir()
+    k = kernel(cache)
+    a, b, s = operands()
+    with pytest.warns(UserWarning, match=r"notes\.txt is not a tuning file"):
+        np.testing.assert_allclose(k(a, b, s), s * a + b, rtol=1e-5, atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        kernel(cache)(a, b, s)
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(OSError, match=r"notes\.txt is not a tuning file"):
+        k.autotune(a, b, s, trials=1, quiet=True)

@@ -13,8 +13,8 @@ from functools import reduce
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import Bin, Expr, Scalar
-from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import GpuContext
+from tcdsl.codegen.lower.guarded import inside
 from tcdsl.codegen.lower.rows_access import ONE, Loop
 from tcdsl.codegen.lower.rows_space import Access, Space, accesses, size_expr
 from tcdsl.codegen.program import reads_of
@@ -121,7 +121,7 @@ def _always(ctx: GpuContext, space: Space) -> Iterator[Access]:
         for r in steady(s.value):
             yield r.tensor, r.subs
         for r in reads_of(s.value):
-            if r.subs and rows_form.inside(ctx, r, dims):
+            if r.subs and inside(ctx, r, dims):
                 yield r.tensor, r.subs
 
 

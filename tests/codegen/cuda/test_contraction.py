@@ -279,7 +279,7 @@ def _hold(seed: int, *, exact: bool) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("seed", range(4))
+@sampled("seed", range(4), keep=1)
 def test_random_contractions(seed: int) -> None:
     _hold(seed, exact=bool(seed % 2))
 

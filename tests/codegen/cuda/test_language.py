@@ -9,6 +9,7 @@ import pytest
 
 from tests.codegen.harness import problem
 from tests.cusim.harness import differential
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cusim
 
@@ -65,7 +66,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=5)
 def test_program(name: str) -> None:
     text, args = PROGRAMS[name]
     differential(problem(text, *args))

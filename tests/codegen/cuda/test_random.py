@@ -59,6 +59,7 @@ def _trials(seed: int, programs: int) -> list[tuple[Problem, Config, bool, Gpu]]
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 @sampled(
     "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.deep) for n in range(3, 60))], keep=1
@@ -69,6 +70,7 @@ def test_random_programs_in_the_simulator(seed: int) -> None:
         differential(problem, config, exact=(exact,), gpu=gpu, orders=orders, terms=400)
 
 
+@pytest.mark.wide
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(n, marks=pytest.mark.deep) for n in range(1, 20))]

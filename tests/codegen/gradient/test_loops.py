@@ -29,6 +29,7 @@ from tests.codegen.gradient.differences import (
 )
 from tests.codegen.harness import Case, Problem, differential, spec_of
 from tests.cusim.harness import differential as differential_on_cusim
+from tests.tiers import sampled
 
 RNN = """def rnn(float(T,B,I) X, float(B,N) H0, float(I,N) W, float(N,N) U) -> (H, h) {
   h(b, n) = H0(b, n)
@@ -162,8 +163,8 @@ def _both(
     return kept.pull(args, seeds), again.pull(args, seeds)
 
 
-@pytest.mark.parametrize(
-    "turns", [1, 3, 4, 7, *(pytest.param(t, marks=pytest.mark.deep) for t in (0, 2, 6, 11))]
+@sampled(
+    "turns", [1, 3, 4, 7, *(pytest.param(t, marks=pytest.mark.deep) for t in (0, 2, 6, 11))], keep=1
 )
 def test_checkpoints_before_turns_that_do_not_divide(turns: int) -> None:
     for want, got in zip(*_both(PRODUCT, 3, turns), strict=True):
@@ -285,7 +286,7 @@ def test_a_tensor_whose_elements_turns_of_two_loops_reach_is_not_written_once() 
         assert order.is_settled("A") is is_once, (inner, step)
 
 
-@pytest.mark.parametrize("name", ["rnn", "lstm"])
+@sampled("name", ["rnn", "lstm"], keep=1)
 def test_what_turns_write_takes_the_forms_of_whole_tensors(name: str) -> None:
     p = _backward(name, None, 4)
     forms = compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)

@@ -11,6 +11,7 @@ from tcdsl.codegen.gradient.rules import WITHOUT
 from tcdsl.codegen.reference import evaluate
 from tcdsl.grammar.builtins import BUILTINS
 from tests.codegen.gradient.differences import Array, Differentiated, differentiated
+from tests.tiers import sampled
 
 STEP = 1e-4  # of a formula of the fourth order: what it leaves out is 1e-16, rounding is 1e-12
 POINTS = 16
@@ -39,7 +40,7 @@ def slopes(d: Differentiated, *args: Any) -> tuple[Array, ...]:
     return d.pull(arrays, [np.ones(arrays[0].shape)])
 
 
-@pytest.mark.parametrize("name", FLOAT)
+@sampled("name", FLOAT, keep=30)
 def test_derivative_of(name: str, rng: np.random.Generator) -> None:
     d = function(name)
     low, high = DOMAINS.get(name, (-2, 2))

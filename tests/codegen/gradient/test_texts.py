@@ -15,6 +15,7 @@ from tcdsl.grammar.parser import parse
 from tcdsl.grammar.typed import CheckedDef
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.test_layers import made
+from tests.tiers import sampled
 
 MATMUL = "def matmul(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 FCRELU = """def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
@@ -73,7 +74,7 @@ def test_gradient_reads_well(name: str, golden: Callable[[str, str], None]) -> N
     golden(f"{found.forward}\n{found.text}", f"grad/{name}.tc")
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@sampled("name", TEXTS, keep=5)
 def test_bare_results_mean_the_same(name: str) -> None:
     found = gradient(TEXTS[name]())
     for text in (found.forward, found.text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -109,14 +110,45 @@ class Kernels:
             lambda a, i: (i.shape[0], a.shape[0]),
         )
 
-    def wait(self, tasks: int, microseconds: int) -> runtime.Launcher:
-        """Return O(t) = t, each task of a given time."""
+    def meet(self, tasks: int) -> runtime.Launcher:
+        """Return O(t) = whether all tasks were under way at once; they count themselves in M."""
         return self.launcher(
-            "wait",
-            0,
-            lambda: ((np.dtype(np.int64), (tasks,), None),),
-            lambda: (tasks, microseconds),
+            "meet", 1, lambda m: ((np.dtype(np.int64), (tasks,), None),), lambda m: (tasks,)
         )
+
+    def gate(self, tasks: int) -> Gate:
+        """Return a call that goes on for as long as a test wants."""
+        flags = np.zeros(2, np.int64)
+        kernel = self.launcher(
+            "gate", 1, lambda g: ((np.dtype(np.int64), (tasks,), None),), lambda g: (tasks,)
+        )
+        return Gate(kernel, flags)
+
+
+@dataclass
+class Gate:
+    """O(t) = t, by a call whose tasks wait until the gate is open."""
+
+    kernel: runtime.Launcher
+    flags: Array  # whether it is open; how many tasks have begun
+
+    def __call__(self) -> Array:
+        """Call the kernel; the tasks wait."""
+        out: Array = self.kernel(self.flags)
+        return out
+
+    def open(self) -> None:
+        """Let the tasks of this and of later calls end."""
+        self.flags[0] = 1
+
+    def close(self) -> None:
+        """Let later calls wait again."""
+        self.flags[:] = 0
+
+    def await_tasks(self, count: int) -> None:
+        """Wait until so many tasks are under way, in a call on another thread."""
+        while self.flags[1] < count:
+            time.sleep(0.001)
 
 
 @pytest.fixture(scope="session")

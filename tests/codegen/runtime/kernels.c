@@ -136,24 +136,52 @@ static int iota(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
 }
 EXECUTABLE(iota, 1, iota);
 
-/* O(t) = t after each of sizes[0] tasks has taken sizes[1] microseconds of wall time. */
-static int plan_wait(const tc_args *a, tc_plan *p) {
+static int is_past(const struct timespec *from, tc_i64 seconds) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec - from->tv_sec > seconds;
+}
+enum { HANGS_S = 120 }; /* nobody waits longer: the test then fails */
+
+/* O(t) = whether all of sizes[0] tasks were under way at once: each counts itself in M and waits for the others. */
+static int plan_meet(const tc_args *a, tc_plan *p) {
   p->tasks[0] = a->sizes[0];
-  p->cost_ns[0] = 1e3 * (double)(a->sizes[0] * a->sizes[1]);
+  p->cost_ns[0] = 1e8 * (double)a->sizes[0];
   return 0;
 }
-static int wait_us(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
+static int meet(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
   (void)workspace;
+  tc_i64 *met = (tc_i64 *)a->data[0];
   for (tc_i64 t = begin; t < end; t++) {
-    struct timespec now, from;
+    struct timespec from;
     clock_gettime(CLOCK_MONOTONIC, &from);
-    do clock_gettime(CLOCK_MONOTONIC, &now);
-    while (1e6 * (double)(now.tv_sec - from.tv_sec) + 1e-3 * (double)(now.tv_nsec - from.tv_nsec) < (double)a->sizes[1]);
-    ((tc_i64 *)a->data[0])[t] = t;
+    __atomic_add_fetch(met, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(met, __ATOMIC_SEQ_CST) < a->sizes[0] && !is_past(&from, HANGS_S));
+    ((tc_i64 *)a->data[1])[t] = __atomic_load_n(met, __ATOMIC_SEQ_CST) == a->sizes[0];
   }
   return 0;
 }
-EXECUTABLE(wait, 1, wait_us);
+EXECUTABLE(meet, 1, meet);
+
+/* O(t) = t for each of sizes[0] tasks, after G(0) was set to 1; G(1) counts the tasks that have begun. */
+static int plan_gate(const tc_args *a, tc_plan *p) {
+  p->tasks[0] = a->sizes[0];
+  p->cost_ns[0] = 1e8 * (double)a->sizes[0];
+  return 0;
+}
+static int gate(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
+  (void)workspace;
+  tc_i64 *g = (tc_i64 *)a->data[0];
+  for (tc_i64 t = begin; t < end; t++) {
+    struct timespec from;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    __atomic_add_fetch(g + 1, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(g, __ATOMIC_SEQ_CST) && !is_past(&from, HANGS_S));
+    ((tc_i64 *)a->data[1])[t] = __atomic_load_n(g, __ATOMIC_SEQ_CST) ? t : -1;
+  }
+  return 0;
+}
+EXECUTABLE(gate, 1, gate);
 
 /* How many threads the call may use, as plan and phase are told. */
 static int plan_told(const tc_args *a, tc_plan *p) {

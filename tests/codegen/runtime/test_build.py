@@ -16,6 +16,7 @@ import pytest
 from tcdsl.codegen import cc, objects
 from tcdsl.codegen.runtime import build
 from tcdsl.grammar.errors import CompileError
+from tests.tiers import sampled
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -54,12 +55,12 @@ def test_the_core_knows_no_operation_and_no_device() -> None:
 def _calls(python: str, library: Any, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [python, str(HERE / "calls.py"), library._name],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=600,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@sampled(
     "command",
     [
         pytest.param(("gcc",), marks=pytest.mark.cc),
@@ -67,6 +68,7 @@ def _calls(python: str, library: Any, **environment: str) -> subprocess.Complete
         pytest.param((sys.executable, "-m", "ziglang", "cc"), marks=pytest.mark.zig),
     ],
     ids=["gcc", "clang", "zig"],
+    keep=1,
 )
 def test_every_compiler_makes_it(command: tuple[str, ...], library: Any, tmp_path: Path) -> None:
     source = build.core_source()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -21,20 +22,42 @@ def test_a_form_is_compiled_once(kernels: Any, rng: np.random.Generator) -> None
     assert k.calls == 3
 
 
-def test_sixty_four_forms_are_kept(kernels: Any, rng: np.random.Generator) -> None:
-    k = kernels.add()
-    arrays = [rng.standard_normal((2, m, n), dtype=np.float32) for m in range(8) for n in range(8)]
+def test_thousands_of_forms_are_kept_and_more_do_not_thrash(kernels: Any) -> None:
+    k = kernels.add1()
+    arrays = [np.full(n, n, np.float32) for n in range(2600)]
+
+    def call(count: int) -> int:
+        before = len(kernels.misses)
+        for a in arrays[:count]:
+            assert (k(a, a)[-1:] == 2 * a[-1:]).all()
+        return len(kernels.misses) - before
+
+    assert call(2048) == 2048
+    assert call(2048) == 0
     for _ in range(3):
-        for a, b in arrays:
-            np.testing.assert_array_equal(k(a, b), a + b)
-    assert len(kernels.misses) == 64
-    a = np.ones((9, 9), np.float32)
-    k(a, a)
-    for a, b in arrays[1:]:
-        k(a, b)
-    assert len(kernels.misses) == 65, "the oldest form makes room"
-    k(*arrays[0])
-    assert len(kernels.misses) == 66
+        last = call(2600)
+    assert 552 <= last < 1900, "of forms that come in turn most are still there"
+    assert call(2048) < 1500
+
+
+def test_the_table_may_be_cleared_while_other_threads_call(kernels: Any) -> None:
+    k = kernels.add1()
+    arrays = [np.ones(n, np.float32) for n in range(1, 40)]
+    done = threading.Event()
+
+    def clear() -> None:
+        while not done.is_set():
+            k.clear()
+
+    other = threading.Thread(target=clear)
+    other.start()
+    try:
+        for _ in range(100):
+            for a in arrays:
+                assert k(a, a)[-1] == 2
+    finally:
+        done.set()
+        other.join()
 
 
 @pytest.mark.parametrize(

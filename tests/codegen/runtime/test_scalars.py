@@ -112,3 +112,18 @@ def test_an_entry_for_several_values_plans_for_each(kernels: Any) -> None:
         out[:] = -1
         assert k(n, out=out) is out
         np.testing.assert_array_equal(out, [*range(n), *[-1] * (9 - n)])
+
+
+def test_many_values_of_a_scalar_in_a_bound_are_found_at_once(kernels: Any) -> None:
+    k = kernels.launcher(
+        "iota",
+        1,
+        lambda n: ((np.dtype(np.int64), (int(n),), None),),
+        lambda n: (),
+        scalars={0: np.int64},
+        bounds=(0,),
+    )
+    for _ in range(2):
+        for n in range(500):
+            assert len(k(n)) == n
+    assert len(kernels.misses) == 500

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tcdsl import device_copies, gradient
+from tcdsl import device_copies, gradient, own
 from tcdsl.codegen import device as devices
 from tests.tcdsl.cuda.sim import SimDevice
 
@@ -16,7 +16,7 @@ def device() -> Iterator[SimDevice]:
     """Return a device that stands in for GPU 0; what it found at the end is a failure."""
     simulated = SimDevice(0)
     devices.register(simulated)
-    for made in (device_copies._copier, gradient._zeros):
+    for made in (device_copies._copier, gradient._zeros, own._copy):
         made.cache_clear()  # kernels bound to the device before
     try:
         yield simulated

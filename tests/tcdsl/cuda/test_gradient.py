@@ -78,3 +78,13 @@ def test_none_is_zeros_where_the_outputs_lie(device: SimDevice) -> None:
     ones = device.array(np.ones(2, np.float32))
     assert pull(ones, None).get().tolist() == [[1] * 3] * 2
     assert pull(d_q=ones).get().tolist() == [[6] * 3] * 2
+
+
+def test_what_a_way_back_keeps_is_its_own(device: SimDevice) -> None:
+    root: Any = tc.define("def root(double(N) x) -> (y) { y(i) = sqrt(x(i)) * x(i) }", tune="off")
+    x = device.array(np.array([1.0, 4.0]))
+    y, pull = root.vjp(x)
+    nines = np.full(2, 9.0)
+    for array in (x, y):
+        device.upload(device.place(array)[0], nines, device.stream())
+    np.testing.assert_allclose(pull(device.array(np.ones(2))).get(), [1.5, 3.0])

@@ -1,0 +1,65 @@
+"""Reads behind conditions: which of them may be done whatever the condition says.
+
+Vectors evaluate both branches of `?:`, and what is the same along a loop is computed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from tcdsl.codegen.lower.context import GroupContext
+from tcdsl.codegen.program import affine_of, walk_typed
+from tcdsl.grammar import typed
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size
+
+
+class Values(Protocol):
+    """The values of an index: so many, from low on."""
+
+    @property
+    def low(self) -> Size:
+        """The least."""
+
+    @property
+    def extent(self) -> Size:
+        """How many there are."""
+
+
+def elements(exprs: Iterable[typed.Expr]) -> Iterator[typed.Read]:
+    """Yield the reads of memory in expressions; scalars come by value."""
+    for e in exprs:
+        for x in walk_typed(e):
+            if isinstance(x, typed.Read) and x.subs:
+                yield x
+
+
+def behind_conditions(e: typed.Expr) -> Iterator[typed.Read]:
+    """Yield the reads of memory that a condition may exclude."""
+    for x in walk_typed(e):
+        match x:
+            case typed.Select(_, then, other):
+                yield from elements((then, other))
+            case typed.Binary("&&" | "||", _, rhs):
+                yield from elements((rhs,))
+            case _:
+                pass
+
+
+def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, Values]) -> bool:
+    """Whether the ranges alone prove that a read is inside, whatever guards it."""
+    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):
+        a = affine_of(sub)
+        if a is None:
+            return False
+        low = high = a.const
+        for name, k in a.terms:
+            first, last = dims[name].low, dims[name].low + dims[name].extent - 1
+            low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+        if not is_nonnegative(low.substitute(by)):
+            return False
+        if not is_nonnegative((extent - 1 - high).substitute(by)):
+            return False
+    return True

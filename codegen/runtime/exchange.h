@@ -1,0 +1,175 @@
+/* Arrays of other libraries, read through the C functions that their type hands out
+ * (`__dlpack_c_exchange_api__`), without a line of Python.
+ *
+ * References: DLPack 1.3, dlpack.h: DLTensor, DLManagedTensorVersioned, DLPackExchangeAPI.
+ */
+#ifndef TC_EXCHANGE_H
+#define TC_EXCHANGE_H
+#include "ndarray.h"
+#include "tc_abi.h"
+
+typedef struct {
+  tc_u8 code, bits;
+  unsigned short lanes;
+} DLDataType;
+typedef struct {
+  void *data;
+  int device_type, device_id, ndim;
+  DLDataType dtype;
+  tc_i64 *shape, *strides; /* strides in elements; NULL before version 1.2: C order */
+  tc_u64 byte_offset;
+} DLTensor;
+typedef struct Managed {
+  tc_u32 major, minor;
+  void *context;
+  void (*deleter)(struct Managed *);
+  tc_u64 flags;
+  DLTensor tensor;
+} Managed;
+typedef struct {
+  tc_u32 major, minor;
+  void *previous;
+  void *allocate;
+  int (*managed_of)(void *object, Managed **);
+  int (*object_of)(Managed *, void **object); /* steals the tensor */
+  int (*view_of)(void *object, DLTensor *);   /* may be NULL; valid until control returns */
+  void *current_stream;
+} ExchangeApi;
+
+enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_BOOL = 6 };
+enum { DL_CPU = 1, DL_READ_ONLY = 1, EXCHANGE_MAJOR = 1, MAX_LENDERS = 32 };
+
+/* A type whose arrays calls read in place. */
+typedef struct {
+  PyTypeObject *type;
+  const ExchangeApi *api;
+  PyObject *plain;   /* tuple of callables: an object for which one is true is for slow */
+  PyObject *tracked; /* None, or the name of an attribute: one for which it is true is for slow ... */
+  PyObject *tracks;  /* ... while this callable gives true */
+  PyObject *unusual; /* None, or a callable: while it gives true, all calls are for slow */
+  PyObject *written; /* None, or a callable: told of each array that was written */
+} Lender;
+
+static Lender lenders[MAX_LENDERS];
+static int n_lenders;
+
+/* An array as the launcher sees it; dims and strides are valid until Python code runs. */
+typedef struct {
+  int lender, nd, type_num, item_bytes;
+  char *data;
+  Py_ssize_t dims[MAX_DIMS], strides[MAX_DIMS]; /* strides in bytes */
+} View;
+
+/* The number of the lender of this object, from 1; 0 if its type is none. */
+static inline int lender_of(PyObject *o) {
+  for (int i = 0; i < n_lenders; i++)
+    if (lenders[i].type == Py_TYPE(o)) return i + 1;
+  return 0;
+}
+
+static int number_of(DLDataType t) {
+  static const signed char of_size[3][9] = {
+      {-1, 1, 3, -1, 5, -1, -1, -1, sizeof(long) == 8 ? 7 : 9},
+      {-1, 2, 4, -1, 6, -1, -1, -1, sizeof(long) == 8 ? 8 : 10},
+      {-1, -1, NUM_HALF, -1, NUM_FLOAT, -1, -1, -1, NUM_DOUBLE}};
+  if (t.lanes != 1 || t.bits % 8 || t.bits > 64) return -1;
+  if (t.code == DL_BFLOAT) return t.bits == 16 ? numpy.bfloat16 : -1;
+  if (t.code == DL_BOOL) return t.bits == 8 ? NUM_BOOL : -1;
+  return t.code <= DL_FLOAT ? of_size[t.code][t.bits / 8] : -1;
+}
+
+static int is_true(PyObject *answer) {
+  int yes = answer ? PyObject_IsTrue(answer) : -1;
+  Py_DecRef(answer);
+  return yes;
+}
+
+/* Whether the memory of an array is all there is to it; the slow path says what else there is. */
+static int is_lendable(const Lender *l, PyObject *o) {
+  if (l->tracked != Py_None) {
+    int tracked = is_true(PyObject_GetAttr(o, l->tracked));
+    if (tracked > 0) tracked = is_true(PyObject_Vectorcall(l->tracks, NULL, 0, NULL));
+    if (tracked) return 0;
+  }
+  for (Py_ssize_t i = 0, n = PyTuple_Size(l->plain); i < n; i++)
+    if (is_true(PyObject_Vectorcall(PyTuple_GetItem(l->plain, i), &o, 1, NULL))) return 0;
+  return 1;
+}
+
+/* See the memory of an array of a lender; 0, without an error, if it is for slow. */
+static int view_of(int lender, PyObject *o, View *v) {
+  const Lender *l = &lenders[lender - 1];
+  DLTensor t;
+  if (!is_lendable(l, o) || l->api->view_of(o, &t)) {
+    PyErr_Clear();
+    return 0;
+  }
+  v->lender = lender;
+  v->nd = t.ndim;
+  v->type_num = number_of(t.dtype);
+  v->item_bytes = t.dtype.bits / 8;
+  v->data = (char *)t.data + t.byte_offset;
+  if (t.device_type != DL_CPU || t.ndim < 0 || t.ndim > MAX_DIMS || v->type_num < 0) return 0;
+  if ((size_t)v->data % (size_t)v->item_bytes) return 0;
+  Py_ssize_t dense = v->item_bytes;
+  int is_empty = 0;
+  for (int d = t.ndim - 1; d >= 0; d--) {
+    v->dims[d] = t.shape[d];
+    v->strides[d] = dense;
+    if (t.shape[d] < 0) return 0;
+    is_empty |= !t.shape[d];
+    if (t.strides ? __builtin_mul_overflow(t.strides[d], v->item_bytes, &v->strides[d])
+                  : __builtin_mul_overflow(dense, t.shape[d] ? t.shape[d] : 1, &dense))
+      return 0;
+  }
+  return v->data || is_empty;
+}
+
+/* Whether an array of a lender may be written: what it hands out for good says so. */
+static int is_writable(int lender, PyObject *o) {
+  Managed *m = NULL;
+  if (lenders[lender - 1].api->managed_of(o, &m) || !m) {
+    PyErr_Clear();
+    return 0;
+  }
+  int yes = m->major == EXCHANGE_MAJOR && !(m->flags & DL_READ_ONLY);
+  if (m->deleter) m->deleter(m);
+  return yes;
+}
+
+/* Whether calls on arrays of a lender may go without slow now. */
+static int is_usual(int lender) {
+  PyObject *unusual = lenders[lender - 1].unusual;
+  if (unusual == Py_None || !is_true(PyObject_Vectorcall(unusual, NULL, 0, NULL))) return 1;
+  PyErr_Clear();
+  return 0;
+}
+
+static int tell_written(int lender, PyObject *o) {
+  PyObject *told = lenders[lender - 1].written;
+  if (told == Py_None) return 0;
+  PyObject *done = PyObject_Vectorcall(told, &o, 1, NULL);
+  Py_DecRef(done);
+  return done ? 0 : -1;
+}
+
+static PyObject *m_lend(PyObject *m, PyObject *args) {
+  PyObject *type, *capsule, *plain, *tracked, *tracks, *unusual, *written;
+  (void)m;
+  if (!PyArg_ParseTuple(args, "OOOOOOO", &type, &capsule, &plain, &tracked, &tracks, &unusual, &written)) return NULL;
+  if (!is_type(type) || !is_tuple_type((PyObject *)Py_TYPE(plain))) {
+    PyErr_SetString(PyExc_TypeError, "lend takes a type, a capsule, a tuple of callables, and what is tracked");
+    return NULL;
+  }
+  const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  if (!api) return NULL;
+  while (api && api->major != EXCHANGE_MAJOR) api = api->previous;
+  int known = 0;
+  for (int i = 0; i < n_lenders; i++) known |= lenders[i].type == (PyTypeObject *)type;
+  if (known || n_lenders == MAX_LENDERS || !api || !api->view_of || !api->managed_of || !api->object_of)
+    return PyLong_FromLongLong(known);
+  lenders[n_lenders++] = (Lender){(PyTypeObject *)Py_NewRef(type), api, Py_NewRef(plain), Py_NewRef(tracked),
+                                  Py_NewRef(tracks), Py_NewRef(unusual), Py_NewRef(written)};
+  return PyLong_FromLongLong(1);
+}
+#endif
