@@ -175,7 +175,8 @@ def explained(path: Path, error: sqlite3.Error) -> StoreError:
         return not_ours(path, "it is no SQLite database")
     if code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return DamagedError(f"{path} is damaged: {text}")
-    return StoreError(f"{path} cannot be used: {text}")
+    kept = "; what was found before is kept" if code == sqlite3.SQLITE_FULL else ""
+    return StoreError(f"{path} cannot be used: {text}{kept}")
 
 
 def not_ours(path: Path, why: str) -> ForeignError:

@@ -15,6 +15,7 @@ from tcdsl.autotune.process import WorkerDiedError, WorkerProcess
 from tcdsl.autotune.room import room_for_case
 from tcdsl.autotune.search import Budget
 from tcdsl.autotune.trial import Failure
+from tcdsl.codegen.cachedir import CacheError
 
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0
@@ -97,8 +98,12 @@ class Rig:
     def _worker(self) -> WorkerProcess:
         if self._process is None:
             folder = self._stack.enter_context(room_for_case())
-            self._problem.case().save(folder)
-            bench.save(folder, self._problem.bench)
+            case = self._problem.case()
+            try:
+                case.save(folder)
+                bench.save(folder, self._problem.bench)
+            except OSError as error:
+                raise CacheError(f"{folder} cannot be written: {error.strerror}") from error
             self._process = self._stack.enter_context(WorkerProcess(folder))
         self._process.start()
         return self._process

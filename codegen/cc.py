@@ -200,6 +200,7 @@ def _environment(folder: Path) -> dict[str, str]:
         **os.environ,
         "LC_ALL": "C",
         "ZIG_GLOBAL_CACHE_DIR": str(subfolder("zig")),
+        "TMPDIR": str(folder),  # what a compiler writes on its way lies with its object
         "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
     }
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tcdsl.codegen.cachedir import subfolder
+from tcdsl.codegen.cachedir import places, subfolder
 
 
 def hash_of(parts: Iterable[str]) -> str:
@@ -33,8 +33,7 @@ def hash_of(parts: Iterable[str]) -> str:
 
 def lookup(key: str, suffix: str) -> Path | None:
     """Return the file of a key, or None; a damaged one is removed."""
-    folder = subfolder("objects") / key[:2]
-    for path in _listed(folder):
+    for path in [p for place in places("objects") for p in _listed(place / key[:2])]:
         name = path.stem.rsplit("-", 2)
         if path.suffix != suffix or len(name) != 3 or name[1] != key:
             continue
@@ -46,7 +45,8 @@ def lookup(key: str, suffix: str) -> Path | None:
             with contextlib.suppress(OSError):  # a cache that may only be read serves too
                 os.utime(path)
             return path
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
     return None
 
 
@@ -67,7 +67,7 @@ def building_folder() -> Path:
 def _listed(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
-    except FileNotFoundError:
+    except OSError:
         return []
 
 

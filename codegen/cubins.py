@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from tcdsl.codegen import contentfile
+from tcdsl.codegen.cachedir import with_room
 from tcdsl.codegen.contentfile import KeyLock, building_folder, hash_of, move_into_place
 from tcdsl.codegen.nvrtc import (
     OPTIONS,
@@ -36,6 +37,10 @@ def cached_cubin(source: CudaSource, arch: str) -> Cubin:
     CompileError
         If there is no NVRTC or it refuses the text.
     """
+    return with_room(lambda: _cached_cubin(source, arch))
+
+
+def _cached_cubin(source: CudaSource, arch: str) -> Cubin:
     key = key_of(source, arch)
     while (found := lookup(key)) is None:
         lock = KeyLock.take(key)
@@ -64,7 +69,7 @@ def cubin_file(source: CudaSource, arch: str) -> Path:
     found = contentfile.lookup(key, PLAIN)
     if found is None:
         data = cached_cubin(source, arch).data
-        found = _moved(data, source.name, key, PLAIN)
+        found = with_room(lambda: _moved(data, source.name, key, PLAIN))
     return found
 
 

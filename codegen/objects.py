@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import shutil
 import signal
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tcdsl.codegen import contentfile
+from tcdsl.codegen.cachedir import lacks_room, with_room
 from tcdsl.codegen.cc import INCLUDES, Compiler, Run, Source, find_compiler
 from tcdsl.codegen.contentfile import KeyLock, building_folder, hash_of, move_into_place
 from tcdsl.codegen.machine import usable_cores
@@ -44,8 +47,13 @@ def compile_many(
     What another thread or process is compiling is waited for, not compiled again. If the wait is
     interrupted, running compilers are killed and locks given back.
     """
-    compiler = compiler or find_compiler()
-    jobs = jobs or usable_cores()
+    chosen = compiler or find_compiler()
+    return with_room(lambda: _compile_many(sources, chosen, jobs or usable_cores()))
+
+
+def _compile_many(
+    sources: Sequence[Source], compiler: Compiler, jobs: int
+) -> tuple[Path | CompileError, ...]:
     keys = [key_of(s, compiler) for s in sources]
     waiting = dict(zip(keys, sources, strict=True))  # equal sources are one
     done: dict[str, Path | CompileError] = {k: p for k in waiting if (p := lookup(k))}
@@ -140,6 +148,8 @@ class _Making:
         """Move the object into place."""
         try:
             if error := self.run.error():
+                if lacks_room(self.folder):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
                 return error
             return move_into_place(self.run.output, self.run.source.name, self.key, SUFFIX)
         finally:

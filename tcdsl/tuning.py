@@ -23,7 +23,7 @@ from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.trial import FINAL, Trial, UntunedError
 from tcdsl.call import Call
 from tcdsl.codegen import device as devices
-from tcdsl.codegen.cachedir import cache_dir
+from tcdsl.codegen.cachedir import usable_folder
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.spec import Spec
@@ -48,7 +48,7 @@ SizeChoice = int | Iterable[int]
 
 def default_database() -> Path:
     """Return the SQLite file of tuned configs in the user's cache folder."""
-    return cache_dir() / NAME
+    return usable_folder() / NAME
 
 
 # ---- what was found before
