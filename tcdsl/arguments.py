@@ -8,7 +8,7 @@ import numpy as np
 
 from tcdsl.codegen.spec import Layout
 from tcdsl.device_arrays import DeviceArray, as_device_array, is_on_device
-from tcdsl.foreign import memory_of, refuse_meaning
+from tcdsl.foreign import has_dlpack, memory_of, refuse_meaning
 from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
 from tcdsl.grammar.errors import NumberError, TCTypeError
 
@@ -41,8 +41,8 @@ def as_array(value: object, name: str, *, is_output: bool = False) -> Array:
             refuse_meaning(value, name)
         array = np.asarray(value)
         if array.dtype.kind == "O" and isinstance(value, int):  # beyond 64 bits
-            array = np.asarray(as_float(value, name))
-    elif hasattr(value, "__dlpack__"):
+            array = np.asarray(as_float(value, name))  # which a float parameter may take
+    elif has_dlpack(value):
         array = memory_of(value, name, is_output=is_output)
     else:
         kind = type(value)
@@ -98,11 +98,20 @@ def check_number(value: object, array: Operand, name: str, dtype: DType) -> None
     """
     if not dtype.is_integer:
         return
+    if isinstance(value, int):
+        check_integer(value, name, dtype)
+    elif isinstance(array, np.ndarray) and array.dtype.kind in "iub":
+        check_integer(int(array), name, dtype)
+
+
+def check_integer(number: int, name: str, dtype: DType) -> None:
+    """Refuse an integer that is none of an integer type.
+
+    Raises
+    ------
+    NumberError
+    """
     low, high = dtype.limits
-    whole = isinstance(value, int)
-    if not whole and (not isinstance(array, np.ndarray) or array.dtype.kind not in "iub"):
-        return
-    number = int(value) if whole else int(array)  # type: ignore[call-overload, arg-type]
     if not low <= number <= high:
         shown = number if number.bit_length() < 200 else f"of {number.bit_length()} bits"
         raise NumberError(

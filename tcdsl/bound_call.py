@@ -8,9 +8,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from tcdsl.arguments import as_float, check_number, element_strides
+from tcdsl.arguments import as_float, check_integer, element_strides
 from tcdsl.call import Call
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.launch import Executable
@@ -151,7 +149,5 @@ def _float(name: str, value: Any) -> float:
 
 def _integer(param: Tensor, value: Any) -> int:
     number = operator.index(value)
-    low, high = param.dtype.limits
-    if not low <= number <= high:
-        check_number(number, np.asarray(0), param.name, param.dtype)
+    check_integer(number, param.name, param.dtype)
     return number

@@ -26,12 +26,15 @@ from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.codegen.spec import SMALL, Spec
 from tcdsl.device_arrays import DeviceArray, may_overlap
 from tcdsl.grammar import nodes, typed
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.errors import AllocationError, ShapeError, TCTypeError
+from tcdsl.grammar.sizes import Size
 from tcdsl.origin import cure_for_missing
 from tcdsl.variant import Compiled, Variant
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient
+
+_MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
 
@@ -92,7 +95,7 @@ def tell_apart(
 
 def _one_per_return(signature: str, definition: nodes.Def, value: Any) -> tuple[Any, ...]:
     count = len(definition.returns)
-    outputs = tuple(value) if count > 1 or isinstance(value, tuple | list) else (value,)
+    outputs = tuple(value) if isinstance(value, tuple | list) else (value,)
     if len(outputs) != count:
         raise TCTypeError(f"{signature} has {count} returns, got {len(outputs)} outputs")
     return outputs
@@ -130,7 +133,9 @@ class Call:
             (a if is_addressable(a) else a.copy()) if t.shape else v
             for v, a, t in zip(values, arrays, variant.checked.params, strict=True)
         )
-        return Call(variant, sizes, operands)
+        call = Call(variant, sizes, operands)
+        call.check_memory()
+        return call
 
     @property
     def forms(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
@@ -164,6 +169,44 @@ class Call:
         """What tells this call's entry from others of the same definition."""
         places = tuple((a.shape, a.strides) for a in self._arrays)
         return (self.variant, self.spec, places, self.outs is None)
+
+    def check_memory(self) -> None:
+        """Refuse what no memory holds, and what addresses of 64 bits would not count right.
+
+        Raises
+        ------
+        AllocationError
+            If an output or a temporary would have 2**52 bytes or more.
+        """
+        temporaries = [
+            (f"'{b.tensor}'", b.shape, b.dtype.size_bytes)
+            for b in self.variant.program.buffers
+            if b.role == "temp"
+        ]
+        for what, shape, item in (*self._outputs, *temporaries):
+            if self._bytes_of(shape, item) >= _MOST_BYTES:
+                raise self._no_memory(what, shape, item)
+
+    def no_memory(self) -> AllocationError:
+        """Return the error where memory ended: it names the largest output and its bytes."""
+        return self._no_memory(*max(self._outputs, key=lambda o: self._bytes_of(*o[1:])))
+
+    @property
+    def _outputs(self) -> list[tuple[str, tuple[Size, ...], int]]:
+        """How messages name the returns, their shapes, and bytes of an element."""
+        returns = self.variant.checked.returns
+        return [(f"output '{t.name}'", t.shape, t.dtype.size_bytes) for t in returns]
+
+    def _bytes_of(self, shape: tuple[Size, ...], item: int) -> int:
+        return prod(max(1, n.evaluate(self.sizes)) for n in shape) * item
+
+    def _no_memory(self, what: str, shape: tuple[Size, ...], item: int) -> AllocationError:
+        symbols = ", ".join(map(str, shape))
+        extents = tuple(n.evaluate(self.sizes) for n in shape)
+        return AllocationError(
+            f"{self.variant.checked.name}: no memory for {what} of shape ({symbols}) = {extents}: "
+            f"{self._bytes_of(shape, item)} bytes"
+        )
 
     @property
     def _arrays(self) -> list[Operand]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -16,6 +17,14 @@ from tcdsl.grammar.errors import TCTypeError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _REFUSALS = Exception  # whatever a foreign `__dlpack__` raises: it is not ours to go on from
+
+
+def has_dlpack(value: object) -> bool:
+    """Whether a value has ``__dlpack__``, itself or by a class that stands for another."""
+    try:
+        return hasattr(value, "__dlpack__")
+    except Exception:  # a foreign `__getattr__` may raise anything
+        return False
 
 
 def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
@@ -183,7 +192,7 @@ def like(example: object) -> Callable[[Any], Any]:
     Python array API standard 2024.12, ``__array_namespace__``, ``from_dlpack``.
     """
     is_numpys = isinstance(example, np.ndarray | np.generic | bool | int | float)
-    if is_numpys or not hasattr(example, "__dlpack__"):
+    if is_numpys or not has_dlpack(example):
         return lambda array: array
     from_dlpack = _importer(example)
     if from_dlpack is None:
@@ -204,12 +213,8 @@ def like(example: object) -> Callable[[Any], Any]:
 
 def _importer(example: Any) -> Callable[[Any], Any] | None:
     """Return the ``from_dlpack`` of an array's library, None if it has none."""
-    namespace = getattr(example, "__array_namespace__", None)
-    if namespace is not None:
-        try:
-            found = namespace().from_dlpack
-        except Exception:  # a promise not kept: look where it is at home
-            found = None
+    with contextlib.suppress(Exception):  # none, or a promise not kept: look where it is at home
+        found = example.__array_namespace__().from_dlpack
         if callable(found):
             return found  # type: ignore[no-any-return]
     for kind in type(example).__mro__:

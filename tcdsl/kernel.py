@@ -10,17 +10,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcdsl.arguments import Array, as_array
+from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.runtime import Entry, Launcher
+from tcdsl.codegen.runtime import MAX_OPERANDS, Entry, Launcher
 from tcdsl.codegen.spec import Spec
 from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
-from tcdsl.foreign import like, written
+from tcdsl.foreign import has_dlpack, like, written
 from tcdsl.grammar import nodes
+from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
+from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
@@ -66,6 +68,11 @@ class Kernel(Launcher):
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
+        if len(params) + len(names) > MAX_OPERANDS:
+            raise TCTypeError(
+                f"{definition.name} has {len(params) + len(names)} parameters and returns, "
+                f"a kernel has at most {MAX_OPERANDS}\n  join some into arrays"
+            )
         self._result: Any = namedtuple(definition.name, names, rename=True)  # type: ignore[misc]
         super().__init__(
             definition.name,
@@ -386,11 +393,23 @@ class Kernel(Launcher):
 
     def _call(self, given: Arguments) -> tuple[Call, list[Array]]:
         """Return a call with these arguments, and the arguments as arrays."""
+        for v, p in zip(given.values, self.definition.params, strict=True):
+            declared = BY_NAME.get(p.type.name) if isinstance(v, int) and p.type else None
+            if declared is not None and declared.is_integer:
+                check_integer(v, p.name, declared)
         arrays = [as_array(v, n) for v, n in zip(given.values, self.params, strict=True)]
         variant, sizes = self.session.bind(self.definition, arrays, given.generics)
         return Call.of(variant, sizes, given.values, arrays), arrays
 
     def _run(self, call: Call, given: Arguments) -> Any:
+        try:
+            return self._run_on_host(call, given)
+        except AllocationError:
+            raise
+        except MemoryError:
+            raise call.no_memory() from None
+
+    def _run_on_host(self, call: Call, given: Arguments) -> Any:
         candidate = self.candidate(call)
         if candidate is not None:
             return self.run(call.entry(candidate), call.operands, call.outs)
@@ -406,7 +425,7 @@ class Kernel(Launcher):
         outs = call.outs
         if outs is not None and given.outputs is not None:
             pairs = zip(outs, given.outputs, strict=True)
-            outs = tuple(v if hasattr(v, "__dlpack__") else o for o, v in pairs)
+            outs = tuple(v if has_dlpack(v) else o for o, v in pairs)
         with contextlib.suppress(ValueError):  # a copy is what fits the entry, not what was given
             self.install(entry, given.values, outs)
 

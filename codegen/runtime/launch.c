@@ -464,7 +464,8 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
     if (row >= 0) {
       l->recent = row;
       PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL, &at);
-      if (result || PyErr_Occurred()) return result;
+      if (result || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError))) return result;
+      PyErr_Clear(); /* memory ends before anything runs: slow says for what */
     }
   }
   if (!l->slow) {

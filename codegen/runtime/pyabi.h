@@ -60,10 +60,11 @@ enum {                                                /* of PyType_Slot */
 extern PyObject _Py_NoneStruct;
 extern char PyFloat_Type[], PyLong_Type[], PyBool_Type[], PyTuple_Type[], PyType_Type[]; /* only their addresses matter */
 extern const unsigned long Py_Version; /* of the interpreter that runs */
-extern PyObject *PyExc_TypeError, *PyExc_ValueError, *PyExc_OverflowError;
+extern PyObject *PyExc_TypeError, *PyExc_ValueError, *PyExc_OverflowError, *PyExc_MemoryError;
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
 PyObject *PyErr_Occurred(void);
+int PyErr_ExceptionMatches(PyObject *);
 PyObject *PyErr_NoMemory(void);
 PyObject *PyErr_Format(PyObject *, const char *, ...);
 void PyErr_SetString(PyObject *, const char *);
