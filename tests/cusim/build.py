@@ -41,14 +41,41 @@ _UNIT_FLAGS = (
     "-fno-optimize-sibling-calls",
     "-ftrivial-auto-var-init=pattern",
     "-fsanitize=thread",
+    "-fno-tree-dce",  # leaves nothing in a loop without end or effect, not even the count of steps
+    "-fsanitize-coverage=trace-pc",  # counts steps, so that a loop without end has one
     "-fsanitize=bounds,shift,integer-divide-by-zero,signed-integer-overflow",
 )
-_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
+_KERNEL = re.compile(
+    r'extern "C" __global__ void (?:__launch_bounds__\((?P<most>\d+)[^)]*\) )?(?P<name>\w+)\('
+)
+# A local that is declared without a value: floats begin as NaN, integers as a large number.
+_LOCAL = re.compile(
+    r"^ +(?:__align__\(\d+\) )?(?P<type>float|double|tc_[iu]\d+|tc_b|tc_f16|tc_bf16)"
+    r" (?P<name>\w+)(?:\[\w+\])*;(?= *$| *//)",
+    re.MULTILINE,
+)
 
 
 def kernels_of(text: str) -> tuple[str, ...]:
     """Return the names of the kernels of a unit, in order."""
-    return tuple(_KERNEL.findall(text))
+    return tuple(m["name"] for m in _KERNEL.finditer(text))
+
+
+def most_threads(text: str) -> dict[str, int]:
+    """Return the threads that a block of each kernel may have, where it is declared."""
+    return {m["name"]: int(m["most"]) for m in _KERNEL.finditer(text) if m["most"]}
+
+
+def poisoned(text: str) -> str:
+    """Return a unit's text with a fill behind every local that is declared without a value.
+
+    gcc's own pattern is a large negative float, which a maximum never shows.
+    """
+    return _LOCAL.sub(lambda m: f"{m[0]} CUSIM_POISON_{_kind(m['type'])}({m['name']});", text)
+
+
+def _kind(name: str) -> str:
+    return "FLOAT" if name in ("float", "double", "tc_f16", "tc_bf16") else "INTEGER"
 
 
 @cache
@@ -72,7 +99,7 @@ def compile_unit(text: str) -> Path:
     if path.exists():
         return path
     exports = "".join(f"CUSIM_EXPORT({k})\n" for k in kernels_of(text))
-    whole = f'#include "cusim.h"\n#line 1 "{UNIT}"\n{text}\n{exports}'
+    whole = f'#include "cusim.h"\n#line 1 "{UNIT}"\n{poisoned(text)}\n{exports}'
     include = [f"-I{HERE}", f"-I{CODEGEN}"]
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "unit.o")

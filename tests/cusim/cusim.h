@@ -74,6 +74,7 @@ void cusim_atomic_max_u64(tc_u64 *p, tc_u64 x);
 void cusim_atomic_max_f32(float *p, float x);
 void cusim_atomic_max_f64(double *p, double x);
 tc_u64 cusim_compare_and_swap(tc_u64 *p, tc_u64 expected, tc_u64 x);
+int cusim_pattern(void);
 int cusim_launch(void (*entry)(void *, void **), void *kernel, void **args, const char *section,
                  const char *section_end, const char *image, const char *image_end);
 extern char __start_cusim_shared[] __attribute__((weak, visibility("hidden")));
@@ -105,6 +106,10 @@ CUSIM_FN unsigned long long atomicCAS(unsigned long long *p, unsigned long long 
                                       unsigned long long x) {
   return cusim_compare_and_swap(p, expected, x);
 }
+
+/* What stands behind the declaration of a local without a value. */
+#define CUSIM_POISON_FLOAT(x) __builtin_memset(&x, 0xff, sizeof x)
+#define CUSIM_POISON_INTEGER(x) __builtin_memset(&x, cusim_pattern(), sizeof x)
 
 /* ---- instructions, by the names of the prelude */
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -25,6 +26,8 @@ from tests.cusim.simulator import Access, Array, Module, Order, Simulator
 _MARGIN = 256  # canary bytes around every piece of memory
 _POISON = 0xFF  # NaN in every float type, -1 in integers
 _CANARY = 0xA5
+_FAR = 1 << 28  # bytes
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux's number, for Python 3.11 and 3.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,14 @@ class Block:
         inside[...] = fill
         return cls(raw, inside)
 
+    @classmethod
+    def sparse(cls, size: int) -> Block:
+        """Return zeroed memory that may be larger than the machine's: pages come when touched."""
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        raw: Array = np.frombuffer(mmap.mmap(-1, size + 2 * _MARGIN, flags=flags), np.uint8)
+        raw[:_MARGIN] = raw[-_MARGIN:] = _CANARY
+        return cls(raw, raw[_MARGIN:-_MARGIN])
+
     @property
     def is_intact(self) -> bool:
         """Whether nobody wrote around it."""
@@ -50,11 +61,31 @@ class Block:
         return all(bool((r == _CANARY).all()) for r in rest)
 
 
+def far_array(shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return a zeroed array whose elements, in bytes, may be further apart than memory is large."""
+    size = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + dtype.itemsize
+    return _far_view(Block.sparse(size), shape, strides, dtype)
+
+
+def _far_view(
+    block: Block, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]
+) -> Array:
+    flat = block.bytes[: dtype.itemsize].view(dtype)
+    return np.lib.stride_tricks.as_strided(flat, shape, strides)
+
+
 def on_device(a: Array) -> tuple[Block, Array]:
     """Return a copy of an array in device memory; a view keeps its place in what it views.
 
-    Of a contiguous view that is where it begins, as far as alignment goes.
+    Of a contiguous view that is where it begins, as far as alignment goes. Elements that lie far
+    apart stay so, and what is between them takes no memory.
     """
+    reach = sum((n - 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True)) if a.size else 0
+    if reach > _FAR:
+        far = Block.sparse(reach + a.itemsize)
+        view = _far_view(far, a.shape, a.strides, a.dtype)
+        view[...] = a
+        return far, view
     base = a
     while isinstance(base.base, np.ndarray):
         base = base.base

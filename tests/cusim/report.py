@@ -26,6 +26,8 @@ KINDS: Mapping[str, str] = {
     "division": "it has no result",
     "local memory": "the address of a local array must stay in its thread",
     "space": "the instruction works on another kind of memory",
+    "endless": "a thread takes more steps than any kernel of a test needs: see how its loop ends",
+    "launch bounds": "start no more threads than __launch_bounds__ of the kernel allows",
 }
 
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tests.cusim.build import compile_unit, kernels_of, runtime
+from tests.cusim.build import compile_unit, kernels_of, most_threads, runtime
 from tests.cusim.report import KINDS, Finding, LineCount, Report
-from tests.cusim.symbols import SharedArray, Site, resolve, shared_arrays
+from tests.cusim.symbols import SharedArray, Site, declared_alignments, resolve, shared_arrays
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Access = Literal["read", "write", "update"]
@@ -21,8 +21,10 @@ Order = Literal["forward", "reverse", "random"]
 
 _ACCESS: tuple[Access, ...] = ("read", "write", "update")
 _ORDERS: tuple[Order, ...] = ("forward", "reverse", "random")
+_MOST_MASKED = 1 << 28  # bytes of a view beyond which gaps between elements are not looked at
 _NONE, _STATIC, _DYNAMIC = -1, -2, -3
 _KIND_NAMES = tuple(KINDS)
+MOST_STEPS = 1 << 24  # pieces of straight code of one thread in a launch; tests need thousands
 _lock = threading.Lock()  # one machine runs at a time
 
 
@@ -72,7 +74,8 @@ def _library() -> ctypes.CDLL:
     lib.cusim_change.argtypes = [pointer, ctypes.c_uint]
     lib.cusim_fill.argtypes = [pointer, ctypes.c_int]
     lib.cusim_run.argtypes = [
-        pointer, pointer, ctypes.c_uint, ctypes.c_uint, size, pointer, pointer,
+        pointer, pointer, ctypes.c_uint, ctypes.c_uint, size, pointer, pointer, ctypes.c_uint64,
+        pointer,
     ]  # fmt: skip
     lib.cusim_findings.argtypes = [pointer, pointer, size]
     lib.cusim_findings.restype = size
@@ -96,6 +99,8 @@ class Module:
         for a in arrays:
             for kernel in (a.kernel,) if a.kernel else self._arrays:
                 self._arrays[kernel].append(a)
+        self._alignments = declared_alignments(text) if arrays else {}
+        self.most_threads = most_threads(text)
 
     def arrays(self, kernel: str) -> Array:
         """Return, for every byte of shared memory, the number of the kernel's array it is in."""
@@ -103,6 +108,13 @@ class Module:
         for i, a in enumerate(self._arrays[kernel]):
             numbers[a.at : a.at + a.size] = i % 255 + 1
         return numbers
+
+    def alignments(self, kernel: str) -> Array:
+        """Return, for every byte of shared memory, how its array is declared to be aligned."""
+        found: Array = np.ones(self._size, np.uint8)
+        for a in self._arrays[kernel]:
+            found[a.at : a.at + a.size] = self._alignments[a.kernel, a.name]
+        return found
 
     def array_at(self, kernel: str, byte: int) -> SharedArray:
         """Return the array of a kernel that a byte of shared memory is in, or behind."""
@@ -240,10 +252,23 @@ class Simulator:
     ) -> bool:
         """Run a kernel as `launch` does; arguments is where the addresses of the values lie."""
         lib = _library()
+        most = module.most_threads.get(kernel, threads)
+        if threads > most:
+            self.report.findings.append(_beyond_bounds(module, kernel, threads, most))
+            return False
         with _lock:
             entry, fixed = module.entry(kernel), module.arrays(kernel)
+            alignments = module.alignments(kernel)
             status = lib.cusim_run(
-                self._machine, entry, blocks, threads, shared_bytes, fixed.ctypes.data, arguments
+                self._machine,
+                entry,
+                blocks,
+                threads,
+                shared_bytes,
+                fixed.ctypes.data,
+                alignments.ctypes.data,
+                MOST_STEPS,
+                arguments,
             )
             assert status >= 0, f"no such launch: {threads} threads, {shared_bytes} bytes shared"
             self._collect(module, kernel, shared_bytes)
@@ -312,6 +337,30 @@ def _finding(
     )
 
 
+def _beyond_bounds(module: Module, kernel: str, threads: int, most: int) -> Finding:
+    """Return the finding of a launch that CUDA refuses."""
+    lines = module.text.splitlines()
+    at = next(i for i, line in enumerate(lines) if f" {kernel}(" in line and "__global__" in line)
+    return Finding(
+        kind="launch bounds",
+        site=Site(at + 1, lines[at]),
+        kernel=kernel,
+        buffer="",
+        byte=0,
+        size=0,
+        is_write=False,
+        block=0,
+        thread=0,
+        other=None,
+        other_is_write=False,
+        other_block=0,
+        other_thread=0,
+        count=1,
+        note=f"{threads} threads, {most} allowed",
+        buffer_bytes=0,
+    )
+
+
 def span(array: Array) -> tuple[int, int, Array | None]:
     """Return address and bytes of what a view can reach, and which bytes, unless it is all."""
     extents = zip(array.shape, array.strides, strict=True)
@@ -319,7 +368,7 @@ def span(array: Array) -> tuple[int, int, Array | None]:
     low = sum(r for r in reach if r < 0)
     size = sum(abs(r) for r in reach) + array.itemsize if array.size else 0
     start = array.ctypes.data + low
-    if array.size * array.itemsize == size:
+    if array.size * array.itemsize == size or size > _MOST_MASKED:
         return start, size, None
     mask = np.zeros(size, np.uint8)
     if array.size:

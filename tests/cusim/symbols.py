@@ -35,6 +35,33 @@ class SharedArray:
     size: int
 
 
+_DECLARED = re.compile(
+    r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(?P<kernel>\w+)\('
+    r"|^(?P<helper>\S.*\) ?\{)|"
+    r"__shared__ (?:__align__\((?P<align>\d+)\) )?(?P<type>\w+) (?P<name>\w+)",
+    re.MULTILINE,
+)
+_BYTES = {"float": 4, "double": 8, "char": 1, "int": 4, "unsigned": 4, "bool": 1, "tc_b": 1}
+_BYTES |= {"tc_f16": 2, "tc_bf16": 2} | {
+    f"tc_{k}{b}": b // 8 for k in "iu" for b in (8, 16, 32, 64)
+}
+
+
+def declared_alignments(text: str) -> dict[tuple[str, str], int]:
+    """Return how arrays in shared memory are declared to be aligned, by kernel and name.
+
+    gcc aligns large arrays by more than they ask for, a GPU's linker does not.
+    """
+    found: dict[tuple[str, str], int] = {}
+    kernel = ""
+    for m in _DECLARED.finditer(text):
+        if m["name"] is None:
+            kernel = m["kernel"] or ""
+        else:
+            found[kernel, m["name"]] = int(m["align"] or _BYTES[m["type"]])
+    return found
+
+
 def resolve(library: Path, text: str, offsets: Sequence[int]) -> dict[int, Site]:
     """Return the line of the unit's text for each return address of its library.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from tests.cusim.kernels import Kernel, run
-from tests.cusim.simulator import Order
+from tests.cusim.harness import Block, far_array
+from tests.cusim.kernels import Kernel, run, text_of
+from tests.cusim.report import Finding
+from tests.cusim.simulator import Module, Order, Simulator
 
 pytestmark = pytest.mark.cusim
 
@@ -266,6 +269,45 @@ tc_copy_wait(0);
 y[t] = s[4 * t];
 """,
     ),
+    "array_without_align": _bug(
+        "misaligned",
+        """
+__shared__ float s[256];
+tc_copy16(s + 4 * t, x + 4 * t); // <-
+y[t] = s[4 * t];
+""",
+    ),
+    "vector_without_align": _bug(
+        "misaligned",
+        """
+__shared__ float s[4][64];
+s[t / 64][t % 64] = x[t];
+tc_barrier();
+float r[2];
+if (t < 32) {
+  tc_copy8(r, &s[0][2 * t]); // <-
+  y[t] = r[1];
+}
+""",
+    ),
+    # ---- ends
+    "endless_loop": _bug(
+        "endless",
+        """
+for (tc_i64 i = t; i < n; i += tc_block()) { // <-
+  y[t] = x[i]; // <-
+}
+""",
+    ),
+    "endless_barriers": _bug(
+        "endless",
+        """
+for (tc_i64 i = 0; i >= 0; i = (i + 1) % 7) { // <-
+  tc_barrier(); // <-
+}
+y[t] = 0;
+""",
+    ),
     "wait_too_weak": _bug(
         "in flight",
         """
@@ -367,6 +409,83 @@ def test_planted(name: str, order: Order) -> None:
 def test_a_race_across_blocks_needs_no_lucky_order(rng: np.random.Generator) -> None:
     for seed in rng.integers(0, 1000, 3):
         assert "race" in run(_KERNELS, "other_blocks_output", "random", seed=int(seed)).report.kinds
+
+
+@pytest.mark.parametrize("greatest", ["max", "min"])
+@pytest.mark.parametrize("kind", ["float", "double", "tc_i32", "tc_i64"])
+def test_an_accumulator_that_nobody_began_gives_a_wrong_result(greatest: str, kind: str) -> None:
+    comparison = "best > x[i] ? best : x[i]" if greatest == "max" else "best < x[i] ? best : x[i]"
+    if kind in ("float", "double"):  # as tc_max_f32 does: a NaN stays
+        comparison = f"best != best ? best : {comparison}"
+    body = f"""
+{kind} best;
+for (tc_i32 i = 0; i < 100; i++) {{
+  best = {comparison};
+}}
+y[t] = (float)best;
+"""
+    kernels = {"began_by_nobody": Kernel(body)}
+    right = 99.0 if greatest == "max" else 0.0
+    runs = [run(kernels, "began_by_nobody", order).y for order in ("forward", "reverse")]
+    assert any((y[:64] != right).all() for y in runs)
+
+
+def test_more_threads_than_the_kernel_is_bound_to_are_not_started() -> None:
+    kernels = {"bound": Kernel("y[t] = x[t];", threads=64)}
+    text = text_of(kernels)
+    simulator = Simulator()
+    (finding,) = _launched(simulator, Module(text), "bound", 65)
+    assert str(finding) == (
+        "launch bounds: 65 threads, 64 allowed\n"
+        f"  at unit.cu:3: {text.splitlines()[2]}\n"
+        "  by thread 0 of block 0 of bound\n"
+        "  cure: start no more threads than __launch_bounds__ of the kernel allows"
+    )
+    assert _launched(Simulator(), Module(text), "bound", 64) == []
+
+
+def _launched(simulator: Simulator, module: Module, kernel: str, threads: int) -> list[Finding]:
+    memory = [Block.of(1024, fill=0) for _ in range(4)]
+    for i, block in enumerate(memory):
+        simulator.add(str(i), block.bytes.ctypes.data, block.bytes.size)
+    arguments = [*(ctypes.c_void_p(b.bytes.ctypes.data) for b in memory), ctypes.c_int64(1)]
+    simulator.launch(module, kernel, 1, threads, arguments)
+    return simulator.report.findings
+
+
+FAR = {
+    "narrow": Kernel("y[t] = x[(tc_i32)(t * n)]; // <-", threads=5),
+    "wide": Kernel("y[t] = x[t * n];", threads=5),
+    "narrow_product": Kernel("y[t] = x[t * (tc_i32)n]; // <-", threads=5),
+}
+
+
+def test_an_offset_narrowed_to_32_bits_is_found_far_from_the_base() -> None:
+    stride = 1 << 29  # elements: the fifth of five lies 8 GB behind the first
+    for name in FAR:
+        values = far_array((5,), (4 * stride,), np.dtype(np.float32))
+        values[...] = np.arange(5)
+        y = Block.of(20)
+        simulator = Simulator()
+        simulator.add_array("x", values, "read")
+        simulator.add("y", y.bytes.ctypes.data, 20, "write")
+        nothing = ctypes.c_void_p(0)
+        arguments = [
+            ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(y.bytes.ctypes.data), nothing,
+            nothing, ctypes.c_int64(stride),
+        ]  # fmt: skip
+        simulator.launch(Module(text_of(FAR)), name, 1, 5, arguments)
+        kinds = simulator.report.kinds
+        if name == "wide":
+            assert not kinds
+            assert y.bytes.view(np.float32).tolist() == [0, 1, 2, 3, 4]
+        else:
+            assert kinds & {"out of bounds", "overflow"}, name
+
+
+def test_a_loop_without_end_or_effect_ends_too() -> None:
+    body = "tc_u32 s = (tc_u32)n | 1;\nwhile (s != 0) s = s * 1664525 + 1013904223 | 1;\ny[t] = s;"
+    assert run({"no_effect": Kernel(body)}, "no_effect").report.kinds == {"endless"}
 
 
 def test_arrays_in_shared_memory_are_named() -> None:

@@ -16,6 +16,7 @@ uintptr_t stack = 0;
 
 namespace {
 constexpr size_t GUARD = 4096;
+constexpr uint64_t STEPS_OF_A_WAIT = 256;  // so that a loop of barriers ends as soon as another
 
 void run_kernel() {
   machine->entry(machine->kernel, machine->args);
@@ -65,6 +66,7 @@ void resume(Fiber &f) {
   running = &f;
   stack = (uintptr_t)f.stack;
   machine->switches++;
+  f.steps += STEPS_OF_A_WAIT;
   cusim_switch(&scheduler, f.stack_pointer);
   running = nullptr;
   stack = 0;
@@ -89,6 +91,7 @@ void resume(Fiber &f) {
   running = &f;
   stack = (uintptr_t)f.stack;
   machine->switches++;
+  f.steps += STEPS_OF_A_WAIT;
   swapcontext(&scheduler, (ucontext_t *)f.stack_pointer);
   running = nullptr;
   stack = 0;
@@ -115,6 +118,7 @@ void prepare_fibers(unsigned threads) {
   for (unsigned i = 0; i < threads; i++) {
     Fiber &f = fibers[i];
     f.wait = Wait::none;
+    f.steps = 0;
     f.open.clear();
     f.groups.clear();
     start(f);

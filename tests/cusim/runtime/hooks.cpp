@@ -22,6 +22,11 @@ extern "C" {
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 void __tsan_read_range(void *p, size_t n) { access(p, n, false, SITE); }
 void __tsan_write_range(void *p, size_t n) { access(p, n, true, SITE); }
+void __sanitizer_cov_trace_pc() {
+  if (!running || ++running->steps <= machine->most_steps) return;
+  report(Kind::endless, SITE, "more than %llu steps", (unsigned long long)machine->most_steps);
+  abandon();
+}
 void __tsan_init() {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}

@@ -68,14 +68,14 @@ void run_block(unsigned number) {
 }
 
 void place(Region &r, const char *base, size_t bytes, int32_t number) {
-  if (r.base != base || r.bytes != bytes) r.cells.clear();
+  if (r.base != base || r.bytes != bytes) r.cells = Cells();
   r.base = (char *)base;
   r.bytes = bytes;
   r.number = number;
   r.is_shared = true;
-  if (r.cells.empty() && bytes) {
+  if (!r.cells.size() && bytes) {
     r.shift = 2;
-    r.cells.resize((bytes + 3) / 4);
+    r.cells = Cells((bytes + 3) / 4);
   }
 }
 
@@ -120,9 +120,8 @@ void cusim_add(Machine *m, int number, char *base, size_t bytes, unsigned granul
   r.access = (Access)access;
   r.shift = __builtin_ctz(std::min(granule, 4u));
   if (m->is_checked && r.access != Access::read)
-    r.cells.resize((bytes + (1 << r.shift) - 1) >> r.shift);
-  if (is_set)
-    for (Cell &c : r.cells) c.state = State::set;
+    r.cells = Cells((bytes + (1 << r.shift) - 1) >> r.shift);
+  r.is_set = is_set;
   if (arrays) r.arrays.assign(arrays, arrays + bytes);
   m->buffers.push_back(std::move(r));
 }
@@ -135,17 +134,19 @@ void cusim_remove(Machine *m, int number) {
 
 void cusim_fill(Machine *m, int number) {  // the host has written all of it
   for (Region &r : m->buffers)
-    if (r.number == number)
-      for (Cell &c : r.cells) c.state = State::set;
+    if (r.number == number) r.is_set = true;
 }
 
 int cusim_run(Machine *m, int (*start)(void **), unsigned blocks, unsigned threads,
-              size_t shared_bytes, const uint8_t *fixed_arrays, void **args) {
+              size_t shared_bytes, const uint8_t *fixed_arrays,
+              const uint8_t *fixed_alignments, uint64_t most_steps, void **args) {
   if (threads < 1 || threads > 1024 || shared_bytes > LARGEST_SHARED) return -1;
   machine = m;
   m->blocks = blocks;
   m->threads = threads;
   m->fixed_arrays = fixed_arrays;
+  m->fixed_alignments = fixed_alignments;
+  m->most_steps = most_steps;
   place(m->dynamic, dynamic_shared(), shared_bytes, DYNAMIC);
   return start(args);
 }
@@ -160,6 +161,7 @@ int cusim_launch(void (*entry)(void *, void **), void *kernel, void **args, cons
   m.image_end = (uintptr_t)image_end;
   place(m.fixed, section, section_end - section, STATIC);
   m.fixed.arrays.assign(m.fixed_arrays, m.fixed_arrays + m.fixed.bytes);
+  m.fixed.alignments.assign(m.fixed_alignments, m.fixed_alignments + m.fixed.bytes);
   m.is_aborted = false;
   m.launch_phase = m.phase + 1;
   m.block_phases.clear();
@@ -192,5 +194,9 @@ size_t cusim_lines(Machine *m, Line *out, size_t room) {
 }
 
 uint64_t cusim_switches(Machine *m) { return m->switches; }
+
+// A byte that locals of integers begin with: large below zero, or above it in the reverse order,
+// so that neither a maximum nor a minimum that was begun by nobody comes out right in both.
+int cusim_pattern(void) { return machine->order == Order::reverse ? 0x7e : 0x81; }
 }
 #pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace cusim {
@@ -28,6 +29,7 @@ enum class Kind : int32_t {
   division,
   local_memory,
   space,
+  endless,
 };
 
 // What one line of a report says. Two of one kind at one site on one buffer are one finding.
@@ -68,6 +70,30 @@ struct Cell {
 
 enum class Access : int32_t { read, write, update };
 
+// Cells that begin as zeros and take memory where they are touched: a region may be larger than
+// the machine's memory.
+class Cells {
+ public:
+  Cells() = default;
+  explicit Cells(size_t n);
+  Cells(Cells &&other) noexcept { swap(other); }
+  Cells &operator=(Cells &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Cells();
+  Cell &operator[](size_t i) { return at[i]; }
+  size_t size() const { return n; }
+
+ private:
+  void swap(Cells &other) {
+    std::swap(at, other.at);
+    std::swap(n, other.n);
+  }
+  Cell *at = nullptr;
+  size_t n = 0;
+};
+
 // A stretch of memory that kernels may touch, with a cell for every 2^shift bytes. A smaller access
 // splits the cells, so that no two elements ever share one.
 struct Region {
@@ -77,10 +103,14 @@ struct Region {
   Access access = Access::update;
   unsigned shift = 2;
   bool is_shared = false;
-  std::vector<Cell> cells;
+  bool is_set = false;  // cells that no kernel has touched have values all the same
+  Cells cells;
   // Per byte, the number of the array that has it, or 0; an access stays in one array. Empty: all
   // of it is one.
   std::vector<uint8_t> arrays;
+  // Per byte, how its array is declared to be aligned; wider accesses are right by chance, and
+  // not on a GPU. Empty: as it lies.
+  std::vector<uint8_t> alignments;
 
   bool holds(uintptr_t a, size_t n) const {
     return a - (uintptr_t)base < bytes && n <= bytes - (a - (uintptr_t)base);
@@ -101,6 +131,7 @@ struct Fiber {
   void *stack_pointer = nullptr;
   char *stack = nullptr;
   unsigned thread = 0;
+  uint64_t steps = 0;  // pieces of straight code that it has run
   Wait wait = Wait::none;
   int line = 0;
   const void *site = nullptr;
@@ -157,6 +188,8 @@ struct Machine {
   std::vector<Region> buffers;
   Region fixed, dynamic;       // shared memory: static and dynamic
   const uint8_t *fixed_arrays = nullptr;  // of the kernel that runs, as `Region::arrays`
+  const uint8_t *fixed_alignments = nullptr;
+  uint64_t most_steps = 0;  // of a thread in a launch
   size_t last = 0;        // of buffers, that the last access fell into
   // one launch
   unsigned threads = 0, blocks = 0;

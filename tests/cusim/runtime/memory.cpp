@@ -1,13 +1,37 @@
 // Every access of a kernel: where it falls, whether it may, and who touched the place before.
 #include "machine.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace cusim {
+Cells::Cells(size_t n) : n(n) {
+  if (!n) return;
+  void *const found = mmap(nullptr, n * sizeof(Cell), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) {
+    perror("cusim: no room for what is known of memory");
+    abort();
+  }
+  at = (Cell *)found;
+}
+
+Cells::~Cells() {
+  if (at) munmap(at, n * sizeof(Cell));
+}
+
 void Region::refine(unsigned to) {
-  std::vector<Cell> finer(cells.size() << (shift - to));
-  for (size_t i = 0; i < finer.size(); i++) finer[i] = cells[i >> (shift - to)];
-  cells.swap(finer);
+  Cells finer(cells.size() << (shift - to));
+  const Cell untouched;
+  for (size_t i = 0; i < finer.size(); i++) {
+    const Cell &c = cells[i >> (shift - to)];
+    if (memcmp(&c, &untouched, sizeof c)) finer[i] = c;
+  }
+  cells = std::move(finer);
   shift = to;
 }
 
@@ -74,18 +98,22 @@ void report_unset(const Region &r, const Cell &c, size_t at, unsigned size, cons
   f.other_block = f.block;
 }
 
+bool has_value(const Region &r, const Cell &c) {
+  return c.state == State::set || (r.is_set && c.state == State::unset);
+}
+
 // Whether a read tells nothing new: written before the last barrier, read by several warps since.
 // What all threads read, they read often.
-bool is_settled(const Cell &c) {
+bool is_settled(const Region &r, const Cell &c) {
   const Machine &m = *machine;
   const uint32_t written = c.write.phase;
-  return c.read.phase == m.phase && c.readers == Readers::many && c.state == State::set &&
+  return c.read.phase == m.phase && c.readers == Readers::many && has_value(r, c) &&
          (written < m.launch_phase || (written >= m.block_phase && written < m.phase));
 }
 
 // Note a read, and tell of a write that it may overtake.
 void check_read(Region &r, Cell &c, size_t at, unsigned size, const Stamp &now, const void *site) {
-  if (c.state != State::set) report_unset(r, c, at, size, site);
+  if (!has_value(r, c)) report_unset(r, c, at, size, site);
   const bool several = c.writers == Writers::atomics && c.write.phase == now.phase;
   if (several || !is_ordered(c.write, now)) report_race(r, at, size, false, c.write, true, site);
   if (c.read.phase == now.phase) {
@@ -172,13 +200,13 @@ void check(Region &r, size_t at, unsigned size, bool is_write, bool is_atomic, c
   const Stamp now = stamp(site);
   Cell *c = &r.cells[at >> r.shift], *const end = c + (size >> r.shift);
   for (; c < end; c++) {
-    if (!is_write && is_settled(*c)) continue;
+    if (!is_write && is_settled(r, *c)) continue;
     if (r.is_shared) forget_other_blocks(*c);
     if (!is_write) {
       check_read(r, *c, at, size, now, site);
       continue;
     }
-    if (is_atomic && c->state != State::set) report_unset(r, *c, at, size, site);
+    if (is_atomic && !has_value(r, *c)) report_unset(r, *c, at, size, site);
     check_write(r, *c, at, size, now, is_atomic, site);
   }
 }
@@ -229,6 +257,10 @@ Region *find(uintptr_t a, unsigned size) {
 }
 }  // namespace
 
+static bool is_declared_aligned(const Region &r, size_t at, unsigned size) {
+  return r.alignments.empty() || r.alignments[at] % size == 0;
+}
+
 void access(const void *p, unsigned size, bool is_write, const void *site, bool is_atomic) {
   if (is_own(p) || !running) return;
   const auto a = (uintptr_t)p;
@@ -238,7 +270,8 @@ void access(const void *p, unsigned size, bool is_write, const void *site, bool 
     if (is_table && !is_write) return;
     report_outside(a, size, is_write, site);
   }
-  if ((size & (size - 1)) == 0 && size <= 16 && a & (size - 1)) {
+  const bool is_power = (size & (size - 1)) == 0 && size <= 16;
+  if (is_power && (a & (size - 1) || !is_declared_aligned(*r, a - (uintptr_t)r->base, size))) {
     Finding &f = report(Kind::misaligned, site, "%s", "");
     f.buffer = r->number;
     f.byte = a - (uintptr_t)r->base;
