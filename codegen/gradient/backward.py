@@ -25,18 +25,29 @@ from tcdsl.codegen.gradient.gather import gathered
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.pull import Share, pull
 from tcdsl.codegen.gradient.versions import (
+    Local,
     Node,
     Step,
     Turns,
     Value,
     Versions,
+    is_anew,
     loops,
     reads_in,
     steps,
 )
-from tcdsl.codegen.program import affine_of, indices_of, map_operands, reads_of, substitute_indices
+from tcdsl.codegen.program import (
+    affine_of,
+    from_lowest,
+    indices_of,
+    map_operands,
+    map_typed,
+    reads_of,
+    substitute_indices,
+)
 from tcdsl.grammar import typed
 from tcdsl.grammar.nodes import AssignOp
+from tcdsl.grammar.ranges import Interval
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr
 
@@ -68,6 +79,7 @@ class Backward:
         self._active: set[str] = set()  # what depends on the parameters
         self._useful: set[str] = set()  # what the returns depend on
         self._private: frozenset[str] = frozenset()  # of the innermost loop gone through
+        self._around: dict[str, Interval] = {}  # the variables of all of these
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
@@ -85,7 +97,7 @@ class Backward:
         v = self.values[version]
         self.values.setdefault(given, Value(given, version, v.dtype, v.shape))
         name, lines = given, list[Part]()
-        changes = any(
+        changes = version in self.versions.in_place or any(
             s.base == version or any(r.tensor == version for r in reads_in(s))
             for s in steps(self.versions.nodes)
         )
@@ -185,6 +197,10 @@ class Backward:
     def block(self, nodes: Sequence[Node]) -> list[Part]:
         """Return the lines that go back through the nodes of the definition."""
         back: list[Part] = []
+        for version in sorted(self.versions.in_place & self._active & self._useful - self.begun):
+            self.begun.add(version)
+            zero = g.number(0, held(self.values[version].dtype))
+            self.zeros.append(self._full(self._adjoint(version), version, zero))
         for node in reversed(nodes):
             if isinstance(node, Turns):
                 back += self._turns(node, self.zeros)
@@ -202,6 +218,7 @@ class Backward:
             self.begun.add(version)
             zero = g.number(0, held(self.values[version].dtype))
             zeros.append(self._full(self._adjoint(version), version, zero))
+        self._around[node.var] = Interval(node.low, node.high - 1)
         for inner in reversed(node.body):
             begin: list[Part] = []
             self._private = node.private
@@ -212,12 +229,15 @@ class Backward:
             for z in begin:
                 assert isinstance(z, Line)
                 (local if self.values[z.target].tensor in node.private else zeros).append(z)
+        del self._around[node.var]
         if not back:
             return []
         return [Loop(node.var, node.low, node.high, (*local, *back), of=node)]
 
     def _step(self, s: Step, zeros: list[Part], *, in_loop: bool) -> list[Part]:
         """Return the lines that hand the adjoint of a step's target on."""
+        if s.local is not None:
+            return self._in_place(s, s.local, zeros, in_loop=in_loop)
         v = self.values[s.target]
         if s.target not in self.adjoints or not v.dtype.is_float or s.op.startswith("arg"):
             return []
@@ -242,11 +262,64 @@ class Backward:
         if isinstance(value, typed.Cast) and value.dtype.is_half:
             value = value.operand
         shares = pull(value, seed, self._active)
+        if any(x.guard is not None and x.read.tensor == s.target for x in shares):
+            line, seed = self._apart(s, name, seed)  # guards let a share seem to meet its seed
+            lines.append(line)
+            shares = pull(value, seed, self._active)
         plain = shares if factor.plain is None else pull(value, factor.plain, self._active)
         for share, bare in zip(shares, plain, strict=True):
             made = (s, share) if share is bare else _placed(s, share, bare, factor.at)
             lines += self._share(*made, zeros, in_loop=in_loop)
         return lines
+
+    def _apart(self, s: Step, name: str, seed: Expr) -> tuple[Line, Expr]:
+        """Return the line that reads the seed of every element, and what reads that."""
+        outputs = tuple(r for r in s.ranges if r.kind == "output")
+        subs = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
+        apart = self.fresh(f"{name}_here")
+        self.values[apart] = Value(apart, apart, seed.dtype, tuple(r.extent for r in outputs))
+        return Line(apart, subs, "=", seed, outputs), typed.Read(apart, subs, seed.dtype)
+
+    def _in_place(self, s: Step, local: Local, zeros: list[Part], *, in_loop: bool) -> list[Part]:
+        """Return the lines of a step in place: those of one that makes its local out of the old.
+
+        a_new(n) = a_H(t, n)                  what the step has written is handed on,
+        H(t, n) = H_old(t, n)                 its elements are again what they were,
+        a_H(t, n) = 0                         and get the shares of what was read of them
+        """
+        v = self.values[s.target]
+        all_of_it, box = self.at(local.before), self.box(local.before)
+        old = typed.Read(local.before, all_of_it, v.dtype)
+        restore = Line(s.target, local.at, "=", old, box)
+        if s.target not in self.adjoints or not v.dtype.is_float:
+            return [restore]
+        reads = [r for r in reads_of(s.value) if r.tensor == s.target]
+        if s.op == "+=" and not reads:
+            return [restore, *self._step(replace(s, local=None), zeros, in_loop=in_loop)]
+        name, mine = self.adjoints[s.target], self._adjoint(local.after)
+        adjoint = typed.Read(name, local.at, self.values[name].dtype)
+        lines: list[Part] = [
+            Line(local.after, all_of_it, "=", typed.Read(s.target, local.at, v.dtype), box),
+            Line(mine, all_of_it, "=", adjoint, box),
+            restore,
+            Line(name, local.at, "=", g.number(0, adjoint.dtype), box),
+        ]
+
+        def own(e: Expr) -> Expr:
+            is_own = isinstance(e, typed.Read) and (e.tensor, e.subs) == (s.target, s.subs)
+            return typed.Read(local.before, local.subs, v.dtype) if is_own else e
+
+        anew = is_anew(s.op, local.subs, covers=local.covers)
+        inner = replace(
+            s,
+            target=local.after,
+            base=None if anew else local.before,
+            subs=local.subs,
+            value=map_typed(s.value, own),
+            covers=local.covers,
+            local=None,
+        )
+        return lines + self._step(inner, zeros, in_loop=in_loop)
 
     def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> list[Line]:
         source = share.read.tensor
@@ -259,7 +332,7 @@ class Backward:
         name = self._adjoint(source)
         lines = [
             Line(name, x.subs, "+=", x.value, x.ranges)
-            for x in gathered(s, share.read, value, share.guard, v.shape, names)
+            for x in gathered(s, share.read, value, share.guard, v.shape, names, self._around)
         ]
         return self._add(lines, source, zeros, in_loop=in_loop)
 

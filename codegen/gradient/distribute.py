@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 
-from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, placed, spread, walk
 from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.versions import Value
 from tcdsl.codegen.program import indices_of, map_operands, walk_typed
@@ -74,7 +73,7 @@ class _Distribution:
         self.outside = outside
         self.around = {x.var: Interval(x.low, x.high - 1) for x in around}
         self.here = typed.Loop(loop.var, loop.low, loop.high, ())
-        self.placed = [*_placed(loop.body, (self.here,), count())]
+        self.placed = [*placed(loop.body, (self.here,))]
         self.writes: dict[str, list[Placed]] = {}
         for line, p in self.placed:
             self.writes.setdefault(line.target, []).append(p)
@@ -158,19 +157,6 @@ class _Distribution:
         at = sum(r.name in before for r in ranges)
         ranges.insert(at, new)
         return Line(line.target, subs, line.op, value, tuple(ranges))
-
-
-def _placed(
-    parts: Sequence[Part], around: tuple[typed.Loop, ...], count: Iterator[int]
-) -> Iterator[tuple[Line, Placed]]:
-    """Yield lines with what they are as statements, numbered in order."""
-    for part in parts:
-        if isinstance(part, Line):
-            s = typed.Statement(part.target, part.subs, part.op, part.value, part.ranges)
-            yield part, Placed(next(count), s, around)
-        else:
-            inner = typed.Loop(part.var, part.low, part.high, ())
-            yield from _placed(part.body, (*around, inner), count)
 
 
 def _read_by(line: Line) -> set[str]:

@@ -19,41 +19,59 @@ from tcdsl.codegen.program import from_lowest, map_typed
 from tcdsl.codegen.ssa import covers_box, identity_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32, INT64
-from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
 
 
-def expanded(checked: CheckedDef, again: Collection[str] = ()) -> CheckedDef:
-    """Return a definition that does the same, and whose loops overwrite nothing they read.
+def expanded(checked: CheckedDef, again: Collection[str] = ()) -> tuple[CheckedDef, frozenset[str]]:
+    """Return a definition that does the same, and the tensors that its loops still overwrite.
 
-    In nested loops the innermost comes first: what it keeps is made anew in each turn around it,
-    and what it leaves is the state that those turns overwrite.
+    Expanded is what each turn writes whole: of anything else, or where the number of turns depends
+    on loops around, a state per turn is more than what turns overwrite. In nested loops the
+    innermost comes first: what it keeps is made anew in each turn around it, and what it leaves is
+    the state that those turns overwrite.
 
     Parameters
     ----------
     again
         The variables of loops whose turns run again: of those only the state before each is kept.
-
-    Raises
-    ------
-    TCTypeError
-        If what would be kept has not the same extents in all turns of the loops around it.
     """
-    made: dict[str, Placed] = {}
+    in_place: set[str] = set()
+    while True:
+        found = _expanded(checked, again, in_place)
+        if found is not None:
+            return found, frozenset(in_place)
+
+
+def _expanded(checked: CheckedDef, again: Collection[str], in_place: set[str]) -> CheckedDef | None:
+    """Return a definition with what can be expanded; None where a tensor turned out not to be.
+
+    That one is then in place.
+    """
+    made: dict[str, str] = {}  # what is kept of a tensor of the definition
     while True:
         order = Order(checked)
         name = next(
-            (n for n in order.written if not order.is_settled(n) and not order.is_straight(n)), None
+            (
+                n
+                for n in order.written
+                if n not in in_place and not order.is_settled(n) and not order.is_straight(n)
+            ),
+            None,
         )
         if name is None:
             return checked
-        if name in made:
-            _refuse(made[name])
-        expansion = _Expansion(checked, order, name, again)
+        expansion = None if name in made else _Expansion(checked, order, name, again)
+        if expansion is None or not expansion.is_whole():
+            while name in made:
+                name = made[name]
+            in_place.add(name)
+            if made:
+                return None
+            continue
         checked = expansion.result()
-        made[expansion.everything.name] = expansion.place
+        made |= dict.fromkeys(expansion.names, name)
 
 
 class _Expansion:
@@ -78,9 +96,21 @@ class _Expansion:
         count = self.loop.high - self.loop.low
         self.turns = count if is_nonnegative(count) else maximum(Size.const(0), count)
         shape, low = (self.turns + 1, *self.tensor.shape), (Size(), *self.tensor.low)
+        self.names: list[str] = []
         kept = self._fresh(f"{name}_{suffix}")
         self.everything = Tensor(kept, self.tensor.dtype, shape, low, "temp")
         self.reading = [p.statement for p in inside if any(r.tensor == name for r in reads(p))]
+
+    def is_whole(self) -> bool:
+        """Whether turns write all of the tensor, and there are as many of them always."""
+        around = {x.var for x in self.place.loops[:-1]}
+        if not around.isdisjoint(self.turns.symbols()):
+            return False
+        return any(self._covers(s) for s in self.mine)
+
+    def _covers(self, s: Statement) -> bool:
+        subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, self.tensor.low, strict=True))
+        return covers_box(subs, s.ranges, self.tensor.shape)
 
     def result(self) -> CheckedDef:
         """Return the definition with the turns of this tensor kept."""
@@ -120,9 +150,7 @@ class _Expansion:
         if len(self.mine) != 1 or any(s not in self.loop.body for s in self.reading):
             return False
         (s,) = self.mine
-        subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, self.tensor.low, strict=True))
-        is_anew = s.op == "=" or s.op.endswith("!")
-        return is_anew and covers_box(subs, s.ranges, self.tensor.shape)
+        return (s.op == "=" or s.op.endswith("!")) and self._covers(s)
 
     def _direct(self, everything: Tensor, turn: Size) -> tuple[Stmt, ...]:
         body: list[Stmt] = []
@@ -190,26 +218,12 @@ class _Expansion:
             count += 1
             candidate = f"{name}_{count}"
         self.used.add(candidate)
+        self.names.append(candidate)
         return candidate
 
 
 def _is_in(p: Placed, loop: typed.Loop) -> bool:
     return any(x is loop for x in p.loops)
-
-
-def _refuse(place: Placed) -> None:
-    """Raise where it is not proved that turns leave alone what is kept of others."""
-    name, var = place.statement.target, place.loops[-1].var
-    raise_one(
-        Diagnostic(
-            "TC142",
-            f"turns of the loop over '{var}' overwrite '{name}', "
-            "whose earlier values the gradient needs",
-            place.statement.span,
-            "",
-            (Note(f"give it a leading axis: {name}({var} + 1, ...) = ... {name}({var}, ...)"),),
-        )
-    )
 
 
 def _replaced(body: Sequence[Stmt], loop: typed.Loop, new: Sequence[Stmt]) -> tuple[Stmt, ...]:

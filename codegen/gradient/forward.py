@@ -46,13 +46,14 @@ def with_forward(
     back = [turns.turn(p) if isinstance(p, Loop) else p for p in back]
     needed = {r.tensor for line in walk(back) for r in line.reads()} & versions.values.keys()
     needed -= turns.private - turns.axes.keys()
-    needed -= {line.target for line in walk(back)}  # computed again, turn by turn
+    needed -= {line.target for line in walk(back)} - versions.in_place  # computed turn by turn
     again: list[Part] = []
     kept: set[str] = set()
     for s in reversed([n for n in versions.nodes if isinstance(n, Step)]):
         if s.target not in needed or s.target in finals:
             continue
-        if _is_pointwise(s) and s.base is None and s.target in versions.exact - inside:
+        is_again = _is_pointwise(s) and s.base is None and not s.is_passing
+        if is_again and s.target in versions.exact - inside:
             again = [*lines_of(s, versions), *again]
             needed |= {r.tensor for r in reads_in(s)}
         else:
@@ -99,7 +100,7 @@ class _Again:
             needed -= kept
             if made <= kept:
                 continue
-            again = [*self._again(inner, made - kept), *again]
+            again = [*self._again(inner, made - kept, kept), *again]
             needed |= {r.tensor for line in walk(again) for r in line.reads()} - kept
         at = turn_of(node)
         for name in sorted(kept):
@@ -107,17 +108,22 @@ class _Again:
             body, again = spread(body, name, at), spread(again, name, at)
         return replace(loop, body=(*again, *body))
 
-    def _again(self, inner: Node, wanted: Collection[str]) -> list[Part]:
+    def _again(self, inner: Node, wanted: Collection[str], kept: Collection[str]) -> list[Part]:
         """Return the lines of a node of a turn that make what is wanted, of what is private."""
-        parts = only(lines_of(inner, self.versions), self.private)
+        parts = only(lines_of(inner, self.versions), self.private.difference(kept))
         for name, nodes in self.axes.items():
             for node in reversed(nodes):
                 parts = spread(parts, name, turn_of(node))
         return without_dead(parts, wanted)
 
     def _is_kept(self, name: str, node: Turns) -> bool:
-        """Whether a version of a turn is kept of every turn: the result of a sum or a loop."""
+        """Whether a version of a turn is kept of every turn: the result of a sum or a loop.
+
+        And what cannot be made again from what the turn leaves.
+        """
         makers = [s for s in steps(node.body) if s.target == name]
+        if any(s.is_passing for s in makers):
+            return True
         direct = [s for s in node.body if isinstance(s, Step) and s.target == name]
         is_cheap = len(direct) == len(makers) and all(
             all(r.kind == "output" for r in s.ranges) for s in makers

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.versions import Step
-from tcdsl.codegen.program import affine_of, indices_of, substitute_indices, walk_typed
+from tcdsl.codegen.program import affine_of, indices_of, substitute_indices
 from tcdsl.codegen.subscripts import Piece, pivots, solved, told
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.ranges import Interval, over_turns
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr, Range
@@ -38,6 +39,7 @@ def gathered(
     guard: Expr | None,
     shape: tuple[Size, ...],
     taken: frozenset[str],
+    turns: Mapping[str, Interval],
 ) -> list[Gathered]:
     """Return what adds value to the adjoint of read.
 
@@ -51,9 +53,11 @@ def gathered(
         Of the tensor that is read.
     taken
         Names that no index may have.
+    turns
+        The variables of the loops around the step, outer ones first.
     """
     ranges = {r.name: r for r in s.ranges}
-    chosen = _chosen(read, ranges, guard, shape)
+    chosen = _chosen(read, ranges, guard, shape, turns)
     used = {*ranges} - {*chosen.values()}
 
     def fresh(d: int) -> str:
@@ -68,11 +72,15 @@ def gathered(
         units = {d: n for d, n in chosen.items() if _coefficient(read.subs[d], n) in (1, -1)}
         pieces = solved(read.subs, shape, ranges, units, fresh)
     assert pieces is not None, "steps of 1 have one residue"
-    return [_gathered(p, value, guard, shape) for p in pieces]
+    return [_gathered(p, value, guard, shape, turns) for p in pieces]
 
 
 def _chosen(
-    read: typed.Read, ranges: Mapping[str, Range], guard: Expr | None, shape: tuple[Size, ...]
+    read: typed.Read,
+    ranges: Mapping[str, Range],
+    guard: Expr | None,
+    shape: tuple[Size, ...],
+    turns: Mapping[str, Interval],
 ) -> dict[int, str]:
     """Return the index to solve each subscript for.
 
@@ -86,7 +94,7 @@ def _chosen(
         a = affine_of(sub)
         assert a is not None
         if a.plain is not None:
-            leaves = guard is not None and not _is_inside(sub, shape[d], ranges)
+            leaves = guard is not None and not _is_inside(sub, shape[d], ranges, turns)
         elif guard is None and (len(a.terms) > 1 or abs(a.terms[0][1]) > 1):
             own = [ranges[n] for n in indices_of(sub) if n in ranges and used.count(n) == 1]
             leaves = len(told((sub,), own)) < len(a.terms)
@@ -103,7 +111,13 @@ def _coefficient(sub: Expr, name: str) -> int:
     return a.coefficient(name)
 
 
-def _gathered(piece: Piece, value: Expr, guard: Expr | None, shape: tuple[Size, ...]) -> Gathered:
+def _gathered(
+    piece: Piece,
+    value: Expr,
+    guard: Expr | None,
+    shape: tuple[Size, ...],
+    turns: Mapping[str, Interval],
+) -> Gathered:
     subs = piece.subs
     cond: Expr | None = None
     for c in piece.conditions:
@@ -112,7 +126,7 @@ def _gathered(piece: Piece, value: Expr, guard: Expr | None, shape: tuple[Size, 
     if guard is not None:
         cond = g.both(cond, substitute_indices(guard, piece.by))
         subs = tuple(
-            sub if _is_inside(sub, extent, piece.ranges) else clamped(sub, extent)
+            sub if _is_inside(sub, extent, piece.ranges, turns) else clamped(sub, extent)
             for sub, extent in zip(subs, shape, strict=True)
         )
     value = g.choose(cond, value, g.number(0, value.dtype))
@@ -133,21 +147,30 @@ def _new_index(from_last: int, taken: set[str] | frozenset[str]) -> str:
     return name
 
 
-def _is_inside(e: Expr, extent: Size, ranges: Mapping[str, Range]) -> bool:
-    """Whether a subscript, an index or a multiple and a number, never leaves its dimension."""
+def _is_inside(
+    e: Expr, extent: Size, ranges: Mapping[str, Range], turns: Mapping[str, Interval]
+) -> bool:
+    """Whether a subscript, a number or a multiple of an index and one, stays in its dimension."""
     a = affine_of(e)
-    if a is None or len(a.terms) != 1 or a.terms[0][0] not in ranges:
+    if a is None or len(a.terms) > 1 or any(n not in ranges for n, _ in a.terms):
         return False
-    ((name, c),) = a.terms
-    r = ranges[name]
-    first, last = r.low * c + a.const, (r.high - 1) * c + a.const
-    low, high = (first, last) if c > 0 else (last, first)
-    return is_nonnegative(low) and is_nonnegative(extent - 1 - high)
+    low = high = a.const
+    for name, c in a.terms:
+        r = ranges[name]
+        first, last = r.low * c + a.const, (r.high - 1) * c + a.const
+        low, high = (first, last) if c > 0 else (last, first)
+    at = over_turns(Interval(low, high), turns)
+    return (
+        at.low is not None
+        and at.high is not None
+        and is_nonnegative(at.low)
+        and is_nonnegative(extent - 1 - at.high)
+    )
 
 
 def clamped(e: Expr, extent: Size) -> Expr:
     """Return a subscript that stays inside where its guard does not hold: there 0 is added."""
-    if not any(isinstance(x, typed.IndexValue | typed.Read) for x in walk_typed(e)):
+    if isinstance(e, typed.Lit):
         return e
     last, first = g.size(extent - 1), typed.Lit(0, INT64)
     match e:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
+from tcdsl.codegen.gradient.order import Placed
 from tcdsl.codegen.gradient.versions import Turns
 from tcdsl.codegen.program import map_typed, reads_of
 from tcdsl.grammar import typed
@@ -50,6 +52,22 @@ def walk(parts: Sequence[Part]) -> Iterator[Line]:
             yield part
         else:
             yield from walk(part.body)
+
+
+def placed(
+    parts: Sequence[Part],
+    around: tuple[typed.Loop, ...] = (),
+    number: Iterator[int] | None = None,
+) -> Iterator[tuple[Line, Placed]]:
+    """Yield lines with what they are as statements, numbered in order."""
+    number = count() if number is None else number
+    for part in parts:
+        if isinstance(part, Line):
+            s = typed.Statement(part.target, part.subs, part.op, part.value, part.ranges)
+            yield part, Placed(next(number), s, around)
+        else:
+            inner = typed.Loop(part.var, part.low, part.high, ())
+            yield from placed(part.body, (*around, inner), number)
 
 
 def spread(parts: Sequence[Part], name: str, at: Expr) -> list[Part]:

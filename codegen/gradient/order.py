@@ -84,7 +84,7 @@ class Order:
         if not is_sum and not self._is_written_once(name, depth):
             return False
         return all(
-            self._is_before(w, p, read, depth)
+            self.is_before(w, p, read, depth)
             for p in self.all
             for read in reads(p)
             if read.tensor == name
@@ -95,6 +95,13 @@ class Order:
         """Whether no loop, but those that make it anew, writes a tensor."""
         depth = self.depth(name)
         return all(len(p.loops) == depth for p in self.written[name])
+
+    def is_before(self, w: Placed, p: Placed, read: typed.Read, depth: int) -> bool:
+        """Whether a write never touches, later than a read, what that reads."""
+        common = sum(x is y for x, y in zip(w.loops, p.loops, strict=False))
+        if w.at >= p.at and not misses(w, p, read, common, None):
+            return False
+        return all(misses(w, p, read, k + 1, w.loops[k]) for k in range(depth, common))
 
     # ---- proofs
 
@@ -149,13 +156,6 @@ class Order:
             for i, x in enumerate(boxes)
             for y in boxes[:i]
         )
-
-    def _is_before(self, w: Placed, p: Placed, read: typed.Read, depth: int) -> bool:
-        """Whether a write never touches, later than a read, what that reads."""
-        common = sum(x is y for x, y in zip(w.loops, p.loops, strict=False))
-        if w.at >= p.at and not misses(w, p, read, common, None):
-            return False
-        return all(misses(w, p, read, k + 1, w.loops[k]) for k in range(depth, common))
 
 
 def statements(body: Sequence[typed.Stmt], loops: Loops) -> Iterator[tuple[typed.Statement, Loops]]:
@@ -256,7 +256,7 @@ def misses(
 
     Or with the write in a later turn of the last of them; is_back: that begins with its last turn.
     """
-    domain: dict[str, Interval] = {}
+    domain = {x.var: Interval(x.low, x.high - 1) for x in w.loops[:common]}
     renamed: list[dict[str, Size]] = [{}, {}]
     if later is not None:
         turn, distance = Size.symbol(later.var, signed=True), Size.symbol("later", signed=True)

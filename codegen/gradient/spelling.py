@@ -66,8 +66,12 @@ def _plain(sub: Expr) -> Expr:
             return sub
 
 
+def type_in_text(e: Expr) -> DType | None:
+    """Return the float type that an expression has as text; None where literals decide."""
+    return _type_in_text(map_typed(e, _unwidened))
+
+
 def _type_in_text(e: Expr) -> DType | None:
-    """Return the float type of an expression as text; None where literals and integers decide."""
     match e:
         case typed.Read(dtype=dtype) | typed.Cast(dtype=dtype):
             return dtype if dtype.is_float else None

@@ -79,7 +79,7 @@ def without_copies(parts: Sequence[Part], values: Mapping[str, Value]) -> list[P
         is_sole = all(x.target != line.target for x in walk([*before, *after]))
         is_read_early = any(r.tensor == line.target for x in walk(before) for r in x.reads())
         if is_sole and not is_read_early and all(x.target != source for x in walk(after)):
-            out = [*before, *_reading(after, line.target, source)]
+            out = [*before, *reading(after, line.target, source)]
         else:
             at += 1
     return out
@@ -99,14 +99,14 @@ def _copied(line: Line, values: Mapping[str, Value]) -> str | None:
     return None
 
 
-def _reading(parts: Sequence[Part], name: str, new: str) -> list[Part]:
+def reading(parts: Sequence[Part], name: str, new: str) -> list[Part]:
     """Return parts that read another tensor in place of one."""
 
     def one(e: Expr) -> Expr:
         return replace(e, tensor=new) if isinstance(e, typed.Read) and e.tensor == name else e
 
     return [
-        replace(x, body=tuple(_reading(x.body, name, new)))
+        replace(x, body=tuple(reading(x.body, name, new)))
         if isinstance(x, Loop)
         else map_line(x, one, lambda s: s)
         for x in parts

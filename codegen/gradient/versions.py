@@ -1,30 +1,55 @@
 """A definition in the form that can be differentiated: every value has a name of its own.
 
 A tensor that is settled (`order.py`) keeps its name: what a statement reads of it is what the whole
-definition leaves there. Others get a name for every version. Everything is counted from 0.
+definition leaves there. One in place (`place.py`) keeps its name too, and what a statement
+overwrites of it gets one. Others get a name for every version. Everything is counted from 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from tcdsl.codegen.gradient.order import Order, statements
-from tcdsl.codegen.program import from_lowest, map_typed, reads_of, substitute_indices
-from tcdsl.codegen.ssa import covers_box
+from tcdsl.codegen.gradient.order import Order, reads, statements
+from tcdsl.codegen.program import (
+    affine_of,
+    from_lowest,
+    indices_of,
+    map_typed,
+    reads_of,
+    substitute_indices,
+)
+from tcdsl.codegen.ssa import covers_box, identity_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.builtins import BUILTINS
-from tcdsl.grammar.dtypes import INT64, DType
+from tcdsl.grammar.dtypes import FLOAT32, INT64, DType
 from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.source import Span
 from tcdsl.grammar.typed import CheckedDef, Expr, Range
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The elements around what a step in place writes, as a tensor of their own.
+
+    before, after: its versions. at: where its elements lie in the tensor, by the indices of
+    `Versions.box(before)`. subs: what the step writes, from the first of them. covers: all of them.
+    """
+
+    before: str
+    after: str
+    at: tuple[Expr, ...]
+    subs: tuple[Expr, ...]
+    covers: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One statement: it makes version target, out of base where that is not None.
 
-    covers: every element of the box is written.
+    covers: every element of the box is written. local: of a step in place. is_passing: what it
+    makes cannot be made again later: it reads a tensor in place, which may not be the same then.
     """
 
     target: str
@@ -34,6 +59,8 @@ class Step:
     value: Expr
     ranges: tuple[Range, ...]
     covers: bool
+    local: Local | None = None
+    is_passing: bool = False
 
     @property
     def onto(self) -> str | None:
@@ -54,6 +81,7 @@ class Turns:
     body: tuple[Node, ...]
     private: frozenset[str]
     again: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Node = Step | Turns
@@ -74,7 +102,8 @@ class Versions:
     """The steps in order, all versions by name, and the last version of each return.
 
     taken: names that mean something in the whole definition, which nothing new may have.
-    exact: versions that hold, wherever a step `=` writes, what is on its right.
+    exact: versions that hold, wherever a step `=` writes, what is on its right. in_place: tensors
+    of which the steps overwrite elements.
     """
 
     nodes: tuple[Node, ...]
@@ -82,19 +111,32 @@ class Versions:
     finals: dict[str, str]
     taken: frozenset[str]
     exact: frozenset[str]
+    in_place: frozenset[str] = frozenset()
 
     def box(self, version: str) -> tuple[Range, ...]:
         """Return indices over the whole of a version."""
-        shape = self.values[version].shape
-        names = index_names(len(shape), self.taken)
-        return tuple(
-            Range(n, Size.const(0), extent, "output")
-            for n, extent in zip(names, shape, strict=True)
-        )
+        return _box(self.values[version].shape, self.taken)
 
     def at(self, version: str) -> tuple[Expr, ...]:
         """Return the subscripts of `box`."""
-        return tuple(typed.IndexValue(r.name, INT64) for r in self.box(version))
+        return _at(self.box(version))
+
+
+def _box(shape: Sequence[Size], taken: Collection[str]) -> tuple[Range, ...]:
+    names = index_names(len(shape), frozenset(taken))
+    return tuple(Range(n, Size(), e, "output") for n, e in zip(names, shape, strict=True))
+
+
+def _at(box: Sequence[Range]) -> tuple[Expr, ...]:
+    return tuple(typed.IndexValue(r.name, INT64) for r in box)
+
+
+def _from(e: Expr, low: Size) -> Expr:
+    return e if low == Size() else typed.Binary("+", e, typed.SizeValue(low, INT64), INT64)
+
+
+def _has(r: Range, names: Collection[str]) -> bool:
+    return any(n in names for x in (r.low, r.high) for n in x.symbols())
 
 
 def index_names(rank: int, taken: frozenset[str]) -> list[str]:
@@ -110,12 +152,19 @@ STARTING: dict[AssignOp, AssignOp] = {
 }  # fmt: skip
 
 
-def versions_of(checked: CheckedDef, again: Collection[str] = ()) -> Versions:
-    """Return the versions of a definition whose loops overwrite nothing (`expand.py`).
+def versions_of(
+    checked: CheckedDef, again: Collection[str] = (), in_place: Collection[str] = ()
+) -> Versions:
+    """Return the versions of a definition.
 
-    again: the variables of loops of whose turns nothing is kept.
+    Parameters
+    ----------
+    again
+        The variables of loops of whose turns nothing is kept.
+    in_place
+        Tensors that loops overwrite (`expand.py`): all others they do not.
     """
-    return _Maker(checked, again).result()
+    return _Maker(checked, again, in_place).result()
 
 
 def steps(nodes: Sequence[Node]) -> Iterator[Step]:
@@ -125,6 +174,13 @@ def steps(nodes: Sequence[Node]) -> Iterator[Step]:
             yield from steps(node.body)
         else:
             yield node
+
+
+def is_anew(op: AssignOp, subs: Sequence[Expr], *, covers: bool) -> bool:
+    """Whether a statement leaves nothing of the version before."""
+    if op.endswith("!"):  # where data says what is written, all elements begin anew
+        return covers or any(reads_of(e) for e in subs)
+    return covers and op == "="
 
 
 def reads_in(s: Step) -> list[typed.Read]:
@@ -141,17 +197,23 @@ def loops(nodes: Sequence[Node]) -> Iterator[Turns]:
 
 
 class _Maker:
-    def __init__(self, checked: CheckedDef, again: Collection[str]) -> None:
+    def __init__(
+        self, checked: CheckedDef, again: Collection[str], in_place: Collection[str]
+    ) -> None:
         self.checked = checked
         self.again = again
+        self.in_place = frozenset(in_place)
         self.order = Order(checked)
+        self.placed = {id(p.statement): p for p in self.order.all}
         self.tensors = self.order.tensors
         self.values = {
             t.name: Value(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
         }
         self.taken = {*self.tensors, *checked.sizes, checked.name, f"d_{checked.name}"}
         self.current = {t.name: t.name for t in checked.params}
-        self.settled = {n for n in self.order.written if self.order.is_settled(n)}
+        self.settled = {
+            n for n in self.order.written if n not in self.in_place and self.order.is_settled(n)
+        }
         self.left = {name: len(found) for name, found in self.order.written.items()}
         self.turning: list[str] = []
         found = [s for s, _ in statements(checked.body, ())]
@@ -163,25 +225,31 @@ class _Maker:
         """Return all versions."""
         nodes = self.block(self.checked.body)
         finals = {t.name: self.current[t.name] for t in self.checked.returns}
-        return Versions(nodes, self.values, finals, frozenset(self.taken), frozenset(self.exact))
+        taken, exact = frozenset(self.taken), frozenset(self.exact)
+        return Versions(nodes, self.values, finals, taken, exact, self.in_place)
 
     def block(self, body: Sequence[typed.Stmt]) -> tuple[Node, ...]:
         """Return the nodes of a body."""
         nodes: list[Node] = []
         for stmt in body:
             if not isinstance(stmt, typed.Loop):
-                nodes.append(self.step(stmt))
+                nodes += self._filled((stmt,), in_loop=False)
+                nodes += self.step(stmt)
                 continue
+            nodes += self._filled(stmt.body, in_loop=True)
             nodes += self._begun(stmt)
             self.turning.append(stmt.var)
             inner = self.block(stmt.body)
             self.turning.pop()
             depth = len(self.turning) + 1
             private = {n for n in self.order.written if self.order.depth(n) == depth}
+            private -= self.in_place
             made = {s.target for s in steps(inner)}
             names = frozenset(n for n in made if self.values[n].tensor in private)
+            names |= {x.local.before for x in inner if isinstance(x, Step) and x.local}
+            names |= {x.local.after for x in inner if isinstance(x, Step) and x.local}
             again = stmt.var in self.again
-            nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names, again))
+            nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names, again, stmt.span))
         return tuple(nodes)
 
     def _begun(self, loop: typed.Loop) -> list[Node]:
@@ -195,19 +263,95 @@ class _Maker:
                 t = self.tensors[s.target]
                 self.current[s.target] = s.target
                 zero: Expr = typed.Lit(0.0 if t.dtype.is_float else 0, t.dtype)
-                ranges = self._box(t)
-                at = tuple(typed.IndexValue(r.name, INT64) for r in ranges)
-                begun.append(Step(s.target, None, at, "=", zero, ranges, covers=True))
+                box = _box(t.shape, self.taken)
+                begun.append(Step(s.target, None, _at(box), "=", zero, box, covers=True))
         return begun
 
-    def _box(self, t: typed.Tensor) -> tuple[Range, ...]:
-        names = index_names(len(t.shape), frozenset(self.taken))
-        return tuple(
-            Range(n, Size.const(0), e, "output") for n, e in zip(names, t.shape, strict=True)
-        )
+    def _filled(self, body: Sequence[typed.Stmt], *, in_loop: bool) -> list[Node]:
+        """Return steps that give tensors in place all their elements before a body begins them.
 
-    def step(self, s: typed.Statement) -> Step:
-        """Return a statement as a step."""
+        The elements are what they would be anyway, but what is overwritten is read before.
+        """
+        out: list[Node] = []
+        for s, _ in statements(body, ()):
+            if s.target not in self.in_place or s.target in self.current or self.turning:
+                continue
+            if not in_loop and (s.op == "=" or s.op.rstrip("!") in STARTING) and self._covers(s):
+                continue
+            t = self.tensors[s.target]
+            self.current[t.name] = t.name
+            held = FLOAT32 if t.dtype.is_half else t.dtype
+            first: Expr = typed.Lit(identity_of(s.op, held), held)
+            first = typed.Cast(first, t.dtype) if t.dtype.is_half else first
+            box = _box(t.shape, self.taken)
+            out.append(Step(t.name, None, _at(box), "=", first, box, covers=True))
+        return out
+
+    def _covers(self, s: typed.Statement) -> bool:
+        t = self.tensors[s.target]
+        subs = tuple(from_lowest(e, x) for e, x in zip(s.subs, t.low, strict=True))
+        return covers_box(subs, s.ranges, t.shape)
+
+    def step(self, s: typed.Statement) -> list[Step]:
+        """Return a statement as a step; one in place comes behind what keeps what it overwrites."""
+        is_begun = s.target in self.current
+        passing = any(self._is_passing(s, r) for r in reads(self.placed[id(s)]))
+        made = replace(self._step(s), is_passing=passing)
+        return self._in_place(made) if is_begun and s.target in self.in_place else [made]
+
+    def _is_passing(self, s: typed.Statement, read: typed.Read) -> bool:
+        """Whether a later statement or turn may overwrite what is read."""
+        if read.tensor not in self.in_place:
+            return False
+        p, writes = self.placed[id(s)], self.order.written[read.tensor]
+        return not all(self.order.is_before(w, p, read, 0) for w in writes)
+
+    def _in_place(self, s: Step) -> list[Step]:
+        """Return a step in place, and before it the one that keeps its local.
+
+        Of a dimension whose subscript none or one of the indices tells, the local has what they
+        span, of any other all of it.
+        """
+        v = self.values[s.target]
+        turns = {x.var for p in self.order.all for x in p.loops}
+        spans = {r.name: r for r in s.ranges if r.kind == "output" and not _has(r, turns)}
+        all_anew = s.op.endswith("!") and any(reads_of(e) for e in s.subs)
+        dims: dict[str, int] = {}
+        whole: dict[int, int] = {}
+        shape: list[Size] = []
+        subs: list[Expr] = []
+        for d, (e, extent) in enumerate(zip(s.subs, v.shape, strict=True)):
+            a, names = affine_of(e), sorted(indices_of(e))
+            is_span = not all_anew and (not names or (a is not None and len(a.terms) == 1))
+            if not is_span or not spans.keys() >= {*names}:
+                whole[d] = len(shape)
+                shape.append(extent)
+                subs.append(e)
+                continue
+            for name in names:
+                if name not in dims:
+                    r, dims[name] = spans[name], len(shape)
+                    shape.append(r.extent)
+                    subs.append(from_lowest(typed.IndexValue(name, INT64), r.low))
+        before, after = self._fresh(f"{v.tensor}_old"), self._fresh(f"{v.tensor}_new")
+        box = _box(shape, self.taken)
+        here = _at(box)
+        by = {n: _from(here[d], spans[n].low) for n, d in dims.items()}
+        at = tuple(
+            here[whole[d]] if d in whole else substitute_indices(e, by, address=True)
+            for d, e in enumerate(s.subs)
+        )
+        for name in (before, after):
+            self.values[name] = Value(name, name, v.dtype, tuple(shape))
+        if s.op == "=":
+            self.exact.add(after)
+        covers = covers_box(tuple(subs), s.ranges, tuple(shape))
+        local = Local(before, after, at, tuple(subs), covers)
+        value = typed.Read(s.target, at, v.dtype)
+        keep = Step(before, None, _at(box), "=", value, box, covers=True, is_passing=True)
+        return [keep, replace(s, local=local)]
+
+    def _step(self, s: typed.Statement) -> Step:
         tensor = self.tensors[s.target]
         lows = tensor.low
         subs = tuple(from_lowest(self.renamed(e), x) for e, x in zip(s.subs, lows, strict=True))
@@ -216,29 +360,23 @@ class _Maker:
         covers = covers_box(subs, s.ranges, tensor.shape)
         self.left[s.target] -= 1
         op, base, name = s.op, None, s.target
-        if s.target in self.settled:
+        if s.target in self.settled | self.in_place:
             if old is None:
                 op = STARTING.get(op, op)
         else:
             if old is None:
                 op = STARTING.get(op, op)
-            elif not self._is_anew(s.op, subs, covers=covers):
+            elif not is_anew(s.op, subs, covers=covers):
                 base = old
             if self.left[s.target]:
-                name = self._fresh(s.target)
+                name = self._version(s.target)
         others = self.order.written[s.target]
         is_sum = name == s.target and any(p.statement.op == "+=" for p in others)
-        if op == "=" and not is_sum:
+        if op == "=" and not is_sum and name not in self.in_place:
             self.exact.add(name)
         self.values[name] = Value(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name
         return self._apart(Step(name, base, subs, op, value, s.ranges, covers))
-
-    def _is_anew(self, op: AssignOp, subs: Sequence[Expr], *, covers: bool) -> bool:
-        """Whether a statement leaves nothing of the version before."""
-        if op.endswith("!"):  # where data says what is written, all elements begin anew
-            return covers or any(reads_of(e) for e in subs)
-        return covers and op == "="
 
     def _apart(self, s: Step) -> Step:
         """Rename indices that are called as something is that the gradient may use."""
@@ -263,10 +401,18 @@ class _Maker:
             ranges=tuple(map(name, s.ranges)),
         )
 
-    def _fresh(self, tensor: str) -> str:
+    def _version(self, tensor: str) -> str:
         count = 1
         while (name := f"{tensor}_{count}") in self.taken or name in self.indices:
             count += 1
+        self.taken.add(name)
+        return name
+
+    def _fresh(self, stem: str) -> str:
+        name, count = stem, 1
+        while name in self.taken or name in self.indices:
+            count += 1
+            name = f"{stem}_{count}"
         self.taken.add(name)
         return name
 

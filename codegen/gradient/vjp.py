@@ -16,14 +16,18 @@ from tcdsl.codegen.gradient.distribute import distributed
 from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
+from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.lines import Part, forwards, spread
+from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
-from tcdsl.codegen.gradient.versions import Turns, Value, Versions, versions_of
+from tcdsl.codegen.gradient.versions import Turns, Value, versions_of
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
-from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.ranges import Interval, over_turns
+from tcdsl.grammar.signs import is_nonnegative
+from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.typed import CheckedDef
 
 
@@ -70,7 +74,7 @@ def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
     ------
     TCTypeError
         If no parameter or no return is a float, if a gradient has to pass a function that has
-        none, or if turns of nested loops overwrite what the gradient needs.
+        none, or if nothing bounds the turns of an inner loop of which the gradient keeps something.
 
     Examples
     --------
@@ -96,11 +100,11 @@ def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
     again: Collection[str] = ()
     if checkpoint is not None:
         checked, again = segmented(checked, checkpoint)
-    return _gradient(expanded(checked, again), again)
+    return _gradient(*expanded(checked, again), again)
 
 
-def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
-    versions = versions_of(f, again)
+def _gradient(f: CheckedDef, in_place: Collection[str], again: Collection[str]) -> Gradient:
+    versions = versions_of(f, again, in_place)
     finals = versions.finals
     inputs = [t for t in f.params if t.dtype.is_float]
     outputs = [t for t in f.returns if t.dtype.is_float]
@@ -115,12 +119,15 @@ def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
     lines = back.block(versions.nodes)
     rest = [p for t in inputs for p in back.finished(t.name)]
     wanted = set(results.values())
-    lines = without_dead([*begin, *back.zeros, *lines, *rest], wanted)
+    lines = [*begin, *back.zeros, *lines, *rest]
+    adjoints = {back.adjoints[n] for n in versions.in_place if n in back.adjoints}
+    lines = without_needless(lines, versions.in_place, adjoints, wanted)
     lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in wanted})
     # Subscripts are folded before it is known what of the forward pass they read.
     lines = tidied(lines, versions.taken)
     lines, kept, axes = with_forward(versions, lines, params)
     values = back.values
+    lines = restored_apart(lines, versions, values, back.taken)
     values |= {n: _with_turns(values[n], axes[n]) for n in axes}
     lines = forwards(started(distributed(lines, values, wanted), values))
     lines = bounded(tidied(lines, versions.taken), values, wanted)
@@ -138,12 +145,13 @@ def _gradient(f: CheckedDef, again: Collection[str]) -> Gradient:
     memory = Size()
     for n in extra:
         memory = memory + prod(values[n].shape, start=Size.const(values[n].dtype.bits // 8))
-    training = _forward(f, versions, extra, {n: axes[n] for n in kept if n in axes})
+    training = _forward(f, back, extra, {n: axes[n] for n in kept if n in axes})
     return Gradient(name, text, training, kept, extra, tuple(behind), memory)
 
 
-def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str], axes: Axes) -> str:
+def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) -> str:
     """Return the definition with more outputs, values under the names of versions."""
+    versions = back.versions
     values = {n: _with_turns(v, axes.get(n, ())) for n, v in versions.values.items()}
     finals = {final: f.tensor(name) for name, final in versions.finals.items()}
     also = tuple(dict.fromkeys((*extra, *scattered(versions))))
@@ -153,6 +161,7 @@ def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str], axes: Axes
             parts = spread(parts, name, turn_of(node))
     parts = tidied(without_dead(parts, {*finals, *also}), versions.taken)
     parts = padded(parts, values, versions.taken)
+    parts = rounded(parts, {n: values[n] for n in (*finals, *also)}, versions, back.fresh)
     heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
     returns = [_head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [_head(n, values[n].dtype, values[n].shape) for n in also]
@@ -160,8 +169,23 @@ def _forward(f: CheckedDef, versions: Versions, extra: Iterable[str], axes: Axes
 
 
 def _with_turns(v: Value, loops: Sequence[Turns]) -> Value:
-    """Return a value of every turn of loops."""
-    return replace(v, shape=(*(x.high - x.low for x in loops), *v.shape))
+    """Return a value of every turn of loops, of as many as inner ones have at most."""
+    return replace(v, shape=(*(_turns(x, loops[:d]) for d, x in enumerate(loops)), *v.shape))
+
+
+def _turns(loop: Turns, around: Sequence[Turns]) -> Size:
+    turns = loop.high - loop.low
+    domain = {x.var: Interval(x.low, x.high - 1) for x in around}
+    most = over_turns(Interval(turns, turns), domain).high
+    if most is None or any(x.var in most.symbols() for x in around):
+        kept = f"what the gradient keeps of the turns of the loop over '{loop.var}' has no extent"
+        note = Note(
+            "no size bounds its number of turns, which depends on loops around: count to a size or "
+            "a scalar, and let a condition say what turns leave as it is: "
+            f"{loop.var} < ... ? ... : ..."
+        )
+        raise_one(Diagnostic("TC142", kept, loop.span, "", (note,)))
+    return most if is_nonnegative(most) else maximum(Size(), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +197,11 @@ class _Sizes:
 
     def parameter(self, name: str, dtype: DType, shape: tuple[Size, ...]) -> str:
         """Return the head of a parameter, with a new size for each such extent."""
+        scalars = {t.name for t in self.checked.params if not t.shape}
         dims = []
         for d, extent in enumerate(shape):
-            is_plain = extent.constant is not None or str(extent) in self.checked.sizes
+            is_size = str(extent) in self.checked.sizes and str(extent) not in scalars
+            is_plain = extent.constant is not None or is_size
             dims.append(str(extent) if is_plain else self.back.fresh(f"{name}_n{d}"))
         return f"{dtype}({','.join(dims)}) {name}" if dims else f"{dtype} {name}"
 

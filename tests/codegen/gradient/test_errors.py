@@ -46,20 +46,19 @@ def test_a_function_without_derivative_is_no_matter_where_none_is_asked(value: s
     gradient(check(parse(f"def f(float(N) A, int32(N) B) -> (O) {{ O(i) = {value} }}")))
 
 
-def test_turns_of_an_inner_loop_whose_number_varies_and_that_overwrite_a_state() -> None:
-    text = """def f(float(T,N) X) -> (h) {
+def test_turns_of_an_inner_loop_whose_number_has_no_bound() -> None:
+    text = """def f(float(T,N) X, int32 K) -> (h) {
   h(n) = X(0, n)
   for t in 0:T {
-    for s in 0:t {
-      h(n) = tanh(h(n) + X(s, n))
-    }
+    for s in 0:K*t { h(n) = tanh(h(n) + X(t, n)) }
   }
 }"""
     assert message(text) == (
-        "f.tc:5:7: error[TC142]: turns of the loop over 's' overwrite 'h', "
-        "whose earlier values the gradient needs\n"
+        "f.tc:4:5: error[TC142]: what the gradient keeps of the turns of the loop over 's' has no "
+        "extent\n"
         "  |\n"
-        "5 |       h(n) = tanh(h(n) + X(s, n))\n"
-        "  |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "  note: give it a leading axis: h(s + 1, ...) = ... h(s, ...)"
+        "4 |     for s in 0:K*t { h(n) = tanh(h(n) + X(t, n)) }\n"
+        "  |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  note: no size bounds its number of turns, which depends on loops around: count to a size"
+        " or a scalar, and let a condition say what turns leave as it is: s < ... ? ... : ..."
     )

@@ -1,0 +1,74 @@
+"""Sums into half outputs: what is kept in float32 is added up in float32 and rounded once.
+
+s +=! C(m) * C(m)   ->   s_sum +=! C(m) * C(m)        where C, a temporary of the definition,
+s = float16(s_sum)           is now an output of type float32
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tcdsl.codegen.gradient.combine import computed, held
+from tcdsl.codegen.gradient.lines import Line, Loop, Part
+from tcdsl.codegen.gradient.spelling import type_in_text
+from tcdsl.codegen.gradient.versions import Value, Versions
+from tcdsl.codegen.program import affine_of, from_lowest, indices_of
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import INT64
+
+
+def rounded(
+    parts: Sequence[Part],
+    returns: Mapping[str, Value],
+    versions: Versions,
+    fresh: Callable[[str], str],
+) -> list[Part]:
+    """Return parts in which no line combines a float32 into a half output.
+
+    Parameters
+    ----------
+    returns
+        The outputs by name.
+    fresh
+        Gives a tensor a name that nothing else has.
+    """
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, Loop):
+            body = rounded(part.body, returns, versions, fresh)
+            out.append(replace(part, body=tuple(body)))
+        elif part.target in returns and _is_mixed(part, returns[part.target]):
+            out += _rounded(part, returns[part.target], versions, fresh)
+        else:
+            out.append(part)
+    return out
+
+
+def _is_mixed(line: Line, v: Value) -> bool:
+    dtype = type_in_text(line.value)
+    return line.op != "=" and v.dtype.is_half and dtype is not None and not dtype.is_half
+
+
+def _rounded(line: Line, v: Value, versions: Versions, fresh: Callable[[str], str]) -> list[Part]:
+    """Return what combines elements apart: those of the line, or all if several points meet."""
+    name = fresh(f"{line.target}_sum")
+    told = [
+        a.terms[0][0] for e in line.subs if (a := affine_of(e)) is not None and len(a.terms) == 1
+    ]
+    used = {n for e in line.subs for n in indices_of(e)}
+    outputs = tuple(r for r in line.ranges if r.name in used)
+    if {*told} >= used and all(affine_of(e) is not None for e in line.subs):
+        here, box = line.subs, outputs
+        subs = tuple(from_lowest(typed.IndexValue(r.name, INT64), r.low) for r in outputs)
+        mine: tuple[typed.Expr, ...] = subs
+    else:
+        here, box, subs = versions.at(v.name), versions.box(v.name), line.subs
+        mine = here
+    total = replace(line, target=name, subs=subs)
+    apart = typed.Cast(typed.Read(name, mine, held(v.dtype)), v.dtype)
+    end = Line(line.target, here, "=", apart, box)
+    if line.op.endswith("!") and mine is subs:
+        return [total, end]
+    before = computed(typed.Read(line.target, here, v.dtype))
+    return [Line(name, mine, "=", before, box), total, end]
