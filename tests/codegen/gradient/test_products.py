@@ -50,6 +50,52 @@ def test_second_derivatives_bear_zeros(name: str, rng: np.random.Generator) -> N
         np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6, err_msg=message)
 
 
+FACTORS = ("X(b, n)", "X(b, n) * w(n)", "X(b, n) * X(b, n)", "(X(b, n) + c(b))", "sin(X(b, n))")
+BEGINS = (
+    "O(b) {op}=! {x}",
+    "O(b) = c(b) * c(b)  O(b) {op}= {x}",
+    "O(I(b)) {op}=! {x}",
+    "O(b) = c(b)  O(I(b)) {op}= {x}",
+    "T(b, m) {op}=! {x} * w(m)  O(b) *=! T(b, m)",
+)
+GOES_ON = (
+    "",
+    "O(b) += c(b)",
+    "O(b) *= {x}",
+    "O(b) = O(b) * O(b)",
+    "O(b) *= c(b)  O(0) *=! {x}",
+    "O(b) max= c(b)",
+    "U(b) = O(b)  O(b) = U(b) * U(1 - b)  O(b) += c(b)",
+)
+
+
+def random_reductions(rng: np.random.Generator) -> tuple[str, bool]:
+    """Return a small program of reductions into one tensor, and whether it is smooth."""
+    op = rng.choice(["*", "*", "*", "+", "max", "min"])
+    parts = [str(rng.choice(BEGINS)), *map(str, rng.choice(GOES_ON, 2))]
+    body = "  ".join(p.format(op=op, x=rng.choice(FACTORS)) for p in parts)
+    head = "def f(double(2,N) X, double(N) w, double(2) c, int32(2) I) -> (double(2) O)"
+    return f"{head} {{ {body} where b in 0:2 }}", op in "*+" and "max=" not in body
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("seed", range(20))
+def test_second_derivatives_of_random_reductions_are_symmetric(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    text, is_smooth = random_reductions(rng)
+    d = differentiated(text)
+    args = drawn(d.checked, {"N": 3}, rng)
+    args[3][:] = rng.integers(0, 2, 2)
+    for a in args[:3]:
+        a[rng.random(a.shape) < 0.3] = 0
+    found = hessian(d, args)
+    message = f"{text}\n{args}\n{d.gradient.text}"
+    np.testing.assert_allclose(found, found.T, rtol=1e-9, atol=1e-9, err_msg=message)
+    if is_smooth:
+        want = hessian_by_differences(d, args)
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5, err_msg=message)
+
+
 def test_a_product_with_one_zero_has_the_second_derivatives_of_mathematics() -> None:
     d = differentiated("def f(double(N) X) -> (s) { s *=! X(n) }")
     x = np.array([0.0, 2.0, 3.0])
