@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from tcdsl.codegen.loopir import (
     Address,
+    Array,
     Assign,
     Bin,
     Block,
@@ -117,7 +118,10 @@ class _Walk:
         match s:
             case Let(var, value):
                 self.addresses(value, facts)
+                self.declare(var.name, facts)
                 self.give(var, value, facts)
+            case Array(name):
+                self.declare(name, facts)
             case Assign(place, value):
                 self.addresses(place, facts)
                 self.addresses(value, facts)
@@ -134,9 +138,11 @@ class _Walk:
                 self.stmt(then, facts.inner(asked))
                 if other is not None:
                     self.stmt(other, facts.inner(asked))
-            case For(body=body):
+            case For(var, body=body):
+                self.declare(var.name, facts)
                 for e in (s.low, s.high, s.step):
                     self.addresses(e, facts)
+                    self.give(var, e, facts)
                 for _ in range(2):  # what the end of a turn assigns, the next one sees
                     self.stmt(body, facts.inner())
             case Eval(call):
@@ -145,6 +151,13 @@ class _Walk:
             case _:
                 for e in own_exprs(s):
                     self.addresses(e, facts)
+
+    def declare(self, name: str, facts: _Facts) -> None:
+        """Forget another variable of that name, which stood in a block beside this one."""
+        facts.loose.discard(name)
+        facts.chosen.pop(name, None)
+        facts.unasked.pop(name, None)
+        self.private.discard(name)
 
     def give(self, place: Expr, value: Expr, facts: _Facts) -> None:
         """Note what a variable, an array or memory of the call's own now depends on."""

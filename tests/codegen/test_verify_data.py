@@ -87,6 +87,10 @@ SOUND: dict[str, tuple[Stmt, ...]] = {
     ),
     "of the call's own memory": (Let(t, b.load(own, i)), store(element)),
     "a byte": (store(b.load(table, b.cast(b.load(byte, i), I64))),),
+    "a name that stood for data in another block": (
+        If(b.compare("<", i, 3), b.block(Let(t, b.load(index, i)), store(zero))),
+        b.loop(t, 0, 3, store(element)),
+    ),
     "the outer index": (Let(t, b.add(i, 1)), store(element)),
 }
 BROKEN: dict[str, tuple[tuple[Stmt, ...], str]] = {
