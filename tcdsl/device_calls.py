@@ -10,6 +10,7 @@ import numpy as np
 
 from tcdsl.arguments import Operand, as_array
 from tcdsl.bound_call import BoundCall
+from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Device
@@ -241,10 +242,10 @@ class DeviceCalls:
             key = (device.number, call.key)
             found = self._bound.get(key)
             if found is None:
-                if max(len(self._bound), len(self._quick)) >= _MAX_KNOWN:
-                    self._quick, self._bound = {}, {}
+                self._bound = thinned(self._bound, _MAX_KNOWN)
                 found = self._bound[key] = self._made(call, device, kernel.serving(call).loaded)
             if look is not None and kernel.is_settled(call):
+                self._quick = thinned(self._quick, _MAX_KNOWN)
                 self._quick[look] = found
             return found
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcdsl.arguments import Array, as_array, check_integer
+from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.runtime import MAX_OPERANDS, Entry, Launcher
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tcdsl.tuning import FirstCalls, Online
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
-_MAX_ENTRIES = 4096  # forms of operands whose plans are kept, beyond the launcher's latest
+_MAX_ENTRIES = 2048  # forms of operands whose plans are kept, as many as the launcher has rows
 
 
 class Kernel(Launcher):
@@ -434,8 +435,7 @@ class Kernel(Launcher):
         with self._lock:
             entry = self._entries.get(call.key)
             if entry is None:
-                if len(self._entries) >= _MAX_ENTRIES:
-                    self._entries.clear()
+                self._entries = thinned(self._entries, _MAX_ENTRIES)
                 entry = self._entries[call.key] = call.entry(self.serving(call))
             return entry
 

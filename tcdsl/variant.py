@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tcdsl.arguments import contiguous
+from tcdsl.bounded import thinned
 from tcdsl.codegen import compiler, cpu
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
@@ -32,6 +33,7 @@ Sizes = tuple[tuple[str, int], ...]
 _STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
 _MAX_CONFIGS = 2  # of size-generic executables for the same layouts, unless none of them suits
+_MAX_CHOICES = 4096  # of configs for sizes of about the same
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
@@ -78,6 +80,7 @@ class Variant:
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
         self._classes: dict[Layouts, Layouts] = {}
         self._exact: tuple[Sizes, Layouts] | None = None
+        self._generic: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}
 
     @property
     def executables(self) -> tuple[Compiled, ...]:
@@ -120,6 +123,7 @@ class Variant:
         """Choose anew at the next call of each size: a tuned config may have come."""
         with self._lock:
             self._serving.clear()
+            self._generic.clear()
 
     def _choose(
         self,
@@ -171,6 +175,19 @@ class Variant:
         return self.compile(spec, self._generic_config(spec, sizes), sizes)
 
     def _generic_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the choice for these sizes: that of the first ones of about these sizes.
+
+        The model takes milliseconds, which a program of ever new sizes would pay at each call.
+        """
+        key = spec, tuple(map(_about, sizes.values()))
+        found = self._generic.get(key)
+        if found is None:
+            found = self._chosen_config(spec, sizes)
+            self._generic = thinned(self._generic, _MAX_CHOICES)
+            self._generic[key] = found
+        return found
+
+    def _chosen_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the model's choice for these sizes, or what is compiled and comes near it."""
         wanted = self.default_config(spec, sizes)
         known = [c for s, c in self._compiled if s == spec]
@@ -236,6 +253,15 @@ class Variant:
                     loaded = cpu.compile_and_load(compiler.emit_c(unit), self.checked.name)
                 known = self._compiled[spec, config] = Compiled(spec, config, loaded)
             return known
+
+
+def _about(size: int) -> tuple[int, bool]:
+    """Return what sizes share that differ by less than an eighth: 16, 18, .. 32, 36, .. 64, 72, ..
+
+    Multiples of 16 stand apart: they have no remainders.
+    """
+    low_bits = max(0, size.bit_length() - 4)
+    return size >> low_bits << low_bits, size % 16 == 0
 
 
 def spec_for(variant: Variant, sizes: Mapping[str, int]) -> Spec:
