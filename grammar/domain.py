@@ -9,7 +9,7 @@ from tcdsl.grammar import typed as t
 from tcdsl.grammar.comprehension import Comprehension
 from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.expressions import Access, Context, Typer
-from tcdsl.grammar.ranges import Bound, Interval, solve
+from tcdsl.grammar.ranges import ONE, Bound, Interval, solve
 from tcdsl.grammar.scope import (
     FaultError,
     Index,
@@ -111,13 +111,14 @@ def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tup
     plain = [b for a in accesses if not a.context.guarded for b in _bounds_of(a)]
     bounds = [b for a in accesses for b in _bounds_of(a)]
     open_ = [b for a in accesses for b in _left_open(a)]
-    for conditions in (plain, open_, bounds, [*bounds, *_target_bounds(work)]):
+    declared = _declared_bounds(work)
+    for conditions in (plain, declared, open_, bounds, [*bounds, *_target_bounds(work)]):
         free = [x.name for x in work.scope.indices.values() if x.name not in work.domain]
         if free:
             work.domain |= solve(free, conditions, work.domain | unknowns)
     unsolved = [(k, x) for k, x in work.scope.indices.items() if x.name not in work.domain]
     for key, index in unsolved:
-        work.session.report(_unsolved(work, key, index, bounds))
+        work.session.report(_unsolved(work, key, index, accesses))
     if unsolved:
         raise SilentError
     ranges = []
@@ -150,10 +151,22 @@ def _target_bounds(work: Comprehension) -> list[Bound]:
     return [Bound(form, low, high) for form, (low, high) in pairs]
 
 
-def _unsolved(work: Comprehension, key: str, index: Index, bounds: list[Bound]) -> Diagnostic:
-    about = [b for b in bounds if index.name in b.form.symbols()]
-    size = key.upper() if key.upper() in work.frame.sizes else "N"
-    notes = [Note(f"give it one: where {key} in 0:{size}")]
+def _declared_bounds(work: Comprehension) -> list[Bound]:
+    """Return what the dimensions of an annotated return say of indices that stand there bare."""
+    if work.target.dims is None:
+        return []
+    return [
+        Bound(form, Size(), extent)
+        for form, sub, extent in zip(work.forms, work.subs, work.target.dims, strict=True)
+        if isinstance(sub, t.IndexValue)
+    ]
+
+
+def _unsolved(
+    work: Comprehension, key: str, index: Index, accesses: tuple[Access, ...]
+) -> Diagnostic:
+    about = [b for a in accesses for b in _bounds_of(a) if index.name in b.form.symbols()]
+    notes = [_cure(work, key, index, accesses)]
     if hint := near(key, work.frame.names()):
         notes.append(hint)
     if not about:
@@ -164,6 +177,37 @@ def _unsolved(work: Comprehension, key: str, index: Index, bounds: list[Bound]) 
     message = f"the range of '{key}' does not follow from its subscripts"
     notes.insert(0, Note(f"derived: {derived}"))
     return Diagnostic("TC202", message, index.span, "", tuple(notes))
+
+
+def _cure(work: Comprehension, key: str, index: Index, accesses: tuple[Access, ...]) -> Note:
+    """Return a range that can be written as it stands.
+
+    In `pad(I(y + i - 1), 0)` that is all of the dimension in which the index stands; beside another
+    index without a range one of the two has to be chosen, and the other follows.
+    """
+    partners = {x.name: k for k, x in work.scope.indices.items() if x.name not in work.domain}
+    for access in accesses:
+        for form, (low, high) in zip(access.forms, access.tensor.bounds(), strict=True):
+            step = _step(form, index.name)
+            if step is None:
+                continue
+            if not access.padded and any(n in partners for n in form.symbols() if n != index.name):
+                return Note(f"give one of them a range: where {key} in 0:3, say")
+            first, end = (
+                e if e == Size() or step == ONE else (e + step - 1) // step for e in (low, high)
+            )
+            return Note(f"give it one: where {key} in {first}:{end}")
+    size = key.upper()
+    if size not in work.frame.sizes:
+        size = next((k for k in work.frame.sizes if k not in work.frame.loops), "10")
+    return Note(f"give it one: where {key} in 0:{size}, say")
+
+
+def _step(form: Size, name: str) -> Size | None:
+    """Return by how much a subscript grows with an index; None where it does not, or not evenly."""
+    at = [form.substitute({name: Size.const(k)}) for k in range(3)]
+    step = at[1] - at[0]
+    return step if step != Size() and step == at[2] - at[1] and is_nonnegative(step) else None
 
 
 def _bounds_of(access: Access) -> list[Bound]:

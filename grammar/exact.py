@@ -14,13 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tcdsl.grammar import typed as t
-from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.forms import Forms, is_unknown, is_within
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
-from tcdsl.grammar.source import Span
 
-Fits = Callable[[Size, DType, Span | None], bool]  # whether a form is in the range of a type
+Fits = Callable[[Size, t.Expr], bool]  # whether a form is in the range of an expression's type
 
 RING = ("+", "-", "*")
 CHOOSING = ("min", "max", "clamp")
@@ -97,7 +95,7 @@ class Exact:
         form = self.forms.of(value)
         if is_unknown(form):
             return e if _reads(value) else t.Cast(e, e.dtype, span=e.span)
-        return e if self.fits(form, e.dtype, e.span) else t.Cast(e, e.dtype, span=e.span)
+        return e if self.fits(form, e) else t.Cast(e, e.dtype, span=e.span)
 
 
 def magnitude(size: Size) -> int:

@@ -16,7 +16,7 @@ from tcdsl.grammar.forms import Forms
 from tcdsl.grammar.names import Names
 from tcdsl.grammar.padding import is_inside
 from tcdsl.grammar.scope import FaultError, Index, Tensor, computing
-from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.sizes import Size, divides
 from tcdsl.grammar.source import Span
 from tcdsl.grammar.values import Value, coerce, convert, integral, meeting, want_bool
 from tcdsl.grammar.wording import count, declared_here, given, plain_args
@@ -79,7 +79,7 @@ class Typer:
     judge decides which subscripts of an access need a check at run time, margins which sides of
     the subscripts of a padded one may lie outside, low and high; both are None while ranges are
     still unknown. exact, None until then too, marks what may wrap. wide: indices and sizes used as
-    int32 values.
+    int32 values. quotients: of integers, rounded, where they meet a float.
     """
 
     names: Names
@@ -89,6 +89,7 @@ class Typer:
     forms: Forms = field(default_factory=Forms)
     accesses: list[Access] = field(default_factory=list)
     wide: list[tuple[Size, Span | None]] = field(default_factory=list)
+    quotients: list[n.Binary] = field(default_factory=list)
     nodes: int = 0
 
     def value(self, node: n.Expr, at: Context) -> Value:
@@ -120,9 +121,10 @@ class Typer:
                 return self._cast(BY_NAME[dtype], operand, node.span, at)
             case n.MinMax(op, lhs, rhs):
                 values = self.value(lhs, at), self.value(rhs, at)
-                return operators.extreme(op, values, node.span, at.hint)
+                return self._met(operators.extreme(op, values, node.span, at.hint), *values)
             case n.Unary():
-                return operators.unary(node, self.value(node.operand, at))
+                inner = self.value(node.operand, at)
+                return self._met(operators.unary(node, inner), inner)
             case n.Binary():
                 return self._binary(node, at)
             case n.Ternary():
@@ -233,7 +235,8 @@ class Typer:
         if inside is None:
             type_ = meeting(read, value, at.hint)
             return Value(coerce(read, type_), type_)
-        return operators.select(node.span, Value(inside, BOOL), read, value, at.hint)
+        chosen = operators.select(node.span, Value(inside, BOOL), read, value, at.hint)
+        return self._met(chosen, read, value)
 
     def _rand(self, node: n.Apply, at: Context) -> Value:
         """Type `rand(seed, c)`: a float of the type that it meets, like a literal."""
@@ -300,9 +303,11 @@ class Typer:
             )
         if function.result == "same":
             values = tuple(self.value(a, at) for a in args)
-            return operators.extreme(function.name, values, node.span, at.hint)
+            chosen = operators.extreme(function.name, values, node.span, at.hint)
+            return self._met(chosen, *values)
         inner = replace(at, is_subscript=False)
         values = tuple(self.value(a, inner) for a in args)
+        self._met(Value(values[0].expr, FLOAT32), *values)
         return operators.builtin(function, values, node.span, at.hint)
 
     # ---- operators
@@ -327,10 +332,33 @@ class Typer:
                 facts = self.forms.facts(value.expr, binary.op == "&&")
                 right_at = _guarded(at, facts)
             right = self.value(binary.rhs, right_at)
-            value = operators.binary(binary, value, right, at.hint)
+            left, value = value, operators.binary(binary, value, right, at.hint)
+            value = self._quotient(binary, left, right, value)
             if at.decides and binary.op in operators.COMPARISONS:
                 value = replace(value, expr=self._compared(value.expr))
         return value
+
+    def _quotient(self, node: n.Binary, left: Value, right: Value, value: Value) -> Value:
+        """Return a result that knows of quotients of integers in it, until they meet a float."""
+        if node.op in operators.COMPARISONS:
+            is_float = any(v.literal or v.type.is_float for v in (left, right))
+            self._met(Value(value.expr, FLOAT32 if is_float else value.type), left, right)
+            return value
+        value = self._met(value, left, right)
+        if node.op != "/" or not value.type.is_integer or value.literal:
+            return value
+        a, b = self.forms.of(left.expr), self.forms.of(right.expr)
+        return value if divides(b, a) else replace(value, quotient=node)
+
+    def _met(self, value: Value, *parts: Value) -> Value:
+        """Return the result of parts: an integer has their quotients, a float has met them."""
+        rounded = [p.quotient for p in parts if p.quotient is not None]
+        if not rounded:
+            return value
+        if value.literal or value.type.is_float:
+            self.quotients += rounded
+            return value
+        return replace(value, quotient=rounded[0]) if value.type.is_integer else value
 
     def _compared(self, e: t.Expr) -> t.Expr:
         """Return a comparison of which something may be concluded."""
@@ -345,7 +373,7 @@ class Typer:
             self.value(arm, _guarded(at, self.forms.facts(cond.expr, truth)))
             for arm, truth in ((node.then, True), (node.other, False))
         )
-        return operators.select(node.span, cond, then, other, at.hint)
+        return self._met(operators.select(node.span, cond, then, other, at.hint), then, other)
 
 
 def _varies(e: t.Expr) -> bool:

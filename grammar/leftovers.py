@@ -8,6 +8,7 @@ from tcdsl.grammar import nodes as n
 from tcdsl.grammar.errors import Diagnostic, Note
 from tcdsl.grammar.scope import Frame, near
 from tcdsl.grammar.session import Session
+from tcdsl.grammar.unwritten import report_unwritten
 
 
 def report_leftovers(session: Session, frame: Frame) -> None:
@@ -31,6 +32,8 @@ def report_leftovers(session: Session, frame: Frame) -> None:
             message = f"'{name}' is written, but never read and not returned"
             notes = (hint, cure) if hint else (cure,)
             session.report(Diagnostic("TC111", message, tensor.span, "", notes))
+        if name in results:
+            report_unwritten(session, tensor)
     if had_errors:
         return
     for generic in frame.definition.generics:

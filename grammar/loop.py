@@ -83,5 +83,5 @@ def _tensors(session: Session, frame: Frame) -> list[Tensor]:
 
 def _state(tensor: Tensor) -> dict[str, object]:
     """Return what a statement may change of a tensor."""
-    fields = ("type", "first_op", "first_write", "is_read", "is_poisoned")
+    fields = ("type", "first_op", "first_write", "is_read", "is_poisoned", "writers", "unwritten")
     return {f: getattr(tensor, f) for f in fields} | {"box": deepcopy(tensor.box)}

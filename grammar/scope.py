@@ -75,7 +75,8 @@ class Tensor:
     type is the type in the language; what is stored differs for temporaries of a half type.
     dims: the declared extents, of a parameter or an annotated return. box: what the statements so
     far write; whole: inside a loop, what all of the loop writes as well. host: the value of a
-    rank-0 integer that is known before the kernel runs.
+    rank-0 integer that is known before the kernel runs. writers: how many statements write it;
+    unwritten: what the first of them leaves of its declared dimensions.
     """
 
     name: str
@@ -91,6 +92,8 @@ class Tensor:
     first_write: Span | None = None
     is_read: bool = False
     is_poisoned: bool = False
+    writers: int = 0
+    unwritten: tuple[Diagnostic, ...] = ()  # of the first statement that writes it
 
     @property
     def stored(self) -> DType:

@@ -175,6 +175,20 @@ def maximum(*sizes: Size) -> Size:
     return _extreme(Max, sizes)
 
 
+def divides(d: Size, n: Size) -> bool:
+    """Whether n is a multiple of d by its form: `2 * N` of 2, `H * W` of W."""
+    if n == d * (n // d):
+        return True
+    match d.terms:
+        case ((factors, c),):
+            return all(
+                k % c == 0 and all(m.count(a) >= factors.count(a) for a in factors)
+                for m, k in n.terms
+            )
+        case _:
+            return False
+
+
 # ---- canonical form
 
 

@@ -34,6 +34,7 @@ from tcdsl.grammar.target import (
     want_one_to_one,
     write_box,
 )
+from tcdsl.grammar.unwritten import note_unwritten
 from tcdsl.grammar.values import Value, coerce, convert
 from tcdsl.grammar.wide import fits, values_fit
 from tcdsl.grammar.wording import declared_here
@@ -86,6 +87,7 @@ def _check(work: Comprehension) -> t.Statement:
         exact=Exact(work.typer.forms, partial(fits, work)),
         accesses=[],
         wide=[],
+        quotients=[],
         nodes=0,
     )
     work.subs = typed_subscripts(work)
@@ -95,6 +97,8 @@ def _check(work: Comprehension) -> t.Statement:
     values_fit(work)
     op, expr = _store(work, value)
     checked = write_box(work)
+    note_unwritten(work, {clause.name for clause, _, _ in given})
+    _warn_quotients(work)
     return t.Statement(
         work.target.name,
         work.subs,
@@ -167,6 +171,8 @@ def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:
     if target.first_op is None:
         target.first_op = op
         target.first_write = work.node.target.span
+    if target.type.is_float and value.quotient is not None:
+        work.typer.quotients.append(value.quotient)
     expr = coerce(value, target.type)
     if target.type.is_half and target.role == "return" and op == "=":
         expr = convert(expr, target.type)
@@ -238,6 +244,29 @@ def _lets(session: Session, frame: Frame, scope: StatementScope, node: n.Compreh
             message = f"'{clause.name}' has two values"
             raise FaultError("TC101", message, clause.span, "", first)
         scope.lets[clause.name] = clause
+
+
+def _warn_quotients(work: Comprehension) -> None:
+    """Warn of quotients of integers that have lost their fraction when they meet a float."""
+    for node in dict.fromkeys(work.typer.quotients):
+        if node.span is None or node.lhs.span is None:
+            continue
+        text, lhs = node.span.text, node.lhs.span
+        divisor = node.span.source.text[lhs.end : node.span.end].partition("/")[2]
+        top = f"{lhs.text}.0" if isinstance(node.lhs, n.IntLit) else f"float({lhs.text})"
+        work.session.report(
+            Diagnostic(
+                "TC153",
+                f"'{text}' is a quotient of integers, rounded down before it meets a float",
+                node.span,
+                "",
+                (
+                    Note(f"for the fraction write {top} / {divisor.strip()}"),
+                    Note(f"to round down and say so, float({text})"),
+                ),
+                severity="warning",
+            )
+        )
 
 
 def _warn_equivalent(session: Session, node: n.Equivalent) -> None:

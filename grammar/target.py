@@ -205,9 +205,7 @@ def _grow(work: Comprehension) -> None:
                 f"nothing bounds dimension {d} of '{work.name}', which this subscript writes",
                 at_sub,
                 "",
-                Note(f"declare it among the returns: -> (float(N) {work.name}), where N is a size")
-                if work.target.role == "return"
-                else Note("bound the subscript, as in clamp(I(i), 0, N - 1)"),
+                _undeclared(work) if work.target.role == "return" else _unbounded(at_sub),
             )
         lows.append(at.low)
         highs.append(at.high + 1)
@@ -216,6 +214,24 @@ def _grow(work: Comprehension) -> None:
         work.target.box = Box(lows, highs, plain)
     else:
         work.target.box.add(lows, highs, plain)
+
+
+def _undeclared(work: Comprehension) -> Note:
+    """Return the cure of a return of which nothing bounds a dimension: to say its extent."""
+    taken = {*work.frame.names(), *work.scope.indices}
+    size = next(k for k in (f"D{n}" for n in range(len(taken) + 1)) if k not in taken)
+    dims = []
+    for form in work.forms:
+        high = interval(form, work.domain).high
+        from_data = any(s.startswith("?") for s in form.symbols())
+        dims.append(size if from_data or high is None else str(high + 1))
+    written = f"{work.target.type}({', '.join(dims)}) {work.name}"
+    return Note(f"declare it, -> ({written}), where {size} is a size or a generic")
+
+
+def _unbounded(span: Span | None) -> Note:
+    text = span.text if span is not None else "I(i)"
+    return Note(f"bound the subscript: clamp({text}, 0, N - 1), for N elements")
 
 
 def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> bool:

@@ -19,11 +19,15 @@ from tcdsl.grammar.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A typed expression and its type in the language; literal: it takes the type it meets."""
+    """A typed expression and its type in the language; literal: it takes the type it meets.
+
+    quotient: of an integer, a quotient in it that may have been rounded.
+    """
 
     expr: t.Expr
     type: DType
     literal: bool = False
+    quotient: n.Binary | None = None
 
     @property
     def is_int_literal(self) -> bool:

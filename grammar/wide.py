@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+from tcdsl.grammar import typed as t
 from tcdsl.grammar.comprehension import Comprehension
-from tcdsl.grammar.dtypes import INT32, INT64, DType
+from tcdsl.grammar.dtypes import INT32, INT64
 from tcdsl.grammar.exact import magnitude
 from tcdsl.grammar.forms import of_type
 from tcdsl.grammar.ranges import Prover
 from tcdsl.grammar.session import Session
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size, Symbol
-from tcdsl.grammar.source import Span
 
 INT32_MAX = 2**31 - 1
 
 
-def fits(work: Comprehension, form: Size, dtype: DType, span: Span | None) -> bool:
+def fits(work: Comprehension, form: Size, e: t.Expr) -> bool:
     """Whether a sum or product of indices, sizes and data keeps to its type at every point.
 
     What is made of indices and sizes each call can check, so it is demanded of them if it may
@@ -23,11 +25,12 @@ def fits(work: Comprehension, form: Size, dtype: DType, span: Span | None) -> bo
     """
     if work.session.is_trial:
         return True
-    return fits_in(work.session, work.prover(), form, dtype, span)
+    return fits_in(work.session, work.prover(), form, e)
 
 
-def fits_in(session: Session, prover: Prover, form: Size, dtype: DType, span: Span | None) -> bool:
+def fits_in(session: Session, prover: Prover, form: Size, e: t.Expr) -> bool:
     """Whether a form keeps to a type where the prover's facts hold, demanding what calls check."""
+    dtype = e.dtype
     at, limits = prover.interval(form), of_type(dtype)
     if at.low is None or at.high is None or limits.low is None or limits.high is None:
         return False
@@ -41,12 +44,20 @@ def fits_in(session: Session, prover: Prover, form: Size, dtype: DType, span: Sp
         return False
     if any(is_nonnegative(-s - 1) for s in open_sides):
         return False
-    text = span.text if span is not None else str(form)
-    cure = ": convert its indices, as in int64(i)" if dtype == INT32 else ""
-    message = f"'{text}' does not fit {dtype}{cure}"
+    text = e.span.text if e.span is not None else str(form)
+    message = f"'{text}' does not fit {dtype}{_cure(form, e, text)}"
     for s in open_sides:
-        session.demand(s, message, span)
+        session.demand(s, message, e.span)
     return True
+
+
+def _cure(form: Size, e: t.Expr, text: str) -> str:
+    if e.dtype != INT32:
+        return ""
+    if isinstance(e, t.Cast):
+        return ": write int64 for int32"
+    names = [n for n in form.symbols() if re.search(rf"\b{re.escape(n)}\b", text)]
+    return f": convert its indices, as in int64({names[0] if names else 'i'})"
 
 
 def values_fit(work: Comprehension) -> None:
