@@ -87,9 +87,8 @@ def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
     for warning in checked.warnings:  # what is meant to stay 0 is said
         if warning.code == "TC152" and warning.span is not None:
             at = _line_of(warning.span.source.line_col(warning.span.start)[0], text)
-            names = {r.name for r in lines[at].ranges if r.kind == "output"}
-            if names := names - written.get(at, set()):
-                more.setdefault(at, set()).update(names)
+            if warning.span.text not in written.get(at, set()):
+                more.setdefault(at, set()).add(warning.span.text)
     return more
 
 
