@@ -25,7 +25,10 @@ def lines_of(node: Node, versions: Versions) -> list[Part]:
     if node.base is None:
         return [line]
     at = versions.at(node.base)
+    dtype = versions.values[node.target].dtype
     before = computed(typed.Read(node.base, at, versions.values[node.base].dtype))
+    if dtype.is_half:  # what a statement left in an output was rounded
+        before = typed.Cast(before, dtype)
     return [Line(node.target, at, "=", before, versions.box(node.base)), line]
 
 

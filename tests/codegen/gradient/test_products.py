@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.gradient.differences import (
+    assert_gradient,
     differentiated,
     drawn,
     hessian,
@@ -109,3 +110,13 @@ def test_products_of_halves_keep_their_factors_in_float32() -> None:
     x = np.array([0.25, 2.0**-14, 2.0**-12], np.float16)  # the product is 0 as a half
     (found,) = d.pull([x], [np.float16(1)])
     np.testing.assert_allclose(np.asarray(found, np.float64), [2.0**-26, 2.0**-14, 2.0**-16])
+
+
+def test_halves_that_are_written_again_have_gradients(rng: np.random.Generator) -> None:
+    head = "def f(float16(N,M) X, float16(N) b) -> (O)"
+    for body in (
+        "O(n) = b(n)  O(n) *= X(n, m)  O(n) += b(n)",
+        "O(n) max=! X(n, m)  O(0) +=! X(n, m) * X(n, m)  O(n) *= b(n)",
+    ):
+        d = differentiated(f"{head} {{ {body} where n in 0:N }}")
+        assert_gradient(d, drawn(d.checked, {"N": 2, "M": 3}, rng), rng)
