@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from tcdsl.grammar.excerpt import excerpt, paint_ansi, paint_plain
 from tcdsl.grammar.source import Span
@@ -24,6 +24,11 @@ class Note:
     span: Span | None = None
     label: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as data, the span as `Span.as_dict` gives it."""
+        span = None if self.span is None else self.span.as_dict()
+        return {"message": self.message, "label": self.label, "span": span}
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -35,6 +40,17 @@ class Diagnostic:
     label: str = ""
     notes: tuple[Note, ...] = ()
     severity: Literal["error", "warning"] = "error"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as data, spans as `Span.as_dict` gives them."""
+        return {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+            "label": self.label,
+            "span": None if self.span is None else self.span.as_dict(),
+            "notes": [note.as_dict() for note in self.notes],
+        }
 
 
 class TCError(Exception):

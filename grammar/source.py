@@ -43,6 +43,18 @@ class Span:
         """The characters."""
         return self.source.text[self.start : self.end]
 
+    def as_dict(self) -> dict[str, str | int]:
+        """Return file, line and column of the start and of the end, each from 1."""
+        line, column = self.source.line_col(self.start)
+        end_line, end_column = self.source.line_col(self.end)
+        return {
+            "file": self.source.name,
+            "line": line,
+            "column": column,
+            "end_line": end_line,
+            "end_column": end_column,
+        }
+
     def to(self, other: Span) -> Span:
         """Return the span from the start of this to the end of other."""
         return Span(self.start, other.end, self.source)

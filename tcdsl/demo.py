@@ -84,6 +84,8 @@ def one_layer(text: str, say: Say, plot: Path, seconds: float, cache: Path | Non
     say(f"\ntuning for {seconds:g} s (Ctrl-C keeps the best so far) ...")
     tuned = _kernel(text, "fcrelu", cache=cache)
     config = tuned.autotune(x, w, bias, seconds=seconds)
+    if config is None:  # stopped before there was one
+        raise KeyboardInterrupt
     say(f"config: {config}")
     problem = problem_of_sizes(tuned.variant(), SIZES)
     say(_finals(best.lookup(tuned.database, problem.key)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tcdsl.codegen.device import Device
 from tcdsl.codegen.reference import evaluate
 from tcdsl.device_copies import to_device, to_host
 from tcdsl.faults import synchronize
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.sizes import check_sizes
 
@@ -63,7 +64,13 @@ def run_once(
         if param.name in given:
             extents = np.shape(given[param.name])
             for size, extent in zip(param.shape, extents, strict=False):
-                brought.update(dict.fromkeys(size.symbols()[:1], extent))
+                for symbol in size.symbols()[:1]:
+                    if sizes.get(symbol, extent) != extent:
+                        raise ShapeError(
+                            f"{checked.name}: {symbol} = {sizes[symbol]} is asked for, but "
+                            f"{symbol} = {extent} comes from {param.name}, shape {extents}"
+                        )
+                    brought[symbol] = extent
     values = check_sizes(checked, brought)
     args = [
         given.get(p.name, drawn)
@@ -98,6 +105,31 @@ def run_once(
         "results": results,
     }
     return report, dict(zip(kernel.returns, outputs, strict=True))
+
+
+def load_array(path: Path, name: str) -> Array:
+    """Return the array of a `.npy` file.
+
+    Raises
+    ------
+    TCTypeError
+        If the file is missing or holds no array of numbers.
+    """
+    about = f"argument '{name}': '{path}'"
+    try:
+        with path.open("rb") as file:
+            if file.read(6) != b"\x93NUMPY":
+                raise TCTypeError(f"{about} is no .npy file; numpy.save writes them")
+            file.seek(0)
+            array = np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise TCTypeError(f"{about} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, SyntaxError, TypeError, KeyError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TCTypeError(f"{about} holds no array of numbers: {reason:.200}") from None
+    if array.dtype.kind not in "biufV":
+        raise TCTypeError(f"{about} holds {array.dtype}, expected numbers")
+    return np.asarray(array)
 
 
 def device_named(target: str) -> Device | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import math
 import os
+import signal
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +26,44 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        from tcdsl.grammar.errors import TCError
-
         try:
-            return super().invoke(ctx)
-        except TCError as error:
-            say(str(error), err=True)
-            ctx.exit(EXIT_FAULT)
+            from tcdsl.grammar.errors import TCError
+
+            try:
+                return super().invoke(ctx)
+            except TCError as error:
+                say(str(error), err=True)
+                ctx.exit(EXIT_FAULT)
+            except MemoryError as error:
+                say(f"there is no memory for this: {error}", err=True)
+                ctx.exit(EXIT_FAULT)
+            except BrokenPipeError:  # click ends quietly, as the other end expects
+                raise
+            except OSError as error:
+                where = "" if error.filename is None else f"'{error.filename}': "
+                say(f"{where}{error.strerror or error}", err=True)
+                ctx.exit(EXIT_FAULT)
         except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one finds us leaving already
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
+
+
+def time_span(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Refuse seconds and days that nobody can wait for: negative, endless, NaN."""
+    if value is not None and not 0 <= value < math.inf:
+        raise click.BadParameter(f"expected a number from 0 on, got {value}", ctx, param)
+    return value
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Refuse a path that no file can be written to, before anything is computed for it."""
+    if path.is_dir():
+        raise click.UsageError(f"{option}: '{path}' is a directory, expected a file")
+    if not path.parent.is_dir():
+        raise click.UsageError(f"{option}: there is no folder '{path.parent}'")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise click.UsageError(f"{option}: '{path}' cannot be written")
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -112,8 +143,7 @@ def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None
     for text in given:
         name, _, value = text.partition("=")
         if name not in known:
-            listed = ", ".join(known) or "none"
-            raise click.UsageError(f"{kernel.name} has no generic '{name}'; it has {listed}")
+            raise click.UsageError(f"{kernel.name} has no generic '{name}'{instead(name, known)}")
         if name in type_variables(kernel.definition):
             if value not in BY_NAME:
                 raise click.UsageError(f"'{value}' is no type: expected {', '.join(BY_NAME)}")
@@ -122,19 +152,28 @@ def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None
             try:
                 values[name] = int(value)
             except ValueError:
-                message = f"expected an integer for '{name}', got '{value}'"
+                message = f"expected an integer for '{name}', got '{value:.40}'"
                 raise click.UsageError(message) from None
     return values
 
 
+def instead(name: str, known: Iterable[str]) -> str:
+    """Return what to say after an unknown name: the one that was meant, or all there are."""
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, 1)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; it has {', '.join(listed) or 'none'}"
+
+
 def read(file: str) -> tuple[str, str]:
     """Return a text and the name to show it under."""
-    if file == "-":
-        return sys.stdin.read(), "<stdin>"
+    name = "<stdin>" if file == "-" else file
     try:
-        return Path(file).read_text(encoding="utf-8"), file
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode("utf-8"), name
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{file} is not UTF-8 text: {error}") from None
+        raise click.ClickException(f"{name} is not UTF-8 text: {error}") from None
 
 
 def kernels(file: str, **settings: Any) -> list[Kernel]:
@@ -155,7 +194,7 @@ def one_kernel(file: str, def_name: str | None, **settings: Any) -> Kernel:
     for kernel in found:
         if def_name in (None, kernel.name):
             return kernel
-    raise click.UsageError(f"{file} has no definition '{def_name}', but {', '.join(names)}")
+    raise click.UsageError(f"{file} has no definition '{def_name}'{instead(str(def_name), names)}")
 
 
 def let_blas_sleep() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, JSON, main, print_json, say
+from tcdsl.cli.app import CACHE, JSON, check_writable, main, print_json, say, time_span
 
 
 @main.group()
@@ -64,6 +64,8 @@ def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> 
     from tcdsl.autotune.report import duration
     from tcdsl.tuning import draw_trials
 
+    if plot is not None:
+        check_writable(plot, "--plot")
     database = _database(cache)
     found = find(database, problem)
     records = trials(database, found)
@@ -125,7 +127,14 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
 
 @cache.command()
 @CACHE
-@click.option("--days", default=90.0, show_default=True, help="Remove trials older than this.")
+@click.option(
+    "--days",
+    type=float,
+    callback=time_span,
+    default=90.0,
+    show_default=True,
+    help="Remove trials older than this.",
+)
 @click.option("--failed", is_flag=True, help="Remove failed trials too; they are tried again.")
 @click.option("--objects", is_flag=True, help="Remove compiled objects too; they are made again.")
 def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:

@@ -6,11 +6,18 @@ from pathlib import Path
 
 import click
 
-from tcdsl.cli.app import CACHE, let_blas_sleep, main
+from tcdsl.cli.app import CACHE, check_writable, let_blas_sleep, main, time_span
 
 
 @main.command("demo")
-@click.option("--seconds", default=15.0, show_default=True, help="Budget of the tuning.")
+@click.option(
+    "--seconds",
+    type=float,
+    callback=time_span,
+    default=15.0,
+    show_default=True,
+    help="Budget of the tuning.",
+)
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -24,6 +31,7 @@ def demo_command(seconds: float, plot: Path, cache: Path | None) -> None:
 
     Takes about a minute.
     """
+    check_writable(plot, "--plot")
     let_blas_sleep()
     click.echo("a layer is checked, compiled, tuned and timed, then a classifier is trained\n")
     from tcdsl.demo import demo

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Iterable
 
 from tcdsl.grammar.errors import ShapeError
 
 _ITEM = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([0-9|.\s]+?)\s*$")
+_MOST = 100_000  # combinations: nobody waits for more
+_DIGITS = 18  # within 64 bits
 _HINT = "write sizes as B=100,M=128; several as B=1|2|4 or B=1..64"
 
 
@@ -30,17 +32,26 @@ def parse_sizes(text: str) -> list[dict[str, int]]:
             raise ShapeError(f"cannot read sizes '{item.strip()}': {_HINT}")
         if match[1] in choices:
             raise ShapeError(f"size '{match[1]}' is given twice: {_HINT}")
-        choices[match[1]] = list(_values(match[2], item))
+        choices[match[1]] = _values(match[2], item)
+    count = math.prod(map(len, choices.values()))
+    if count > _MOST:
+        raise ShapeError(f"these are {count:,} combinations of sizes, at most {_MOST:,} at a time")
     combinations = itertools.product(*choices.values())
     return [dict(zip(choices, values, strict=True)) for values in combinations]
 
 
-def _values(text: str, item: str) -> Iterable[int]:
+def _values(text: str, item: str) -> list[int]:
+    values: list[int] = []
     for part in text.split("|"):
         ends = [end.strip() for end in part.split("..")]
         if not all(end.isdigit() for end in ends) or len(ends) > 2:
             raise ShapeError(f"cannot read sizes '{item.strip()}': {_HINT}")
+        if max(map(len, ends)) > _DIGITS:
+            raise ShapeError(f"size '{item.partition('=')[0].strip()}' is beyond 64 bits: {_HINT}")
         low, high = int(ends[0]), int(ends[-1])
         if high < low:
             raise ShapeError(f"'{item.strip()}' is empty: {low} is above {high}")
-        yield from range(low, high + 1)
+        if len(values) + high - low >= _MOST:
+            raise ShapeError(f"'{item.strip()}' are more than {_MOST:,} sizes")
+        values += range(low, high + 1)
+    return values

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,15 @@ import click
 
 from tcdsl.cli.app import (
     DEF,
+    EXIT_FAULT,
     FILE,
     GENERIC,
     JSON,
     RANK,
     at_rank,
+    check_writable,
     generics_of,
+    instead,
     kernels,
     main,
     one_kernel,
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tcdsl.kernel import Kernel
+    from tcdsl.variant import Variant
 
 
 @main.command()
@@ -38,18 +43,40 @@ def check(file: str, rank: int | None, as_json: bool) -> None:
 
     Faults are shown with their places and cures, warnings too; the exit code is 1 if there is a
     fault. Generics without a default are tried with 1, type variables with float32.
+
+    --json prints definitions and diagnostics as data on standard output: for each diagnostic
+    severity, code, message, label, its span (file; line and column from 1; the end is behind its
+    last character), and notes.
     """
     from tcdsl.describe import describe, signature
+    from tcdsl.grammar.errors import Diagnostic, TCError
 
-    variants = []
+    if not as_json:
+        for variant in _checked(file, rank):
+            click.echo(signature(variant.checked))
+        return
+    shown: list[dict[str, Any]] = []
+    diagnostics: list[Diagnostic] = []
+    is_right = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are among the diagnostics
+        try:
+            for variant in _checked(file, rank):
+                shown.append(describe(variant, None))
+                diagnostics += variant.checked.warnings
+        except TCError as error:
+            is_right = False
+            diagnostics += error.diagnostics or (Diagnostic("", str(error)),)
+    print_json({"definitions": shown, "diagnostics": [d.as_dict() for d in diagnostics]})
+    if not is_right:
+        raise click.exceptions.Exit(EXIT_FAULT)
+
+
+def _checked(file: str, rank: int | None) -> Iterator[Variant]:
+    """Yield the definitions of a file, each checked."""
     for kernel in kernels(file):
         generics = generics_of(kernel, (), default=1)
-        variants.append(at_rank(kernel, rank, generics).variant(**generics))
-    if as_json:
-        print_json([describe(v, None) for v in variants])
-        return
-    for variant in variants:
-        click.echo(signature(variant.checked))
+        yield at_rank(kernel, rank, generics).variant(**generics)
 
 
 @main.command()
@@ -132,6 +159,8 @@ def emit(
     For `--target cuda` the architecture is that of the GPU at hand, or a usual one. No GPU is
     needed, nor for `--cubin`.
     """
+    if tuned and sizes is None:
+        raise click.UsageError("--tuned needs --sizes: a config is tuned for sizes")
     if cubin and standalone is None:
         raise click.UsageError("--cubin goes with --standalone DIR")
     if standalone is not None and target == "cpu":
@@ -158,7 +187,9 @@ def emit(
 @click.option("--sizes", help="Sizes of random inputs; not needed where --input gives them.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An argument.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Keep a result.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs."
+)
 @click.option("--target", default="cpu", show_default=True, help="cpu, cuda, or cuda:1 for GPU 1.")
 @RANK
 @GENERIC
@@ -184,14 +215,19 @@ def run(
     """
     import numpy as np
 
-    from tcdsl.trial_run import device_named, run_once
+    from tcdsl.trial_run import device_named, load_array, run_once
 
     device = device_named(target)
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
-    arrays = {name: np.load(path) for name, path in map(_pair, inputs)}
-    keep = dict(map(_pair, outputs))
+    paths = _pairs(inputs, "--input", "parameter", kernel.name, kernel.params)
+    keep = _pairs(outputs, "--output", "return", kernel.name, kernel.returns)
+    for path in keep.values():
+        check_writable(path, "--output")
     wanted = list(parse_sizes(sizes)) if sizes else [{}]
+    if keep and len(wanted) > 1:
+        raise click.UsageError("--output takes one set of sizes: each would replace the last")
+    arrays = {name: load_array(path, name) for name, path in paths.items()}
     if rank is None:
         kernel = _bound_to(kernel, arrays)
     kernel = at_rank(kernel, rank, generics, wanted[0])
@@ -199,10 +235,8 @@ def run(
     for values in wanted:
         report, results = run_once(kernel, values, arrays, seed, is_checked, generics, device)
         for name, path in keep.items():
-            if name not in results:
-                known = ", ".join(results)
-                raise click.UsageError(f"{kernel.name} has no return '{name}', but {known}")
-            np.save(path, results[name])
+            with path.open("wb") as file_:  # by its own name: np.save would add .npy to it
+                np.save(file_, results[name])
         reports.append(report)
         if not as_json:
             _print_run(report)
@@ -230,11 +264,21 @@ def _bound_to(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Ker
     )
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not equals or not path:
-        raise click.UsageError(f"expected NAME=FILE.npy, got '{text}'")
-    return name, path
+def _pairs(
+    texts: Sequence[str], option: str, what: str, kernel: str, known: Sequence[str]
+) -> dict[str, Path]:
+    """Return the files of an option that is given as NAME=FILE.npy, by the names."""
+    found: dict[str, Path] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise click.UsageError(f"{option}: expected NAME=FILE.npy, got '{text}'")
+        if name not in known:
+            raise click.UsageError(f"{kernel} has no {what} '{name}'{instead(name, known)}")
+        if name in found:
+            raise click.UsageError(f"{option}: '{name}' is given twice")
+        found[name] = Path(path)
+    return found
 
 
 def _print_run(report: Mapping[str, Any]) -> None:

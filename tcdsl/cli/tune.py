@@ -20,6 +20,7 @@ from tcdsl.cli.app import (
     main,
     one_kernel,
     print_json,
+    time_span,
 )
 from tcdsl.cli.sizes import parse_sizes
 
@@ -30,8 +31,8 @@ SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2
 @FILE
 @DEF
 @SIZES
-@click.option("--seconds", type=float, help="Budget for all sizes together.")
-@click.option("--trials", type=int, help="Budget of new trials for each size.")
+@click.option("--seconds", type=float, callback=time_span, help="Budget for all sizes together.")
+@click.option("--trials", type=click.IntRange(0), help="Budget of new trials for each size.")
 @click.option("--seed", default=0, show_default=True, help="The same seed takes the same path.")
 @GENERIC
 @CACHE
@@ -69,6 +70,8 @@ def autotune(
         quiet=quiet,
         **generics_of(kernel, given),
     )
+    if not found:
+        raise KeyboardInterrupt  # stopped before anything was found: it was no success
     if as_json:
         print_json([{"sizes": dict(s), "config": dict(c.items)} for s, c in found.items()])
         return
@@ -82,7 +85,14 @@ def autotune(
 @FILE
 @DEF
 @SIZES
-@click.option("--seconds", default=2.0, show_default=True, help="Of timing, for each size.")
+@click.option(
+    "--seconds",
+    type=float,
+    callback=time_span,
+    default=2.0,
+    show_default=True,
+    help="Of timing, for each size.",
+)
 @GENERIC
 @CACHE
 @JSON

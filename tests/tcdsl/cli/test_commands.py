@@ -47,7 +47,9 @@ def test_check_prints_signatures(files: Path) -> None:
         "fcrelu(I: float32(B, M), W: float32(N, M), b: float32(N)) -> O: float32(B, N)",
         "half(A: float32(N)) -> B: float32(N)",
     ]
-    assert [d["name"] for d in data("check", files / "two.tc")] == ["fcrelu", "half"]
+    told = data("check", files / "two.tc")
+    assert [d["name"] for d in told["definitions"]] == ["fcrelu", "half"]
+    assert told["diagnostics"] == []
 
 
 def test_check_reads_standard_input() -> None:
@@ -77,7 +79,7 @@ def test_show_tells_of_a_copy_that_the_compiler_adds(files: Path) -> None:
     (one,) = data("show", files / "copy.tc", "--sizes", "N=5")
     assert [s["text"] for s in one["statements"]][1] == "O.copy = O"
     assert all("form" in s for s in one["statements"])
-    assert data("check", files / "copy.tc")[0]["name"] == "f"
+    assert data("check", files / "copy.tc")["definitions"][0]["name"] == "f"
 
 
 def test_show_without_sizes_needs_none(files: Path) -> None:
