@@ -40,11 +40,13 @@ from tcdsl.codegen.lower.cuda import rows as cuda_rows
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.merge import merge
 from tcdsl.codegen.program import Program
+from tcdsl.codegen.shorten import shorten
 from tcdsl.codegen.simplify import simplify
 from tcdsl.codegen.spec import Spec
 from tcdsl.codegen.target import CUDA, C
 from tcdsl.codegen.verify import verify
 from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.stack import on_own_stack
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
 LOWERINGS: tuple[ModuleType, ...] = (
@@ -80,6 +82,7 @@ class Form:
     cost_ns: Callable[[Mapping[str, Value]], float]
 
 
+@on_own_stack
 def default_config(
     program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> Config:
@@ -87,6 +90,7 @@ def default_config(
     return complete(program, spec, Config(), machine, sizes)
 
 
+@on_own_stack
 def complete(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> Config:
@@ -109,6 +113,7 @@ def complete(
     return Config.of(values)
 
 
+@on_own_stack
 def space(
     program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> tuple[Knob, ...]:
@@ -130,6 +135,7 @@ def space(
     return tuple(Knob(n, tuple(v)) for n, v in names.items())
 
 
+@on_own_stack
 def choices(
     program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> dict[str, tuple[tuple[Form, ...], ...]]:
@@ -151,6 +157,7 @@ def choices(
     return found
 
 
+@on_own_stack
 def cost_ns(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> float:
@@ -163,6 +170,7 @@ def cost_ns(
     return total
 
 
+@on_own_stack
 def is_legal(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> bool:
@@ -175,6 +183,7 @@ def is_legal(
         return False
 
 
+@on_own_stack
 def lower(
     program: Program,
     spec: Spec,
@@ -204,21 +213,24 @@ def lower(
     unit = simplify(join(program, spec, arrangement, contexts, lowered, config, name))
     if is_gpu:
         unit = narrow(unit, program, spec, temps=len(arrangement.temps))
-    unit = merge(unit)
+    unit = merge(shorten(unit))
     verify(unit)
     return unit
 
 
+@on_own_stack
 def emit_c(unit: Unit) -> str:
     """Return the C text of a unit."""
     return emit(unit, C)
 
 
+@on_own_stack
 def emit_cuda(unit: Unit) -> str:
     """Return the CUDA text of a unit for a GPU."""
     return emit(unit, CUDA)
 
 
+@on_own_stack
 def describe(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> list[tuple[str, str]]:

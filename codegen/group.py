@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tcdsl.codegen.program import Statement
 
@@ -21,11 +21,16 @@ class Group:
     statements: tuple[Statement, ...]
     local: tuple[str, ...] = ()
     origins: tuple[tuple[int, ...], ...] = ()
+    _wanted: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)
 
-    def wanted(self) -> set[str]:
+    def wanted(self) -> frozenset[str]:
         """Return the versions that the group reads or goes on from."""
-        bases = {s.base for s in self.statements if s.base is not None}
-        return bases | {r.tensor for s in self.statements for r in s.reads()}
+        if self._wanted is None:
+            bases = {s.base for s in self.statements if s.base is not None}
+            found = frozenset(bases | {r.tensor for s in self.statements for r in s.reads()})
+            object.__setattr__(self, "_wanted", found)
+        assert self._wanted is not None
+        return self._wanted
 
     def part(self, start: int, stop: int) -> Group:
         """Return statements [start, stop) as a group of their own."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tcdsl.codegen.program import Program, Statement, affine_of
 from tcdsl.grammar import typed
+from tcdsl.grammar.stack import on_own_stack
 
 
+@on_own_stack
 def inplace_pairs(program: Program) -> tuple[tuple[int, int], ...]:
     """Return the pairs (return, parameter) that may be one view.
 

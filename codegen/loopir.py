@@ -100,6 +100,25 @@ class Bin:
     rhs: Expr
     type: Type
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Bin):
+            return NotImplemented
+        (first, chain), (other_first, other_chain) = spine(self), spine(other)
+        return (
+            len(chain) == len(other_chain)
+            and first == other_first
+            and all(
+                a.op == b.op and a.rhs == b.rhs and a.type == b.type
+                for a, b in zip(chain, other_chain, strict=True)
+            )
+        )
+
+    def __hash__(self) -> int:
+        first, chain = spine(self)
+        return hash((first, *((link.op, link.rhs) for link in chain)))
+
 
 @dataclass(frozen=True, slots=True)
 class Un:
@@ -183,6 +202,20 @@ class Call:
 
 
 Expr = Const | Var | Bin | Un | Select | Cast | Load | Elem | Address | Offset | Field | Call
+
+
+def spine(expr: Expr) -> tuple[Expr, list[Bin]]:
+    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
+
+    Sums lean to the left: they are walked by this, never by recursion into lhs.
+    """
+    chain = []
+    while isinstance(expr, Bin):
+        chain.append(expr)
+        expr = expr.lhs
+    chain.reverse()
+    return expr, chain
+
 
 # ---- statements
 

@@ -6,7 +6,7 @@ It is what fusion and lowering work on; `ssa.py` makes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from tcdsl.grammar import typed
@@ -75,6 +75,9 @@ class Statement:
     covers: bool  # every element of the box is written
     subs_checked: tuple[bool, ...]
     text: str  # the statement as TC text, for headers and `show`
+    _reads: tuple[typed.Read, ...] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
 
     @property
     def outputs(self) -> tuple[Range, ...]:
@@ -112,8 +115,11 @@ class Statement:
 
     def reads(self) -> tuple[typed.Read, ...]:
         """Return the reads of the right side and of the subscripts, in order."""
-        found = [r for s in self.subs for r in reads_of(s)]
-        return (*reads_of(self.value), *found)
+        if self._reads is None:  # passes ask again and again
+            found = [r for s in self.subs for r in reads_of(s)]
+            object.__setattr__(self, "_reads", (*reads_of(self.value), *found))
+        assert self._reads is not None
+        return self._reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +152,14 @@ class Program:
     statements: tuple[Statement, ...]
     constraints: tuple[Constraint, ...]
     loops: tuple[TurnLoop, ...] = ()
+    _by_name: dict[str, Buffer] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {b.name: b for b in self.buffers})
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
-        for b in self.buffers:
-            if b.name == name:
-                return b
-        raise KeyError(name)
+        return self._by_name[name]
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -226,27 +233,37 @@ def from_lowest(sub: Expr, low: Size) -> Expr:
 
 def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
     """Rebuild e bottom-up, passing each node through f."""
-    return f(map_operands(e, lambda x: map_typed(x, f)))
+    first, chain = typed.spine(e)
+    done = f(map_operands(first, lambda x: map_typed(x, f)))
+    for link in chain:
+        done = f(replace(link, lhs=done, rhs=map_typed(link.rhs, f)))
+    return done
+
+
+def operands_of(e: Expr) -> tuple[Expr, ...]:
+    """Return the direct operands of an expression, subscripts among them."""
+    match e:
+        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
+            return ()
+        case typed.Read(subs=parts) | typed.Builtin(args=parts):
+            return parts
+        case typed.Unary(operand=a) | typed.Cast(operand=a):
+            return (a,)
+        case typed.Binary(lhs=a, rhs=b):
+            return (a, b)
+        case typed.Select(cond=c, then=a, other=b):
+            return (c, a, b)
+        case _:
+            assert_never(e)
 
 
 def walk_typed(e: Expr) -> Iterator[Expr]:
     """Yield e and everything in it, parents first."""
-    yield e
-    match e:
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            return
-        case typed.Read(subs=parts) | typed.Builtin(args=parts):
-            pass
-        case typed.Unary(operand=a) | typed.Cast(operand=a):
-            parts = (a,)
-        case typed.Binary(lhs=a, rhs=b):
-            parts = (a, b)
-        case typed.Select(cond=c, then=a, other=b):
-            parts = (c, a, b)
-        case _:
-            assert_never(e)
-    for p in parts:
-        yield from walk_typed(p)
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        yield x
+        todo += reversed(operands_of(x))
 
 
 def reads_of(e: Expr) -> tuple[typed.Read, ...]:

@@ -21,12 +21,14 @@ from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import FLOAT32
 from tcdsl.grammar.errors import ShapeError
 from tcdsl.grammar.sizes import Symbol
+from tcdsl.grammar.stack import on_own_stack
 from tcdsl.grammar.typed import CheckedDef, Expr, Statement
 
 BLOCK_BYTES = 64 << 20
 _POINT_BYTES = 4 * 8  # a point costs about four float64 temporaries
 
 
+@on_own_stack
 def evaluate(
     checked: CheckedDef,
     args: Sequence[Any],

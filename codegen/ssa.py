@@ -26,9 +26,11 @@ from tcdsl.grammar.dtypes import FLOAT32, INT64, DType
 from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.ranges import Interval
 from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.stack import on_own_stack
 from tcdsl.grammar.typed import CheckedDef, Expr, Range
 
 
+@on_own_stack
 def program_of(checked: CheckedDef) -> Program:
     """Return the SSA form of a checked definition."""
     builder = _Builder(checked)

@@ -33,6 +33,7 @@ from tcdsl.codegen.program import Buffer, Program
 from tcdsl.codegen.spec import SMALL, Spec
 from tcdsl.codegen.target import CUDA
 from tcdsl.grammar.errors import InternalError
+from tcdsl.grammar.stack import on_own_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Standalone:
         return source, header, code
 
 
+@on_own_stack
 def standalone(unit: Unit, program: Program, spec: Spec, arch: str) -> Standalone:
     """Return the files of a unit for an architecture; names in the header begin with its name."""
     source = inlined(emit.emit(unit, CUDA))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import INT64
 
 _STRENGTH = {
     "||": 2, "&&": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4,
@@ -29,6 +30,13 @@ def expr_text(e: typed.Expr, place: int = 0) -> str:
     return f"({text})" if strength < place else text
 
 
+def _subscript(e: typed.Expr) -> str:
+    """Return a subscript, which is int64 without a word."""
+    while isinstance(e, typed.Cast) and e.dtype == INT64 and e.operand.dtype.is_integer:
+        e = e.operand
+    return expr_text(e)
+
+
 def _text(e: typed.Expr) -> tuple[str, int]:
     match e:
         case typed.Lit(value):
@@ -40,12 +48,20 @@ def _text(e: typed.Expr) -> tuple[str, int]:
             text = str(size)
             return text, _PRIMARY if text.isalnum() else 5
         case typed.Read(tensor, subs):
-            return tensor + (f"({', '.join(map(expr_text, subs))})" if subs else ""), _PRIMARY
+            return tensor + (f"({', '.join(map(_subscript, subs))})" if subs else ""), _PRIMARY
         case typed.Unary(op, operand):
             return op + expr_text(operand, _PRIMARY), _UNARY
-        case typed.Binary(op, lhs, rhs):
-            p = _STRENGTH[op]
-            return f"{expr_text(lhs, p)} {op} {expr_text(rhs, p + 1)}", p
+        case typed.Binary():
+            first, chain = typed.spine(e)
+            text, strength = _text(first)
+            parts = [text]
+            for link in chain:
+                p = _STRENGTH[link.op]
+                if strength < p:
+                    parts = [f"({''.join(parts)})"]
+                parts.append(f" {link.op} {expr_text(link.rhs, p + 1)}")
+                strength = p
+            return "".join(parts), strength
         case typed.Select(cond, then, other):
             head = expr_text(cond, _TERNARY + 1)
             return f"{head} ? {expr_text(then)} : {expr_text(other, _TERNARY)}", _TERNARY

@@ -30,6 +30,7 @@ from tcdsl.codegen.loopir import (
     Stmt,
     Un,
     Var,
+    spine,
 )
 
 
@@ -54,39 +55,44 @@ def children(e: Expr) -> tuple[Expr, ...]:
             assert_never(e)
 
 
-def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild e bottom-up, passing each node through f."""
-
-    def go(x: Expr) -> Expr:
-        return map_expr(x, f)
-
+def map_children(e: Expr, go: Callable[[Expr], Expr]) -> Expr:
+    """Return e with go applied to its direct operands."""
     match e:
         case Const() | Var():
-            return f(e)
+            return e
         case Bin(op, a, b, t):
-            return f(Bin(op, go(a), go(b), t))
+            return Bin(op, go(a), go(b), t)
         case Un(op, a, t):
-            return f(Un(op, go(a), t))
+            return Un(op, go(a), t)
         case Select(c, a, b, t):
-            return f(Select(go(c), go(a), go(b), t))
+            return Select(go(c), go(a), go(b), t)
         case Cast(a, t):
-            return f(Cast(go(a), t))
+            return Cast(go(a), t)
         case Load(p, i, t):
-            return f(Load(go(p), go(i), t))
+            return Load(go(p), go(i), t)
         case Elem(name, indices, t):
-            return f(Elem(name, tuple(map(go, indices)), t))
+            return Elem(name, tuple(map(go, indices)), t)
         case Address(place, t):
             new = go(place)
             assert isinstance(new, Elem), f"{new} is no element"
-            return f(Address(new, t))
+            return Address(new, t)
         case Offset(p, i, t, in_bytes):
-            return f(Offset(go(p), go(i), t, in_bytes))
+            return Offset(go(p), go(i), t, in_bytes)
         case Field(base, text, t):
-            return f(Field(go(base), text, t))
+            return Field(go(base), text, t)
         case Call(name, args, t):
-            return f(Call(name, tuple(map(go, args)), t))
+            return Call(name, tuple(map(go, args)), t)
         case _:
             assert_never(e)
+
+
+def map_expr(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild e bottom-up, passing each node through f."""
+    first, chain = spine(e)
+    done = f(map_children(first, lambda x: map_expr(x, f)))
+    for link in chain:
+        done = f(Bin(link.op, done, map_expr(link.rhs, f), link.type))
+    return done
 
 
 def map_stmt(s: Stmt, f: Callable[[Stmt], Stmt], g: Callable[[Expr], Expr]) -> Stmt:
@@ -164,16 +170,20 @@ def own_exprs(s: Stmt) -> tuple[Expr, ...]:
 
 def walk_expr(e: Expr) -> Iterator[Expr]:
     """Yield e and everything in it, parents first."""
-    yield e
-    for c in children(e):
-        yield from walk_expr(c)
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        yield x
+        todo += reversed(children(x))
 
 
 def walk_stmt(s: Stmt) -> Iterator[Stmt]:
     """Yield s and every statement in it, parents first."""
-    yield s
-    for t in sub_stmts(s):
-        yield from walk_stmt(t)
+    todo = [s]
+    while todo:
+        x = todo.pop()
+        yield x
+        todo += reversed(sub_stmts(x))
 
 
 def all_exprs(s: Stmt) -> Iterator[Expr]:

@@ -21,8 +21,10 @@ from tcdsl.grammar.format import (
     loop_pieces,
     stmt_pieces,
 )
+from tcdsl.grammar.stack import on_own_stack
 
 
+@on_own_stack
 def canonical(definition: n.Def) -> str:
     """Return the canonical text of a definition.
 

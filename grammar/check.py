@@ -7,20 +7,22 @@ from collections.abc import Iterable, Mapping
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.builtins import is_reserved
+from tcdsl.grammar.call import inlined
 from tcdsl.grammar.declare import declare_params, declare_returns
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.errors import Diagnostic, Note, raise_all, raise_one
-from tcdsl.grammar.expand import check_body
+from tcdsl.grammar.expand import MAX_STATEMENTS, check_body, too_large
 from tcdsl.grammar.format import format_def
 from tcdsl.grammar.leftovers import report_leftovers
 from tcdsl.grammar.scope import FatalError, FaultError, Frame, near
 from tcdsl.grammar.session import Session, declared_names, identifiers
 from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.stack import stack_for
+from tcdsl.grammar.stack import on_own_stack, stack_for
 from tcdsl.grammar.unread import targets, without_unread
 
 
+@on_own_stack
 def check(
     program: n.Program,
     name: str | None = None,
@@ -81,6 +83,21 @@ def check(
     report_leftovers(session, frame)
     raise_all(session.diagnostics)
     return _finished(session, frame, body)
+
+
+def want_bounded(program: n.Program) -> None:
+    """Refuse a definition whose calls multiply beyond all bounds, before work is spent on others.
+
+    Raises
+    ------
+    TCError
+        TC130, for the first such definition.
+    """
+    defs, _ = _defs(program)
+    for name, definition in defs.items():
+        session = Session(defs, set(), declared_names(definition))
+        if inlined(session, name) > MAX_STATEMENTS:
+            raise_one(too_large(definition.name_span).diagnostic)
 
 
 def _defs(program: n.Program) -> tuple[dict[str, n.Def], list[Diagnostic]]:

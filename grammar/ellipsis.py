@@ -21,6 +21,7 @@ from tcdsl.grammar.dims import Dims, dots_in, walk
 from tcdsl.grammar.errors import Note, ShapeError, raise_one
 from tcdsl.grammar.respell import Writer
 from tcdsl.grammar.scope import FaultError
+from tcdsl.grammar.stack import on_own_stack
 from tcdsl.grammar.wording import count
 
 Shape = Sequence[int]
@@ -53,6 +54,7 @@ def shapes_of_rank(definition: n.Def, rank: int) -> tuple[tuple[int, ...], ...]:
     )
 
 
+@on_own_stack
 def bind_ranks(program: n.Program, name: str, shapes: Sequence[Shape]) -> n.Def:
     """Return a definition with the ranks of its arguments, without `...`.
 

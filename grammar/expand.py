@@ -36,7 +36,7 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
         session.statements += 1
         frame.later -= set(targets_of((node,)))
         if session.statements > MAX_STATEMENTS:
-            raise _too_large(node.span)
+            raise too_large(node.span)
         try:
             match node:
                 case n.Comprehension(value=n.Apply(name) as apply) if is_call(name):
@@ -58,7 +58,8 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
     return tuple(done)
 
 
-def _too_large(span: Span | None) -> FatalError:
+def too_large(span: Span | None) -> FatalError:
+    """Return the fault of a definition that calls multiply."""
     label = f"more than {MAX_STATEMENTS} statements after inlining"
     return FatalError("TC130", "calls make the definition too large", span, label)
 
@@ -127,7 +128,7 @@ def _run(
         for param, tensor in zip(definition.returns, outer, strict=True)
     ]
     if session.statements + inlined(session, call.callee) > MAX_STATEMENTS:
-        raise _too_large(call.span)  # before the work, not after it
+        raise too_large(call.span)  # before the work, not after it
     session.calls.append((call.callee, call.span))
     before = session.error_count
     try:

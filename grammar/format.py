@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, assert_never
 
 from tcdsl.grammar import nodes as n
+from tcdsl.grammar.stack import on_own_stack
 
 WIDTH = 100  # columns; a longer statement or head goes on in the next line, at a `Break`
 INDENT = "  "
@@ -49,6 +50,7 @@ _LEVEL |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
 _BREAKS = ("||", "&&", "+", "-")
 
 
+@on_own_stack
 def format_program(program: n.Program) -> str:
     """Return the text of a program, with an empty line between definitions.
 
@@ -63,6 +65,7 @@ def format_program(program: n.Program) -> str:
     return "\n".join(f"{format_def(definition)}\n" for definition in program.defs)
 
 
+@on_own_stack
 def format_def(definition: n.Def) -> str:
     """Return the text of a definition, without a newline at its end."""
     head = _lines(head_pieces(definition), "")
@@ -71,6 +74,7 @@ def format_def(definition: n.Def) -> str:
     return "\n".join([f"{head} {{", *_body(definition.body, INDENT), "}"])
 
 
+@on_own_stack
 def format_expr(expr: n.Expr) -> str:
     """Return the text of an expression, on one line."""
     return "".join(expr_pieces(expr))

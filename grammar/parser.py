@@ -12,6 +12,7 @@ from tcdsl.grammar.errors import MAX_SHOWN, Diagnostic, InternalError, raise_all
 from tcdsl.grammar.nodes import Program
 from tcdsl.grammar.refusal import refusal_of
 from tcdsl.grammar.source import Source, Span
+from tcdsl.grammar.stack import on_own_stack
 from tcdsl.grammar.syntax import explain
 
 MAX_TEXT_BYTES = 1 << 20
@@ -19,6 +20,7 @@ _UNREADABLE = re.compile("[\\0\ud800-\udfff]")  # the end of a C string; halves 
 _NEXT_DEF = re.compile(r"^[ \t]*def(?![A-Za-z0-9_])", re.MULTILINE)
 
 
+@on_own_stack
 def parse(text: str, name: str = "<text>") -> Program:
     """Parse a text of one or more definitions.
 

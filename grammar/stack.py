@@ -1,12 +1,122 @@
-"""Trees deeper than the stack: passes are recursive, and how deep Python goes is its setting."""
+"""A stack of known size for passes that recurse, wherever their caller stands.
+
+A text nests up to 200 deep, and a pass takes some frames for each: more than Python's usual 1,000,
+or than a caller in deep recursion, or a thread with a small stack, has left. So the entry of each
+pass runs its work in a thread of its own (`on_own_stack`); passes inside it stay in that thread.
+How deep it may go is Python's one setting for all threads: it is raised while such a thread runs.
+"""
 
 from __future__ import annotations
 
+import contextvars
+import functools
+import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FRAMES = 200_000
+STACK_BYTES = 512 << 20  # for FRAMES calls through C; only what is used becomes memory
+
+_here = threading.local()
+
+
+class _Stacks:
+    """What the threads at work share: how many they are, and the setting that they raised."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running = 0
+        self.usual = 0
+
+    def start(self, thread: threading.Thread) -> None:
+        """Start a thread with a stack for FRAMES calls."""
+        with self.lock:
+            if not self.running:
+                self.usual = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(FRAMES, self.usual))
+            self.running += 1
+            size = threading.stack_size(STACK_BYTES)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(size)
+
+    def ended(self) -> None:
+        """Set things back after the last of them, but for what others set meanwhile."""
+        with self.lock:
+            self.running -= 1
+            if not self.running and sys.getrecursionlimit() == FRAMES:
+                sys.setrecursionlimit(self.usual)
+
+
+_stacks = _Stacks()
+
+
+def _after_fork() -> None:
+    """Forget threads that a forked child does not have."""
+    global _stacks
+    if _stacks.running and not is_on_own_stack() and sys.getrecursionlimit() == FRAMES:
+        sys.setrecursionlimit(_stacks.usual)
+    _stacks = _Stacks()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def is_on_own_stack() -> bool:
+    """Whether this thread has a stack for FRAMES calls."""
+    return getattr(_here, "is_ours", False)
+
+
+def on_own_stack(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function run in a thread whose stack holds whatever a text may nest.
+
+    For functions that take no locks: the thread is another one than the caller's.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if is_on_own_stack():
+            return function(*args, **kwargs)
+        context = contextvars.copy_context()
+        results: list[R] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            _here.is_ours = True
+            try:
+                results.append(context.run(function, *args, **kwargs))
+            except BaseException as error:  # the caller's: raised there
+                errors.append(error)
+
+        # A daemon: after Ctrl-C nobody waits for it, and it changes nothing that others see.
+        thread = threading.Thread(target=work, name=f"tcdsl {function.__name__}", daemon=True)
+        stacks = _stacks
+        try:
+            stacks.start(thread)
+        except RuntimeError:  # no more threads, or Python is ending: on the stack that there is
+            stacks.ended()
+            return function(*args, **kwargs)
+        try:
+            thread.join()
+        finally:
+            stacks.ended()
+        if errors:
+            try:
+                raise errors[0]
+            finally:
+                errors.clear()  # a traceback holds this frame
+        return results[0]
+
+    return run
 
 
 @contextmanager

@@ -91,6 +91,25 @@ class Binary(Node):
     rhs: Expr
     dtype: DType
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Binary):
+            return NotImplemented
+        (first, chain), (other_first, other_chain) = spine(self), spine(other)
+        return (
+            len(chain) == len(other_chain)
+            and first == other_first
+            and all(
+                a.op == b.op and a.dtype == b.dtype and a.rhs == b.rhs
+                for a, b in zip(chain, other_chain, strict=True)
+            )
+        )
+
+    def __hash__(self) -> int:
+        first, chain = spine(self)
+        return hash((first, *((link.op, link.rhs) for link in chain)))
+
 
 @dataclass(frozen=True, slots=True)
 class Select(Node):

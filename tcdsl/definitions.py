@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from tcdsl.constants import fill_constants
+from tcdsl.grammar.check import want_bounded
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.parser import parse
 from tcdsl.kernel import Kernel
@@ -125,6 +126,7 @@ def define(
     if name is not None:
         session.check_now(by_name[name])
         return Kernel(session, by_name[name])
+    want_bounded(program)
     for definition in program.defs:
         session.check_now(definition)
     return Definitions({n: Kernel(session, d) for n, d in by_name.items()})

@@ -28,6 +28,7 @@ from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.ranges import Interval, over_turns
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size, maximum
+from tcdsl.grammar.stack import on_own_stack
 from tcdsl.grammar.typed import CheckedDef
 
 
@@ -62,6 +63,7 @@ class Gradient:
     memory: Size
 
 
+@on_own_stack
 def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
     """Return the gradient of a definition.
 

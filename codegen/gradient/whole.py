@@ -17,8 +17,10 @@ from tcdsl.codegen.gradient.vjp import Gradient
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.session import identifiers
+from tcdsl.grammar.stack import on_own_stack
 
 
+@on_own_stack
 def whole(gradient: Gradient) -> n.Program:
     """Return a program in which a gradient computes what it needs of the forward pass.
 

@@ -18,7 +18,7 @@ from tcdsl.codegen.lower.contraction_problem import (
 )
 from tcdsl.codegen.lower.expr import Values, narrow, widen
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
-from tcdsl.codegen.lower.vexpr import Scope, walk
+from tcdsl.codegen.lower.vexpr import Scope
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import DType
 
@@ -159,11 +159,7 @@ class Finish:
         known: dict[typed.Expr, Expr] = {}
 
         def varies(e: typed.Expr) -> bool:
-            return any(
-                x in known or (x in reads and reads[x].along)
-                for x in walk(e)
-                if isinstance(x, typed.Read)
-            )
+            return isinstance(e, typed.Read) and (e in known or (e in reads and reads[e].along))
 
         acc = accumulator(tile, r, v)
         scope = Scope(tile.lanes, tile.dtype.bits, varies, scalar, read, index, fresh, stmts)

@@ -5,11 +5,11 @@ Vectors evaluate both branches of `?:`, and what is the same along a loop is com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from tcdsl.codegen.lower.context import GroupContext
-from tcdsl.codegen.program import affine_of, walk_typed
+from tcdsl.codegen.program import affine_of, operands_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size
@@ -27,24 +27,27 @@ class Values(Protocol):
         """How many there are."""
 
 
-def elements(exprs: Iterable[typed.Expr]) -> Iterator[typed.Read]:
-    """Yield the reads of memory in expressions; scalars come by value."""
-    for e in exprs:
-        for x in walk_typed(e):
-            if isinstance(x, typed.Read) and x.subs:
-                yield x
+def behind_conditions(
+    e: typed.Expr, among: Callable[[typed.Expr], bool] = lambda _: True
+) -> Iterator[typed.Read]:
+    """Yield the reads of memory that a condition may exclude, each once.
 
-
-def behind_conditions(e: typed.Expr) -> Iterator[typed.Read]:
-    """Yield the reads of memory that a condition may exclude."""
-    for x in walk_typed(e):
+    among: which parts of e matter; conditions of others do not.
+    """
+    todo = [(e, False)]
+    while todo:
+        x, is_behind = todo.pop()
+        if x is not e and not is_behind and not among(x):
+            continue
         match x:
-            case typed.Select(_, then, other):
-                yield from elements((then, other))
-            case typed.Binary("&&" | "||", _, rhs):
-                yield from elements((rhs,))
+            case typed.Select(cond, then, other):
+                todo += [(other, True), (then, True), (cond, is_behind)]
+            case typed.Binary("&&" | "||", lhs, rhs):
+                todo += [(rhs, True), (lhs, is_behind)]
             case _:
-                pass
+                if is_behind and isinstance(x, typed.Read) and x.subs:
+                    yield x
+                todo += [(p, is_behind) for p in reversed(operands_of(x))]
 
 
 def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, Values]) -> bool:

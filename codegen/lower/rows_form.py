@@ -53,13 +53,13 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
                 if form.step(inner) not in ((ONE,) if stored else (ZERO, ONE)):
                     return None
 
-        def varies(e: typed.Expr, step: Step = step) -> bool:
-            return _mentions(e, step, space, inner)  # noqa: B023
+        def mentions(e: typed.Expr, inner: str = inner) -> bool:
+            return _mentions(e, space, inner)
 
         def safe(r: typed.Read) -> bool:
             return inside(ctx, r, dims)
 
-        if vexpr.unsupported(s.value, varies, safe) is not None:
+        if vexpr.unsupported(s.value, vexpr.any_of(mentions), safe) is not None:
             return None
     return bits
 
@@ -79,19 +79,16 @@ def columns_are_near(ctx: Context, space: Space) -> bool:
     return columns_are_nearer(space)
 
 
-def _mentions(e: typed.Expr, step: Step, space: Space, inner: str) -> bool:
-    """Whether e may differ along the innermost loop."""
-    for x in vexpr.walk(e):
-        match x:
-            case typed.IndexValue(name) if name == inner:
-                return True
-            case typed.Read(tensor, subs) if subs:
-                form = space.linear.get((tensor, subs))
-                if form is None or form.step(inner) != ZERO:
-                    return True
-            case _:
-                pass
-    return False
+def _mentions(e: typed.Expr, space: Space, inner: str) -> bool:
+    """Whether a leaf may differ along the innermost loop."""
+    match e:
+        case typed.IndexValue(name):
+            return name == inner
+        case typed.Read(tensor, subs) if subs:
+            form = space.linear.get((tensor, subs))
+            return form is None or form.step(inner) != ZERO
+        case _:
+            return False
 
 
 # ---- knobs

@@ -102,20 +102,17 @@ class Points(RowValues):
     # ---- values
 
     def varies(self, e: typed.Expr, inner: Loop, point: Point) -> bool:
-        """Whether e differs between neighbours along the innermost loop."""
-        for x in vexpr.walk(e):
-            match x:
-                case typed.IndexValue(name) if name == inner.name:
+        """Whether a leaf differs between neighbours along the innermost loop."""
+        match e:
+            case typed.IndexValue(name):
+                return name == inner.name
+            case typed.Read(tensor, subs) if subs and tensor not in self.values:
+                access = (tensor, subs)
+                if access in point.local or access not in self.space.linear:
                     return True
-                case typed.Read(tensor, subs) if subs and tensor not in self.values:
-                    access = (tensor, subs)
-                    if access in point.local or access not in self.space.linear:
-                        return True
-                    if self.space.linear[access].step(inner.name) != ZERO:
-                        return True
-                case _:
-                    pass
-        return False
+                return self.space.linear[access].step(inner.name) != ZERO
+            case _:
+                return False
 
     def hoist(self, e: typed.Expr, point: Point, inner: Loop, out: list[Stmt]) -> Expr:
         """Return an invariant of the innermost loop, computed once before it."""
@@ -143,18 +140,21 @@ class Points(RowValues):
 
         Parts under a guard stay where they are.
         """
-        if not self.varies(e, inner, point):
-            if not isinstance(e, typed.Lit):
-                known[e] = self.hoist(e, point, inner, hoist)
-            return
-        match e:
-            case typed.Select(cond=c):
-                self.invariants(c, point, inner, hoist, known)
-            case typed.Binary("&&" | "||", lhs, _):
-                self.invariants(lhs, point, inner, hoist, known)
-            case _:
-                for x in vexpr.operands(e):
-                    self.invariants(x, point, inner, hoist, known)
+        varies = vexpr.any_of(lambda leaf: self.varies(leaf, inner, point))
+        todo = [e]
+        while todo:
+            x = todo.pop()
+            if not varies(x):
+                if not isinstance(x, typed.Lit):
+                    known[x] = self.hoist(x, point, inner, hoist)
+                continue
+            match x:
+                case typed.Select(cond=c):
+                    todo.append(c)
+                case typed.Binary("&&" | "||", lhs, _):
+                    todo.append(lhs)
+                case _:
+                    todo += reversed(vexpr.operands(x))
 
     def scope(self, point: Point, inner: Loop, hoist: list[Stmt], out: list[Stmt]) -> vexpr.Scope:
         """Return how expressions are evaluated at a point, in vectors."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tcdsl.codegen import loopir as ir
-from tcdsl.codegen.lower.guarded import elements
+from tcdsl.codegen.lower.guarded import behind_conditions
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
@@ -56,9 +56,66 @@ def operands(e: typed.Expr) -> tuple[typed.Expr, ...]:
 
 def walk(e: typed.Expr) -> Iterator[typed.Expr]:
     """Yield e and all it computes with, subscripts left out."""
-    yield e
-    for x in operands(e):
-        yield from walk(x)
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        yield x
+        todo += reversed(operands(x))
+
+
+def any_of(leaf: Callable[[typed.Expr], bool]) -> Callable[[typed.Expr], bool]:
+    """Return whether an expression computes with a leaf of some kind; every node is asked once."""
+    known: dict[int, tuple[typed.Expr, bool]] = {}  # by identity; what is kept stays itself
+
+    def holds(e: typed.Expr) -> bool:
+        todo = [e]
+        while todo:
+            x = todo[-1]
+            parts = operands(x)
+            unknown = [p for p in parts if id(p) not in known]
+            if unknown:
+                todo += unknown
+                continue
+            todo.pop()
+            if id(x) not in known:
+                known[id(x)] = x, any(known[id(p)][1] for p in parts) if parts else leaf(x)
+        return known[id(e)][1]
+
+    return holds
+
+
+class Numbers:
+    """Numbers of expressions, equal for equal ones (value numbering); every node is asked once."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[int, tuple[typed.Expr, int]] = {}
+        self._by_key: dict[object, int] = {}
+
+    def of(self, e: typed.Expr) -> int:
+        """Return the number of an expression."""
+        todo = [e]
+        while todo:
+            x = todo[-1]
+            parts = operands(x)
+            unknown = [p for p in parts if id(p) not in self._by_node]
+            if unknown:
+                todo += unknown
+                continue
+            todo.pop()
+            if id(x) not in self._by_node:
+                known = tuple(self._by_node[id(p)][1] for p in parts)
+                key = (type(x), *_own(x), x.dtype, known) if parts else x
+                self._by_node[id(x)] = x, self._by_key.setdefault(key, len(self._by_key))
+        return self._by_node[id(e)][1]
+
+
+def _own(e: typed.Expr) -> tuple[str, ...]:
+    """Return what an expression is, beside its type and operands."""
+    match e:
+        case typed.Unary(op=name) | typed.Binary(op=name) | typed.Builtin(name=name):
+            return (name,)
+        case _:
+            return ()
 
 
 def width_of(exprs: Iterator[typed.Expr] | tuple[typed.Expr, ...]) -> int | None:
@@ -98,13 +155,9 @@ def unsupported(
                 return f"a cast of {y.dtype} to {kind}"
             case typed.Read() if x.dtype == BOOL:
                 return "bool elements"
-            case typed.Select(_, a, b) if not all(map(safe, elements((a, b)))):
-                return "a guarded read"
-            case typed.Binary("&&" | "||", _, a) if not all(map(safe, elements((a,)))):
-                return "a guarded read"
             case _:
                 pass
-    return None
+    return None if all(map(safe, behind_conditions(e, varies))) else "a guarded read"
 
 
 def vector_call(function: str, t: ir.Vector, *args: ir.Expr) -> ir.Call:
@@ -125,9 +178,9 @@ def splat(e: ir.Expr, t: ir.Vector) -> ir.Expr:
 class Scope:
     """Where expressions are evaluated: how leaves are reached, and what is known already.
 
-    lanes, bits: of all vectors. varies: whether an expression differs between lanes. scalar:
-    lowers what does not. read, index: a vector of what does. statements: receives declarations.
-    fresh: gives unused names.
+    lanes, bits: of all vectors. varies: whether a leaf differs between lanes. scalar: lowers what
+    does not. read, index: a vector of what does. statements: receives declarations. fresh: gives
+    unused names. known: values of reads.
     """
 
     lanes: int
@@ -139,7 +192,10 @@ class Scope:
     fresh: Callable[[str], str]
     statements: list[ir.Stmt]
     known: dict[typed.Expr, ir.Expr] = field(default_factory=dict)
-    uses: Counter[typed.Expr] = field(default_factory=Counter)
+    _varies: Callable[[typed.Expr], bool] = field(init=False)
+    _named: dict[int, ir.Expr] = field(default_factory=dict)
+    _numbers: Numbers = field(default_factory=Numbers)
+    _uses: Counter[int] = field(default_factory=Counter)
 
     @property
     def truth(self) -> ir.Vector:
@@ -161,7 +217,8 @@ class Scope:
 
     def value(self, e: typed.Expr) -> ir.Expr:
         """Return the value of e: a vector if it varies, else a scalar."""
-        self.uses.update(x for x in walk(e))
+        self._uses.update(map(self._numbers.of, walk(e)))
+        self._varies = any_of(self.varies)  # anew: what is in the tile changes
         return self._value(e)
 
     def vector(self, e: typed.Expr) -> ir.Expr:
@@ -169,14 +226,19 @@ class Scope:
         return splat(self.value(e), self.type(e.dtype))
 
     def _value(self, e: typed.Expr) -> ir.Expr:
-        if e in self.known:
+        is_read = isinstance(e, typed.Read)
+        if is_read and e in self.known:
             return self.known[e]
-        if not self.varies(e):
+        number = self._numbers.of(e)
+        if number in self._named:
+            return self._named[number]
+        if not self._varies(e):
             return self.scalar(e)
         value = self._compute(e)
-        if self.uses[e] > 1 or isinstance(e, typed.Read):
-            value = self.name(value)
-            self.known[e] = value
+        if is_read:
+            value = self.known[e] = self.name(value)
+        elif self._uses[number] > 1:
+            value = self._named[number] = self.name(value)
         return value
 
     def _vector(self, e: typed.Expr) -> ir.Expr:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,10 @@ from hypothesis import strategies as st
 
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.bind import bind
-from tcdsl.grammar.check import check
+from tcdsl.grammar.check import check, want_bounded
 from tcdsl.grammar.errors import ShapeError, TCError, TCSyntaxError
 from tcdsl.grammar.parser import parse
+from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.typed import CheckedDef
 from tests.tiers import sampled
 
@@ -132,19 +136,55 @@ def test_what_the_parser_lets_through_is_not_too_deep(value: str) -> None:
     assert survives(text) is not None
 
 
-def test_what_is_too_deep_for_the_stack_is_a_fault_of_the_text() -> None:
-    value = "I(" * 150 + "i" + ")" * 150
+def test_the_stack_of_the_caller_does_not_matter() -> None:
+    value = "I(" * 199 + "i" + ")" * 199
     program = parse(f"def f(int32(N) I) -> (O) {{ O(i) = {value} where i in 0:N }}")
 
-    def deep(frames: int) -> None:
-        if frames:
-            deep(frames - 1)
-        else:
-            check(program)
+    def deep(frames: int) -> CheckedDef:
+        return deep(frames - 1) if frames else check(program)
 
-    with pytest.raises(TCSyntaxError, match="'f' is deeper than the stack of Python") as caught:
-        deep(700)
+    limit = sys.getrecursionlimit()
+    assert deep(700).returns == check(program).returns
+    assert sys.getrecursionlimit() == limit
+
+
+def test_what_is_too_deep_for_any_stack_is_a_fault_of_the_text() -> None:
+    def for_ever() -> None:
+        for_ever()
+
+    message = "'f' is deeper than the stack of Python"
+    with pytest.raises(TCSyntaxError, match=message) as caught, stack_for("f"):
+        for_ever()
     assert caught.value.diagnostics[0].code == "TC012"
+
+
+def test_a_text_is_checked_on_a_small_stack() -> None:
+    value = "I(" * 199 + "i" + ")" * 199
+    text = f"def f(int32(N) I) -> (O) {{ O(i) = {value} where i in 0:N }}"
+    found = []
+    size = threading.stack_size(128 << 10)
+    try:
+        thread = threading.Thread(target=lambda: found.append(check(parse(text)).name))
+        thread.start()
+    finally:
+        threading.stack_size(size)
+    thread.join()
+    assert found == ["f"]
+
+
+def test_what_a_pass_raises_reaches_its_caller() -> None:
+    with pytest.raises(TCSyntaxError) as caught:
+        parse("def")
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[0] == "test_what_a_pass_raises_reaches_its_caller"
+
+
+def test_calls_that_double_are_refused_before_work_is_spent_on_them() -> None:
+    text = "def d0(float(N) A) -> (O) { O(i) = A(i) }\n" + "\n".join(
+        f"def d{k + 1}(float(N) A) -> (O) {{ T = d{k}(A) O = d{k}(T) }}" for k in range(40)
+    )
+    with pytest.raises(TCError, match="more than 5000 statements after inlining"):
+        want_bounded(parse(text))
 
 
 @pytest.mark.parametrize(

@@ -344,9 +344,3 @@ def test_results_of_calls_that_nobody_reads_are_left_out() -> None:
     a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
     assert texts.first(a, b).tolist() == [[8] * 5] * 3
     assert texts.none(a, b).tolist() == [[2] * 4] * 3
-
-
-def test_a_sum_too_long_for_the_stack_is_a_fault_of_the_text() -> None:
-    text = f"def f(float(N) A) -> (O) {{ O(i) = {' + '.join(['A(i)'] * 1500)} }}"
-    with pytest.raises(tc.TCError, match=r"TC012.*'f' is deeper than the stack of Python"):
-        tc.define(text, tune="off")

@@ -1,0 +1,178 @@
+"""Long and deep texts: nothing legal is too much for a stack, and work grows with the text."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.codegen import compiler
+from tcdsl.codegen.gradient.vjp import gradient
+from tcdsl.codegen.machine import detect
+from tcdsl.codegen.reference import evaluate
+from tcdsl.codegen.shorten import LONGEST
+from tcdsl.grammar.check import check
+from tcdsl.grammar.parser import lark_parser, parse
+from tcdsl.kernel import Kernel
+from tcdsl.variant import Variant, spec_for
+
+pytestmark = pytest.mark.cc
+
+
+def long_sum(n: int) -> str:
+    terms = " + ".join(f"A(i) * {k}.5" for k in range(n))
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {terms} }}"
+
+
+def choices(n: int) -> str:
+    chain = "".join(f"A(i) < {k}.0 ? {k}.5 : " for k in range(n))
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {chain}A(i) }}"
+
+
+def gathers(n: int) -> str:
+    at = f"{'I(' * n}i{')' * n}"
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = A({at}) where i in 0:N }}"
+
+
+def conditions(n: int) -> str:
+    chain = " && ".join(f"A(i) > {k}.0" for k in range(n))
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {chain} ? A(i) : -A(i) }}"
+
+
+def statements(n: int) -> str:
+    lines = "\n".join(f"T{k + 1}(i) = T{k}(i) + A(i)" for k in range(n))
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ T0(i) = A(i) {lines} O(i) = T{n}(i) }}"
+
+
+def kernel(text: str) -> Kernel:
+    defined = tc.define(text, tune="off")
+    assert isinstance(defined, Kernel)
+    return defined
+
+
+def agrees(text: str, *, backwards: bool = True) -> None:
+    """Hold a kernel against the reference, and its gradient against the gradient's."""
+    k = kernel(text)
+    args = [np.linspace(-0.5, 1, 7, dtype=np.float32), np.arange(7, dtype=np.int32)[::-1].copy()]
+    out = k(*args)
+    (expected,) = evaluate(k.variant().checked, args)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+    if backwards:
+        _, pull = k.vjp(*args)
+        assert np.isfinite(pull(np.ones(7, np.float32))).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [long_sum(330), choices(190), gathers(190), conditions(330)],
+    ids=["sum", "choices", "gathers", "conditions"],
+)
+def test_what_the_language_allows_compiles_and_goes_back(text: str) -> None:
+    agrees(text)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("text", [long_sum(2000), statements(400)], ids=["sum", "statements"])
+def test_a_text_may_be_long(text: str) -> None:
+    agrees(text, backwards=text.count("T1") == 0)
+
+
+def test_calls_from_deep_recursion_and_small_stacks_compile() -> None:
+    def deep(frames: int) -> None:
+        if frames:
+            deep(frames - 1)
+        else:
+            agrees(gathers(191))
+
+    deep(700)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            agrees(choices(191))
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    size = threading.stack_size(128 << 10)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+    finally:
+        threading.stack_size(size)
+    thread.join()
+    assert not errors
+
+
+def test_no_emitted_statement_is_longer_than_a_bound() -> None:
+    text = kernel(long_sum(300)).text({"N": 40})
+    code = text[text.index("*/") :]
+    assert max(line.count(" + ") for line in code.splitlines()) <= LONGEST + 4
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Count the calls of Python functions in this thread and in those that it starts."""
+    count = [0]
+
+    def profile(_: FrameType, event: str, __: object) -> None:
+        count[0] += event == "call"
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield count
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+def work_of(text: str, *, backwards: bool) -> dict[str, int]:
+    """Return how many calls each step from text to C makes."""
+    done: dict[str, int] = {}
+
+    def step(name: str, work: Callable[[], Any]) -> Any:
+        with counted() as count:
+            result = work()
+        done[name] = count[0]
+        return result
+
+    program = step("parse", lambda: parse(text))
+    checked = step("check", lambda: check(program))
+    if backwards:
+        made = step("gradient", lambda: gradient(checked))
+        checked = step("check of it", lambda: check(parse(made.text)))
+    variant = step("program", lambda: Variant(checked, detect(), 1))
+    sizes = dict.fromkeys(checked.sizes, 1000)
+    spec = spec_for(variant, sizes)
+    config = step("config", lambda: variant.default_config(spec, sizes))
+    args = (variant.program, spec, config, variant.machine, sizes, "f")
+    unit = step("lower", lambda: compiler.lower(*args))
+    step("emit", lambda: compiler.emit_c(unit))
+    return done
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize(("text", "n"), [(long_sum, 70), (choices, 40)], ids=["sum", "choices"])
+def test_twice_the_text_is_twice_the_work(
+    text: Callable[[int], str], n: int, backwards: bool
+) -> None:
+    lark_parser()  # built at the first use
+    once, twice = (work_of(text(k), backwards=backwards) for k in (n, 2 * n))
+    for name, calls in once.items():
+        assert twice[name] <= 2.25 * calls + 2000, f"{name}: {calls} calls, then {twice[name]}"
+
+
+@pytest.mark.parametrize("n", [40])
+def test_twice_the_statements_are_twice_the_work(n: int) -> None:
+    lark_parser()
+    once, twice = (work_of(statements(k), backwards=False) for k in (n, 2 * n))
+    for name, calls in once.items():
+        assert twice[name] <= 2.4 * calls + 2000, f"{name}: {calls} calls, then {twice[name]}"
