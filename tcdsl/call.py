@@ -72,7 +72,8 @@ def tell_apart(
     values = dict(zip(params, args, strict=False))
     generics, outputs = {}, None
     for name, value in keywords.items():
-        if name in ("out", "outputs"):
+        # a parameter or a generic of that name that has no value yet comes first
+        if name in ("out", "outputs") and (name in values or name not in {*params, *known}):
             if value is None:
                 continue
             if outputs is not None:

@@ -18,26 +18,31 @@ class Definitions:
     """The kernels of a text, by attribute: `T.add`, `T.sub`; `T["add"]` means the same."""
 
     def __init__(self, kernels: Mapping[str, Kernel]) -> None:
-        self._kernels = dict(kernels)
+        vars(self)[""] = dict(kernels)  # under a name that no definition has
+
+    @property
+    def __kernels(self) -> dict[str, Kernel]:
+        found: dict[str, Kernel] = vars(self).get("", {})
+        return found
 
     def __getattr__(self, name: str) -> Kernel:
         try:
-            return self.__dict__["_kernels"][name]  # type: ignore[no-any-return]
+            return self.__kernels[name]
         except KeyError:
-            known = ", ".join(self.__dict__.get("_kernels", ()))
+            known = ", ".join(self.__kernels)
             raise AttributeError(f"no definition '{name}'; the text has {known}") from None
 
     def __getitem__(self, name: str) -> Kernel:
-        return self._kernels[name]
+        return self.__kernels[name]
 
     def __iter__(self) -> Iterator[Kernel]:
-        return iter(self._kernels.values())
+        return iter(self.__kernels.values())
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._kernels]
+        return [*super().__dir__(), *self.__kernels]
 
     def __repr__(self) -> str:
-        return f"<tcdsl definitions {', '.join(self._kernels)}>"
+        return f"<tcdsl definitions {', '.join(self.__kernels)}>"
 
 
 def define(

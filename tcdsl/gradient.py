@@ -32,6 +32,7 @@ MEMORY_LIMIT = 2**30  # bytes kept of a forward pass, from which on loops keep c
 
 def grad(
     kernel: Kernel,
+    /,
     *,
     checkpoint: int | None = None,
     memory_limit: int = MEMORY_LIMIT,
@@ -194,11 +195,11 @@ class Pull:
         returns = ", ".join(self._made.backward.returns)
         return f"<the way back ({given}) -> {returns}>"
 
-    def __call__(self, *adjoints: Any, **named: Any) -> Any:
+    def __call__(self, /, *adjoints: Any, **named: Any) -> Any:
         """Return the gradient by each float parameter, a named tuple if there are several."""
         return self._made.backward(*self._values, *self._kept, *self._adjoints(adjoints, named))
 
-    def vjp(self, *adjoints: Any, **named: Any) -> tuple[Any, Pull]:
+    def vjp(self, /, *adjoints: Any, **named: Any) -> tuple[Any, Pull]:
         """Call; return the gradient, and the way back from it, to the parameters and the adjoints.
 
         Examples
@@ -259,7 +260,7 @@ class WithGradient:
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with gradient>"
 
-    def __call__(self, *args: Any, **named: Any) -> tuple[Any, Pull]:
+    def __call__(self, /, *args: Any, **named: Any) -> tuple[Any, Pull]:
         """Run the forward pass; return what the kernel returns, and the way back.
 
         Raises
@@ -301,7 +302,7 @@ class WithGradient:
         pull = Pull(made, values, kept, by_return, copy=self._copy)
         return (self.kernel.result(outputs) if len(outputs) > 1 else outputs[0]), pull
 
-    def with_grad(self, **generics: Any) -> WithGradient:
+    def with_grad(self, /, **generics: Any) -> WithGradient:
         """Return the gradient of the kernel with its gradient, for second derivatives.
 
         A call takes the kernel's parameters and an adjoint for each float return, and gives the

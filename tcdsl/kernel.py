@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -25,6 +24,7 @@ from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
+from tcdsl.names import result_type
 from tcdsl.session import Session, Tune
 from tcdsl.sizes import check_sizes
 from tcdsl.targets import gpu_named
@@ -74,7 +74,7 @@ class Kernel(Launcher):
                 f"{definition.name} has {len(params) + len(names)} parameters and returns, "
                 f"a kernel has at most {MAX_OPERANDS}\n  join some into arrays"
             )
-        self._result: Any = namedtuple(definition.name, names, rename=True)  # type: ignore[misc]
+        self._result = result_type(definition.name, names)
         super().__init__(
             definition.name,
             tuple(p.name for p in params),
@@ -94,7 +94,13 @@ class Kernel(Launcher):
             return self
         raise AttributeError(f"no attribute or definition '{name}'; the text has {self.name}")
 
-    def variant(self, **generics: Any) -> Variant:
+    def __getitem__(self, name: str) -> Kernel:
+        """Return this kernel by its name, also where that is a member's: ``T["text"]``."""
+        if name == self.name:
+            return self
+        raise KeyError(f"no definition '{name}'; the text has {self.name}")
+
+    def variant(self, /, **generics: Any) -> Variant:
         """Return the definition bound to generics: what can be shown, emitted and tuned."""
         return self.session.variant(self.definition, generics)
 
@@ -215,7 +221,7 @@ class Kernel(Launcher):
                 self._with_gradient = WithGradient(self)
             return self._with_gradient
 
-    def vjp(self, *args: Any, **generics: Any) -> tuple[Any, Pull]:
+    def vjp(self, /, *args: Any, **generics: Any) -> tuple[Any, Pull]:
         """Call the kernel; return its outputs and the vector-Jacobian product there.
 
         ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``. pull keeps
@@ -246,13 +252,14 @@ class Kernel(Launcher):
         session = Session(self.session.program, settings, self.session.origin)
         return Kernel(session, self.definition)
 
-    def tuned_config(self, *args: Any, **generics: Any) -> Config | None:
+    def tuned_config(self, /, *args: Any, **generics: Any) -> Config | None:
         """Return the config tuned for a call with these arguments, or None."""
         call = self.call(*args, **generics)
         return self.session.tuned(call.variant)(call.spec)
 
     def autotune(
         self,
+        /,
         *args: Any,
         sizes: Sequence[Mapping[str, int]] | None = None,
         cache: str | PathLike[str] | None = None,
@@ -337,7 +344,7 @@ class Kernel(Launcher):
 
     # ---- calls
 
-    def call(self, *args: Any, **generics: Any) -> Call:
+    def call(self, /, *args: Any, **generics: Any) -> Call:
         """Return what a call with these arguments means, without making it."""
         given = self.arguments(args, generics)
         return (
@@ -348,7 +355,7 @@ class Kernel(Launcher):
         """Return parameters, outputs and generics of a call."""
         return tell_apart(self.definition, args, keywords, self.session.origin)
 
-    def raw(self, *args: Any, **keywords: Any) -> Raw:
+    def raw(self, /, *args: Any, **keywords: Any) -> Raw:
         """Return what a call with these arguments starts on a GPU, as CuPy's own kernels.
 
         ``raw = k.raw(x, w, b)`` takes what ``k(x, w, b)`` does, `out` too, and starts nothing.
@@ -364,7 +371,7 @@ class Kernel(Launcher):
         """
         return self._devices.raw(self.arguments(args, keywords))
 
-    def _call_slowly(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
         if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):
             return self._devices(args, kwargs)
         return self.call_on_host(self.arguments(args, kwargs))

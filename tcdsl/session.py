@@ -24,6 +24,7 @@ from tcdsl.grammar.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import ShapeError, TCError, TCTypeError, render
 from tcdsl.grammar.format import format_def
 from tcdsl.locks import Lock
+from tcdsl.names import generic_values
 from tcdsl.origin import check_given
 from tcdsl.variant import Variant
 
@@ -91,6 +92,7 @@ class Session:
         shapes, those of the arguments, bind a definition of any rank to theirs. Shapes of the same
         ranks in which the same dimensions are repeated share a variant.
         """
+        generics = generic_values(definition, generics)
         text = ""
         if definition.name in self._any_rank:
             definition, text = self._with_ranks(definition, shapes)
@@ -216,7 +218,7 @@ class Session:
             If generics, types, ranks or sizes do not fit the definition.
         """
         dtypes = self._dtypes(definition, arrays)
-        values = bind_generics(definition, dtypes, generics)
+        values = bind_generics(definition, dtypes, generic_values(definition, generics))
         shapes = [a.shape for a in arrays]
         variant = self.variant(definition, values, gpu, shapes)
         checked = variant.checked

@@ -1,0 +1,86 @@
+"""Where names of a text meet Python's: values of generics by keyword, results by attribute."""
+
+from __future__ import annotations
+
+import operator
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tcdsl.grammar.declare import type_variables
+from tcdsl.grammar.dtypes import BY_NAME, DType
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.nodes import Def
+
+
+def generic_values(definition: Def, given: Mapping[str, Any]) -> dict[str, int | DType]:
+    """Return values of generics as the check takes them.
+
+    Parameters
+    ----------
+    definition : nodes.Def
+    given : mapping
+        Any integers, NumPy's too; for type variables a type of the language, its name, or what
+        NumPy takes for one.
+
+    Raises
+    ------
+    TCTypeError
+        If a value is neither.
+    """
+    types = type_variables(definition)
+    known = {g.name for g in definition.generics}
+    # a name that is no generic's is for the check to refuse
+    return {
+        name: value
+        if name not in known
+        else (
+            _type(definition, name, value) if name in types else _integer(definition, name, value)
+        )
+        for name, value in given.items()
+    }
+
+
+def _integer(definition: Def, name: str, value: Any) -> int:
+    try:
+        if not isinstance(value, bool | np.bool_):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TCTypeError(f"{definition.name}: expected an integer for generic '{name}', got {value!r}")
+
+
+def _type(definition: Def, name: str, value: Any) -> DType:
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in BY_NAME:
+        return BY_NAME[value]
+    try:
+        found = BY_NAME.get(np.dtype(value).name) if value is not None else None
+    except TypeError:
+        found = None
+    if found is None:
+        raise TCTypeError(
+            f"{definition.name}: expected a scalar type for type variable '{name}', got {value!r}"
+        )
+    return found
+
+
+def result_type(name: str, fields: Sequence[str]) -> Any:
+    """Return the named tuple of several results.
+
+    Every field is an attribute: `y.index`, and by `getattr(y, "if")` or `y._low` what Python does
+    not take for a field of a named tuple. Only the tuple's own `_make`, `_fields`, `_replace`,
+    `_asdict` and names with two underscores stay what they are; there a result goes by position.
+    """
+    plain: Any = namedtuple("results", fields, rename=True)  # type: ignore[misc]
+    at = {field: i for i, field in enumerate(fields)}
+
+    def attribute(self: tuple[Any, ...], wanted: str) -> Any:
+        if wanted in at:
+            return self[at[wanted]]
+        raise AttributeError(f"no result '{wanted}'; {name} gives {', '.join(fields)}")
+
+    return type(name, (plain,), {"__slots__": (), "__getattr__": attribute, "__doc__": None})
