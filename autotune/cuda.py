@@ -20,6 +20,7 @@ from tcdsl.codegen.cubins import cached_cubin
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.nvrtc import Cubin, CudaSource, find_nvrtc
+from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import Spec
 from tcdsl.codegen.work import bytes_of, flops_of
 from tcdsl.grammar.dtypes import FLOAT64
@@ -63,10 +64,7 @@ class CudaProblem(KernelProblem):
     @functools.cached_property
     def work(self) -> Work:
         """Work of a call, with the peaks of the device by its clock and width."""
-        flops, moved = (f(self.program, self.sizes) for f in (flops_of, bytes_of))
-        has_double = any(b.dtype == FLOAT64 for b in self.program.buffers)
-        gflops = self.gpu.peak_gflops() / (_double_ratio(self.gpu) if has_double else 1)
-        return Work(max(flops, 1), max(moved, 1), gflops, self.gpu.bandwidth_gbs)
+        return work_of(self.program, self.sizes, self.gpu)
 
     @property
     def builder(self) -> Builder:
@@ -99,6 +97,23 @@ def key_of(checked: CheckedDef, spec: Spec, gpu: Gpu, *, is_warm: bool = False) 
     words = ["cuda", gpu.arch, gpu.name, f"driver {gpu.driver}", *(["warm"] if is_warm else [])]
     version = ".".join(map(str, find_nvrtc().version))
     return key_for(checked, spec, " ".join(words), f"nvrtc {version}")
+
+
+def work_of(program: Program, sizes: Mapping[str, int], gpu: Gpu) -> Work:
+    """Return the work of a call and what a GPU could do of it, by its clock and width.
+
+    Arithmetic on half types alone has the tensor cores' peak, whether or not they are used.
+    """
+    flops, moved = (f(program, sizes) for f in (flops_of, bytes_of))
+    read = [program.buffer(name) for name in program.inputs]
+    arrays = [b.dtype for b in read if b.shape and b.dtype.is_float]
+    if any(b.dtype == FLOAT64 for b in program.buffers):
+        gflops = gpu.peak_gflops() / _double_ratio(gpu)
+    elif arrays and all(d.is_half for d in arrays):
+        gflops = gpu.tensor_gflops()
+    else:
+        gflops = gpu.peak_gflops()
+    return Work(max(flops, 1), max(moved, 1), gflops, gpu.bandwidth_gbs)
 
 
 def _double_ratio(gpu: Gpu) -> int:

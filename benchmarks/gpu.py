@@ -86,8 +86,15 @@ def main() -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(report, indent=1))
     print(f"written: {path}")
-    failed = [name for name in chosen if "error" in report[name]]
-    return 1 if failed or report.get("checks", {}).get("faults") else 0
+    failed = [name for name in chosen if failures_of(report[name])]
+    for name in failed:
+        print(f"failed: {name}: {failures_of(report[name])[0].splitlines()[0]}")
+    return 1 if failed else 0
+
+
+def failures_of(found: Mapping[str, Any]) -> list[str]:
+    """Return what makes a section's result no success: its error, and every fault that it found."""
+    return [*([found["error"]] if "error" in found else []), *found.get("faults", [])]
 
 
 def _guarded(

@@ -229,4 +229,6 @@ def checks(setting: Setting, seconds: float) -> dict[str, Any]:
     print(f"  {found['programs']} programs, {found['kernels']} kernels, {wrong} faults{state}")
     for fault in found["faults"][:20]:
         print(f"  {fault.splitlines()[0]}")
+    if not found["kernels"]:
+        found["error"] = "no kernel was checked"
     return found

@@ -15,6 +15,7 @@ from typing import Any
 from gpu_parts.setting import Setting
 
 _ITEM_S = 60.0
+_END_S = 30.0  # a sanitizer writes its summary
 _START_S = 120.0  # a child's first words: it loads CuPy and opens the device
 
 
@@ -71,6 +72,8 @@ class _Lane:
             finally:
                 child.end()
             self.output = child.last_words() if self._prefix else ""
+            if self.is_over and child.exit_code:  # a sanitizer tells of errors at the end
+                self.faults.append(f"all items were run, and then: {child.obituary()}")
             if self.is_over or time.monotonic() >= end:
                 return
             if at is None:
@@ -111,7 +114,8 @@ class _Child:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._other: list[str] = []
         self._was_slow = False
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -136,14 +140,22 @@ class _Child:
             self._other.append(line)
 
     def end(self) -> None:
-        """End it."""
+        """End it, and keep what it says to the end: a sanitizer's summary comes last."""
         if self._was_slow:
             self._process.kill()
         try:
-            self._process.wait(10)
+            self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reader.join(_END_S)
+        while not self._lines.empty():
+            self._other.append(self._lines.get() or "")
+
+    @property
+    def exit_code(self) -> int:
+        """Return how it ended, after `end`; a signal is a negative number."""
+        return int(self._process.returncode)
 
     def last_words(self) -> str:
         """Return the end of what it said besides."""

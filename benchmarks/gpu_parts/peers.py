@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,9 @@ from layers import (
 
 import tcdsl as tc
 from gpu_parts.setting import Array, Setting, random_array
-from tcdsl.autotune.problem import Work
+from tcdsl.autotune.cuda import work_of
 from tcdsl.autotune.timing import interleaved, quantile_ns
-from tcdsl.codegen.work import bytes_of, flops_of
+from tcdsl.autotune.tolerance import relative_errors
 from tcdsl.kernel import Kernel
 
 HALF = "def matmul(float16(M,K) A, float16(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
@@ -130,6 +130,7 @@ def beside_torch(setting: Setting, seconds: float) -> dict[str, Any]:
     end = time.monotonic() + seconds
     rows: list[dict[str, Any]] = []
     left: list[str] = []
+    faults: list[str] = []
     print(f"  {'':22}{'us':>10}{'of peak':>9}{'torch us':>10}{'x torch':>9}")
     for work in tiny_workloads() if setting.is_simulated else workloads():
         if time.monotonic() > end:
@@ -140,8 +141,19 @@ def beside_torch(setting: Setting, seconds: float) -> dict[str, Any]:
         except Exception as error:  # one workload less
             row = {"name": work.name, "error": f"{type(error).__name__}: {error}"}
         rows.append(row)
+        faults += [f"{work.name}: {fault}" for fault in faults_of(row)]
         print(f"  {_line(row)}", flush=True)
-    return {"rows": rows, "not_reached": left, "cold": True}
+    return {"rows": rows, "not_reached": left, "cold": True, "faults": faults}
+
+
+def faults_of(row: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with a workload: it did not run, or its results are not torch's."""
+    if "error" in row:
+        return [row["error"]]
+    difference, tolerance = row.get("difference", 0.0), row.get("tolerance", 0.0)
+    if difference <= tolerance:  # NaN is no difference that is small
+        return []
+    return [f"differs from torch by {difference:.1e} of the largest value, {tolerance:.1e} allowed"]
 
 
 def measured(setting: Setting, work: Workload) -> dict[str, Any]:
@@ -165,6 +177,9 @@ def measured(setting: Setting, work: Workload) -> dict[str, Any]:
         got = out.read()[0].astype(np.float32)
         scale = max(float(np.abs(want).max()), 1e-30)
         result["difference"] = float(np.abs(got - want).max()) / scale
+        call = kernel.call(*args)
+        own = relative_errors(call.variant.program, call.sizes)[0]
+        result["tolerance"] = 2 * own  # torch rounds as well
         calls["torch"] = lambda: work.peer(torch, *tensors)
     turns = {i: setting.turns(call) for i, call in enumerate(calls.values())}
     samples = interleaved(turns, _ROUNDS, lambda _: None, drop=())
@@ -175,9 +190,7 @@ def measured(setting: Setting, work: Workload) -> dict[str, Any]:
         result[f"{label}_median_us"] = median / 1e3
     call = kernel.call(*args)
     program, sizes = call.variant.program, call.sizes
-    gpu = setting.device.gpu
-    flops, moved = flops_of(program, sizes), bytes_of(program, sizes)
-    rates = Work(max(flops, 1), max(moved, 1), gpu.peak_gflops(), gpu.bandwidth_gbs)
+    rates = work_of(program, sizes, setting.device.gpu)
     time_ns = result["ours_us"] * 1e3
     config = call.variant.default_config(call.spec, sizes)
     result |= {"first_ms": first_ms, "unit": rates.unit, "config": str(config)}
@@ -196,6 +209,5 @@ def _line(row: dict[str, Any]) -> str:
     text = f"{row['name']:22}{row['ours_us']:10.1f}{of_peak:>9}"
     if "x_torch" in row:
         text += f"{row['torch_us']:10.1f}{row['x_torch']:9.2f}"
-        if row["difference"] > 1e-2:
-            text += f"  differs by {row['difference']:.1e}"
+        text += "".join(f"  {fault}" for fault in faults_of(row))
     return text

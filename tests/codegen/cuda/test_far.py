@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def near(*shape: int, dtype: Any = np.float32) -> Any:
     return (np.arange(np.prod(shape)).reshape(shape) % 5 - 2).astype(dtype)
 
 
-FORMS = {
+FORMS: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {
     "pointwise": ("def f(float(B,N) X) -> (Y) { Y(b, n) = X(b, n) + 1 }", lambda: (far(3, 70),)),
     "permute": ("def f(float(B,N) X) -> (Y) { Y(n, b) = X(b, n) }", lambda: (far(5, 40),)),
     "reduction": ("def f(float(B,N) X) -> (s) { s(b) +=! X(b, n) }", lambda: (far(3, 200),)),
