@@ -74,7 +74,10 @@ CUDA_LOWERINGS: tuple[ModuleType, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to lower a group: its knobs, its analytic values, and the model of all values."""
+    """One way to lower a group: its knobs, its analytic values, and the model of all values.
+
+    cost_ns : the time of a call with the spec's threads (`lower/wall.py`), on both targets.
+    """
 
     name: str
     knobs: tuple[Knob, ...]
@@ -161,7 +164,10 @@ def choices(
 def cost_ns(
     program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
 ) -> float:
-    """Return the predicted serial time of a config, for ranking."""
+    """Return the predicted time of a call in ns, with the spec's threads: for ranking.
+
+    Groups follow each other, and each form tells its cost in this unit (`lower/wall.py`).
+    """
     arrangement = _arrangement(program, spec, config, machine, sizes)
     total = 0.0
     for i, ctx in enumerate(arrangement.contexts):

@@ -39,6 +39,7 @@ from tcdsl.codegen.lower.lowered import Lowered, Phase
 from tcdsl.codegen.lower.nest import decode, float_product, flops, nested
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
 from tcdsl.codegen.lower.outputs import all_told
+from tcdsl.codegen.lower.wall import wall_ns
 from tcdsl.codegen.program import Statement, affine_of, walk_typed
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL, INT32, INT64, DType
@@ -71,13 +72,13 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted serial time: points, and lanes at the end of each row."""
+    """Return the predicted time of a call (`wall.py`): points, and lanes at the end of each row."""
     s = ctx.group.statements[0]
     rows = points = 1.0
     for r in s.ranges:
         rows *= max(0, ctx.extent(r.extent)) if r.kind == "output" else 1
         points *= max(0, ctx.extent(r.extent))
-    return rows * _ROW_NS + points * _POINT_NS
+    return wall_ns(rows * _ROW_NS + points * _POINT_NS, int(rows), ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

@@ -87,7 +87,7 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted time with the spec's threads."""
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     panel = _required(ctx, swap=_is_swapped(ctx, values))
     x = _numbers(ctx, panel)
     choice = (

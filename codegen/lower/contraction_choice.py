@@ -26,6 +26,7 @@ from tcdsl.codegen.lower.contraction_schedule import (
     takes_dots,
     tile_cost,
 )
+from tcdsl.codegen.lower.wall import wall_ns
 from tcdsl.codegen.machine import Machine
 
 
@@ -95,10 +96,8 @@ def predicted(
     tasks = _number(x.groups) * blocks_m * blocks_n
 
     def busiest(half_cycles: int) -> float:
-        total = half_cycles * _number(x.outer)
-        pays = total > parallel_from(machine)
-        turns = ceil(tasks / threads) if pays else tasks
-        return total * turns / tasks / (2 * machine.frequency_ghz)
+        total_ns = half_cycles * _number(x.outer) / (2 * machine.frequency_ghz)
+        return wall_ns(total_ns, tasks, threads)
 
     if c.dot:
         return busiest(_number(dot_cost(x, machine)))

@@ -29,6 +29,7 @@ from tcdsl.codegen.build import (
 )
 from tcdsl.codegen.loopir import I64, TRUTH, Bin, Const, Expr
 from tcdsl.codegen.lower.contraction_blocking import Extents
+from tcdsl.codegen.lower.wall import SERIAL_NS
 from tcdsl.codegen.machine import Machine
 
 MAX_ROWS, MAX_VECTORS = 24, 4
@@ -42,7 +43,6 @@ LATE = 32  # a whole task waited for costs its 32nd part, on average
 NEAR = 4  # second levels that a block of all matrices of a group may fill
 L2_WAYS = 16  # nearly everywhere
 GRID = 9  # how many task counts along m and along n are compared
-SERIAL_NS = 2500  # below this a second thread does not pay
 
 
 # ---- register tiles

@@ -24,6 +24,7 @@ from tcdsl.codegen.lower.contraction_schedule import (
 )
 from tcdsl.codegen.lower.convolution_kernel import Taps
 from tcdsl.codegen.lower.convolution_problem import Convolution, known
+from tcdsl.codegen.lower.wall import wall_ns
 from tcdsl.codegen.machine import Machine
 
 Parts = Sequence[Convolution]  # that go along the same lines, mostly one
@@ -156,11 +157,8 @@ def block_costs(parts: Parts, machine: Machine, lanes: int, choice: Choice) -> I
 def predicted(parts: Parts, machine: Machine, threads: int, lanes: int, choice: Choice) -> float:
     """Return the nanoseconds that the busiest thread takes."""
     costs = list(block_costs(parts, machine, lanes, choice))
-    total = sum(costs)
-    if total > parallel_from(machine):
-        tasks = len(costs) * choice.chunks
-        total *= ceil(tasks / threads) / tasks
-    return total / (2 * machine.frequency_ghz)
+    total_ns = sum(costs) / (2 * machine.frequency_ghz)
+    return wall_ns(total_ns, len(costs) * choice.chunks, threads)
 
 
 def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> Choice:

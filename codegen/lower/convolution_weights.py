@@ -75,7 +75,7 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted time with the spec's threads."""
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     threads = ctx.spec.threads
     return predicted_ns(_required(ctx), ctx.machine, threads, _lanes(ctx), _choice(values))
 

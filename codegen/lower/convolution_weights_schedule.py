@@ -15,10 +15,10 @@ from tcdsl.codegen.lower.contraction_schedule import (
     CALL,
     MAX_VECTORS,
     STORE,
-    parallel_from,
     step_cost,
 )
 from tcdsl.codegen.lower.convolution_weights_problem import WeightGradient, count
+from tcdsl.codegen.lower.wall import wall_ns
 from tcdsl.codegen.machine import Machine
 
 TASKS = 16  # wanted: few enough for long strips, enough for a late thread to leave its share
@@ -186,8 +186,6 @@ def predicted_ns(
     p: WeightGradient, machine: Machine, threads: int, lanes: int, c: WeightChoice
 ) -> float:
     """Return the nanoseconds that the busiest thread takes; there is one where two do not pay."""
-    total = half_cycles(p, machine, lanes, c)
-    if total > parallel_from(machine):
-        tasks = tasks_of(p, lanes, c)
-        total = total * ceil(tasks / threads) // tasks
-    return (total + finish_half_cycles(p, c)) / (2 * machine.frequency_ghz)
+    ns = 0.5 / machine.frequency_ghz
+    sums_ns = wall_ns(half_cycles(p, machine, lanes, c) * ns, tasks_of(p, lanes, c), threads)
+    return sums_ns + finish_half_cycles(p, c) * ns

@@ -39,6 +39,7 @@ from tcdsl.codegen.lower.lowered import Lowered, Phase
 from tcdsl.codegen.lower.nest import decode, float_product, flops, nested
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
 from tcdsl.codegen.lower.outputs import all_told, innermost
+from tcdsl.codegen.lower.wall import wall_ns
 from tcdsl.codegen.program import Statement, affine_of, reads_of
 from tcdsl.codegen.walk import all_exprs, variables, walk_stmt
 from tcdsl.grammar.dtypes import INT32
@@ -77,14 +78,18 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted serial time: finding rows, and their elements."""
+    """Return the predicted time of a call (`wall.py`): finding rows, and their elements."""
     s = ctx.group.statements[0]
     row = _row(ctx, s)
     width = max(1, ctx.extent(row.extent))
-    rows = 1.0
+    rows = outer = 1.0
     for r in s.ranges:
-        rows *= 1 if r.name == row.name else max(0, ctx.extent(r.extent))
-    return rows * (_ROW_NS * ceil(width / int(values["block"])) + _ELEMENT_NS * width)
+        count = 1 if r.name == row.name else max(0, ctx.extent(r.extent))
+        rows *= count
+        outer *= count if r.kind == "output" else 1
+    blocks = ceil(width / int(values["block"]))
+    serial_ns = rows * (_ROW_NS * blocks + _ELEMENT_NS * width)
+    return wall_ns(serial_ns, int(outer * blocks), ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

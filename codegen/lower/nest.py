@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
@@ -35,6 +36,7 @@ from tcdsl.codegen.lower.expr import Values, combine, identity, narrow, widen
 from tcdsl.codegen.lower.lowered import Lowered, Phase
 from tcdsl.codegen.lower.operands import compute_dtype, safe_name
 from tcdsl.codegen.lower.outputs import all_told, innermost, told
+from tcdsl.codegen.lower.wall import divided_ns
 from tcdsl.codegen.program import Statement, walk_typed
 from tcdsl.codegen.walk import all_exprs, variables, walk_stmt
 from tcdsl.grammar import typed
@@ -65,12 +67,15 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return a rough time: nodes of the expression times points."""
+    """Return a rough time of a call (`wall.py`): nodes of the expression times points."""
     s = ctx.group.statements[0]
     points = 1.0
     for r in s.ranges:
         points *= max(0, ctx.extent(r.extent))
-    return points * _point_ns(s) * (1.0 if values == default(ctx) else 1.5)
+    serial_ns = points * _point_ns(s) * (1.0 if values == default(ctx) else 1.5)
+    divided = _divided(ctx, s, str(values.get("inner", "")))
+    pieces = prod(ctx.extent(r.extent) for r in divided[:-1] or divided)
+    return divided_ns(serial_ns, pieces, ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
@@ -101,14 +106,29 @@ def _form(s: Statement) -> str:
     return "nest, points that meet in order" if told(s) else "nest, serial"
 
 
+def _ordered(s: Statement, inner: str) -> list[Range]:
+    return sorted(s.outputs, key=lambda r: r.name == inner)  # stable: inner goes last
+
+
+def _turning(ctx: Context, outputs: Sequence[Range]) -> list[Range]:
+    """Return the ranges whose extents the turn of a loop decides."""
+    return [r for r in outputs if any(map(ctx.program.depends, (r.low, r.high)))]
+
+
+def _divided(ctx: Context, s: Statement, inner: str) -> list[Range]:
+    """Return the ranges that are divided among tasks: all but the last, or that one alone."""
+    outputs = _ordered(s, inner)
+    turning = _turning(ctx, outputs)
+    return [r for r in outputs if r.name in told(s) and r not in turning]
+
+
 # ---- the two phases
 
 
 def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     ops = ctx.operands
-    outputs = sorted(s.outputs, key=lambda r: r.name == inner)  # stable: inner goes last
-    turning = [r for r in outputs if any(map(ctx.program.depends, (r.low, r.high)))]
-    tasked = [r for r in outputs if r.name in told(s) and r not in turning]
+    tasked = _divided(ctx, s, inner)
+    turning = _turning(ctx, _ordered(s, inner))
     meeting = [r for r in s.outputs if r.name not in told(s)]  # in the order of the text
     turning = [r for r in turning if r not in meeting]  # plan does not know their extents
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})

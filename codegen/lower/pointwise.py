@@ -9,7 +9,7 @@ from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.pointwise_tile import lower_tiles, turned_loop
-from tcdsl.codegen.lower.rows_space import Space, space_of
+from tcdsl.codegen.lower.rows_space import Space, points, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
 
@@ -39,12 +39,13 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted serial time."""
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = _space(ctx)
     per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
     if _can_turn(ctx, space) and not values.get("tiles"):
         per_point *= 5  # a cache line for every element
-    return rows_form.rows_ns(ctx, space, per_point)
+    pieces = ctx.extent(points(space.kept) * space.row_length())  # rows may be cut
+    return rows_form.rows_ns(ctx, space, per_point, pieces)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

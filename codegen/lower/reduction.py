@@ -17,7 +17,7 @@ from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.reduction_columns import lower_column_parts
 from tcdsl.codegen.lower.reduction_split import Split, lower_split
-from tcdsl.codegen.lower.rows_columns import lower_columns
+from tcdsl.codegen.lower.rows_columns import lower_columns, pieces_of
 from tcdsl.codegen.lower.rows_space import Space, points, size_expr, space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
@@ -58,14 +58,18 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted serial time."""
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = space_of(ctx)
     form = rows_form.form_of(ctx, space, values)
     each = rows_form.point_ns(ctx, space, form)
     near = rows_form.columns_are_near(ctx, space)
     against = 1.0 if (values.get("walk") == "columns") == near else 4.0
     idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
-    return rows_form.rows_ns(ctx, space, each * against) * idle
+    pieces = pieces_of(ctx, space, values)
+    if values.get("split"):  # into parts of rows
+        work = ctx.extent(points(space.kept) * space.row_length())
+        pieces = max(pieces, min(MOST_PARTS, work // PART_POINTS))
+    return rows_form.rows_ns(ctx, space, each * against, pieces) * idle
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

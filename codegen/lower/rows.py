@@ -8,7 +8,7 @@ from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.lower import rows_form
 from tcdsl.codegen.lower.context import Context
 from tcdsl.codegen.lower.lowered import Lowered
-from tcdsl.codegen.lower.rows_columns import lower_columns
+from tcdsl.codegen.lower.rows_columns import lower_columns, pieces_of
 from tcdsl.codegen.lower.rows_space import space_of
 from tcdsl.codegen.lower.rows_tasks import lower_rows
 from tcdsl.grammar.errors import ScheduleError
@@ -36,12 +36,12 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted serial time."""
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = space_of(ctx)
     per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
     if (values.get("walk") == "columns") != rows_form.columns_are_near(ctx, space):
         per_point *= 4
-    return rows_form.rows_ns(ctx, space, per_point)
+    return rows_form.rows_ns(ctx, space, per_point, pieces_of(ctx, space, values))
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import ceil
 
 from tcdsl.codegen import build as b
+from tcdsl.codegen.config import Value
 from tcdsl.codegen.loopir import (
     Cast,
     Const,
@@ -46,6 +48,14 @@ _LEAST_BLOCK = 256  # runs of 1 KB of each point of a row
 _TILE_POINTS = 1 << 16  # of the rows of a block: 256 KB stay in L2 from sweep to sweep
 _ROWS = 8  # points of a row that are added up before they meet the accumulators
 Span = tuple[Expr, Expr]
+
+
+def pieces_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> int:
+    """Return how many pieces tasks are made of: rows, or blocks of columns."""
+    if values.get("walk") != "columns" or not space.kept:
+        return ctx.extent(points(space.kept))
+    blocks = ceil(ctx.extent(space.kept[-1].extent) / block_of(ctx, space))
+    return ctx.extent(points(space.kept[:-1])) * blocks
 
 
 def block_of(ctx: Context, space: Space) -> int:

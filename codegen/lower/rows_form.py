@@ -13,6 +13,7 @@ from tcdsl.codegen.lower.rows_access import ONE, ZERO
 from tcdsl.codegen.lower.rows_align import Aligned, Step
 from tcdsl.codegen.lower.rows_point import Form
 from tcdsl.codegen.lower.rows_space import Space, accesses, columns_are_nearer, points
+from tcdsl.codegen.lower.wall import divided_ns
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL
 from tcdsl.grammar.sizes import Size
@@ -170,9 +171,13 @@ def _point_ns(step: Step) -> float:
     return total + (_ARITHMETIC_NS if step.folds else 0.0)
 
 
-def rows_ns(ctx: Context, space: Space, per_point: float) -> float:
-    """Return the time of all rows: their points, and what a row costs by itself."""
-    return ctx.extent(points(space.kept)) * (ctx.extent(space.row_length()) * per_point + 15.0)
+def rows_ns(ctx: Context, space: Space, per_point: float, pieces: int) -> float:
+    """Return the predicted time of a call: of the points of all rows, and of rows by themselves.
+
+    pieces: what tasks are made of, as many as there are.
+    """
+    rows, length = ctx.extent(points(space.kept)), ctx.extent(space.row_length())
+    return divided_ns(rows * (length * per_point + 15.0), pieces, ctx.spec.threads)
 
 
 def point_ns(ctx: Context, space: Space, form: Form) -> float:

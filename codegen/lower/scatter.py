@@ -20,6 +20,7 @@ from tcdsl.codegen.lower.lowered import Lowered
 from tcdsl.codegen.lower.scatter_copies import lower_copies, parts_of
 from tcdsl.codegen.lower.scatter_points import Scatter, scatter_of
 from tcdsl.codegen.lower.scatter_rows import FILL_NS, lower_rows
+from tcdsl.codegen.lower.wall import SERIAL_NS, wall_ns
 from tcdsl.codegen.program import walk_typed
 
 _RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for
@@ -45,18 +46,26 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return copies for narrow rows in which many points meet, else ranges for all threads."""
     if not _found(ctx).slabs and _has_copies(ctx):
         return {"ranges": _COPIES}
-    threads, slabs = max(1, ctx.spec.threads), max(1.0, _count(ctx, "slabs"))
-
-    def time_ns(ranges: int) -> float:
-        used = min(threads, ranges * slabs)
-        uneven = 1 + _UNEVEN * used / (ranges * slabs) if used > 1 else 1.0
-        return uneven * cost_ns(ctx, {"ranges": ranges}) / used
-
-    return {"ranges": min(_RANGES, key=time_ns)}
+    return {"ranges": min(_RANGES, key=lambda ranges: _ranges_ns(ctx, ranges))}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
-    """Return the predicted serial time."""
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    serial_ns, ranges = _serial_ns(ctx, values), int(values["ranges"])
+    if ranges == _COPIES:
+        return wall_ns(serial_ns, parts_of(ctx, _found(ctx)).representative, ctx.spec.threads)
+    return serial_ns if serial_ns <= SERIAL_NS else min(serial_ns, _ranges_ns(ctx, ranges))
+
+
+def _ranges_ns(ctx: Context, ranges: int) -> float:
+    """Return the time of the busiest thread; rows of a range are not met equally often."""
+    threads, slabs = max(1, ctx.spec.threads), max(1.0, _count(ctx, "slabs"))
+    used = min(threads, ranges * slabs)
+    uneven = 1 + _UNEVEN * used / (ranges * slabs) if used > 1 else 1.0
+    return uneven * _serial_ns(ctx, {"ranges": ranges}) / used
+
+
+def _serial_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     ranges = int(values["ranges"])
     points = _count(ctx, "meeting") * _count(ctx, "slabs")
     elements = _elements(ctx)
