@@ -355,12 +355,17 @@ TC_EXPAND(TC_STREAMS, TC_VL_f32, TC_VL_f64)
 
 /* ---- conversions between vectors: tc_FROM_TO lane by lane; float64 needs two of float32
  * (tc_low_v8f64, tc_high_v8f64 widen, tc_join_v16f32 rounds back). Halves are read and written as
- * float32 vectors: tc_load_v16f32_f16, tc_loadm_, tc_store_, tc_storem_, and the same with bf16. */
+ * float32 vectors: tc_load_v16f32_f16, tc_loadm_, tc_store_, tc_storem_, and the same with bf16.
+ * tc_odd_v16i32: what float32 holds of an integer, as in scalars.h. */
 
 #define TC_VECTOR_CONVERT(NS, NL)                                                                 \
   typedef tc_f32 tc_half_f32 __attribute__((vector_size(NL * 4)));                             \
   TC_FN tc_v##NS##f32 tc_v##NS##i32_v##NS##f32(tc_v##NS##i32 v) {                                 \
     return __builtin_convertvector(v, tc_v##NS##f32);                                             \
+  }                                                                                               \
+  TC_FN tc_v##NS##i32 tc_odd_v##NS##i32(tc_v##NS##i32 v) {                                        \
+    tc_v##NS##i32 is_long = ((v > 0xffffff) | (v < -0xffffff)) & ((v & 0x7f) != 0);               \
+    return tc_select_v##NS##i32(is_long, (v | 0x80) & ~0x7f, v);                                  \
   }                                                                                               \
   TC_FN tc_v##NL##f64 tc_v##NL##i64_v##NL##f64(tc_v##NL##i64 v) {                                 \
     return __builtin_convertvector(v, tc_v##NL##f64);                                             \

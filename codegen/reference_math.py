@@ -45,7 +45,7 @@ def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
 
 
 def cast(x: Array, to: DType) -> Array:
-    """Convert as the language does: float to integer saturates, NaN gives 0."""
+    """Convert as the language does: float to integer saturates, NaN gives 0; rounded once."""
     dtype = numpy_dtype(to)
     if to.kind == "bool":
         return np.asarray(x != 0)
@@ -57,7 +57,23 @@ def cast(x: Array, to: DType) -> Array:
         return np.where(wide >= high, info.max, np.where(wide <= low, info.min, inside)).astype(
             dtype
         )
+    if to.name == "bfloat16" and x.dtype.itemsize > 2:
+        x = _odd_float32(x)  # ml_dtypes rounds to float32 first, and to nearest
     return np.asarray(x.astype(dtype))
+
+
+def _odd_float32(x: Array) -> Array:
+    """Return float32 that rounds to a shorter type as x does: what is left out makes it odd."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:  # first to what float64 holds
+        low = x.dtype.type(0x7FF)
+        is_long = (x > 2**53) | ((x < -(2**53)) if x.dtype.kind == "i" else False)
+        x = np.where(is_long & ((x & low) != 0), (x & ~low) | (low + x.dtype.type(1)), x)
+    wide = x.astype(np.float64)
+    near = wide.astype(np.float32)
+    bits, back = near.view(np.uint32), near.astype(np.float64)
+    moved = np.where((back < wide) == (wide > 0), bits + np.uint32(1), bits - np.uint32(1))
+    is_exact = (back == wide) | np.isnan(wide) | ((bits & 1) == 1)
+    return np.asarray(np.where(is_exact, bits, moved).view(np.float32))
 
 
 def arithmetic(op: str, x: Array, y: Array) -> Array:

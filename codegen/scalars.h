@@ -125,7 +125,35 @@ TC_FN tc_bf16 tc_f32_bf16(tc_f32 x) { /* not vcvtneps2bf16, which flushes denorm
   tc_u32 bits = tc_bits_f32(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   return (tc_bf16)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
 }
+#else /* by instructions, in prelude.cuh */
+TC_FN tc_f16 tc_f32_f16(tc_f32 x);
+TC_FN tc_bf16 tc_f32_bf16(tc_f32 x);
 #endif
+
+/* Wider types round to a half once: first to an odd last bit of what float32 holds exactly, which
+ * no tie of a half has. Integers need it for bfloat16 only: past 24 bits a float16 is infinite. */
+TC_FN tc_f32 tc_odd_f64(tc_f64 x) {
+  tc_f32 f = (tc_f32)x;
+  tc_f64 back = (tc_f64)f;
+  if (back == x || x != x || (tc_bits_f32(f) & 1)) return f;
+  return tc_float_u32(tc_bits_f32(f) + ((back < x) == (x > 0) ? 1u : -1u));
+}
+TC_FN tc_f16 tc_f64_f16(tc_f64 x) { return tc_f32_f16(tc_odd_f64(x)); }
+TC_FN tc_bf16 tc_f64_bf16(tc_f64 x) { return tc_f32_bf16(tc_odd_f64(x)); }
+/* x with so many low bits gone, odd if they were not 0. */
+#define TC_ODD(x, bits) ((x) & ((1 << (bits)) - 1) ? ((x) >> (bits) | 1) * (1 << (bits)) : (x))
+TC_FN tc_bf16 tc_i32_bf16(tc_i32 x) {
+  return tc_f32_bf16((tc_f32)(x > 0xffffff || x < -0xffffff ? TC_ODD(x, 7) : x));
+}
+TC_FN tc_bf16 tc_u32_bf16(tc_u32 x) {
+  return tc_f32_bf16((tc_f32)(x > 0xffffff ? TC_ODD(x, 8) : x));
+}
+TC_FN tc_bf16 tc_i64_bf16(tc_i64 x) {
+  return tc_f64_bf16((tc_f64)(x > 0xffffffffffffff || x < -0xffffffffffffff ? TC_ODD(x, 11) : x));
+}
+TC_FN tc_bf16 tc_u64_bf16(tc_u64 x) {
+  return tc_f64_bf16((tc_f64)(x > 0xffffffffffffff ? TC_ODD(x, 11) : x));
+}
 
 /* ---- random numbers without a state: Philox4x32-10, its first two words */
 

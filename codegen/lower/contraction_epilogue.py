@@ -23,7 +23,7 @@ from tcdsl.codegen.lower.rows_space import strides_of
 from tcdsl.codegen.lower.vexpr import unsupported, width_of
 from tcdsl.codegen.program import Statement, affine_of, map_typed
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL
+from tcdsl.grammar.dtypes import BOOL, DType
 from tcdsl.grammar.sizes import Size
 
 
@@ -125,6 +125,11 @@ class _Builder:
                 store = self.access(f"s{len(self.steps)}", s.target, subs, is_read=False)
                 if not store.along:
                     raise Unfused(f"'{s.target}' is not stored along the vectors")
+            if store is not None:
+                self.is_vector &= self.is_computed_in(store.stored)
+        elif not self.is_computed_in(self.ctx.operands.memory_dtype(s.target)):
+            # parts of sums wait there too
+            raise Unfused(f"'{s.target}' holds {buffer.dtype}, and sums are {self.problem.dtype}")
         # every read of a step lies inside its tensor, guarded or not
         why = unsupported(value, lambda e: not isinstance(e, typed.Read), lambda _: True)
         width = compute_dtype(self.problem.dtype).bits
@@ -149,6 +154,10 @@ class _Builder:
         )
 
     # ---- expressions
+
+    def is_computed_in(self, stored: DType) -> bool:
+        """Whether elements in memory have the type of the sums, so that vectors hold as many."""
+        return compute_dtype(stored) == compute_dtype(self.problem.dtype)
 
     def home(self, version: str) -> str:
         return self.ctx.program.buffer(version).home
@@ -178,7 +187,9 @@ class _Builder:
                 if e not in self.reads:
                     if any(e.checked):
                         raise Unfused(f"subscripts of '{e.tensor}' are checked")
-                    self.reads[e] = self.access(f"e{len(self.reads)}", e.tensor, e.subs)
+                    access = self.access(f"e{len(self.reads)}", e.tensor, e.subs)
+                    self.is_vector &= not access.along or self.is_computed_in(access.stored)
+                    self.reads[e] = access
                 return e
             case typed.Read() | typed.SizeValue():
                 if e not in self.uniforms:

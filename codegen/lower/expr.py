@@ -333,11 +333,15 @@ def _evaluated(cond: typed.Expr, truth: bool | None) -> Iterator[typed.Expr]:
 
 def convert(x: Expr, source: DType, to: DType) -> Expr:
     """Return x as another type of the language; x is in the computing type of source."""
+    held = compute_dtype(source)
     if to.is_half:
         if source == to:
             return x
+        if held.bits >= 32 and held != FLOAT32 and (held.is_float or to.name == "bfloat16"):
+            # float32 does not hold all of it, and a value is rounded once
+            name = f"tc_{short_name(held)}_{short_name(to)}"
+            return widen(Call(name, (x,), Scalar(to)), to)
         return widen(narrow(convert(x, source, FLOAT32), to), to)
-    held = compute_dtype(source)
     if held == to:
         return x
     if to == BOOL or (held.is_float and to.is_integer):

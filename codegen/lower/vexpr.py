@@ -298,14 +298,22 @@ class Scope:
         value = self._vector(a)
         if dtype.is_half and dtype != a.dtype:
             half = short_name(dtype)
+            if a.dtype == INT32 and half == "bf16":  # which is rounded once
+                value = vector_call("odd", self.type(INT32), value)
+            value = _converted(value, t)
             rounded = ir.Call(f"tc_narrow_{half}", (value,), ir.Opaque("tc_halves"))
             return ir.Call(f"tc_widen_{half}", (rounded,), t)
-        if value.type == t:
-            return value
-        source = value.type
-        assert isinstance(source, ir.Vector)
-        name = f"tc_v{source.lanes}{short_name(source.dtype)}_v{t.lanes}{short_name(t.dtype)}"
-        return ir.Call(name, (value,), t)
+        return _converted(value, t)
+
+
+def _converted(value: ir.Expr, t: ir.Vector) -> ir.Expr:
+    """Return lanes as another type of their width."""
+    source = value.type
+    if source == t:
+        return value
+    assert isinstance(source, ir.Vector)
+    name = f"tc_v{source.lanes}{short_name(source.dtype)}_v{t.lanes}{short_name(t.dtype)}"
+    return ir.Call(name, (value,), t)
 
 
 def integer_of(bits: int) -> DType:
