@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from tcdsl.codegen.cachedir import read_json, subfolder, update_json
+from tcdsl.codegen.contentfile import stem
 from tcdsl.grammar.errors import CompileError
 
 Kind = Literal["gcc", "clang", "zig"]
@@ -231,7 +232,7 @@ class Run:
         self.output = folder / "object.so"
         self._log = folder / "log"
         self._deadline = time.monotonic() + 300
-        file = folder / f"{source.name}.c"
+        file = folder / f"{stem(source.name)}.c"
         file.write_text(source.text, encoding="utf-8")
         folders = [INCLUDES, *([source.include] if source.include else [])]
         self._command = [
@@ -298,7 +299,7 @@ def compile_to(compiler: Compiler, source: Source, folder: Path) -> Path:
 def _excerpt(source: Source, log: str, around: int = 3) -> str:
     """Return the numbered lines of a source that a log names, each error's with its neighbours."""
     lines = source.text.splitlines()
-    named = re.findall(rf"{re.escape(source.name)}\.c:(\d+):\d+: (?:fatal )?error", log)
+    named = re.findall(rf"{re.escape(stem(source.name))}\.c:(\d+):\d+: (?:fatal )?error", log)
     failing = [int(n) for n in named[:5]]
     shown = sorted(
         {

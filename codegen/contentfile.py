@@ -21,6 +21,8 @@ from pathlib import Path
 
 from tcdsl.codegen.cachedir import places, subfolder
 
+_LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
+
 
 def hash_of(parts: Iterable[str]) -> str:
     """Return a key: the hash of all that decides the content of a file."""
@@ -50,11 +52,16 @@ def lookup(key: str, suffix: str) -> Path | None:
     return None
 
 
+def stem(name: str) -> str:
+    """Return a name as part of a file's: a name of the language has any length."""
+    return name[:_LONGEST_STEM]
+
+
 def move_into_place(made: Path, name: str, key: str, suffix: str) -> Path:
     """Return where a file made in the cache lies from now on."""
     place = subfolder("objects") / key[:2]
     place.mkdir(exist_ok=True, mode=0o700)
-    target = place / f"{name}-{key}-{_sum(made)}{suffix}"
+    target = place / f"{stem(name)}-{key}-{_sum(made)}{suffix}"
     os.replace(made, target)
     return target
 

@@ -93,7 +93,8 @@ def define(
     Returns
     -------
     Kernel or Definitions
-        The kernel if the text has one definition or a name is given; else all of them.
+        The kernel if the text has one definition or a name is given; else all of them. Both give
+        `T["add"]`, and `T.add` where that is no member of a kernel (`text`, `vjp`, ...).
 
     Raises
     ------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.codegen.nvrtc import compile_cuda
 from tcdsl.grammar.errors import TCError, TCTypeError
 from tcdsl.kernel import Kernel
 
@@ -116,3 +117,49 @@ def test_a_definition_with_several_results_has_any_name() -> None:
         taken += 1
         assert k[name].returns == ("O", "P")
     assert taken > 20
+
+
+@pytest.mark.parametrize("length", [255, pytest.param(4000, marks=pytest.mark.wide)])
+def test_names_have_any_length(length: int) -> None:
+    name = "q" * length
+    k = kernel(
+        f"def {name}(float({name}N) {name}A) -> ({name}O) "
+        f"{{ {name}t({name}i) = {name}A({name}i) {name}O({name}i) = 2 * {name}t({name}i) }}"
+    )
+    out, pull = k.vjp(X)
+    assert out.tolist() == pull(X).tolist() == (2 * X).tolist()
+    assert name in k.text()
+
+
+# Words of C, of CUDA, macros of their headers, and names that the emitted text has of its own.
+WORDS = (
+    *("asm", "auto", "begin", "blockIdx", "end", "errno", "float4", "goto", "half", "inline"),
+    *("int", "linux", "main", "nullptr", "part_0", "register", "restrict", "static", "stdin"),
+    *("t_0", "task", "tc_args", "tc_fault", "tc_i64", "this", "typeof", "unix", "warpSize"),
+    *("workspace", "EOF", "I", "INFINITY", "M_PI", "NAN", "NULL", "TC_ABI", "_Bool", "__global__"),
+)
+FEW = ("int", "tc_args", "blockIdx", "INFINITY")
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize(
+    "word",
+    [w if i % 9 == 0 else pytest.param(w, marks=pytest.mark.wide) for i, w in enumerate(WORDS)],
+)
+def test_a_name_may_be_a_word_of_the_emitted_language(word: str) -> None:
+    roles = (
+        f"def {word}(float(N) A, float s) -> (O) {{ O(i) = s * A(i) }}",
+        f"def f(float({word}) A, float s) -> (O) {{ O(i) = s * A(i) where i in 0:{word} }}",
+        f"def f(float(N) {word}, float s) -> (O) {{ O(i) = s * {word}(i) }}",
+        f"def f(float(N) A, float {word}) -> (O) {{ O(i) = {word} * A(i) }}",
+        f"def f(float(N) A, float s) -> ({word}) {{ {word}(i) = s * A(i) }}",
+        f"def f(float(N) A, float s) -> (O) {{ O({word}) = s * A({word}) }}",
+        f"def f(float(N) A, float s) -> (O) {{ {word}(j) +=! A(i) where j in 0:N "
+        f"O(i) = s * A(i) + 0.0 * {word}(i) }}",
+        f"def f(float(N) A, float s) -> (O) {{ O(i) = A(i) "
+        f"for {word} in 1:2 {{ O(i) = O(i) * s * {word} }} }}",
+    )
+    for text in roles:
+        k = kernel(text)
+        assert k(X, 2.0).tolist() == (2 * X).tolist(), text
+        compile_cuda(k.text(target="cuda:sm_90"), "sm_90", name="k")
