@@ -97,7 +97,6 @@ def test_what_is_right_is_taken(add: Any, version: Any) -> None:
         {"bits": 4}, {"bits": 0}, {"bits": 128}, {"code": 99}, {"code": 4}, {"device": 99},
         {"data": None}, {"shape": (I64 * 1)(2**62)},
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_cannot_be_is_refused(add: Any, version: Any, changes: dict[str, Any]) -> None:
     with pytest.raises(TCTypeError, match="'A'"):
