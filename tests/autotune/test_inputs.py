@@ -14,6 +14,7 @@ from tcdsl.autotune.trial import UntunedError
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.ssa import program_of
 from tests.autotune.programs import FCRELU, GATHER, SOFTMAX, checked, problem
+from tests.tiers import sampled
 
 
 def test_the_same_seed_gives_the_same_arguments_and_another_others() -> None:
@@ -196,7 +197,7 @@ def test_a_right_lstm_of_128_turns_is_right(long_case: Case) -> None:
     assert excess(long_case, LSTM % reordered) <= 0
 
 
-@pytest.mark.parametrize("fault", PLANTED)
+@sampled("fault", PLANTED, keep=2)
 def test_a_wrong_lstm_of_128_turns_is_found(long_case: Case, fault: str) -> None:
     assert excess(long_case, LSTM % PLANTED[fault]) > 0
 

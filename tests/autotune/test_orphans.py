@@ -50,6 +50,7 @@ def test_what_a_candidate_has_started_ends_with_its_worker(tmp_path: Path) -> No
 
 
 @pytest.mark.cc
+@pytest.mark.wide
 @pytest.mark.skipif(sys.platform != "linux", reason="asks for Linux's signal at a parent's death")
 def test_what_a_candidate_has_started_ends_with_a_killed_tuner(tmp_path: Path) -> None:
     run = start(tmp_path, 0, 60, "right", "children, hang")

@@ -139,6 +139,7 @@ def test_a_child_that_was_forked_while_a_file_was_opened_holds_no_lock(path: Pat
 
 
 @pytest.mark.cc
+@pytest.mark.wide
 def test_a_default_that_was_cut_on_a_busy_machine_is_tried_again(path: Path) -> None:
     with Store(path) as store:
         (row,) = store.propose(TOY.key, [TOY.default], "start")

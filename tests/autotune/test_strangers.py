@@ -18,6 +18,7 @@ from tcdsl.autotune.database import StoreError
 from tcdsl.autotune.key import ProblemKey
 from tcdsl.autotune.store import Store
 from tcdsl.codegen.config import Config
+from tests.tiers import sampled
 
 KEY = ProblemKey("abc", ("float32",), "c", (100, 128), "cpu avx512", 2, "gcc 12", "1")
 OTHER = replace(KEY, sizes=(7, 7))
@@ -105,7 +106,7 @@ STRANGERS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@sampled("name", STRANGERS, keep=6)
 @pytest.mark.parametrize("use", [cache.problems, "merge"])
 def test_what_is_no_tuning_file_is_refused_and_left_as_it_is(
     tmp_path: Path, name: str, use: object
@@ -218,7 +219,7 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_ROWS)
+@sampled("name", BAD_ROWS, keep=8)
 def test_a_bad_row_is_a_warning_and_the_others_serve(path: Path, name: str) -> None:
     column, value = BAD_ROWS[name]
     with closing(sqlite3.connect(fill(path))) as connection, connection:

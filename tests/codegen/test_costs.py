@@ -22,6 +22,7 @@ from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse
 from tests.autotune.programs import spec_of
 from tests.codegen.programs import PROGRAMS
+from tests.tiers import sampled
 
 THREADS = (1, 2, 4, 8, 16, 32)
 
@@ -103,7 +104,7 @@ def test_a_call_waits_for_the_busiest_thread() -> None:
     assert divided_ns(5e3, 1e9, 4) == 5e3 / 2  # not into more tasks than are worth claiming
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@sampled("name", PROGRAMS, keep=4)
 def test_more_threads_never_take_longer_and_share_no_more_than_there_is(name: str) -> None:
     entry = PROGRAMS[name]
     definition = check(parse(entry.text))

@@ -21,6 +21,7 @@ from tcdsl.codegen import cachedir, contentfile
 from tcdsl.codegen.cachedir import CacheError
 from tcdsl.grammar.errors import TCError
 from tcdsl.kernel import Kernel
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -78,7 +79,7 @@ PLACES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
+@sampled("place", PLACES, keep=2)
 def test_a_call_does_not_need_its_cache_folder(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_call_computes_on_a_full_disk(
     assert stand_in.here() is not None
 
 
+@pytest.mark.wide
 def test_no_room_anywhere_is_an_error_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +191,7 @@ def fill_up(disk: Path) -> None:
             pass
 
 
+@pytest.mark.wide
 def test_a_call_computes_where_the_disk_is_really_full(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_call_computes_where_the_disk_is_really_full(
     assert k.tuned_config(np.zeros(4, np.float32)) is not None  # what was found before
 
 
+@pytest.mark.wide
 def test_a_cache_that_can_only_be_read_serves_what_it_has(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

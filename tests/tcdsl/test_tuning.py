@@ -19,6 +19,7 @@ from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.tuning import FirstCalls, problem_of_sizes
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -231,7 +232,7 @@ BAD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
+@sampled("what", BAD, keep=2)
 def test_a_config_of_a_file_that_is_none_of_the_programs_is_a_warning(
     tmp_path: Path, what: str
 ) -> None:
