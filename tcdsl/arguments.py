@@ -128,7 +128,7 @@ def as_operand(value: object, name: str, *, is_output: bool = False) -> Operand:
         If it gives none, or it is of no type that the language has.
     """
     if is_on_device(value):
-        return as_device_array(value, name)
+        return as_device_array(value, name, is_output=is_output)
     return as_array(value, name, is_output=is_output)
 
 

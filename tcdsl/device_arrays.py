@@ -11,6 +11,7 @@ import numpy as np
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Place, Shape
 from tcdsl.dlpack import CUDA_DEVICES, Borrowed
+from tcdsl.foreign import plain
 from tcdsl.grammar.errors import TCTypeError
 
 _LEGACY_STREAM = 1  # how protocols write CUDA's stream 0, which they do not allow
@@ -141,7 +142,7 @@ def native_place(value: object) -> Place | None:
     return None if place is None else place(value)
 
 
-def as_device_array(value: Any, name: str) -> DeviceArray:
+def as_device_array(value: Any, name: str, *, is_output: bool = False) -> DeviceArray:
     """Return a value that `is_on_device` as an array that shares its memory.
 
     What the device's current stream is given from now on comes after what the value's own stream
@@ -152,11 +153,14 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     value : cupy.ndarray, or any object with ``__dlpack__`` or ``__cuda_array_interface__``
     name : str
         The parameter, for messages.
+    is_output : bool, default False
+        Whether it will be written.
 
     Raises
     ------
     TCTypeError
-        If it gives no memory, or its type is none that the language has.
+        If it gives no memory, its elements are more than that, or its type is none that the
+        language has.
     DeviceError
         If its GPU cannot be used.
     """
@@ -172,12 +176,14 @@ def as_device_array(value: Any, name: str) -> DeviceArray:
     if isinstance(value, device.array_type):
         NATIVE[device.array_type] = device.place
         return DeviceArray(*device.place(value), value)
+    value = plain(value, name, is_output=is_output)
     try:
         with device.active():
             taken = Borrowed(value, device.stream() or _LEGACY_STREAM)
-    except (BufferError, RuntimeError, TypeError) as refusal:
-        raise TCTypeError(f"argument '{name}' gives no memory: {refusal}") from None
-    return DeviceArray(*taken.place, taken, not taken.is_readonly)
+    except Exception as refusal:  # a foreign `__dlpack__` may raise anything
+        why = str(refusal) or type(refusal).__name__
+        raise TCTypeError(f"argument '{name}' gives no memory: {why}") from None
+    return DeviceArray(*taken.place, (taken, value), not taken.is_readonly)
 
 
 def _by_interface(value: Any, name: str) -> DeviceArray:

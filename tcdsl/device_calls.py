@@ -119,7 +119,7 @@ class DeviceCalls:
                 a = as_array(x, kernel.params[i])
                 seen[i] = a if a.ndim else a[()]
         if given.outputs is not None:
-            seen += [_look(v, n) for v, n in zip(given.outputs, kernel.returns, strict=True)]
+            seen += [_look(v, n, True) for v, n in zip(given.outputs, kernel.returns, strict=True)]
         return seen
 
     def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
@@ -300,7 +300,7 @@ class DeviceCalls:
         return outputs[0] if len(outputs) == 1 else self._kernel.result(outputs)
 
 
-def _look(value: Any, name: str) -> Any:
+def _look(value: Any, name: str, is_output: bool = False) -> Any:
     """Return the place of an array of a device; any other value as it is.
 
     Behind the place of an array that is not of the device's own library stands the array.
@@ -310,7 +310,7 @@ def _look(value: Any, name: str) -> Any:
         return place
     if not is_on_device(value):
         return value
-    a = as_device_array(value, name)
+    a = as_device_array(value, name, is_output=is_output)
     return a.address, a.shape, a.strides, a.dtype, a.device, a
 
 

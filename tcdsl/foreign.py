@@ -37,9 +37,7 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
     TCTypeError
         If it gives none, or its elements are more than what lies in memory.
     """
-    torch = _library_of(value, "torch", "Tensor")
-    if torch is not None:
-        value = _plain_tensor(torch, value, name, is_output)
+    value = plain(value, name, is_output=is_output)
     try:
         array = _taken(value)
     except _REFUSALS as refusal:
@@ -49,8 +47,20 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
         raise TCTypeError(
             f"argument '{name}' has the shape {array.shape}, but no memory: its address is 0"
         )
-    _lend(value, torch)
+    _lend(value, _library_of(value, "torch", "Tensor"))
     return array
+
+
+def plain(value: Any, name: str, *, is_output: bool = False) -> Any:
+    """Return an array of another library that is no more than its memory, of the same elements.
+
+    Raises
+    ------
+    TCTypeError
+        If there is none.
+    """
+    torch = _library_of(value, "torch", "Tensor")
+    return value if torch is None else _plain_tensor(torch, value, name, is_output)
 
 
 def _taken(value: Any) -> Array:
@@ -125,7 +135,7 @@ def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
             )
         x = x.resolve_conj().resolve_neg()
     if x._is_zerotensor():  # zeros that nobody has written anywhere
-        return torch.zeros(x.shape, dtype=x.dtype)
+        return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     return x.detach() if x.requires_grad else x
 
 

@@ -377,6 +377,7 @@ def test_torch_hears_of_what_a_call_writes(torch: Any, k: Any) -> None:
 
 
 @torch_too
+@pytest.mark.wide
 def test_tensors_that_are_no_memory(torch: Any, k: Any) -> None:
     a = torch.ones(3)
     with torch._subclasses.fake_tensor.FakeTensorMode():

@@ -200,3 +200,48 @@ def test_torch_tensors_of_the_host_stay_there(device: SimDevice) -> None:
     assert isinstance(kernel(ADD)(t, t), torch.Tensor)
     with pytest.raises(TCTypeError, match="'A' lies on GPU 0, 'B' in the host's memory"):
         kernel(ADD)(device.array(ramp(4)), t)
+
+
+class TorchTensor(Tensor):
+    """What `tcdsl.foreign` asks of a tensor of torch."""
+
+    requires_grad = is_quantized = negates = False
+    layout = "strided"
+    __torch_dispatch__ = None
+
+    def is_neg(self) -> bool:
+        return self.negates
+
+    def is_conj(self) -> bool:
+        return False
+
+    _is_zerotensor = is_conj
+
+    def resolve_conj(self) -> TorchTensor:
+        return self
+
+    def resolve_neg(self) -> TorchTensor:
+        return TorchTensor(self.array.device.array(-self.array.get()))
+
+
+def test_what_is_more_than_memory_is_seen_on_a_device_too(
+    device: SimDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch: Any = types.ModuleType("torch")
+    torch.Tensor, torch.strided, torch.is_grad_enabled = TorchTensor, "strided", lambda: True
+    torch._C = types.SimpleNamespace(
+        _functorch=types.SimpleNamespace(is_functorch_wrapped_tensor=lambda x: False)
+    )
+    torch.autograd = types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1))
+    torch.from_dlpack = lambda a: a
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(TorchTensor, "__module__", "torch")
+    x = TorchTensor(device.array(ramp(4)))
+    x.negates = True
+    plain = device.array(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(kernel(ADD)(x, plain).get(), -ramp(4))
+    with pytest.raises(TCTypeError, match="'C' is a view that negates what is written to it"):
+        kernel(ADD)(plain, plain, out=x)
+    x.negates, x.requires_grad = False, True
+    with pytest.raises(TCTypeError, match=r"'A' requires grad.*\n.*torch.no_grad\(\)"):
+        kernel(ADD)(x, plain)
