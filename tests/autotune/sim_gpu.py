@@ -27,6 +27,7 @@ class SimDevice(PlainDevice):
         # Overwriting level 2 takes no longer than a small kernel.
         super().__init__(number, replace(gpu_of("sm_90"), l2_bytes=1 << 16))
         self.spent_s = 0.0
+        self.simulator.most_steps = 2**63  # on a GPU a loop without end has none
 
     def start(
         self,

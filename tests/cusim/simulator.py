@@ -143,6 +143,11 @@ class Simulator:
         Count the transactions of each line; costs time and memory.
     changing
         Every so many-th read of what chooses an element turns bits of it, in all bytes.
+
+    Attributes
+    ----------
+    most_steps
+        Pieces of straight code that a thread may run in a launch.
     """
 
     def __init__(
@@ -159,6 +164,7 @@ class Simulator:
         if changing:
             lib.cusim_change(self._machine, changing)
         self._counters = counters
+        self.most_steps = MOST_STEPS
         self._names: dict[int, tuple[str, int]] = {}
         self._next = 0
         self.report = Report()
@@ -267,7 +273,7 @@ class Simulator:
                 shared_bytes,
                 fixed.ctypes.data,
                 alignments.ctypes.data,
-                MOST_STEPS,
+                self.most_steps,
                 arguments,
             )
             assert status >= 0, f"no such launch: {threads} threads, {shared_bytes} bytes shared"
