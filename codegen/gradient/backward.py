@@ -72,6 +72,7 @@ class Backward:
         self.taken |= {r.name for s in steps(versions.nodes) for r in s.ranges}
         self.adjoints: dict[str, str] = {}
         self.rounded: dict[str, str] = {}
+        self.products: dict[Step, typed.Read] = {}
         self.returned: set[str] = set()
         self.begun: set[str] = set()
         self.zeros: list[Part] = []

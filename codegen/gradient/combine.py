@@ -23,6 +23,7 @@ class Store(Protocol):
     """Who gives names and remembers the tensors that lines make."""
 
     values: dict[str, Value]
+    products: dict[Step, typed.Read]  # of all factors
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
@@ -159,9 +160,13 @@ def _is_reached(reduction: Range, outputs: Sequence[Range]) -> bool:
 
 
 def product(s: Step, store: Store) -> Factor:
-    """Return the product of all factors of each element, 1 where there is none."""
+    """Return the product of all factors of each element, 1 where there is none; formed once."""
+    known = store.products.get(s)
+    if known is not None:
+        return Factor([], known)
     dtype = held(s.value.dtype)
     lines, read = _like_target(s, "product", dtype, "*=", s.value, g.number(1, dtype), store)
+    store.products[s] = read
     return Factor(lines, read)
 
 
@@ -170,10 +175,12 @@ def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
 
     O(b) *=! X(b, n)   ->   O_zeros(b) +=! X(b, n) == 0 ? 1 + X(b, n) : 0
                             O_others(b) *=! X(b, n) == 0 ? 1 : X(b, n)
-                            d_X(b, n) = d_O(b) * (X(b, n) != 0 ? O(b) / X(b, n) : ...)
+                            O_product(b) *=! X(b, n)
+                            d_X(b, n) = d_O(b) * (X(b, n) != 0 ? O_product(b) / X(b, n) : ...)
 
-    of the others of a zero, which itself is 0, one may be a zero; the sum of all zeros without this
-    one is that, in its value as in its derivative: second derivatives are right.
+    Of the others of a zero one may be a zero: it is the sum of all zeros without this one, in its
+    value as in its derivative, so second derivatives are right. (Third ones by three factors that
+    are all 0 are lost.) The product is formed again, not read: within one pass that is cheaper.
     """
     before: Expr | None = None
     if s.onto is not None:
@@ -196,11 +203,9 @@ def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
         g.compare("==", zeros, one), rest,
         g.choose(g.compare("==", zeros, g.number(2, dtype)), g.mul(other_zero, rest), zero),
     )  # fmt: skip
-    whole: Expr = typed.Read(s.target, s.subs, store.values[s.target].dtype)
-    if whole.dtype != dtype:  # rounded: of halves
-        exact = product(s, store)
-        lines += exact.lines
-        whole = exact.value if before is None else g.mul(g.convert(before, dtype), exact.value)
+    every = product(s, store)
+    lines += every.lines
+    whole = every.value if before is None else g.mul(g.convert(before, dtype), every.value)
     return Factor(lines, g.mul(seed, g.choose(is_zero, for_zero, g.div(whole, s.value))))
 
 

@@ -73,12 +73,12 @@ class Order:
         """Whether every read of a tensor sees what the whole definition (or turn) leaves there.
 
         And each element is written once, or is a sum whose terms are added here and there. What an
-        extreme or a product was before the sum is no such term: its gradient asks for it.
+        extreme was before the sum is no such term: its gradient asks for it.
         """
         depth, found = self.depth(name), self.written[name]
         first, *others = found
         is_sum = all(p.statement.op == "+=" for p in others) and (
-            (len(first.loops) == depth and first.statement.op in ("=", "+=!"))
+            (len(first.loops) == depth and first.statement.op in ("=", "+=!", "*=!"))
             or first.statement.op == "+="
         )
         if not is_sum and not self._is_written_once(name, depth):

@@ -27,6 +27,8 @@ TEXTS = {
     "then squared": "def f(double(B,N) X) -> (O) { O(b) *=! X(b, n)  O(b) = O(b) * O(b) }",
     "begun again in part": """def f(double(B,N) X, double(B) c) -> (O) {
       O(b) = c(b) * c(b)  O(0) *=! X(b, n)  O(1) *= X(b, n) }""",
+    "two of one tensor": """def f(double(N) X, double(B) c) -> (O) {
+      O(0) *=! X(n) * c(0)  O(1) *=! X(n) * X(n) * c(1) }""",
     "windows that meet": """def f(double(N) X) -> (double(N) O) {
       O(i + j) *=! X(i) where i in 0:2, j in 0:2 }""",
     "triangle": "def f(double(N) X) -> (O) { O(i) *=! j <= i ? X(j) : 1.0 where i in 0:N }",
