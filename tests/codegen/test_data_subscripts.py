@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from tcdsl.codegen.cpu import load
 from tcdsl.codegen.machine import detect
 from tcdsl.codegen.objects import compile_source
 from tcdsl.grammar.errors import ScheduleError
+from tests.codegen import racing
 from tests.codegen.data_subscripts import (
     OUTSIDE,
     TEXTS,
@@ -92,3 +96,16 @@ def test_rows_that_change_when_they_are_read(
 
 def _copy(a: Any) -> Any:
     return within_poison(a) if a.dtype.kind == "f" else a.copy()
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", racing.TEXTS)
+def test_nothing_outside_is_touched_while_another_thread_writes_the_rows(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.codegen.racing", name],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
