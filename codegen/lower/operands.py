@@ -19,13 +19,18 @@ from tcdsl.grammar import sizes as sz
 from tcdsl.grammar.dtypes import FLOAT32, UINT64, DType
 from tcdsl.grammar.sizes import Size
 
-# Names that a C or CUDA text cannot give to a variable, and those our own texts use.
+# Names that a C or CUDA text cannot give to a variable, and those our own texts use: the keywords
+# of C23 and C++23, what compilers define as macros, and what CUDA declares by itself.
 _RESERVED = frozenset(
     """args workspace begin end plan task asm auto break case char const continue default do double
     else enum extern float for goto if inline int long register restrict return short signed sizeof
-    static struct switch typedef typeof union unsigned void volatile while linux unix i386 NULL
-    bool class delete new private public this template throw try catch operator namespace true
-    false using virtual friend mutable explicit export and or not xor""".split()  # noqa: SIM905  (it reads better)
+    static struct switch typedef typeof typeof_unqual union unsigned void volatile while linux unix
+    i386 NULL bool class delete new private protected public this template throw try catch operator
+    namespace true false using virtual friend mutable explicit export and and_eq bitand bitor compl
+    or or_eq not not_eq xor xor_eq nullptr alignas alignof char8_t char16_t char32_t wchar_t concept
+    consteval constexpr constinit const_cast co_await co_return co_yield decltype dynamic_cast
+    noexcept reinterpret_cast requires static_assert static_cast thread_local typeid typename
+    blockIdx blockDim gridDim threadIdx warpSize""".split()  # noqa: SIM905  (it reads better)
 )
 
 

@@ -136,9 +136,10 @@ WORDS = (
     *("asm", "auto", "begin", "blockIdx", "end", "errno", "float4", "goto", "half", "inline"),
     *("int", "linux", "main", "nullptr", "part_0", "register", "restrict", "static", "stdin"),
     *("t_0", "task", "tc_args", "tc_fault", "tc_i64", "this", "typeof", "unix", "warpSize"),
+    *("protected", "constexpr", "bitand", "noexcept", "char8_t", "threadIdx", "static_assert"),
     *("workspace", "EOF", "I", "INFINITY", "M_PI", "NAN", "NULL", "TC_ABI", "_Bool", "__global__"),
 )
-FEW = ("int", "tc_args", "blockIdx", "INFINITY")
+FEW = ("int", "tc_args", "nullptr", "blockIdx", "INFINITY")
 
 
 @pytest.mark.nvrtc
