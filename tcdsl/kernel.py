@@ -25,7 +25,7 @@ from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.names import result_type
-from tcdsl.session import Session, Tune
+from tcdsl.session import Session, Tune, check_budget
 from tcdsl.sizes import check_sizes
 from tcdsl.targets import gpu_named
 from tcdsl.variant import Compiled, Variant, spec_for
@@ -316,6 +316,7 @@ class Kernel(Launcher):
         from tcdsl.autotune.report import reporter
         from tcdsl.autotune.tuner import tune
 
+        check_budget(seconds, trials)
         known = {g.name for g in self.definition.generics}
         generics = {k: named.pop(k) for k in [*named] if k in known}
         variant, wanted = tuning.requested(self, args, sizes, named, generics, target)

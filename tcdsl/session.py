@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,6 +52,24 @@ class Settings:
     threads: int | None = None
     check: Check = "async"
     deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        check_budget(self.seconds, self.trials)
+
+
+def check_budget(seconds: float | None, trials: int | None) -> None:
+    """Refuse a budget of tuning that is negative, endless or no number.
+
+    Raises
+    ------
+    TCTypeError
+        Naming it.
+    """
+    for name, value in (("seconds", seconds), ("trials", trials)):
+        if value is None:
+            continue
+        if not isinstance(value, Real) or not 0 <= value < math.inf:
+            raise TCTypeError(f"{name} is {value!r:.40}; expected a number from 0 on, or None")
 
 
 class Session:

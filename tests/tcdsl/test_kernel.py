@@ -344,3 +344,17 @@ def test_results_of_calls_that_nobody_reads_are_left_out() -> None:
     a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
     assert texts.first(a, b).tolist() == [[8] * 5] * 3
     assert texts.none(a, b).tolist() == [[2] * 4] * 3
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [{"seconds": -1}, {"seconds": float("nan")}, {"seconds": "5"}, {"trials": -1},
+     {"trials": float("inf")}],
+    ids=["negative", "nan", "text", "negative trials", "endless trials"],
+)  # fmt: skip
+def test_a_budget_that_is_none_is_refused(budget: dict[str, Any]) -> None:
+    (name,) = budget
+    with pytest.raises(TCTypeError, match=f"{name} is .*; expected a number from 0 on"):
+        tc.define(ADD, **budget)
+    with pytest.raises(TCTypeError, match=f"{name} is .*; expected a number from 0 on"):
+        kernel(ADD).autotune(N=4, **budget)
