@@ -89,11 +89,22 @@ def _number_cure(word: str, sign: str) -> str:
         return "digits follow the exponent: 1e-5"
     if re.fullmatch(r"[0-9_]+", word):
         return f"write {short(word.replace('_', ''))}"
-    if suffixed := re.fullmatch(rf"(?:{_VALID_NUMBER})([fFlLuUhHdD]+)", word):
-        return f"remove '{suffixed[1]}'; a cast gives a type: float64(2)"
+    if suffixed := re.fullmatch(rf"({_VALID_NUMBER})([fFlLuUhHdD]+)", word):
+        number, suffix = short(suffixed[1]), suffixed[2]
+        type_ = _type_of_suffix(suffix.lower(), is_integer=number.isdigit())
+        return f"remove '{suffix}'; a cast gives a type: {type_}({number})"
     if product := re.fullmatch(rf"({_VALID_NUMBER})({NAME})", word):
         return f"write {short(product[1])}{sign}{short(product[2])}"
     return "no letter, digit or point follows a number"
+
+
+def _type_of_suffix(suffix: str, *, is_integer: bool) -> str:
+    """Return the type that a suffix means in C and CUDA."""
+    if "u" in suffix:
+        return "uint64" if "l" in suffix else "uint32"
+    if is_integer and "l" in suffix:
+        return "int64"
+    return {"f": "float", "h": "float16"}.get(suffix, "double")
 
 
 _VALID_NUMBER = (

@@ -268,3 +268,33 @@ def test_texts_with_the_cures_of_their_messages(wrong: str, right: str, code: st
     if code == "TC192":
         right, head = right, head.replace("(O)", "(float(N) O)")
     made(f"{head}{right} }}")
+
+
+SPELLED = [  # a text, what its message says to write, and the text with that
+    ("O(i) = A(i) > 0 and A(i) < 1 ? 1 : 0", "write '&&'", "O(i) = A(i) > 0 && A(i) < 1 ? 1 : 0"),
+    ("O(i) = A(i)**2", "write pow(x, y)", "O(i) = pow(A(i), 2)"),
+    ("O(i) = min(A(i), s, 2.0)", "write min(a, min(b, c))", "O(i) = min(A(i), min(s, 2.0))"),
+    ("O(i) = A(i / 2) // 2 where i in 0:N", "write '/'", "O(i) = A(i / 2) / 2 where i in 0:N"),
+    ("O(i) = 2A(i)", "write 2 * A", "O(i) = 2 * A(i)"),
+    ("O(i) -= A(i)", "write '+=' and change the sign", "O(i) += -A(i)"),
+    ("O(i) = A(i) =< 2 ? 1 : 0", "write '<='", "O(i) = A(i) <= 2 ? 1 : 0"),
+    ("O(i) = A(i) where i in range(3)", "write 0:3", "O(i) = A(i) where i in 0:3"),
+    ("O(i) = A(i) where i in 0:N:2", "read A(2 * i)", "O(i) = A(2 * i)"),
+    ("O argmin= A(i)", "write 'argmin=!'", "O argmin=! A(i)"),
+    ("O(i) == A(i)", "write '='", "O(i) = A(i)"),
+    ("O(i) = +A(i)", "remove it", "O(i) = A(i)"),
+    ("O(i) max = A(i)", "write 'max=' without blanks", "O(i) max= A(i)"),
+    ("O(i) = 1.5f * A(i)", "remove 'f'", "O(i) = 1.5 * A(i)"),
+    ("O(i) = 1.5f * A(i)", "a cast gives a type: float(1.5)", "O(i) = float(1.5) * A(i)"),
+    ("O(i) = A(i) * 2ul", "a cast gives a type: uint64(2)", "O(i) = A(i) * uint64(2)"),
+    ("O(i) = A(i) if s > 0 else 1", "condition ? value : other", "O(i) = s > 0 ? A(i) : 1"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said", "right"), SPELLED)
+def test_spellings_that_messages_offer(wrong: str, said: str, right: str) -> None:
+    head = "def f(float(N) A, float s) -> (O) {\n"
+    with pytest.raises(TCError) as caught:
+        made(f"{head}{wrong} }}")
+    assert said in str(caught.value)
+    made(f"{head}{right} }}")
