@@ -41,7 +41,8 @@ class Exact:
             case t.Unary("-"):
                 return self._in_range(e, e)
             case t.Binary("/", lhs, rhs) if not _is_divisor(rhs):  # the least number / -1 wraps
-                return self._in_range(e, t.Unary("-", lhs, lhs.dtype))
+                back = t.Unary("-", lhs, lhs.dtype)
+                return self._in_range(e, t.Builtin("max", (back, t.Lit(0, e.dtype)), e.dtype))
             case t.Cast(operand, dtype) if not is_within(operand.dtype, dtype):
                 return self._in_range(e, operand)
             case _:
