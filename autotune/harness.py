@@ -20,7 +20,7 @@ from tcdsl.autotune.case import Array, Case, Expected, dtype_of
 from tcdsl.autotune.guard import GuardedArray, GuardedBytes, Place
 from tcdsl.codegen.turns import in_order
 
-_ABI, _MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 3, 256, 512, 32  # of tc_abi.h
+_ABI, _MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 4, 512, 1024, 32  # of tc_abi.h
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
 _SIDES: tuple[tuple[Place, int], ...] = (("after", 0xFF), ("before", 0x7B))  # with their poison

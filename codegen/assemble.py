@@ -32,7 +32,7 @@ from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.dtypes import FLOAT64, INT32
 from tcdsl.grammar.errors import ScheduleError
 
-_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 256, 512, 32  # TC_MAX_... of tc_abi.h
+_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 512, 1024, 32  # TC_MAX_... of tc_abi.h
 
 
 def assemble(
@@ -55,12 +55,16 @@ def assemble(
     """
     phases = [p for one in lowered for p in one.phases]
     params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
-    if len(program.loops) > _MAX_LOOPS:
-        raise ScheduleError(f"{program.name}: {len(program.loops)} loops, at most {_MAX_LOOPS}")
-    if len(phases) > _MAX_PHASES:
-        raise ScheduleError(f"{program.name}: {len(phases)} phases, at most {_MAX_PHASES}")
-    if params > _MAX_PARAMS:
-        raise ScheduleError(f"{program.name}: {params} plan parameters, at most {_MAX_PARAMS}")
+    for count, most, what in (
+        (len(program.loops), _MAX_LOOPS, "loops"),
+        (len(phases), _MAX_PHASES, "phases"),
+        (params, _MAX_PARAMS, "plan parameters"),
+    ):
+        if count > most:
+            raise ScheduleError(
+                f"{program.name}: {count} {what}, at most {most} in one kernel: define a part of "
+                "it, as some of its statements or one of its loops, as a kernel of its own"
+            )
     functions: list[Function] = []
     calls: list[Stmt] = []
     at = 0

@@ -12,7 +12,7 @@ typedef short tc_i16; typedef unsigned short tc_u16;
 typedef int tc_i32; typedef unsigned int tc_u32;
 typedef long long tc_i64; typedef unsigned long long tc_u64;
 
-enum { TC_ABI = 3, TC_MAX_PHASES = 256, TC_MAX_PARAMS = 512, TC_MAX_LOOPS = 32 };
+enum { TC_ABI = 4, TC_MAX_PHASES = 512, TC_MAX_PARAMS = 1024, TC_MAX_LOOPS = 32 };
 
 /* bool and signed integers in i, unsigned in u, float64 in d; float32, and the half types rounded to
  * theirs, in f. */

@@ -315,9 +315,18 @@ static int run_phases(const tc_executable *exe, const tc_args *args, Work work) 
   return rc;
 }
 
+static void copy_plan(tc_plan *to, const tc_plan *from, tc_i64 phases) {
+  memcpy(to->tasks, from->tasks, (size_t)phases * sizeof *to->tasks);
+  memcpy(to->cost_ns, from->cost_ns, (size_t)phases * sizeof *to->cost_ns);
+  memcpy(to->param, from->param, sizeof to->param);
+  to->thread_bytes = from->thread_bytes;
+  to->shared_bytes = from->shared_bytes;
+}
+
 /* A long call lets other Python threads run, and keeps its own copy of the plan. */
 static int run_released(const tc_executable *exe, tc_args *args, Work work) {
-  tc_plan plan = *args->plan;
+  tc_plan plan;
+  copy_plan(&plan, args->plan, exe->phases);
   args->plan = &plan;
   PyThreadState *state = PyEval_SaveThread();
   int rc = run_phases(exe, args, work);

@@ -7,9 +7,11 @@ leans on who runs what gives a wrong answer here.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,10 @@ from tcdsl.grammar.typed import CheckedDef, statements
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_PHASES, _PARAMS, _LOOPS = 256, 512, 32
+_ABI = Path(compiler.__file__).with_name("tc_abi.h").read_text()
+_PHASES, _PARAMS, _LOOPS = (
+    int(re.findall(rf"TC_MAX_{what} = (\d+)", _ABI)[0]) for what in ("PHASES", "PARAMS", "LOOPS")
+)
 
 
 class _Plan(ctypes.Structure):

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tcdsl as tc
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.fuse import partitions
 from tcdsl.grammar.check import check
+from tcdsl.grammar.errors import ScheduleError
 from tcdsl.grammar.parser import parse
+from tcdsl.kernel import Kernel
 from tests.codegen.harness import Case, Problem, differential, expected, problem
 from tests.tiers import sampled
 
@@ -230,3 +233,15 @@ def test_loops_after_each_other_may_have_variables_of_one_name() -> None:
         }
     }"""
     held(problem(text, numbers(4, 3)))
+
+
+def test_more_loops_than_a_kernel_has_name_the_cure() -> None:
+    turns = " ".join(f"for t{i} in 0:T {{ h(n) = sin(h(n) * {i}.5) }}" for i in range(33))
+    kernel = tc.define(f"def f(float(N) X, int32 T) -> (h) {{ h(n) = X(n) {turns} }}")
+    assert isinstance(kernel, Kernel)
+    with pytest.raises(ScheduleError) as caught:
+        kernel(np.ones(3, np.float32), 2)
+    assert str(caught.value) == (
+        "f: 33 loops, at most 32 in one kernel: define a part of it, as some of its statements or "
+        "one of its loops, as a kernel of its own"
+    )
