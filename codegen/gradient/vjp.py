@@ -124,7 +124,8 @@ def _gradient(f: CheckedDef, in_place: Collection[str], again: Collection[str]) 
     lines = [*begin, *back.zeros, *lines, *rest]
     adjoints = {back.adjoints[n] for n in versions.in_place if n in back.adjoints}
     lines = without_needless(lines, versions.in_place, adjoints, wanted)
-    lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in wanted})
+    elsewhere = wanted | versions.in_place  # read outside of the loop that writes them
+    lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in elsewhere})
     # Subscripts are folded before it is known what of the forward pass they read.
     lines = tidied(lines, versions.taken)
     lines, kept, axes = with_forward(versions, lines, params)

@@ -88,6 +88,10 @@ TEXTS = {
         h(2) = sin(h(1) * s)
         h(0) = h(2) * h(0)
       } }""",
+    "a sum that a later loop goes on with": """def f(float(T,N) X) -> (h, a) {
+      a(n) = X(0, n)
+      for t in 0:T { h(t, n) = X(t, n) * a(n) }
+      for t in 0:T { for s in 0:t { a(n) += tanh(X(1, n) * h(0, n)) } } }""",
     "integers that are subscripts": """def f(float(T,N) X, int32(N) J) -> (y) {
       k(n) = J(n) where n in 0:N
       for t in 0:T { y(t, n) = X(t, k(n)) * X(t, n)  k(0) = (k(0) + 1) % 3  k(1) = k(0) } }""",
@@ -106,6 +110,7 @@ TEXTS = {
       y(0) = x(0)
       for t in 1:T { y(t) = y(t - 1) * x(t) + pad(y(t - 2), 1.0) * (t > 1 ? x(t - 2) : 0.5) } }""",
 }
+SQUARE = "inner loops of as many turns as the outer one tells"
 TWICE, EARLIER, BORDERS = [*TEXTS][:3]
 FAST = (TWICE, "viterbi", "shifted guards", "rows that turns come back to")
 
@@ -149,7 +154,7 @@ def test_it_is_the_same_in_segments(name: str, turns: int, rng: np.random.Genera
     assert_gradient(d, _drawn(TEXTS[name], rng, {**SIZES, "T": 7, "N": 8}), rng)
 
 
-@pytest.mark.parametrize("name", _tiered("inner loops of as many turns as the outer one tells"))
+@pytest.mark.parametrize("name", _tiered(SQUARE, "a sum that a later loop goes on with"))
 def test_what_is_kept_grows_with_the_turns_and_no_faster(name: str) -> None:
     made = gradient(check(parse(TEXTS[name])))
 
@@ -186,6 +191,51 @@ def _backward(rng: np.random.Generator) -> list[Problem]:
         everything = [*args, *d.kept(args), *seeds_of(d.checked, args, rng)]
         found.append(Problem(d.backward, tuple(np.asarray(a, np.float32) for a in everything)))
     return found
+
+
+# ---- large ones
+
+KALMAN = """def kalman(float(T,2) z, float(N,N) F, float(N,N) Q, float(2,N) H, float(2,2) R,
+    float(N) x0, float(N,N) P0) -> (x, P) {
+  x(i) = x0(i)
+  P(i, j) = P0(i, j)
+  for t in 0:T {
+    xp(i) +=! F(i, j) * x(j)
+    FP(i, j) +=! F(i, k) * P(k, j)
+    Pp(i, j) = Q(i, j)
+    Pp(i, j) += FP(i, k) * F(j, k)
+    y(m) = z(t, m)
+    y(m) += -H(m, i) * xp(i)
+    PH(i, m) +=! Pp(i, j) * H(m, j)
+    S(m, n) = R(m, n)
+    S(m, n) += H(m, i) * PH(i, n)
+    d = 1.0 / (S(0, 0) * S(1, 1) - S(0, 1) * S(1, 0))
+    V(m, n) = (m == n ? S(1 - m, 1 - n) : -S(m, n)) * d where m in 0:2, n in 0:2
+    K(i, m) +=! PH(i, n) * V(n, m)
+    x(i) = xp(i)
+    x(i) += K(i, m) * y(m)
+    P(i, j) = Pp(i, j)
+    P(i, j) += -K(i, m) * PH(j, m)
+  } }"""
+
+
+@pytest.mark.cc
+@pytest.mark.deep
+def test_the_second_derivative_of_a_kalman_filter_is_a_kernel(rng: np.random.Generator) -> None:
+    kernel = tc.define(KALMAN)
+    assert isinstance(kernel, Kernel)
+    first = tc.grad(kernel)
+    d = differentiated_def(check(parse(KALMAN)))
+    args = [0.3 * a for a in drawn(d.checked, {"T": 4, "N": 3}, rng)]
+    args[4] += np.eye(2)
+    args += seeds_of(d.checked, args, rng)
+    twice = differentiated_def(check(whole(d.gradient), d.gradient.name))
+    seeds = seeds_of(twice.checked, args, rng)
+    want = twice.pull(args, seeds)
+    single = [np.asarray(a, np.float32) for a in args]
+    _, pull = first.whole.vjp(*single)
+    for got, w in zip(pull(*(np.asarray(s, np.float32) for s in seeds)), want, strict=True):
+        np.testing.assert_allclose(got, w, rtol=1e-2, atol=1e-3 * (1 + np.abs(w).max()))
 
 
 # ---- halves
