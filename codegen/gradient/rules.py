@@ -101,7 +101,7 @@ def _erfcx(x: Expr, e: Expr) -> Expr:
 def _gelu(x: Expr, e: Expr) -> Expr:
     """Return normcdf(x) + x * bell(x); the bell is 0 long before 40, also where x is infinite."""
     forty = g.number(40, x.dtype)
-    near = Builtin("min", (Builtin("max", (x, g.neg(forty)), x.dtype), forty), x.dtype)
+    near = g.call("fmin", g.call("fmax", x, g.neg(forty)), forty)
     return g.add(g.call("normcdf", x), g.mul(near, _bell(x)))
 
 
