@@ -18,7 +18,7 @@ from tcdsl.codegen.objects import compile_source
 from tcdsl.grammar.errors import ScheduleError
 from tests.codegen.harness import Array, Problem, call, problem, spec_of
 
-ROWS, POINTS, WIDTH, CALLS = 50, 20_000, 16, 40
+ROWS, POINTS, WIDTH, CALLS = 50, 20_000, 16, 500
 TEXTS = {
     "checked": "def f(int32(B) I, float(N,D) A) -> (float(B,D) O) { O(b,d) = A(I(b), d) }",
     "padded": "def f(int32(B) I, float(N,D) A) -> (float(B,D) O) { O(b,d) = pad(A(I(b), d), 0) }",
