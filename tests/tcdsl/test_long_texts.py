@@ -94,7 +94,7 @@ def test_calls_from_deep_recursion_and_small_stacks_compile() -> None:
         if frames:
             deep(frames - 1)
         else:
-            agrees(gathers(191))
+            agrees(gathers(60))
 
     deep(700)
     errors: list[BaseException] = []
