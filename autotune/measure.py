@@ -167,8 +167,6 @@ class Measurement:
     def _learn(self, configs: Collection[Config], ended: list[Trial]) -> None:
         """Take over the ends of trials that another run has made meanwhile."""
         for config in configs:
-            if config in self._times or config in self._failures:
-                continue  # this run's own, and no news
             row = self._store.find(self._problem.key, config)
             if row is None or row.status not in FINAL:
                 continue
