@@ -19,7 +19,6 @@ from tcdsl.grammar.parser import parse
 from tests.codegen.harness import Case, assert_same, expected, run_cases
 from tests.codegen.programs import PROGRAMS, problem_of
 from tests.codegen.random_programs import random_program
-from tests.tiers import sampled
 
 
 def program(body: str, params: str = "float(N,M) A", returns: str = "O") -> Program:
@@ -137,7 +136,10 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
 
 
 @pytest.mark.cc
-@sampled("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.deep) for n in range(2, 20))], keep=1)
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.deep) for n in range(2, 20))]
+)
 def test_random_partitions_of_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     chosen: dict[Program, tuple[Partition, ...]] = {}

@@ -182,6 +182,7 @@ def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:
         assert_same(got, expected(c.problem), terms=1000)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "build",
     [pytest.param("zig", marks=pytest.mark.zig), pytest.param("clang", marks=pytest.mark.clang)],
