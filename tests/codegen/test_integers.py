@@ -42,6 +42,7 @@ from tcdsl.codegen.loopir import (
     Unit,
     Var,
 )
+from tcdsl.codegen.lower.expr import once
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.spec import SMALL, Layout, Spec
 from tcdsl.codegen.ssa import program_of
@@ -320,12 +321,12 @@ def test_a_subscript_is_exact_before_its_check() -> None:
     t = b.i64("t")
     outside = b.compare(">=", t, N)
     found = lines(
-        Let(t, b.mul(Cast(b.load(A, b.c64(0)), I64), 1000)),
+        Let(t, b.mul(Cast(once(b.load(A, b.c64(0))), I64), 1000)),
         If(outside, Return()),
         store(b.load(A, t)),
         small=True,
     )
-    assert found[0] == "const tc_i64 t = (tc_i64)A[0] * 1000;"
+    assert found[0] == "const tc_i64 t = (tc_i64)tc_once_i32(A) * 1000;"
     assert found[1] == "if (t >= N) {"
 
 

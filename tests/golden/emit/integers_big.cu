@@ -24,12 +24,13 @@ extern "C" __global__ void __launch_bounds__(64, 1) gather_g1_nest(const tc_i32 
   for (tc_i64 point = tc_point(); point < N * K; point += (tc_i64)tc_blocks() * 64) {
     const tc_i64 n = point / K;
     const tc_i64 k = point % K;
-    const tc_i32 t_0 = idx[n];
-    if (t_0 < 0 || t_0 >= M) {
-      tc_fault(fault, 3, 0, t_0, M);
+    const tc_i32 t_0 = tc_once_i32(idx + n);
+    const tc_i32 t_1 = t_0;
+    if (t_1 < 0 || t_1 >= M) {
+      tc_fault(fault, 3, 0, t_1, M);
       return;
     }
-    P[n * P_s0 + k] = T[t_0 * T_s0 + k];
+    P[n * P_s0 + k] = T[t_1 * T_s0 + k];
   }
 }
 

@@ -26,12 +26,13 @@ extern "C" __global__ void __launch_bounds__(64, 1) gather_g1_nest(const tc_i32 
   if (point < 7700) {
     const tc_i32 n = point / 77;
     const tc_i32 k = point % 77;
-    const tc_i32 t_0 = idx[n];
-    if (t_0 < 0 || t_0 >= 9) {
-      tc_fault(fault, 3, 0, t_0, 9);
+    const tc_i32 t_0 = tc_once_i32(idx + n);
+    const tc_i32 t_1 = t_0;
+    if (t_1 < 0 || t_1 >= 9) {
+      tc_fault(fault, 3, 0, t_1, 9);
       return;
     }
-    P[n * 77 + k] = T[t_0 * 77 + k];
+    P[n * 77 + k] = T[t_1 * 77 + k];
   }
 }
 
