@@ -5,7 +5,7 @@ For `O(i) = f(A(g(i)))` and the adjoint a(i) of O: to `A(g(i))` the expression a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -14,6 +14,7 @@ from tcdsl.codegen.gradient.combine import held
 from tcdsl.codegen.gradient.rules import partials, turns_of
 from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BOOL
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.typed import Expr
 
@@ -35,14 +36,7 @@ def pull(e: Expr, adjoint: Expr, active: Collection[str]) -> list[Share]:
     TCTypeError
         If a gradient has to pass a function that has none.
     """
-    merged: dict[tuple[str, tuple[Expr, ...], Expr | None], Share] = {}
-    for share in _Pull(active).of(e, adjoint):
-        key = share.read.tensor, share.read.subs, share.guard
-        known = merged.get(key)
-        if known is not None:
-            share = replace(known, value=g.add(known.value, share.value))
-        merged[key] = share
-    return list(merged.values())
+    return _merged(_Pull(active).of(e, adjoint))
 
 
 class _Pull:
@@ -71,8 +65,7 @@ class _Pull:
             case typed.Binary():
                 return self._chain(e, a)
             case typed.Select(cond, then, other):
-                no = typed.Unary("!", cond, cond.dtype)
-                return _under(cond, self.of(then, a)) + _under(no, self.of(other, a))
+                return _joined(cond, self.of(then, a), self.of(other, a))
             case typed.Builtin():
                 return self._function(e, a)
             case _:
@@ -120,5 +113,52 @@ class _Pull:
         return shares + self.of(first, a)
 
 
-def _under(guard: Expr, shares: list[Share]) -> list[Share]:
-    return [replace(s, guard=g.both(guard, s.guard)) for s in shares]
+def _merged(shares: Sequence[Share]) -> list[Share]:
+    """Return one share for those of one element under one guard."""
+    merged: dict[tuple[str, tuple[Expr, ...], Expr | None], Share] = {}
+    for share in shares:
+        key = share.read.tensor, share.read.subs, share.guard
+        known = merged.get(key)
+        if known is not None:
+            share = replace(known, value=g.add(known.value, share.value))
+        merged[key] = share
+    return list(merged.values())
+
+
+def _joined(cond: Expr, then: Sequence[Share], other: Sequence[Share]) -> list[Share]:
+    """Return the shares of `cond ? .. : ..`; two of one element are one, so that cond stands once.
+
+    c ? a : b, both of A(i)   ->   one share of A(i), c ? share_a : share_b
+    """
+    no = typed.Unary("!", cond, cond.dtype)
+    partners: dict[tuple[str, tuple[Expr, ...]], list[Share]] = {}
+    for b in _sums(other):
+        partners.setdefault((b.read.tensor, b.read.subs), []).append(b)
+    shares = []
+    for a in _sums(then):
+        its = partners.get((a.read.tensor, a.read.subs))
+        if its:
+            b = its.pop(0)
+            value = a.value if a.value == b.value else g.choose(cond, a.value, b.value)
+            shares.append(Share(a.read, value, _either(cond, a.guard, b.guard)))
+        else:
+            shares.append(replace(a, guard=g.both(cond, a.guard)))
+    rest = [b for its in partners.values() for b in its]
+    return shares + [replace(b, guard=g.both(no, b.guard)) for b in rest]
+
+
+def _sums(shares: Sequence[Share]) -> list[Share]:
+    """Return one share for those of one element without guards; the rest as they are."""
+    plain = [s for s in shares if s.guard is None]
+    return _merged(plain) + [s for s in shares if s.guard is not None]
+
+
+def _either(cond: Expr, a: Expr | None, b: Expr | None) -> Expr | None:
+    """Return `cond ? a : b` of guards; None is true."""
+    if a is None and b is None:
+        return None
+    if a is None:
+        return typed.Binary("||", cond, b, BOOL)
+    if b is None:
+        return typed.Binary("||", typed.Unary("!", cond, BOOL), a, BOOL)
+    return typed.Select(cond, a, b, BOOL)

@@ -161,6 +161,9 @@ static void start_workers(int wanted) {
     pthread_t thread;
     atomic_store(&pool.lane[pool.started + 1].word, 0);
     if (pthread_create(&thread, NULL, worker_main, (void *)(size_t)(pool.started + 1))) break;
+#ifdef __linux__
+    pthread_setname_np(thread, "tcdsl worker"); /* what profilers and /proc call it; by us: it may not run yet */
+#endif
     pthread_detach(thread);
     pool.started++;
   }
