@@ -117,10 +117,17 @@ def compare(op: str, a: Expr, b: Expr) -> Expr:
 
 
 def both(a: Expr | None, b: Expr | None) -> Expr | None:
-    """Return a && b; None is true."""
+    """Return a && b, a chain without parentheses; None is true."""
     if a is None or b is None:
         return a or b
-    return typed.Binary("&&", a, b, BOOL)
+    parts: list[Expr] = []
+    while isinstance(b, typed.Binary) and b.op == "&&":
+        parts.append(b.rhs)
+        b = b.lhs
+    out: Expr = a
+    for part in (b, *reversed(parts)):
+        out = typed.Binary("&&", out, part, BOOL)
+    return out
 
 
 def choose(cond: Expr | None, then: Expr, other: Expr) -> Expr:

@@ -36,7 +36,8 @@ def pull(e: Expr, adjoint: Expr, active: Collection[str]) -> list[Share]:
     TCTypeError
         If a gradient has to pass a function that has none.
     """
-    return _merged(_Pull(active).of(e, adjoint))
+    shares = _Pull(active).of(e, adjoint)
+    return _merged([s if s.guard is None else replace(s, guard=_flat(s.guard)) for s in shares])
 
 
 class _Pull:
@@ -142,9 +143,9 @@ def _joined(cond: Expr, then: Sequence[Share], other: Sequence[Share]) -> list[S
             value = a.value if a.value == b.value else g.choose(cond, a.value, b.value)
             shares.append(Share(a.read, value, _either(cond, a.guard, b.guard)))
         else:
-            shares.append(replace(a, guard=g.both(cond, a.guard)))
+            shares.append(replace(a, guard=_and(cond, a.guard)))
     rest = [b for its in partners.values() for b in its]
-    return shares + [replace(b, guard=g.both(no, b.guard)) for b in rest]
+    return shares + [replace(b, guard=_and(no, b.guard)) for b in rest]
 
 
 def _sums(shares: Sequence[Share]) -> list[Share]:
@@ -153,12 +154,37 @@ def _sums(shares: Sequence[Share]) -> list[Share]:
     return _merged(plain) + [s for s in shares if s.guard is not None]
 
 
+def _and(cond: Expr, guard: Expr | None) -> Expr:
+    """Return `cond && guard`, which leans to the right until `_flat`: each step is one node."""
+    return cond if guard is None else typed.Binary("&&", cond, guard, BOOL)
+
+
 def _either(cond: Expr, a: Expr | None, b: Expr | None) -> Expr | None:
     """Return `cond ? a : b` of guards; None is true."""
-    if a is None and b is None:
-        return None
-    if a is None:
-        return typed.Binary("||", cond, b, BOOL)
-    if b is None:
+    if a is not None and b is not None:
+        return typed.Select(cond, a, b, BOOL)
+    if a is not None:
         return typed.Binary("||", typed.Unary("!", cond, BOOL), a, BOOL)
-    return typed.Select(cond, a, b, BOOL)
+    return None if b is None else typed.Binary("||", cond, b, BOOL)
+
+
+def _flat(guard: Expr) -> Expr:
+    """Return a guard with its chains as text has them without parentheses: leaning to the left."""
+    match guard:
+        case typed.Binary("&&" | "||" as op):
+            parts: list[Expr] = []
+            todo: list[Expr] = [guard]
+            while todo:
+                e = todo.pop()
+                if isinstance(e, typed.Binary) and e.op == op:
+                    todo += [e.rhs, e.lhs]
+                else:
+                    parts.append(_flat(e))
+            out = parts[0]
+            for part in parts[1:]:
+                out = typed.Binary(op, out, part, BOOL)
+            return out
+        case typed.Select(_, then, other):
+            return replace(guard, then=_flat(then), other=_flat(other))
+        case _:
+            return guard

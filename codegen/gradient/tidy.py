@@ -6,7 +6,7 @@ T - t - 1 + 1              ->   T - t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Literal
 
@@ -184,7 +184,7 @@ def folded(e: Expr) -> Expr:
 # ---- conditions
 
 
-def _conditions(e: Expr, domain: Mapping[str, Interval], known: frozenset[Expr]) -> Expr:
+def _conditions(e: Expr, domain: Mapping[str, Interval], known: Set[Expr]) -> Expr:
     """Fold comparisons that the ranges, or a condition around them, decide."""
     match e:
         case typed.Select(cond, then, other):
@@ -196,17 +196,20 @@ def _conditions(e: Expr, domain: Mapping[str, Interval], known: frozenset[Expr])
             return replace(
                 e,
                 cond=cond,
-                then=_conditions(then, domain, known | _conjuncts(cond)),
+                then=_conditions(then, domain, known | _known(cond)),
                 other=_conditions(other, domain, known),
             )
-        case typed.Binary("&&", lhs, rhs):
-            lhs = _conditions(lhs, domain, known)
-            rhs = _conditions(rhs, domain, known | _conjuncts(lhs))
-            if _FALSE in (lhs, rhs):
-                return _FALSE
-            if lhs == _TRUE:
-                return rhs
-            return lhs if rhs == _TRUE else replace(e, lhs=lhs, rhs=rhs)
+        case typed.Binary("&&"):
+            both: Expr = _TRUE
+            holding = {*known}
+            for x in _conjuncts(e):
+                part = _conditions(x, domain, holding)
+                if part == _FALSE:
+                    return _FALSE
+                if part != _TRUE:
+                    both = part if both is _TRUE else replace(e, lhs=both, rhs=part)
+                    holding |= _known(part)
+            return both
         case typed.Binary("<" | "<=" | ">" | ">=") if e.lhs.dtype.is_integer:
             return _TRUE if e in known or _holds(e, domain) else e
         case typed.Binary("==") if e.lhs.dtype.is_integer and e.lhs == e.rhs:
@@ -220,10 +223,26 @@ def _conditions(e: Expr, domain: Mapping[str, Interval], known: frozenset[Expr])
             return map_operands(e, lambda x: _conditions(x, domain, known))
 
 
-def _conjuncts(cond: Expr) -> frozenset[Expr]:
-    if isinstance(cond, typed.Binary) and cond.op == "&&":
-        return _conjuncts(cond.lhs) | _conjuncts(cond.rhs)
-    return frozenset({cond})
+def _conjuncts(cond: Expr) -> list[Expr]:
+    """Return what a chain of && joins, from left to right."""
+    parts: list[Expr] = []
+    todo = [cond]
+    while todo:
+        e = todo.pop()
+        if isinstance(e, typed.Binary) and e.op == "&&":
+            todo += [e.rhs, e.lhs]
+        else:
+            parts.append(e)
+    return parts
+
+
+def _known(cond: Expr) -> frozenset[Expr]:
+    """Return the comparisons of integers that hold where a condition does."""
+    return frozenset(
+        x
+        for x in _conjuncts(cond)
+        if isinstance(x, typed.Binary) and x.dtype == BOOL and x.lhs.dtype.is_integer
+    )
 
 
 def _holds(e: typed.Binary, domain: Mapping[str, Interval]) -> bool:

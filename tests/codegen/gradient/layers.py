@@ -215,6 +215,17 @@ CORNERS: dict[str, Layer] = {
         "def f(float(N) A, int32(N) K) -> (O) {"
         "O(i) = K(i) == 0 ? A(i) : K(i) == 1 ? exp(A(i)) : 2 }"
     ),
+    "arms that read alike": _n(
+        "def f(float(N) A, float(N) B) -> (O) { O(i) = B(i) < -0.5 ? A(i) * 2 : B(i) < 0 ? B(i)"
+        " : B(i) < 0.5 ? A(i) * A(i) : A(i) < 0 ? (A(i) < -0.5 ? A(i) * B(i) : A(i)) : 3 }",
+        N=31,
+    ),
+    "arms that gather alike": _n(
+        "def f(float(N) A, int32(M) I) -> (O) { O(m) = I(m) > 0 ?"
+        " (I(m) > 2 ? A(I(m) - 1) : sin(A(I(m) - 1))) : I(m) == 0 ? A(I(m)) * 0.5 : 2.0 }",
+        N=5,
+        M=14,
+    ),
     "ternary guards a read": _n(
         "def f(float(N) A) -> (O) { O(i) = i > 0 ? A(i - 1) * A(i) : A(i) where i in 0:N }"
     ),
