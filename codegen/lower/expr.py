@@ -30,8 +30,9 @@ from tcdsl.codegen.loopir import (
     Un,
     Var,
 )
+from tcdsl.codegen.lower.numbers import Numbers
 from tcdsl.codegen.lower.operands import Operands, compute_dtype
-from tcdsl.codegen.program import walk_typed
+from tcdsl.codegen.program import operands_of, walk_typed
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
 from tcdsl.grammar.builtins import RAND
@@ -72,9 +73,10 @@ class Values:
         self.prefix = prefix
         self.stmts: list[Stmt] = []
         self._introduced = 0
-        self._choosing: set[typed.Expr] = set()  # reads and choices that choose elements
-        self._once: dict[typed.Expr, Expr] = {}  # of them, what every way here came by
-        self._maybe: dict[typed.Expr, Expr] = {}  # and what only some did
+        self._numbers = Numbers()  # by which the next ones know expressions
+        self._choosing: set[int] = set()  # whatever chooses elements
+        self._once: dict[int, Expr] = {}  # reads and choices of it that every way here came by
+        self._maybe: dict[int, Expr] = {}  # and those that only some did
         self._branches = self._conditions = 0  # around what is in the making
         self._declared: list[Stmt] = []  # in a condition's branch, to stand before the condition
 
@@ -87,7 +89,7 @@ class Values:
 
     def subscript(self, e: typed.Expr) -> Expr:
         """Return a subscript: arithmetic of addresses is exact, in int64."""
-        self._choosing.update(filter(_is_choice, walk_typed(e)))
+        self._chooses(e)
         return self._at(e)
 
     def _at(self, e: typed.Expr) -> Expr:
@@ -118,7 +120,7 @@ class Values:
 
     def place(self, name: str, subs: tuple[typed.Expr, ...], checked: tuple[bool, ...]) -> Expr:
         """Return the stored element of a buffer, after the checks of its subscripts."""
-        self._choosing.update(self._choose(name, subs))
+        self._choose(name, subs)
         at = [self._at(s) for s in subs]
         for d, check in enumerate(checked):
             if check:
@@ -144,8 +146,8 @@ class Values:
         self.stmts.append(Let(v, value, mutable))
         return v
 
-    def _choose(self, name: str, subs: tuple[typed.Expr, ...]) -> Iterator[typed.Expr]:
-        """Yield what is read for the subscripts of a buffer, where not every value of it will do.
+    def _choose(self, name: str, subs: tuple[typed.Expr, ...]) -> None:
+        """Note what is read for the subscripts of a buffer, where not every value of it will do.
 
         One byte in a table of 256 is inside whatever it is, so that a loop over it may be vectors.
         """
@@ -156,7 +158,17 @@ class Values:
                 widens = sub.dtype.is_integer and sub.dtype.bits > inner.dtype.bits
                 if size is not None and size >> inner.dtype.bits and (widens or sub is inner):
                     continue
-            yield from filter(_is_choice, walk_typed(sub))
+            self._chooses(sub)
+
+    def _chooses(self, e: typed.Expr) -> None:
+        """Note that an expression, and so all in it, chooses elements."""
+        todo = [e]
+        while todo:
+            x = todo.pop()
+            number = self._numbers.of(x)
+            if number not in self._choosing:
+                self._choosing.add(number)
+                todo += operands_of(x)
 
     # ---- values
 
@@ -164,7 +176,7 @@ class Values:
         """Return an expression in its computing type (float32 for halves)."""
         for x in walk_typed(e):
             if isinstance(x, typed.Read) and x.subs:
-                self._choosing.update(self._choose(x.tensor, x.subs))
+                self._choose(x.tensor, x.subs)
         return self.part(e)
 
     def part(self, e: typed.Expr) -> Expr:
@@ -182,13 +194,14 @@ class Values:
             case typed.Unary(op, operand):
                 x = self.part(operand)
                 return b.not_(x) if op == "!" else Un("-", x, Scalar(dtype))
-            case typed.Select() | typed.Binary("&&" | "||") if e in self._once:
-                return self._once[e]
-            case typed.Select() | typed.Binary("&&" | "||") if e in self._choosing:
-                self._once[e] = self._keep(self._chosen(e))
-                return self._once[e]
             case typed.Select() | typed.Binary("&&" | "||"):
-                return self._chosen(e)
+                number = self._numbers.of(e)
+                if number in self._once:
+                    return self._once[number]
+                if number not in self._choosing:
+                    return self._chosen(e)
+                self._once[number] = self._keep(self._chosen(e))
+                return self._once[number]
             case typed.Binary(op, lhs, rhs):
                 return binary(op, self.part(lhs), self.part(rhs), dtype)
             case typed.Cast(operand, to):
@@ -204,15 +217,16 @@ class Values:
             return value
         if self.operands.is_scalar(e.tensor):
             return self.operands.scalar(e.tensor)
-        if e in self._once:
-            return self._once[e]
+        number = self._numbers.of(e)
+        if number in self._once:
+            return self._once[number]
         place = self.place(e.tensor, e.subs, e.checked)
         stored = self.operands.memory_dtype(e.tensor)
         # nobody else writes a temporary
-        if e in self._choosing and self.operands.position(e.tensor) is not None:
+        if number in self._choosing and self.operands.position(e.tensor) is not None:
             assert isinstance(place, Load)
-            self._once[e] = self._keep(widen(once(place), stored))
-            return self._once[e]
+            self._once[number] = self._keep(widen(once(place), stored))
+            return self._once[number]
         return widen(place, stored)
 
     def _keep(self, value: Expr) -> Expr:
@@ -279,9 +293,10 @@ class Values:
         """
         kept, self.stmts = self.stmts, []
         known, self._once = self._once, dict(self._once)
-        for r in _evaluated(decides, truth):
-            if r in self._maybe:
-                self._once.setdefault(r, self._maybe[r])
+        for r in _evaluated(decides, truth) if self._maybe else ():
+            number = self._numbers.of(r)
+            if number in self._maybe:
+                self._once.setdefault(number, self._maybe[number])
         before = dict(self._once)
         self._branches += 1
         value = self.part(e)
@@ -300,32 +315,24 @@ def _is_choice(e: typed.Expr) -> bool:
     return isinstance(e, typed.Read | typed.Select) or is_logic
 
 
-def _evaluated(cond: typed.Expr, truth: bool | None) -> Iterator[typed.Expr]:
-    """Yield the choices that were made where a condition has that truth; None: either."""
-    if _is_choice(cond):
-        yield cond
-    match cond:
-        case typed.Unary("!", operand):
-            yield from _evaluated(operand, None if truth is None else not truth)
-        case typed.Binary("&&" | "||" as op, lhs, rhs):
-            is_both = truth is (op == "&&")
-            yield from _evaluated(lhs, truth if is_both else None)
-            if is_both:
-                yield from _evaluated(rhs, truth)
-        case typed.Select(decides):
-            yield from _evaluated(decides, None)
-        case typed.Read(subs=parts) | typed.Builtin(args=parts):
-            for x in parts:
-                yield from _evaluated(x, None)
-        case typed.Unary(operand=x) | typed.Cast(operand=x):
-            yield from _evaluated(x, None)
-        case typed.Binary(lhs=x, rhs=y):
-            yield from _evaluated(x, None)
-            yield from _evaluated(y, None)
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            pass
-        case _:
-            assert_never(cond)
+def _evaluated(cond: typed.Expr, truth: bool) -> Iterator[typed.Expr]:
+    """Yield the choices that were made where a condition has that truth."""
+    todo: list[tuple[typed.Expr, bool | None]] = [(cond, truth)]  # None: has either
+    while todo:
+        x, has = todo.pop()
+        if _is_choice(x):
+            yield x
+        match x:
+            case typed.Unary("!", operand):
+                todo.append((operand, None if has is None else not has))
+            case typed.Binary("&&" | "||" as op, lhs, rhs):
+                is_both = has is (op == "&&")
+                todo += [(rhs, has)] if is_both else []
+                todo.append((lhs, has if is_both else None))
+            case typed.Select(decides):
+                todo.append((decides, None))
+            case _:
+                todo += [(p, None) for p in reversed(operands_of(x))]
 
 
 # ---- operations on values

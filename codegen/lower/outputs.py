@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tcdsl.codegen import subscripts
 from tcdsl.codegen.lower.operands import Operands
-from tcdsl.codegen.program import Statement, affine_of, indices_of
+from tcdsl.codegen.program import Statement, affine_of
 
 
 def innermost(operands: Operands, s: Statement) -> str | None:
@@ -14,19 +16,13 @@ def innermost(operands: Operands, s: Statement) -> str | None:
     no output index.
     """
     accesses = [(s.target, s.subs, 2), *((r.tensor, r.subs, 1) for r in s.reads())]
-
-    def unit_steps(name: str) -> int:
-        return sum(
-            weight
-            for tensor, subs, weight in accesses
-            for d, e in enumerate(subs)
-            if d == operands.layout(tensor).unit
-            and name in indices_of(e)
-            and (a := affine_of(e)) is not None
-            and a.coefficient(name) == 1
-        )
-
-    best = max(reversed(s.outputs), key=lambda r: unit_steps(r.name), default=None)
+    unit_steps: Counter[str] = Counter()
+    for tensor, subs, weight in accesses:
+        unit = operands.layout(tensor).unit
+        a = None if unit is None or not subs else affine_of(subs[unit])
+        for name, coefficient in () if a is None else a.terms:
+            unit_steps[name] += weight if coefficient == 1 else 0
+    best = max(reversed(s.outputs), key=lambda r: unit_steps[r.name], default=None)
     return None if best is None else best.name
 
 

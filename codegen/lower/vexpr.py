@@ -16,6 +16,7 @@ from typing import assert_never
 
 from tcdsl.codegen import loopir as ir
 from tcdsl.codegen.lower.guarded import behind_conditions
+from tcdsl.codegen.lower.numbers import Numbers
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.target import short_name
 from tcdsl.grammar import typed
@@ -82,40 +83,6 @@ def any_of(leaf: Callable[[typed.Expr], bool]) -> Callable[[typed.Expr], bool]:
         return known[id(e)][1]
 
     return holds
-
-
-class Numbers:
-    """Numbers of expressions, equal for equal ones (value numbering); every node is asked once."""
-
-    def __init__(self) -> None:
-        self._by_node: dict[int, tuple[typed.Expr, int]] = {}
-        self._by_key: dict[object, int] = {}
-
-    def of(self, e: typed.Expr) -> int:
-        """Return the number of an expression."""
-        todo = [e]
-        while todo:
-            x = todo[-1]
-            parts = operands(x)
-            unknown = [p for p in parts if id(p) not in self._by_node]
-            if unknown:
-                todo += unknown
-                continue
-            todo.pop()
-            if id(x) not in self._by_node:
-                known = tuple(self._by_node[id(p)][1] for p in parts)
-                key = (type(x), *_own(x), x.dtype, known) if parts else x
-                self._by_node[id(x)] = x, self._by_key.setdefault(key, len(self._by_key))
-        return self._by_node[id(e)][1]
-
-
-def _own(e: typed.Expr) -> tuple[str, ...]:
-    """Return what an expression is, beside its type and operands."""
-    match e:
-        case typed.Unary(op=name) | typed.Binary(op=name) | typed.Builtin(name=name):
-            return (name,)
-        case _:
-            return ()
 
 
 def width_of(exprs: Iterator[typed.Expr] | tuple[typed.Expr, ...]) -> int | None:

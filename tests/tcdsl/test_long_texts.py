@@ -36,6 +36,16 @@ def choices(n: int) -> str:
     return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {chain}A(i) }}"
 
 
+def arms(n: int) -> str:
+    chain = "".join(f"A(i) < {k}.0 ? A(i) * {k}.5 : " for k in range(n))
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = {chain}A(i) * A(i) }}"
+
+
+def arms_of_two(n: int) -> str:
+    chain = "".join(f"A(i) < {k}.0 ? {'AB'[k % 2]}(i) * {k}.5 : " for k in range(n))
+    return f"def f(float(N) A, int32(N) I) -> (O) {{ B(i) = A(i) * A(i) O(i) = {chain}A(i) }}"
+
+
 def gathers(n: int) -> str:
     at = f"{'I(' * n}i{')' * n}"
     return f"def f(float(N) A, int32(N) I) -> (O) {{ O(i) = A({at}) where i in 0:N }}"
@@ -74,10 +84,12 @@ def agrees(text: str, *, backwards: bool = True) -> None:
     [
         long_sum(330),
         choices(190),
+        pytest.param(arms(190), marks=pytest.mark.wide),
+        pytest.param(arms_of_two(190), marks=pytest.mark.wide),
         pytest.param(gathers(190), marks=pytest.mark.wide),
         pytest.param(conditions(330), marks=pytest.mark.wide),
     ],
-    ids=["sum", "choices", "gathers", "conditions"],
+    ids=["sum", "choices", "arms", "arms of two", "gathers", "conditions"],
 )
 def test_what_the_language_allows_compiles_and_goes_back(text: str) -> None:
     agrees(text)
@@ -169,7 +181,18 @@ def work_of(text: str, *, backwards: bool) -> dict[str, int]:
     [False, pytest.param(True, marks=pytest.mark.wide)],
     ids=["forward", "backward"],
 )
-@pytest.mark.parametrize(("text", "n"), [(long_sum, 70), (choices, 40)], ids=["sum", "choices"])
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        (long_sum, 70),
+        (choices, 40),
+        (gathers, 40),
+        pytest.param(arms, 30, marks=pytest.mark.wide),
+        pytest.param(arms_of_two, 30, marks=pytest.mark.wide),
+        pytest.param(conditions, 60, marks=pytest.mark.wide),
+    ],
+    ids=["sum", "choices", "gathers", "arms", "arms of two", "conditions"],
+)
 def test_twice_the_text_is_twice_the_work(
     text: Callable[[int], str], n: int, backwards: bool
 ) -> None:
@@ -177,6 +200,13 @@ def test_twice_the_text_is_twice_the_work(
     once, twice = (work_of(text(k), backwards=backwards) for k in (n, 2 * n))
     for name, calls in once.items():
         assert twice[name] <= 2.25 * calls + 2000, f"{name}: {calls} calls, then {twice[name]}"
+
+
+def test_a_condition_stands_once_in_the_gradient() -> None:
+    two, many = (gradient(check(parse(arms(k)))).text for k in (2, 12))
+    assert "A(i) < 0.0 ? d_O(i) * 0.5 : A(i) < 1.0 ? d_O(i) * 1.5 : 2.0 * d_O(i) * A(i)" in two
+    assert many.count("<") == 12
+    assert gradient(check(parse(conditions(40)))).text.count("> 39.0") == 1
 
 
 @pytest.mark.wide
