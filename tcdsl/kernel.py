@@ -422,11 +422,17 @@ class Kernel(Launcher):
         candidate = self.candidate(call)
         if candidate is not None:
             return self.run(call.entry(candidate), call.operands, call.outs)
-        entry = self._entry(call)
-        if self.is_settled(call):
-            self.install(entry, call.operands, call.outs)
-            if any(a is not v for a, v in zip(call.operands, given.values, strict=True)):
-                self._install_as_given(entry, call, given)
+        with self._lock:  # what another thread's tuning makes stale is not installed after it
+            entry = self._entry(call)
+            if self.is_settled(call):
+                self.install(entry, call.operands, call.outs)
+                pairs = zip(
+                    (*call.operands, *(call.outs or ())),
+                    (*given.values, *(given.outputs or ())),
+                    strict=False,  # without outputs given there are none to read
+                )
+                if any(a is not v for a, v in pairs):
+                    self._install_as_given(entry, call, given)
         return self.run(entry, call.operands, call.outs)
 
     def _install_as_given(self, entry: Entry, call: Call, given: Arguments) -> None:
@@ -440,12 +446,11 @@ class Kernel(Launcher):
 
     def _entry(self, call: Call) -> Entry:
         """Return the entry of a call's form, with the executable that serves it."""
-        with self._lock:
-            entry = self._entries.get(call.key)
-            if entry is None:
-                self._entries = thinned(self._entries, _MAX_ENTRIES)
-                entry = self._entries[call.key] = call.entry(self.serving(call))
-            return entry
+        entry = self._entries.get(call.key)
+        if entry is None:
+            self._entries = thinned(self._entries, _MAX_ENTRIES)
+            entry = self._entries[call.key] = call.entry(self.serving(call))
+        return entry
 
     def serving(self, call: Call) -> Compiled:
         """Return the executable that serves calls of this form."""

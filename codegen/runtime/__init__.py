@@ -71,6 +71,8 @@ lend(kind, functions, plain, tracked, tracks, unusual, written) -> int
     written : callable or None
         Called with each array that a call has written as `out`.
 
+    What a rule raises, a signal's handler for one, ends the call.
+
 set_num_threads(n), get_num_threads()
     How many threads a call may use. At first `TCDSL_THREADS`, or as many as this process may run
     at once. A change makes entries ask their executables for a new plan.

@@ -84,7 +84,8 @@ static int is_true(PyObject *answer) {
   return yes;
 }
 
-/* Whether the memory of an array is all there is to it; the slow path says what else there is. */
+/* Whether the memory of an array is all there is to it; the slow path says what else there is. With an error
+ * set it is not known: a rule may run a signal's handler, whose exception is the caller's. */
 static int is_lendable(const Lender *l, PyObject *o) {
   if (l->tracked != Py_None) {
     int tracked = is_true(PyObject_GetAttr(o, l->tracked));
@@ -96,11 +97,12 @@ static int is_lendable(const Lender *l, PyObject *o) {
   return 1;
 }
 
-/* See the memory of an array of a lender; 0, without an error, if it is for slow. */
+/* See the memory of an array of a lender; 0 if it is for slow, or, with an error set, if a rule failed. */
 static int view_of(int lender, PyObject *o, View *v) {
   const Lender *l = &lenders[lender - 1];
   DLTensor t;
-  if (!is_lendable(l, o) || l->api->view_of(o, &t)) {
+  if (!is_lendable(l, o)) return 0;
+  if (l->api->view_of(o, &t)) {
     PyErr_Clear();
     return 0;
   }
@@ -137,12 +139,10 @@ static int is_writable(int lender, PyObject *o) {
   return yes;
 }
 
-/* Whether calls on arrays of a lender may go without slow now. */
+/* Whether calls on arrays of a lender may go without slow now; not known with an error set. */
 static int is_usual(int lender) {
   PyObject *unusual = lenders[lender - 1].unusual;
-  if (unusual == Py_None || !is_true(PyObject_Vectorcall(unusual, NULL, 0, NULL))) return 1;
-  PyErr_Clear();
-  return 0;
+  return unusual == Py_None || !is_true(PyObject_Vectorcall(unusual, NULL, 0, NULL));
 }
 
 static int tell_written(int lender, PyObject *o) {

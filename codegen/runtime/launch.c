@@ -30,6 +30,7 @@ static PyObject *word_out, *word_outputs;
 typedef struct {
   char *data[MAX_OPERANDS]; /* where operands lie; NULL: no array */
   int maker;                /* the lender whose arrays fresh outputs are, or 0: NumPy */
+  int has_run;              /* whether outputs may have been written */
 } Places;
 
 /* The value of a scalar that sizes depend on. */
@@ -40,11 +41,12 @@ static int bound_of(PyObject *o, const View *lent, tc_i64 *to) {
   return -1;
 }
 
-/* The form of the operands as words, exact to the stride; 0 words: not for the fast path. Python code may run. */
+/* The form of the operands as words, exact to the stride; 0 words: not for the fast path, or, with an error
+ * set, for none. Python code may run. */
 static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, Places *at) {
   tc_i64 *w = key, *end = key + KEY_WORDS;
   int found = 0, usual = 0;
-  at->maker = 0;
+  at->maker = at->has_run = 0;
   *w++ = out != NULL;
   for (int i = 0, b = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *o = i < l->n_params ? in[i] : out[i - l->n_params];
@@ -334,14 +336,15 @@ static int run_released(const tc_executable *exe, tc_args *args, Work work) {
   return rc;
 }
 
-static int execute(const Launcher *l, const Entry *e, char *const *data, const tc_scalar *scalars) {
+static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scalar *scalars) {
   Storage *memory = NULL;
   if (e->work_bytes && !(memory = storage_new(e->work_bytes))) return -1;
+  at->has_run = 1;
   char *shared = memory ? storage_data(memory) : NULL;
   Work work = {memory ? shared + e->shared_bytes : NULL, e->slot_bytes, e->parallel};
   tc_error error = {0, 0, 0, 0, 0};
   tc_i64 turn[TC_MAX_LOOPS];
-  tc_args args = {data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads, turn};
+  tc_args args = {at->data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads, turn};
   int rc = e->cost_ns > RELEASE_NS || e->exe->loops ? run_released(e->exe, &args, work) : run_phases(e->exe, &args, work);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
@@ -397,7 +400,7 @@ static int locate(const Entry *e, PyObject *const *in, PyObject *const *out, cha
     data[i] = NULL;
     if (lender ? convert_lent(o->pass, o->item_bytes, lender, in[i], &scalars[k])
                : convert_scalar(o->pass, o->item_bytes, in[i], &scalars[k])) {
-      PyErr_Clear();
+      if (!lender) PyErr_Clear(); /* a lender's rules may have failed; a number does not fit without an error */
       return 1;
     }
     k++;
@@ -418,7 +421,8 @@ static int tell_all_written(const Entry *e, PyObject *const *out) {
   return 0;
 }
 
-/* Run an entry on operands of its form. NULL without an error: nothing has run, slow knows what to do. */
+/* Run an entry on operands of its form. NULL without an error: nothing has run, slow knows what to do. So does
+ * it where memory ended before anything ran. */
 static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out, Places *at) {
   tc_scalar scalars[MAX_OPERANDS];
   PyObject *made[MAX_OPERANDS];
@@ -435,7 +439,7 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
     else
       failed = 1;
   }
-  if (!failed) failed = execute(l, e, data, scalars) || (out && n_lenders && tell_all_written(e, out));
+  if (!failed) failed = execute(l, e, at, scalars) || (out && n_lenders && tell_all_written(e, out));
   Py_DecRef(&e->ob_base);
   if (!failed) {
     l->calls++;
@@ -470,11 +474,12 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
   if (n == l->n_params && given >= 0) {
     size_t words = key_of(l, args, given ? out : NULL, key, &at);
     int row = words ? look_up(l, key, words) : -1;
+    if (!words && PyErr_Occurred()) return NULL;
     if (row >= 0) {
       l->recent = row;
       PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL, &at);
-      if (result || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError))) return result;
-      PyErr_Clear(); /* memory ends before anything runs: slow says for what */
+      if (result || at.has_run || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError))) return result;
+      PyErr_Clear(); /* memory ended before anything ran: slow says for what */
     }
   }
   if (!l->slow) {

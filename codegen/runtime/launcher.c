@@ -102,6 +102,7 @@ static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyO
     int lender = Py_TYPE(x) == numpy.array_type ? 0 : lender_of(x);
     View v;
     if (lender ? !view_of(lender, x, &v) || !fits_view(o, &v) : !fits(o, x)) {
+      if (PyErr_Occurred()) return -1;
       PyErr_Format(PyExc_ValueError,
                    "operand %d is not a plain, aligned array of the entry's dtype, shape and strides", i);
       return -1;
@@ -122,7 +123,7 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
     return NULL;
   if (take_bounds(l, e)) return Py_NewRef(Py_None);
   size_t words = key_of(l, in, given ? out : NULL, key, &at);
-  if (!words) return Py_NewRef(Py_None);
+  if (!words) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
   tc_i64 *kept = malloc(words * sizeof *kept);
   if (!kept) return PyErr_NoMemory();
   memcpy(kept, key, words * sizeof *kept);
@@ -137,7 +138,7 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
 static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
   Entry *e;
   PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
-  Places at = {.maker = 0};
+  Places at = {.maker = 0, .has_run = 0};
   int given;
   if (operands_of(l, call_args, &e, in, out, &given) ||
       check_fit(l, e, in, given ? out : NULL, at.data))

@@ -215,6 +215,64 @@ def test_its_rules_and_lies_lead_to_the_slow_path(add: Any, lent: Any) -> None:
     np.testing.assert_array_equal(add(shifted, A), A)
 
 
+class Stopped(BaseException):
+    """What a signal's handler raises."""
+
+
+def test_what_a_signal_raises_in_a_rule_is_the_callers(add: Any, lent: Any) -> None:
+    """Ctrl-C comes wherever bytecode runs, in rules too: to go on without it would lose it."""
+
+    class Interrupted(Lent):
+        @property
+        def is_stopped(self) -> bool:
+            raise Stopped
+
+    def stop(*_: Any) -> Any:
+        raise Stopped
+
+    def lend(*rules: Any) -> Any:
+        kind = type("Kind", (Interrupted,), {})
+        functions = new_capsule(ctypes.addressof(lent.functions), b"dlpack_exchange_api", None)
+        assert runtime.lend(kind, functions, *rules) == 1
+        return kind(A)
+
+    one = lent(A)
+    add(one, A)
+    for rules in (
+        ((), None, None, stop, None),
+        ((stop,), None, None, None, None),
+        ((), "is_stopped", None, None, None),
+        ((), "is_tracked", stop, None, None),
+    ):
+        x = lend(*rules)
+        x.is_tracked = True
+        calls = add.calls
+        with pytest.raises(Stopped):
+            add(x, A)
+        assert add.calls == calls
+        np.testing.assert_array_equal(add(A, A), 2 * A)
+
+
+def test_what_has_run_is_not_run_again(lent: Any) -> None:
+    """An output that is added to would get its summands twice."""
+    text = "def add_to(float(N) A) -> (C) { C(i) += A(i) }"
+    with pytest.warns(UserWarning, match="TC150"):
+        k: Any = tc.define(text, tune="off")
+
+    def no_memory(_: Any) -> None:
+        raise MemoryError
+
+    kind = type("Kind", (Lent,), {})
+    functions = new_capsule(ctypes.addressof(lent.functions), b"dlpack_exchange_api", None)
+    assert runtime.lend(kind, functions, (), None, None, None, no_memory) == 1
+    out = kind(np.zeros(4, np.float32), version=(1, 0))
+    k(A, out=out)  # by the slow path, which knows the library
+    np.testing.assert_array_equal(out.array, A)
+    with pytest.raises(MemoryError):
+        k(A, out=out)
+    np.testing.assert_array_equal(out.array, 2 * A)
+
+
 def test_functions_of_another_version_are_not_used() -> None:
     class Other:
         pass

@@ -278,3 +278,42 @@ def test_calls_do_not_need_their_tuning_file(tmp_path: Path, what: str) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(OSError, match=r"notes\.txt is not a tuning file"):
         k.autotune(a, b, s, trials=1, quiet=True)
+
+
+def test_a_call_under_way_while_tuning_ends_leaves_nothing_stale(
+    tuned: tuple[Path, Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever clears the table waits until what was chosen before is in it, and clears that too."""
+    k = kernel(tuned[0])
+    arguments, slow = operands(), []
+    settled, meant = k.is_settled, k._call
+    threads: list[threading.Thread] = []
+    could_forget: list[bool] = []
+
+    def forget(variant: Any) -> None:
+        could_forget.append(k._lock._lock.acquire(blocking=False))
+        if could_forget[0]:
+            k._lock._lock.release()
+        asked.set()
+        k._forget_choices(variant)
+
+    def is_settled(call: Any) -> bool:
+        if not threads:
+            threads.append(threading.Thread(target=forget, args=(call.variant,)))
+            threads[0].start()
+            asked.wait(60)
+        return settled(call)
+
+    def counted(given: Any) -> Any:
+        slow.append(given)
+        return meant(given)
+
+    asked = threading.Event()
+    monkeypatch.setattr(k, "is_settled", is_settled)
+    monkeypatch.setattr(k, "_call", counted)
+    k(*arguments)
+    threads[0].join()
+    assert could_forget == [False]
+    for calls in (2, 2):
+        k(*arguments)
+        assert len(slow) == calls
