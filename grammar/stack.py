@@ -29,30 +29,37 @@ _here = threading.local()
 
 
 class _Stacks:
-    """What the threads at work share: how many they are, and the setting that they raised."""
+    """The threads at work, and the setting that they raised."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.running = 0
-        self.usual = 0
+        self.lock = threading.RLock()  # a signal's handler may come here while it is held
+        self.running: set[threading.Thread] = set()
+        self.usual = sys.getrecursionlimit()
 
-    def start(self, thread: threading.Thread) -> None:
-        """Start a thread with a stack for FRAMES calls."""
+    def run(self, thread: threading.Thread) -> None:
+        """Run a thread with a stack for FRAMES calls, to its end or until a signal interrupts."""
+        try:
+            self._start(thread)
+            thread.join()
+        finally:  # also of a start that Ctrl-C interrupts
+            self._ended(thread)
+
+    def _start(self, thread: threading.Thread) -> None:
         with self.lock:
             if not self.running:
                 self.usual = sys.getrecursionlimit()
                 sys.setrecursionlimit(max(FRAMES, self.usual))
-            self.running += 1
+            self.running.add(thread)
             size = threading.stack_size(STACK_BYTES)
             try:
                 thread.start()
             finally:
                 threading.stack_size(size)
 
-    def ended(self) -> None:
+    def _ended(self, thread: threading.Thread) -> None:
         """Set things back after the last of them, but for what others set meanwhile."""
         with self.lock:
-            self.running -= 1
+            self.running.discard(thread)
             if not self.running and sys.getrecursionlimit() == FRAMES:
                 sys.setrecursionlimit(self.usual)
 
@@ -84,7 +91,7 @@ def on_own_stack(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if is_on_own_stack():
+        if is_on_own_stack() or sys.is_finalizing():  # then no thread gets to run
             return function(*args, **kwargs)
         context = contextvars.copy_context()
         results: list[R] = []
@@ -99,22 +106,18 @@ def on_own_stack(function: Callable[P, R]) -> Callable[P, R]:
 
         # A daemon: after Ctrl-C nobody waits for it, and it changes nothing that others see.
         thread = threading.Thread(target=work, name=f"tcdsl {function.__name__}", daemon=True)
-        stacks = _stacks
         try:
-            stacks.start(thread)
+            _stacks.run(thread)
         except RuntimeError:  # no more threads, or Python is ending: on the stack that there is
-            stacks.ended()
             return function(*args, **kwargs)
-        try:
-            thread.join()
-        finally:
-            stacks.ended()
         if errors:
             try:
                 raise errors[0]
             finally:
                 errors.clear()  # a traceback holds this frame
-        return results[0]
+        # Without a result it did not come to its work: the thread is not in a child that a signal's
+        # handler forked.
+        return results[0] if results else function(*args, **kwargs)
 
     return run
 

@@ -1,0 +1,100 @@
+"""Passes on a stack of their own: whatever interrupts them leaves things as they were."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from tcdsl.grammar import stack
+from tcdsl.grammar.stack import FRAMES, is_on_own_stack, on_own_stack
+
+
+@on_own_stack
+def limit() -> int:
+    assert is_on_own_stack()
+    return sys.getrecursionlimit()
+
+
+def test_a_start_that_is_interrupted_leaves_the_limit_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual, start = sys.getrecursionlimit(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            limit()
+    assert sys.getrecursionlimit() == usual
+    assert limit() == FRAMES
+    assert sys.getrecursionlimit() == usual
+    assert not stack._stacks.running
+
+
+def test_a_signals_handler_may_start_a_pass_while_another_one_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, limits = threading.Thread.start, []
+
+    def handle(*_: Any) -> None:
+        limits.append(limit())
+
+    def started(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        signal.raise_signal(signal.SIGUSR1)
+        start(thread)
+
+    usual, handler = sys.getrecursionlimit(), signal.signal(signal.SIGUSR1, handle)
+    monkeypatch.setattr(threading.Thread, "start", started)
+    try:
+        assert limit() == FRAMES
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    assert limits == [FRAMES]
+    assert sys.getrecursionlimit() == usual
+
+
+def test_a_child_forked_by_a_signals_handler_runs_the_pass_itself() -> None:
+    ends: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+    parent = os.getpid()
+
+    def handle(*_: Any) -> None:
+        ends.append(os.fork())
+        go_on.set()
+
+    @on_own_stack
+    def work() -> int:
+        if os.getpid() == parent:
+            begun.set()
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            go_on.wait(60)
+        return 7
+
+    handler = signal.signal(signal.SIGUSR1, handle)
+    try:
+        found = work()
+        if os.getpid() != parent:
+            os._exit(found)
+    except BaseException:
+        if os.getpid() != parent:
+            os._exit(1)
+        raise
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    assert found == 7
+    assert os.waitstatus_to_exitcode(os.waitpid(ends[0], 0)[1]) == 7
+
+
+def test_no_thread_is_waited_for_while_python_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that is started then never gets to run."""
+    monkeypatch.setattr(sys, "is_finalizing", lambda: True)
+    assert on_own_stack(threading.get_ident)() == threading.get_ident()
