@@ -41,7 +41,7 @@ def lookup(key: str, suffix: str) -> Path | None:
             continue
         try:
             intact = _sum(path) == name[2]
-        except FileNotFoundError:  # pruned meanwhile
+        except OSError:  # pruned meanwhile, or not to be read: made again
             continue
         if intact:
             with contextlib.suppress(OSError):  # a cache that may only be read serves too
@@ -87,6 +87,7 @@ class KeyLock:
 
     def __init__(self, path: Path, handle: int) -> None:
         self._path, self._handle = path, handle
+        _held.add(self)
 
     @staticmethod
     def take(key: str) -> KeyLock | None:
@@ -113,12 +114,29 @@ class KeyLock:
         return KeyLock(path, handle)
 
     def release(self) -> None:
-        """Remove the file, then let go; a forked child's copy of the handle holds nothing."""
+        """Remove the file, then let go."""
+        if self not in _held:  # in a forked child: it is the parent's
+            return
+        _held.remove(self)
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
         with contextlib.suppress(OSError):
             fcntl.flock(self._handle, fcntl.LOCK_UN)
         os.close(self._handle)
+
+    @staticmethod
+    def forget_all() -> None:
+        """Close the handles that a forked child has of its parent's locks.
+
+        Else they stay locked as long as the child lives, however long its parent has been dead.
+        """
+        for lock in _held:
+            os.close(lock._handle)
+        _held.clear()
+
+
+_held: set[KeyLock] = set()
+os.register_at_fork(after_in_child=KeyLock.forget_all)
 
 
 # ---- housekeeping
@@ -152,6 +170,7 @@ def prune(max_bytes: int = 0) -> int:
         left -= status.st_size
     day_ago = time.time() - 86400
     for folder in _listed(subfolder("building")):  # of processes that were killed
-        if folder.stat().st_mtime < day_ago:
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # its process has just ended
+            if folder.stat().st_mtime < day_ago:
+                shutil.rmtree(folder, ignore_errors=True)
     return total - left

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.codegen.cc import Source
-from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.objects import use_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +34,4 @@ def compile_and_load(text: str, name: str) -> Loaded:
     CompileError
         If there is no compiler, or it refuses the text.
     """
-    return load(compile_source(Source(name, text)), name)
+    return use_object(Source(name, text), lambda path: load(path, name))

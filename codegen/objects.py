@@ -10,8 +10,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from tcdsl.codegen import contentfile
 from tcdsl.codegen.cachedir import lacks_room, with_room
@@ -19,6 +20,8 @@ from tcdsl.codegen.cc import INCLUDES, Compiler, Run, Source, find_compiler
 from tcdsl.codegen.contentfile import KeyLock, building_folder, hash_of, move_into_place
 from tcdsl.codegen.machine import usable_cores
 from tcdsl.grammar.errors import CompileError
+
+T = TypeVar("T")
 
 FORMAT = "1"  # of keys
 SUFFIX = ".so"
@@ -37,6 +40,23 @@ def compile_source(source: Source, compiler: Compiler | None = None) -> Path:
     if isinstance(result, CompileError):
         raise result
     return result
+
+
+def use_object(source: Source, use: Callable[[Path], T]) -> T:
+    """Return what is made of the shared object of a source; pruned before that, it is made again.
+
+    Raises
+    ------
+    CompileError
+        If there is no compiler or it refuses the text.
+    """
+    while True:
+        path = compile_source(source)
+        try:
+            return use(path)
+        except (OSError, ImportError):
+            if path.exists():
+                raise
 
 
 def compile_many(

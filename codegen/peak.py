@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from tcdsl.codegen.cc import Source
-from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.objects import use_object
 
 # 12 independent chains hide the latency of an FMA on every machine of today; the pins keep the
 # factors unknown to the compiler. triad is what STREAM calls so, with stores past the cache.
@@ -60,7 +60,7 @@ _BUSY = 0.1  # of the cores' time: who loses so much measures something else
 
 @lru_cache(maxsize=1)
 def _loops() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(compile_source(Source("peak", _TEXT))))
+    library = use_object(Source("peak", _TEXT), lambda path: ctypes.CDLL(str(path)))
     library.fma_chains.restype = ctypes.c_float
     library.fma_chains.argtypes = [ctypes.c_int64]
     library.flops_per_round.restype = ctypes.c_int64

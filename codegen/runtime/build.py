@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tcdsl.codegen.cc import Source
-from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.objects import use_object
 from tcdsl.grammar.errors import CompileError
 
 HERE = Path(__file__).resolve().parent
@@ -36,11 +36,15 @@ def load() -> ModuleType:
             "tcdsl does not run on a free-threaded or reference-tracing build of Python\n"
             "  note: use the ordinary build of the same version"
         )
-    path = str(compile_source(core_source()))
-    loader = importlib.machinery.ExtensionFileLoader(NAME, path)
-    spec = importlib.util.spec_from_file_location(NAME, path, loader=loader)
+    module = use_object(core_source(), _loaded)
+    sys.modules[NAME] = module
+    return module
+
+
+def _loaded(path: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(NAME, str(path))
+    spec = importlib.util.spec_from_file_location(NAME, str(path), loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
-    sys.modules[NAME] = module
     return module

@@ -18,7 +18,7 @@ import pytest
 from tcdsl.codegen import contentfile, objects
 from tcdsl.codegen.cachedir import cache_dir
 from tcdsl.codegen.cc import Source, find_compiler, probe
-from tcdsl.codegen.objects import compile_many, compile_source, key_of, lookup
+from tcdsl.codegen.objects import compile_many, compile_source, key_of, lookup, use_object
 from tcdsl.grammar.errors import CompileError
 from tests.codegen.test_cc import fake_compiler
 
@@ -48,6 +48,63 @@ def counting_compiler(folder: Path, delay_s: float = 0.0) -> tuple[Path, Path]:
 
 def leftovers(cache: Path) -> list[Path]:
     return [p for folder in ("locks", "building") for p in (cache / folder).glob("*")]
+
+
+def test_what_is_pruned_before_it_is_loaded_is_compiled_again(cache: Path) -> None:
+    seen = []
+
+    def use(path: Path) -> int:
+        seen.append(path)
+        if len(seen) == 1:
+            contentfile.prune()
+        return int(ctypes.CDLL(str(path)).number())
+
+    assert use_object(number(7), use) == 7
+    assert len(seen) == 2
+    with pytest.raises(OSError, match="nonsense"):
+        use_object(number(7), lambda path: ctypes.CDLL(f"{path}-nonsense"))
+
+
+def test_what_cannot_be_read_is_compiled_again(cache: Path) -> None:
+    found = compile_source(number(8))
+    found.unlink()
+    found.mkdir()
+    (found / "x").touch()
+    key = key_of(number(8), find_compiler())
+    assert lookup(key) is None
+
+
+def test_a_folder_that_goes_while_the_cache_is_pruned_is_no_fault(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = contentfile.building_folder()
+    folder.rmdir()
+    listed = contentfile._listed
+    monkeypatch.setattr(contentfile, "_listed", lambda at: [*listed(at), folder])
+    assert contentfile.prune() == 0
+
+
+def test_a_forked_child_keeps_no_lock_of_a_parent_that_died(cache: Path) -> None:
+    lock = contentfile.KeyLock.take("k")
+    assert lock is not None
+    ready, done = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        lock.release()  # is the parent's
+        os.write(ready[1], b"x")
+        os.read(done[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    assert contentfile.KeyLock.take("k") is None, "the parent holds it"
+    os.close(lock._handle)  # as the end of the parent does, with nothing said to the kernel
+    contentfile._held.remove(lock)
+    again = contentfile.KeyLock.take("k")
+    os.write(done[1], b"x")
+    os.waitpid(child, 0)
+    for end in (*ready, *done):
+        os.close(end)
+    assert again is not None
+    again.release()
 
 
 def test_what_was_compiled_is_found_again(cache: Path) -> None:
