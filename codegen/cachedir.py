@@ -23,6 +23,7 @@ from tcdsl.grammar.errors import CompileError, TCError
 T = TypeVar("T")
 
 _LOST = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+_OF_CODE = ("objects", "building")  # folders whose files are loaded
 _ROOM_BYTES = 1 << 20  # a compiler that fails with less than this left may have failed for it
 
 
@@ -94,6 +95,11 @@ def subfolder(name: str) -> Path:
         try:
             path = cache_dir() / name
             path.mkdir(exist_ok=True, mode=0o700)
+            if name in _OF_CODE and _is_noexec(path):
+                raise CacheError(
+                    f"the cache folder '{path.parent}' lies where no machine code may be loaded: "
+                    "it is mounted with 'noexec'\n  note: set TCDSL_CACHE to a folder where it may"
+                )
             if os.access(path, os.W_OK):
                 return path
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -111,7 +117,9 @@ def places(name: str) -> tuple[Path, ...]:
     """
     found = []
     with suppress(CacheError):
-        found.append(cache_dir() / name)
+        folder = cache_dir() / name
+        if name not in _OF_CODE or not _is_noexec(folder):
+            found.append(folder)
     if (stand_in := _stand_in.here()) is not None:
         found.append(stand_in / name)
     return tuple(found)
@@ -145,6 +153,14 @@ def lacks_room(folder: Path) -> bool:
     return status.f_bavail * status.f_frsize < _ROOM_BYTES
 
 
+def _is_noexec(folder: Path) -> bool:
+    """Whether files of a folder cannot be loaded as machine code."""
+    try:
+        return bool(os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0))
+    except OSError:
+        return False
+
+
 class _StandIn:
     """The temporary folder of this process; a forked child makes its own."""
 
@@ -175,10 +191,12 @@ class _StandIn:
         for base in (None, "/dev/shm"):
             with suppress(OSError):
                 path = Path(tempfile.mkdtemp(prefix="tcdsl-", dir=base))
-                if not lacks_room(path):
+                if not lacks_room(path) and not _is_noexec(path):
                     return path
                 path.rmdir()
-        raise CacheError(f"{why}\n  and there is no room in a temporary folder (TMPDIR)")
+        raise CacheError(
+            f"{why}\n  and there is no room in a temporary folder (TMPDIR), or it is 'noexec' too"
+        )
 
     @staticmethod
     def _remove(path: Path, pid: int) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,30 @@ def test_a_cache_that_can_only_be_read_serves_what_it_has(
     with pytest.raises(StoreError):
         again.autotune(N=9, trials=1, quiet=True)
     assert contentfile.size()[0] > 0
+
+
+def test_a_folder_whose_files_may_not_be_loaded_is_replaced_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hardened systems mount /tmp and homes so."""
+    folder, status = tmp_path / "cache", os.statvfs
+    monkeypatch.setenv("TCDSL_CACHE", str(folder))
+    kept = fresh_kernel(tune="off")
+    kept()
+
+    def flagged(path: Any) -> Any:
+        found = status(path)
+        if folder not in (path, *Path(path).parents):
+            return found
+        return SimpleNamespace(
+            f_flag=found.f_flag | os.ST_NOEXEC, f_bavail=found.f_bavail, f_frsize=found.f_frsize
+        )
+
+    monkeypatch.setattr(os, "statvfs", flagged)
+    files = {*folder.rglob("*.so")}
+    assert files
+    with pytest.warns(UserWarning, match="noexec"):
+        fresh_kernel(tune="off")()
+    assert {*folder.rglob("*.so")} == files
+    key = next(iter(files)).stem.rsplit("-", 2)[1]
+    assert contentfile.lookup(key, ".so") is None, "what lies there cannot be loaded either"
