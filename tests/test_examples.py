@@ -32,6 +32,12 @@ def test_an_example_runs_and_is_listed(path: Path, capsys: pytest.CaptureFixture
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()
 
 
+def test_every_row_of_the_list_is_in_a_table() -> None:
+    for block in (EXAMPLES / "README.md").read_text().split("\n\n"):
+        if block.startswith("|"):
+            assert block.splitlines()[1].startswith("|---")
+
+
 def test_every_text_is_listed_and_survives_the_formatter() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     for path in {e.path for e in ALL}:
