@@ -20,15 +20,15 @@ def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]
         If one is missing, unknown or negative, or a condition of the definition does not hold.
     """
     listed = ", ".join(checked.sizes) or "none"
+    unknown = [s for s in sizes if s not in checked.sizes]
+    if unknown:  # said before what is missing: a slip of the pen is both
+        raise ShapeError(f"{checked.name} has no size '{unknown[0]}'; its sizes are {listed}")
     missing = [s for s in checked.sizes if s not in sizes]
     if missing:
         hint = ",".join(f"{s}=..." for s in checked.sizes)
         raise ShapeError(
             f"{checked.name} needs the sizes {listed}; {missing[0]} is missing: {hint}"
         )
-    unknown = [s for s in sizes if s not in checked.sizes]
-    if unknown:
-        raise ShapeError(f"{checked.name} has no size '{unknown[0]}'; its sizes are {listed}")
     negative = [s for s in sizes if sizes[s] < 0 and s not in checked.scalars]
     if negative:
         raise ShapeError(f"{checked.name}: {negative[0]} = {sizes[negative[0]]} is negative")

@@ -124,6 +124,8 @@ def load_array(path: Path, name: str) -> Array:
             array = np.load(file, allow_pickle=False)
     except OSError as error:
         raise TCTypeError(f"{about} cannot be read: {error.strerror or error}") from None
+    except TCTypeError:  # a ValueError or TypeError too, which has said what is wrong
+        raise
     except (ValueError, EOFError, SyntaxError, TypeError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise TCTypeError(f"{about} holds no array of numbers: {reason:.200}") from None

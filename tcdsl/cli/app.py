@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ class Group(click.Group):
             from tcdsl.grammar.errors import TCError
 
             try:
-                return super().invoke(ctx)
+                with warnings.catch_warnings():
+                    warnings.showwarning = _say_warning
+                    return super().invoke(ctx)
             except TCError as error:
                 say(str(error), err=True)
                 ctx.exit(EXIT_FAULT)
@@ -47,6 +50,11 @@ class Group(click.Group):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one finds us leaving already
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
+
+
+def _say_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Print a warning about a text or a call as it is: no line of ours helps who wrote the text."""
+    say(str(message) if category is UserWarning else f"{category.__name__}: {message}", err=True)
 
 
 def time_span(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -171,7 +179,7 @@ def read(file: str) -> tuple[str, str]:
     name = "<stdin>" if file == "-" else file
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode("utf-8"), name
+        return data.decode("utf-8-sig"), name  # some editors begin a text with a mark
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{name} is not UTF-8 text: {error}") from None
 

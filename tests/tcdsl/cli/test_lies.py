@@ -60,7 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("none.npy", "'none.npy' cannot be read: No such file or directory"),
         ("dir", "'dir' cannot be read: Is a directory"),
         ("empty.npy", "'empty.npy' is no .npy file"),
-        ("noise.npy", "'noise.npy' is no .npy file"),
+        ("noise.npy", "argument 'b': 'noise.npy' is no .npy file; numpy.save writes them\n"),
         ("many.npz", "'many.npz' is no .npy file"),
         ("fc.tc", "'fc.tc' is no .npy file"),
         ("short.npy", "'short.npy' holds no array of numbers: Failed to read all data"),
@@ -77,11 +77,13 @@ def test_a_file_that_is_no_such_array_is_named(folder: Path, file: str, message:
     result = tcdsl("run", "fc.tc", "--sizes", SIZES, "--input", f"b={file}")
     assert result.exit_code == 1
     assert message in result.stderr
+    assert result.stderr.count("argument 'b'") <= 1
 
 
 LIES: list[tuple[str, int, str]] = [
     ("run fc.tc --sizes B=5,M=7,N=4 --input b=b.npy", 1,
      "N = 4 is asked for, but N = 3 comes from b, shape (3,)"),
+    ("run fc.tc --sizes b=5,M=7,N=3", 1, "fc has no size 'b'; its sizes are B, M, N"),
     (f"run fc.tc --sizes {SIZES} --input X=b.npy", 2, "fc has no parameter 'X'; it has I, W, b"),
     (f"run fc.tc --sizes {SIZES} --input b=b.npy --input b=b.npy", 2, "'b' is given twice"),
     (f"run fc.tc --sizes {SIZES} --input b", 2, "expected NAME=FILE.npy, got 'b'"),
@@ -132,6 +134,21 @@ def test_standard_input_may_be_empty_or_no_text(folder: Path) -> None:
     assert (result.exit_code, "<stdin>:1:1: error[TC" in result.stderr) == (1, True)
     result = tcdsl("check", "-", text=b"def \xff\xfe")
     assert (result.exit_code, "<stdin> is not UTF-8 text" in result.stderr) == (1, True)
+
+
+def test_a_text_may_begin_with_the_mark_of_some_editors(folder: Path) -> None:
+    Path("marked.tc").write_bytes(b"\xef\xbb\xbf" + FC.strip().replace("\n", "\r\n").encode())
+    assert tcdsl("check", "marked.tc").stdout.startswith("fc(I: float32(B, M)")
+
+
+def test_a_warning_is_shown_without_lines_of_ours(folder: Path) -> None:
+    Path("sum.tc").write_text("def f(float(N) A) -> (B) { B(i) += A(i) }")
+    for command in ("check", "show", "emit"):
+        result = tcdsl(command, "sum.tc")
+        assert result.exit_code == 0
+        assert result.stderr.startswith("sum.tc:1:33: warning[TC150]: '+='")
+        assert "app.py" not in result.stderr
+        assert "define(" not in result.stderr
 
 
 # ---- diagnostics as data
