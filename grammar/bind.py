@@ -105,9 +105,11 @@ def bind(
     if dtypes is not None:
         for param, dtype in zip(checked.params, dtypes, strict=True):
             if dtype != param.dtype:
+                name, wanted = param.name, param.dtype
+                convert = f"{name}.astype('{wanted}'), in torch {name}.to(torch.{wanted})"
                 raise TCTypeError(
-                    f"{call}: expected {param.name} of type {param.dtype}, got {dtype}\n"
-                    f"  declared {_declared(param)}"
+                    f"{call}: expected {name} of type {wanted}, got {dtype}\n"
+                    f"  declared {_declared(param)}" + (f"; pass {convert}" if param.shape else "")
                 )
     values: dict[str, int] = {}
     origins: dict[str, str] = {}

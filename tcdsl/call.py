@@ -28,12 +28,16 @@ from tcdsl.device_arrays import DeviceArray, may_overlap
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import AllocationError, ShapeError, TCTypeError
 from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.wording import count
 from tcdsl.origin import cure_for_missing
 from tcdsl.variant import Compiled, Variant
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient
 
+# Settings that a reader may look for at a call, by where they are given
+_OF_GRADIENTS = ("checkpoint", "memory_limit", "copy")
+_OF_DEFINE = ("check", "deterministic", "threads", "tune")
 _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
@@ -65,7 +69,7 @@ def tell_apart(
     signature = f"{definition.name}({', '.join(params)})"
     if len(args) > len(params):
         raise TCTypeError(
-            f"{signature} takes {len(params)} arguments, got {len(args)}\n"
+            f"{signature} takes {count(len(params), 'argument')}, got {len(args)}\n"
             "  outputs are given as out=..."
         )
     known = {g.name for g in definition.generics}
@@ -86,19 +90,25 @@ def tell_apart(
         elif name in params:
             values[name] = value
         else:
-            raise TCTypeError(f"{signature} has no parameter '{name}'")
+            cure = ""
+            if name in _OF_GRADIENTS:
+                cure = f"\n  set it before the call: {definition.name}.with_grad({name}=...)(...)"
+            elif name in _OF_DEFINE:
+                cure = f"\n  it is set where the text is defined: tcdsl.define(text, {name}=...)"
+            raise TCTypeError(f"{signature} has no parameter '{name}'{cure}")
     missing = ", ".join(f"'{p}'" for p in params if p not in values)
     if missing:
         cure = cure_for_missing(origin, params) if origin is not None else ""
-        raise TCTypeError(f"{signature} misses {missing}: {len(values)} arguments were given{cure}")
+        given = count(len(values), "argument was", "arguments were")
+        raise TCTypeError(f"{signature} misses {missing}: {given} given{cure}")
     return Arguments(tuple(values[p] for p in params), outputs, generics)
 
 
 def _one_per_return(signature: str, definition: nodes.Def, value: Any) -> tuple[Any, ...]:
-    count = len(definition.returns)
+    returns = len(definition.returns)
     outputs = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if len(outputs) != count:
-        raise TCTypeError(f"{signature} has {count} returns, got {len(outputs)} outputs")
+    if len(outputs) != returns:
+        raise TCTypeError(f"{signature} has {returns} returns, got {len(outputs)} outputs")
     return outputs
 
 

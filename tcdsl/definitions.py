@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
+from typing import Any, NoReturn
 
 from tcdsl.constants import fill_constants
 from tcdsl.grammar.check import want_bounded
@@ -40,6 +41,14 @@ class Definitions:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.__kernels]
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> NoReturn:
+        """Refuse a call: it does not say which definition is meant."""
+        names = ", ".join(self.__kernels)
+        raise TCTypeError(
+            f"a text of several definitions cannot be called; it has {names}\n"
+            "  call one of them by name: T = tcdsl.define(...), then T.name(...)"
+        )
 
     def __repr__(self) -> str:
         return f"<tcdsl definitions {', '.join(self.__kernels)}>"
@@ -108,6 +117,8 @@ def define(
     >>> add(np.ones(3, np.float32), np.ones(3, np.float32))
     array([2., 2., 2.], dtype=float32)
     """
+    if not isinstance(text, str):
+        raise TCTypeError(_not_a_text(text))
     program = parse(fill_constants(text, constants or {}, source), source)
     if tune not in ("off", "cached", "first-call", "online"):
         raise TCTypeError(f"tune is '{tune}'; expected 'off', 'cached', 'first-call' or 'online'")
@@ -136,3 +147,12 @@ def define(
     for definition in program.defs:
         session.check_now(definition)
     return Definitions({n: Kernel(session, d) for n, d in by_name.items()})
+
+
+def _not_a_text(value: object) -> str:
+    cure = ""
+    if isinstance(value, PathLike):
+        cure = "\n  pass what the file holds, path.read_text(), and source=str(path) for messages"
+    elif isinstance(value, bytes | bytearray):
+        cure = "\n  pass it decoded, as by value.decode()"
+    return f"expected definitions as a str, got {type(value).__name__}{cure}"

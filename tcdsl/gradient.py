@@ -98,6 +98,14 @@ def grad(
     array([0., 2.])
     """
     types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
+    from tcdsl.kernel import Kernel
+
+    if not isinstance(kernel, Kernel):
+        raise TCTypeError(
+            f"expected a kernel to differentiate, got {type(kernel).__name__}\n"
+            "  pass what tcdsl.define gives for one definition, "
+            "or one of several by its name: T.name"
+        )
     f = kernel.whole
     checked = f.session.variant(f.definition, types).checked
     sizes = None if checked.sizes else dict[str, int]()
@@ -234,9 +242,13 @@ class Pull:
         if twice:
             raise TCTypeError(f"{call}; '{twice[0]}' is given twice")
         if (not named and len(given) != len(outputs)) or len(given) > len(outputs):
+            cure = ""
+            if 0 < len(given) < len(outputs):
+                first = next(iter(outputs))
+                cure = f"\n  give some by name, as {first}=...: those left out are zero"
             raise TCTypeError(
                 f"{self._made.gradient.name}: expected {count(len(outputs), 'adjoint')} "
-                f"({', '.join(outputs)}), got {len(given)}"
+                f"({', '.join(outputs)}), got {len(given)}{cure}"
             )
         by_name = {**dict(zip(outputs, given, strict=False)), **named}
         return [_zeros_like(o) if (a := by_name.get(n)) is None else a for n, o in outputs.items()]

@@ -246,7 +246,8 @@ class Session:
             if not param.shape and param.dtype.is_integer and array.dtype.kind not in "iub":
                 raise TCTypeError(
                     f"{checked.name}: expected {param.name} of type {param.dtype}, "
-                    f"got a number of type {array.dtype}"
+                    f"got a number of type {array.dtype}\n"
+                    "  pass an integer"
                 )
         # a number is converted to its parameter's type, so only arrays have to match
         expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]

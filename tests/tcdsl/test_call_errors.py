@@ -269,3 +269,73 @@ def test_so_does_one_with_a_single_fault(k: Any, name: str, at: int, bad: Any, o
     args[at] = bad
     with contextlib.suppress(tc.TCError):
         k[name](*args, out=out)
+
+
+def test_an_array_of_another_type_names_the_conversion(k: Any) -> None:
+    with pytest.raises(TCTypeError) as error:
+        k.head(np.ones((2, 3)), 3, True)
+    assert str(error.value) == (
+        "head(A, n, flag): expected A of type float32, got float64\n"
+        "  declared float(N,M); pass A.astype('float32'), in torch A.to(torch.float32)"
+    )
+    assert k.head(np.ones((2, 3)).astype("float32"), 3, True).S.tolist() == [3, 3]
+
+
+def test_a_float_for_an_integer_says_what_to_pass(k: Any) -> None:
+    with pytest.raises(TCTypeError, match=r"got a number of type float64\n  pass an integer$"):
+        k.axpy(np.ones(3), 1.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "got", "cure"),
+    [
+        (Path("layer.tc"), "got PosixPath", "path.read_text()"),
+        (b"def f(float(N) A) -> (B) { B(i) = A(i) }", "got bytes", "value.decode()"),
+        (None, "got NoneType", ""),
+        (3, "got int", ""),
+    ],
+)
+def test_what_is_no_text_is_not_defined(text: Any, got: str, cure: str) -> None:
+    with pytest.raises(TCTypeError, match="expected definitions as a str") as error:
+        tc.define(text)
+    assert got in str(error.value)
+    assert cure in str(error.value)
+
+
+def test_several_definitions_are_called_by_name(k: Any) -> None:
+    with pytest.raises(TCTypeError, match=r"it has axpy, head, every, .*\n  call one .* T\.name"):
+        k(np.ones(3))
+
+
+@pytest.mark.parametrize("what", [TEXT, tc.define(TEXT, tune="off"), None])
+def test_only_a_kernel_has_a_gradient(what: Any) -> None:
+    with pytest.raises(TCTypeError, match="expected a kernel to differentiate, got"):
+        tc.grad(what)
+
+
+def test_a_setting_given_at_a_call_says_where_it_belongs(k: Any) -> None:
+    a = np.ones((2, 3), np.float32)
+    with pytest.raises(TCTypeError, match=r"no parameter 'copy'.*\n.*head\.with_grad\(copy="):
+        k.head.vjp(a, 2, True, copy=False)
+    with pytest.raises(TCTypeError, match=r"'checkpoint'.*\n.*head\.with_grad\(checkpoint="):
+        k.head.vjp(a, 2, True, checkpoint=8)
+    with pytest.raises(TCTypeError, match=r"'threads'.*\n.*tcdsl\.define\(text, threads="):
+        k.head(a, 2, True, threads=1)
+    assert k.head.with_grad(checkpoint=8)(a, 2, True)[0].S.tolist() == [2, 2]
+
+
+def test_too_few_adjoints_may_be_given_by_name(k: Any) -> None:
+    a = np.ones((2, 3), np.float32)
+    _, pull = k.head.vjp(a, 2, True)
+    with pytest.raises(TCTypeError) as error:
+        pull(np.ones(2, np.float32))
+    assert str(error.value) == (
+        "d_head: expected 2 adjoints (d_S, d_C), got 1\n"
+        "  give some by name, as d_S=...: those left out are zero"
+    )
+    assert pull(d_S=np.ones(2, np.float32)).tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
+def test_one_argument_is_counted_as_one(k: Any) -> None:
+    with pytest.raises(TCTypeError, match=r"misses 'B': 1 argument was given$"):
+        k.table(np.ones(3, np.float32))
