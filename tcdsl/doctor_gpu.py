@@ -92,5 +92,5 @@ def _is_right(device: Device) -> bool:
     add = tcdsl.define(_TRIAL, tune="off")
     values = np.arange(5, dtype=np.float32)
     a = to_device(device, values)
-    doubled = to_host(device, add(a, a))  # type: ignore[operator]
+    doubled = to_host(device, add(a, a))
     return bool((doubled == 2 * values).all())

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -52,7 +52,14 @@ class Group(click.Group):
             ctx.exit(EXIT_INTERRUPTED)
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Print a warning about a text or a call as it is: no line of ours helps who wrote the text."""
     say(str(message) if category is UserWarning else f"{category.__name__}: {message}", err=True)
 
