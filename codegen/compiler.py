@@ -43,9 +43,11 @@ from tcdsl.codegen.program import Program
 from tcdsl.codegen.shorten import shorten
 from tcdsl.codegen.simplify import simplify
 from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.stage import stage
 from tcdsl.codegen.target import CUDA, C
 from tcdsl.codegen.verify import verify
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.grammar.errors import InternalError, ScheduleError
+from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.stack import on_own_stack
 
 # The first whose `matches` is true is a group's default form; `nest` takes any one statement.
@@ -211,12 +213,16 @@ def lower(
     ------
     ScheduleError
         If a knob's value is not legal, or the program needs more phases than an executable has.
+    InternalError
+        If the sizes are none that a call has: a range would have less than no values.
     """
+    _hold_extents(program, spec)
     arrangement = _arrangement(program, spec, config, machine, sizes)
     contexts, lowered = _lowered(arrangement, config, name)
     is_gpu = isinstance(machine, Gpu)
     join = assemble_kernels if is_gpu else assemble
-    unit = simplify(join(program, spec, arrangement, contexts, lowered, config, name))
+    unit = join(program, spec, arrangement, contexts, lowered, config, name)
+    unit = simplify(unit if is_gpu else stage(unit))
     if is_gpu:
         unit = narrow(unit, program, spec, temps=len(arrangement.temps))
     unit = merge(shorten(unit))
@@ -246,6 +252,19 @@ def describe(
     for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
         forms.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.form}"))
     return [(s.text, forms[i]) for i, s in enumerate(program.statements)]
+
+
+def _hold_extents(program: Program, spec: Spec) -> None:
+    """Check that exact sizes are ones that `bind` lets pass: loops count on it."""
+    by = {n: Size.const(v) for n, v in spec.sizes or ()}
+    for s in program.statements if by else ():
+        for r in s.ranges:
+            extent = r.extent.substitute(by).constant
+            if extent is not None and extent < 0:
+                sizes = " ".join(f"{n}={v}" for n, v in spec.sizes or ())
+                raise InternalError(
+                    f"{program.name}: of {sizes} the range of '{r.name}' has {extent} values"
+                )
 
 
 def _arrangement(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tcdsl as tc
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Value
 from tcdsl.codegen.lower import nest, pointwise, reduction, rows
+from tcdsl.codegen.machine import detect
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.grammar.dtypes import ALL
+from tcdsl.grammar.errors import InternalError, ShapeError
 from tests.codegen.forms import cases_under
-from tests.codegen.harness import Array, Case, differential, problem, run_cases
+from tests.codegen.harness import Array, Case, differential, problem, run_cases, spec_of
 from tests.tiers import sampled
 
 ROWS = "def f(float(N,M) A, float(M) w) -> (O) { s(n) +=! A(n,m) * w(m)  O(n) = s(n) / M + n }"
@@ -130,3 +134,17 @@ def test_long_sums_are_formed_in_blocks() -> None:
     for c in WALKS[:2]:
         (out,) = run_cases([Case(p, True, Config.of(c))])[0]
         assert abs(out[0] / exact_sum - 1) < 4e-6
+
+
+@pytest.mark.parametrize("m", [31, 60])
+def test_sizes_that_no_call_has_are_not_lowered(m: int) -> None:
+    """Loops of less than no turns would run: `bind` refuses such sizes, so that none come here."""
+    text = "def f(float(N) A, float(M) B) -> (T) { T +=! A(p) where p in M:N }"
+    args = np.ones(30, np.float32), np.ones(m, np.float32)
+    kernel: Any = tc.define(text, tune="off")
+    with pytest.raises(ShapeError, match="the range of 'p' would have N - M values"):
+        kernel(*args)
+    p = problem(text, *args)
+    message = f"f: of N=30 M={m} the range of 'p' has {30 - m} values"
+    with pytest.raises(InternalError, match=message):
+        compiler.lower(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes, "k")
