@@ -97,12 +97,20 @@
  * short or where it meets a compare and a move. A test supplies TC_ONCE in its stead. */
 #ifndef TC_ONCE
 #define TC_ONCE(T, p) (*(const volatile tc_##T *)(p))
+#define TC_PEEK(T, p) (*(p))
+#else
+#define TC_PEEK TC_ONCE
 #endif
+/* tc_peek: into a copy that is settled then, and used in its place. */
 #define TC_READ_ONCE(T)                                                                           \
-  TC_FN tc_##T tc_once_##T(const tc_##T *p) { return TC_ONCE(T, p); }
+  TC_FN tc_##T tc_once_##T(const tc_##T *p) { return TC_ONCE(T, p); }                              \
+  TC_FN tc_##T tc_peek_##T(const tc_##T *p) { return TC_PEEK(T, p); }
 TC_READ_ONCE(i8) TC_READ_ONCE(i16) TC_READ_ONCE(i32) TC_READ_ONCE(i64) TC_READ_ONCE(b)
 TC_READ_ONCE(u8) TC_READ_ONCE(u16) TC_READ_ONCE(u32) TC_READ_ONCE(u64)
 TC_READ_ONCE(f16) TC_READ_ONCE(bf16) TC_READ_ONCE(f32) TC_READ_ONCE(f64)
+/* The local array that begins at p may hold anything from here on, for all that the compiler knows:
+ * what it was copied from can no longer stand in for it. */
+#define tc_settle(p) __asm__ __volatile__("" : : "r"(p) : "memory")
 
 /* ---- faults */
 

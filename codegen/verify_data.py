@@ -9,6 +9,8 @@ the compiler may do that twice. And what an address does depend on stands in a c
 decides whether it is used, or within bounds (`tc_min_i64`, `tc_mod_i64`). Of one or two bytes no
 condition need be seen: a table that large holds what they may be, whatever that is. Unsigned ones
 that go into an address as they are need not be read once either.
+
+Reads that were copied to a local array count as read once from `tc_settle` on (`stage`).
 """
 
 from __future__ import annotations
@@ -106,6 +108,7 @@ class _Walk:
         self.f = f
         self.private = private
         self.calls: list[Call] = []  # of other functions
+        self.settled: set[str] = set()  # local arrays that hold copies of what was read
 
     def check(self) -> None:
         """Walk the function."""
@@ -145,6 +148,9 @@ class _Walk:
                     self.give(var, e, facts)
                 for _ in range(2):  # what the end of a turn assigns, the next one sees
                     self.stmt(body, facts.inner())
+            case Eval(Call("tc_settle", (Address(Elem(array=name)),))):
+                facts.loose.discard(name)
+                self.settled.add(name)
             case Eval(call):
                 self.addresses(call, facts)
                 self.through(call, facts)
@@ -158,6 +164,7 @@ class _Walk:
         facts.chosen.pop(name, None)
         facts.unasked.pop(name, None)
         self.private.discard(name)
+        self.settled.discard(name)
 
     def give(self, place: Expr, value: Expr, facts: _Facts) -> None:
         """Note what a variable, an array or memory of the call's own now depends on."""
@@ -168,7 +175,7 @@ class _Walk:
             if self.is_private(value):
                 self.private.add(root)
             return
-        read = frozenset({root}) if any(map(_is_wide_read, walk_expr(value))) else _NONE
+        read = frozenset({root}) if any(map(self.is_wide_read, walk_expr(value))) else _NONE
         for by, found in (
             (facts.chosen, self.reads(value, facts)),
             (facts.unasked, self.unasked(value, facts)),
@@ -217,7 +224,7 @@ class _Walk:
         if self.is_loose(index, facts, is_address=True):
             raise InternalError(f"{self.f.name}: an address depends on a plain load: {e}")
         unasked = self.unasked(index, facts)
-        if unasked or _is_unnamed(index):
+        if unasked or self.is_unnamed(index):
             names = ", ".join(sorted(unasked)) or "what was read"
             raise InternalError(f"{self.f.name}: nothing asks where {names} lies: {e}")
 
@@ -274,6 +281,21 @@ class _Walk:
                 pass
         return any(self.is_loose(x, facts) for x in children(e))
 
+    def is_wide_read(self, e: Expr) -> bool:
+        """Whether an expression reads once what no table holds all values of."""
+        if isinstance(e, Elem):
+            is_read = e.array in self.settled
+        else:
+            is_read = isinstance(e, Call) and e.function.startswith("tc_once_")
+        t = e.type
+        return is_read and not (
+            isinstance(t, Scalar) and not t.dtype.is_float and t.dtype.bits <= 16
+        )
+
+    def is_unnamed(self, index: Expr) -> bool:
+        """Whether an address holds the read itself, so that no condition can be about the same."""
+        return any(map(self.is_wide_read, _values(index)))
+
     def is_private(self, pointer: Expr) -> bool:
         """Whether a pointer leads to memory that nobody else writes."""
         match pointer:
@@ -302,19 +324,6 @@ def _root(place: Expr) -> str | None:
             return _root(at)
         case _:
             return None
-
-
-def _is_wide_read(e: Expr) -> bool:
-    """Whether an expression reads once what no table holds all values of."""
-    if not (isinstance(e, Call) and e.function.startswith("tc_once_")):
-        return False
-    t = e.type
-    return not isinstance(t, Scalar) or t.dtype.is_float or t.dtype.bits > 16
-
-
-def _is_unnamed(index: Expr) -> bool:
-    """Whether an address holds the read itself, so that no condition can be about the same."""
-    return any(map(_is_wide_read, _values(index)))
 
 
 def _values(e: Expr) -> Iterator[Expr]:

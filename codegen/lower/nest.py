@@ -17,7 +17,6 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.config import Knob, Value
 from tcdsl.codegen.loopir import (
     Assign,
-    Call,
     Expr,
     For,
     Function,
@@ -154,7 +153,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         update = b.block(values.take(), Assign(acc, step))
         body = b.block(
             Let(acc, first, mutable=True),
-            nested(ctx, reductions, update, reduction_mark(s, acc, update)),
+            nested(ctx, reductions, update, reduction_mark(s, acc)),
             Assign(place, narrow(acc, ops.memory_dtype(s.target))),
         )
     if turning:
@@ -268,23 +267,16 @@ def nested(ctx: Context, ranges: Sequence[Range], body: Stmt, mark: Simd | Seria
 
 
 def parallel_mark(body: Stmt) -> Simd | Serial:
-    """Return how independent iterations run: one that may leave or holds a loop, in order.
-
-    So does one that reads what chooses an element: of such reads there are no vectors.
-    """
+    """Return how independent iterations run: one that may leave or holds a loop, in order."""
     plain = all(not isinstance(t, For | Return) for t in walk_stmt(body))
-    return Simd() if plain and not _reads_once(body) else Serial()
+    return Simd() if plain else Serial()
 
 
-def _reads_once(body: Stmt) -> bool:
-    return any(isinstance(e, Call) and e.function.startswith("tc_once_") for e in all_exprs(body))
-
-
-def reduction_mark(s: Statement, acc: Var, step: Stmt) -> Simd | Serial:
+def reduction_mark(s: Statement, acc: Var) -> Simd | Serial:
     """Return how reductions run whose body is step: sums and products may be reassociated."""
     checked = any(any(r.checked) for r in s.reads())
     op = s.op[0]
-    if not s.reductions or checked or op not in "+*" or _reads_once(step):
+    if not s.reductions or checked or op not in "+*":
         return Serial()
     return Simd(((op, acc.name),))  # type: ignore[arg-type]
 

@@ -161,7 +161,7 @@ class Points:
         body = b.block(
             locate,
             Let(acc, element, mutable=True),
-            nested(self.ctx, s.reductions, step, reduction_mark(s, acc, step)),
+            nested(self.ctx, s.reductions, step, reduction_mark(s, acc)),
             Assign(element, acc),
         )
         return nested(self.ctx, self.scatter.columns, body, parallel_mark(body))

@@ -71,7 +71,7 @@ def with_margins(p: Problem) -> Problem:
     return Problem(p.checked, p.args, outs)
 
 
-WITNESSES = ("padded", "through another, guarded", "to rows")
+WITNESSES = ("padded", "guarded, rows along", "through another, guarded", "to rows")
 PARTS = [sorted({*TEXTS} - {*WITNESSES})[k::3] for k in range(3)]
 
 

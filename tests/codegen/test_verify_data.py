@@ -8,6 +8,7 @@ from tcdsl.codegen import build as b
 from tcdsl.codegen.loopir import (
     I64,
     TRUTH,
+    Address,
     Array,
     Assign,
     Call,
@@ -42,6 +43,9 @@ outside = b.any_of(b.compare("<", t, 0), b.compare(">=", t, n))
 fault = Return(b.const(1, d.INT32))
 read_once = Let(t, once(b.load(index, i)))
 zero = b.const(0.0, d.FLOAT32)
+copied = Elem("rows", (b.c64(0),), I64)
+peek = Assign(copied, Call("tc_peek_i64", (b.offset(index, i),), I64))
+settle = b.do("tc_settle", Address(copied, Pointer(d.INT64)))
 
 
 def store(value: Expr) -> Stmt:
@@ -85,6 +89,13 @@ SOUND: dict[str, tuple[Stmt, ...]] = {
         Assign(Elem("rows", (b.c64(0),), I64), t),
         store(b.load(table, Elem("rows", (b.c64(0),), I64))),
     ),
+    "a settled copy": (
+        Array("rows", I64, (8,)),
+        peek,
+        settle,
+        Let(t, copied),
+        store(Select(inside, element, zero, zero.type)),
+    ),
     "of the call's own memory": (Let(t, b.load(own, i)), store(element)),
     "a byte": (store(b.load(table, b.cast(b.load(byte, i), I64))),),
     "a name that stood for data in another block": (
@@ -106,6 +117,48 @@ BROKEN: dict[str, tuple[tuple[Stmt, ...], str]] = {
             store(b.load(table, Elem("rows", (b.c64(0),), I64))),
         ),
         "plain load",
+    ),
+    "a copy": (
+        (Array("rows", I64, (8,)), peek, Let(t, copied), If(outside, fault), store(element)),
+        "plain load",
+    ),
+    "a copy that is written again": (
+        (
+            Array("rows", I64, (8,)),
+            peek,
+            settle,
+            peek,
+            Let(t, copied),
+            If(outside, fault),
+            store(element),
+        ),
+        "plain load",
+    ),
+    "a copy of the same name": (
+        (
+            If(b.compare("<", i, 3), b.block(Array("rows", I64, (8,)), peek, settle)),
+            Array("rows", I64, (8,)),
+            peek,
+            Let(t, copied),
+            If(outside, fault),
+            store(element),
+        ),
+        "plain load",
+    ),
+    "a settled copy that nothing asked about": (
+        (Array("rows", I64, (8,)), peek, settle, Let(t, copied), store(element)),
+        "nothing asks where t lies",
+    ),
+    "a settled copy without a name": (
+        (
+            Array("rows", I64, (8,)),
+            peek,
+            settle,
+            Let(t, copied),
+            If(outside, fault),
+            store(b.load(table, copied)),
+        ),
+        "nothing asks",
     ),
     "what is stored to": ((Let(t, b.load(index, i)), Assign(b.load(out, t), zero)), "plain load"),
     "a vector": (
