@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+
+import tcdsl
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -25,6 +28,32 @@ def test_its_python_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
     assert "subscript 0 of 'E' is 12, outside [0, 10)" in printed
     for comment in re.findall(r"^print\(.*?\)  # (<.*)$", code, re.MULTILINE):
         assert comment in printed.splitlines()
+
+
+@pytest.mark.cc
+@pytest.mark.torch
+def test_its_layer_for_torch_trains_whatever_the_number_of_gradients() -> None:
+    import torch
+
+    layer = "class FcRelu" + README.split("```\nclass FcRelu")[1].split("```")[0]
+    defined = _definitions("\n".join(blocks("python")))
+    names: dict[str, Any] = {"torch": torch}
+    for name in ("fcrelu", "softmax"):
+        (text,) = [t for t in defined if f"def {name}(" in t]
+        names[name] = tcdsl.define(text, name, tune="off")
+    exec(layer, names)
+    exec(
+        layer.replace("FcRelu", "Softmax").replace("x, w, b", "x").replace("fcrelu", "softmax"),
+        names,
+    )
+    x, w, b = (torch.randn(*s, requires_grad=True) for s in ((5, 4), (3, 4), (3,)))
+    for ours, theirs, given in (
+        (names["FcRelu"].apply, lambda x, w, b: torch.relu(x @ w.T + b), (x, w, b)),
+        (names["Softmax"].apply, lambda x: torch.softmax(x, 1), (x,)),
+    ):
+        found = torch.autograd.grad((ours(*given) ** 2).sum(), given)
+        wanted = torch.autograd.grad((theirs(*given) ** 2).sum(), given)
+        torch.testing.assert_close(found, wanted)
 
 
 def test_the_gradients_it_shows_are_those_that_are_printed(tmp_path: Path) -> None:
