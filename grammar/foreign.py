@@ -38,6 +38,7 @@ _FOREIGN_SIGNS = {
     ";": ("unexpected ';'", "remove it: no sign separates statements"),
     "[": ("unexpected '['", "dimensions and subscripts stand in parentheses: A(i, j)"),
     "]": ("unexpected ']'", "dimensions and subscripts stand in parentheses: A(i, j)"),
+    "@": ("unexpected '@'", "a product of matrices is a sum: C(i, j) +=! A(i, k) * B(k, j)"),
     "'": ("unexpected quote", "the language has no strings"),
     '"': ("unexpected quote", "the language has no strings"),
 }

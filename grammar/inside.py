@@ -109,15 +109,19 @@ def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
             if is_nonnegative(x.low - y.high - 1, prover.given):
                 return
     name = work.name
+    cure = "write the result under a second name"
     if access.forms == work.forms:
         what = "in a reduction, which may not read its own target"
     else:
         what = "at elements it may write"
+        cure += (
+            "; or, if each element follows from those before it, in a loop: for t in 1:N { ... }"
+        )
     raise FaultError(
         "TC126",
         f"the statement reads '{name}' {what}",
         access.node.span,
         "",
         Note("it writes here", work.node.target.span),
-        Note("write the result under a second name"),
+        Note(cure),
     )
