@@ -200,7 +200,8 @@ def _cure(work: Comprehension, key: str, index: Index, accesses: tuple[Access, .
     size = key.upper()
     if size not in work.frame.sizes:
         size = next((k for k in work.frame.sizes if k not in work.frame.loops), "10")
-    return Note(f"give it one: where {key} in 0:{size}, say")
+    number = f"; if it is a number, declare it: float {key}" if index.kind == "reduction" else ""
+    return Note(f"give it one: where {key} in 0:{size}, say{number}")
 
 
 def _step(form: Size, name: str) -> Size | None:

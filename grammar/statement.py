@@ -8,6 +8,7 @@ from functools import partial
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar import typed as t
 from tcdsl.grammar.comprehension import Comprehension
+from tcdsl.grammar.dims import walk
 from tcdsl.grammar.domain import given_ranges, solve_ranges
 from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType, promote
 from tcdsl.grammar.errors import Diagnostic, Note
@@ -129,18 +130,28 @@ def _fits_operator(work: Comprehension) -> None:
         return
     for key, index in reduced:
         left = work.node.target
+        cure = f"write '+=!' to sum from zero, or '+=' to add to {left.name}"
+        if not _may_have_range(work, key):  # a sum could not know where it ends
+            cure = f"if '{key}' is a number, declare it as a parameter: float {key}"
         where = left.span.text if left.span is not None else left.name
         raise FaultError(
             "TC104",
             f"index '{key}' is summed over, but '=' does not reduce",
             index.span,
             f"not an index of {where}",
-            Note(
-                f"write '+=!' to sum from zero, or '+=' to add to {left.name}",
-                work.node.op_span,
-            ),
+            Note(cure, work.node.op_span),
             near(key, (*work.frame.names(), *_outputs(work.scope))),
         )
+
+
+def _may_have_range(work: Comprehension, key: str) -> bool:
+    """Whether an index stands in a subscript or in `where`: all that gives ranges."""
+    accesses = (a for a in walk(work.node.value) if isinstance(a, n.Apply))
+    subscripts = [a.args for a in accesses if a.name in work.frame.tensors]
+    return any(
+        isinstance(node, n.Name | n.RangeClause) and node.name == key
+        for node in walk(*subscripts, work.node.clauses)
+    )
 
 
 def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:

@@ -301,3 +301,31 @@ def test_spellings_that_messages_offer(wrong: str, said: str, right: str) -> Non
         made(f"{head}{wrong} }}")
     assert said in str(caught.value)
     made(f"{head}{right} }}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "said"),
+    [
+        (
+            "O(i) = A(i) * eps",
+            "TC104",
+            "if 'eps' is a number, declare it as a parameter: float eps",
+        ),
+        ("O(i) = exp(A(i) + eps)", "TC104", "declare it as a parameter: float eps"),
+        ("O(i) +=! A(i) * eps", "TC201", "if it is a number, declare it: float eps"),
+    ],
+)
+def test_a_number_that_nobody_declared_may_be_declared(
+    statement: str, code: str, said: str
+) -> None:
+    (fault,) = faults(f"def f(float(N) A) -> (O) {{ {statement} }}")
+    assert fault.code == code
+    assert "+=!" not in str(fault.notes[0].message)
+    assert said in fault.notes[0].message
+    made(f"def f(float(N) A, float eps) -> (O) {{ {statement} }}")
+
+
+@pytest.mark.parametrize("right", ["A(i + k)", "A(k)", "A(i) * k where k in 0:3"])
+def test_an_index_with_a_range_is_told_of_the_sum(right: str) -> None:
+    (fault,) = faults(f"def f(float(N) A) -> (O) {{ O(i) = {right} }}")
+    assert fault.notes[0].message == "write '+=!' to sum from zero, or '+=' to add to O"
