@@ -39,6 +39,7 @@ from tcdsl.codegen.lower.cuda import reduction as cuda_reduction
 from tcdsl.codegen.lower.cuda import rows as cuda_rows
 from tcdsl.codegen.machine import Machine
 from tcdsl.codegen.merge import merge
+from tcdsl.codegen.opaque import opaque
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.shorten import shorten
 from tcdsl.codegen.simplify import simplify
@@ -223,8 +224,8 @@ def lower(
     join = assemble_kernels if is_gpu else assemble
     unit = join(program, spec, arrangement, contexts, lowered, config, name)
     unit = simplify(unit if is_gpu else stage(unit))
-    if is_gpu:
-        unit = narrow(unit, program, spec, temps=len(arrangement.temps))
+    temps = len(arrangement.temps)
+    unit = narrow(unit, program, spec, temps=temps) if is_gpu else opaque(unit)
     unit = merge(shorten(unit))
     verify(unit)
     return unit

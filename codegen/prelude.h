@@ -90,6 +90,12 @@
 #define tc_stream_end() __sync_synchronize()
 #endif
 
+/* x, of which the compiler knows nothing: a mask made of it is made when the code runs (opaque.py). */
+TC_FN tc_i64 tc_opaque_i64(tc_i64 x) {
+  __asm__("" : "+r"(x));
+  return x;
+}
+
 /* ---- data that chooses addresses */
 
 /* *p, read this once: what was checked is what is used, whoever writes the array meanwhile. Of a plain

@@ -4,7 +4,8 @@ Names are bound once on every path and before they are used; operands of one ope
 type; nothing is stored through a pointer to const; what is assigned may be assigned; indices of
 local arrays are inside them where loops have constant ends; phases and plans have the ABI's
 signature; executables name them. Kernels give no result; launches hand them what they take.
-Addresses that depend on data: see `verify_data.py`.
+On a CPU no condition of an access is known to the C compiler (`opaque.py`). Addresses that depend
+on data: see `verify_data.py`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from tcdsl.codegen.loopir import (
     Var,
     Vector,
 )
+from tcdsl.codegen.opaque import exposed
 from tcdsl.codegen.verify_data import verify_addresses
 from tcdsl.codegen.walk import walk_expr
 from tcdsl.grammar.errors import InternalError
@@ -106,6 +108,11 @@ def verify(unit: Unit) -> None:
                 raise InternalError(f"{unit.name}: executable {e.name} has no {linkage} '{name}'")
     for x in unit.launches:
         _check_launch(unit, x, functions)
+    if unit.executables:
+        for f in unit.functions:
+            if names := exposed(f):
+                by = ", ".join(sorted(names))
+                raise InternalError(f"{f.name}: what a C compiler knows of {by} decides an access")
     verify_addresses(unit)
 
 
