@@ -207,24 +207,29 @@ class _Known:
         self.always: dict[str, list[Expr]] = {}  # of them, what is set in any case
         self.arrays: set[str] = set()
         self._done: dict[str, _Sources] = {}
-        self._collect(f.body, 0, {})
+        self.choosing: dict[str, list[Expr]] = {}  # conditions under which they are assigned
+        self._collect(f.body, (), {})
 
-    def _collect(self, s: Stmt, depth: int, declared: dict[str, int]) -> None:
+    def _collect(self, s: Stmt, under: tuple[Expr, ...], declared: dict[str, int]) -> None:
+        if isinstance(s, If):
+            under = (*under, s.cond)
         match s:
             case Let(var, value):
-                declared[var.name] = depth
+                declared[var.name] = len(under)
                 self.values.setdefault(var.name, []).append(value)
                 self.always.setdefault(var.name, []).append(value)
             case Array(name):
                 self.arrays.add(name)
             case Assign(Var(name), value, op):
                 self.values.setdefault(name, []).append(value)
-                if op == "=" and declared.get(name) == depth:
+                conditions = under[declared.get(name, 0) :]
+                self.choosing.setdefault(name, []).extend(conditions)
+                if op == "=" and not conditions:
                     self.always.setdefault(name, []).append(value)
             case For(var, low):
                 self.lows.setdefault(var.name, []).append(low)
         for t in sub_stmts(s):
-            self._collect(t, depth + isinstance(s, If), declared)
+            self._collect(t, under, declared)
 
     def atoms(self, e: Expr) -> Iterator[Expr]:
         """Yield the parts of a truth value that are no logic of others."""
@@ -236,7 +241,7 @@ class _Known:
                     pass
                 case Var(name) if name in self.values:
                     if name not in seen:
-                        todo += self.values[name]
+                        todo += (*self.values[name], *self.choosing.get(name, ()))
                     seen.add(name)
                 case Bin(lhs=lhs) if lhs.type == TRUTH:
                     todo += children(x)
@@ -288,7 +293,8 @@ class _Known:
             found = _Sources(unknown=frozenset({name}))
         else:
             is_unknown = all(self.sources(v).unknown for v in self.always.get(name, ()))
-            parts = functools.reduce(_Sources.__or__, map(self.sources, self.values[name]))
+            made_of = (*self.values[name], *self.choosing.get(name, ()))
+            parts = functools.reduce(_Sources.__or__, map(self.sources, made_of))
             is_one = len(self.values[name]) == 1
             mine = parts.unknown if is_one else frozenset({name})
             found = replace(parts, unknown=mine if is_unknown else frozenset())

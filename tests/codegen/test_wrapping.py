@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tcdsl.autotune.guard import GuardedBytes, Place
 from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import Source
 from tcdsl.codegen.config import Config
@@ -20,10 +18,10 @@ from tcdsl.codegen.objects import compile_source
 from tcdsl.codegen.reference import evaluate
 from tcdsl.grammar.errors import BoundsError, TCError
 from tests.codegen.harness import Array, Problem, assert_same, call, problem, spec_of
+from tests.codegen.pages import between_pages
 from tests.cusim.harness import differential
 
 A = "float(N) A"
-_VECTOR = 64  # bytes; gcc 12 loads whole vectors under masks that are constants (`vblendps`)
 N39 = np.arange(1, 40, dtype=np.float32)
 WILD: dict[str, tuple[str, tuple[Any, ...]]] = {
     "a factor": (f"def f({A}) -> (O) {{ O(i) = i*3000000 < N ? A(i*3000000) : -1.0 RANGE }}", ()),
@@ -144,23 +142,6 @@ def wanted(p: Problem) -> tuple[Array, ...] | None:
         return evaluate(p.checked, p.args)
     except BoundsError:
         return None
-
-
-@contextmanager
-def between_pages(p: Problem, place: Place) -> Iterator[Problem]:
-    """Give a problem whose arrays begin, or end but for a vector, at pages not to be touched."""
-    with ExitStack() as stack:
-        args: list[Any] = []
-        for a in p.args:
-            if not np.ndim(a):
-                args.append(a)
-                continue
-            memory = stack.enter_context(GuardedBytes(a.nbytes + _VECTOR, place, a.itemsize))
-            view = memory.bytes[: a.nbytes].view(a.dtype).reshape(a.shape)
-            view[...] = a
-            memory.seal()
-            args.append(view)
-        yield Problem(p.checked, tuple(args), p.outs)
 
 
 def hold_in_c(problems: Sequence[Problem]) -> None:
