@@ -3,11 +3,12 @@
     const tc_i64 i_zero = tc_opaque_i64(0);
     for (i = 0; i < 40; i++) O[i] = i + i_zero + 2 < 39 ? A[i] : 0.5f;
 
-gcc before 12.4 and 13.2 (its PR 110309) forgets what a mask is for once it is a constant: a loop
-of few vectors is unrolled wholly, and the masked load becomes `vblendps $31, 128(%rdi), ...`, which
-reads the whole vector and so what lies behind the array. It is right as long as the mask is made
-when the code runs. Each loop has a zero of its own: where a branch tells one (`y + y_zero == 0`),
-nothing follows for the lanes of the loop inside. Addresses keep the plain variable.
+gcc 12.2 forgets what a mask is for once it is a constant: a loop of few vectors is unrolled wholly,
+and the masked load becomes `vblendps $31, 128(%rdi), ...`, which reads the whole vector and so what
+lies behind the array. It is right as long as the mask is made when the code runs. Each loop has a
+zero of its own: where a branch tells one (`y + y_zero == 0`), nothing follows for the lanes of the
+loop inside. Addresses keep the plain variable, and so do conditions that hold something else that
+is known only then, unless another condition may tell it.
 """
 
 from __future__ import annotations
@@ -69,13 +70,14 @@ def exposed(f: Function) -> frozenset[str]:
     if not any(True for _ in _conditions(f.body)):
         return frozenset()
     known = _Known(f)
-    atoms = {a: known.sources(a) for cond in _conditions(f.body) for a in known.atoms(cond)}
+    atoms = {a for cond in _conditions(f.body) for a in known.atoms(cond)}
+    made_of = [known.sources(a) for a in atoms]
     found = set()
-    for mine in atoms.values():
-        for v in mine.loops:
-            told = {u for x in atoms.values() if v not in x.loops | x.far for u in x.unknown}
-            if mine.unknown <= told:
-                found.add(v)
+    for v in frozenset[str]().union(*(x.loops for x in made_of)):
+        # what a branch may tell, of which all lanes of v are on one side
+        told = {u for x in made_of if v not in x.loops | x.far for u in x.unknown}
+        if any(v in x.loops and x.unknown <= told for x in made_of):
+            found.add(v)
     return frozenset(found)
 
 
@@ -106,12 +108,17 @@ def _conditions(body: Stmt) -> Iterator[Expr]:
         if isinstance(s, If) and _reaches(s):
             yield s.cond
         for e in own_exprs(s):
+            within = set[int]()  # the left parts of chains whose left part was given
             for x in walk_expr(e):
                 match x:
                     case Select(cond, then, other) if _reads(then) or _reads(other):
                         yield cond
-                    case Bin("&&" | "||", lhs, rhs) if _reads(rhs):
-                        yield lhs
+                    case Bin("&&" | "||", lhs, rhs):
+                        if id(x) not in within and not _reads(rhs):
+                            continue
+                        if id(x) not in within:
+                            yield lhs
+                        within.add(id(lhs))
                     case _:
                         pass
 
