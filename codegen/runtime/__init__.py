@@ -150,7 +150,7 @@ def _setup() -> None:
     numbers = [t for t in np.sctypeDict.values() if issubclass(t, kinds)]
     plain = [t for t in numbers if np.dtype(t).itemsize <= 8]
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
-    types = tuple(dict.fromkeys([*plain, bfloat16.type]))
+    types = tuple(dict.fromkeys([np.bool_, *plain, bfloat16.type]))
     _core.setup(umath._ARRAY_API, bfloat16.num, types, InternalError)
     set_num_threads(_first_threads())
     set_cache_limit(min(max(_memory_bytes() // 64, 64 << 20), 1 << 30))

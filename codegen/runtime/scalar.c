@@ -7,7 +7,7 @@ enum {
   FROM_NUMPY
 }; /* sources, part of the launch key; NumPy's types count on from FROM_NUMPY */
 
-static PyObject *scalar_types; /* tuple: the scalar types of NumPy and ml_dtypes that a kernel takes */
+static PyObject *scalar_types; /* tuple: the scalar types of NumPy and ml_dtypes that a kernel takes, bool first */
 
 static int source_of(PyObject *o) {
   void *type = Py_TYPE(o);
@@ -19,8 +19,17 @@ static int source_of(PyObject *o) {
   return 0;
 }
 
+static int is_numpys_bool(PyObject *o) {
+  if (is_array(o)) return ((Array *)o)->nd == 0 && ((Array *)o)->descr->type_num == NUM_BOOL;
+  return (PyObject *)Py_TYPE(o) == PyTuple_GetItem(scalar_types, 0);
+}
+
 /* An integer that fits the bytes, else -1 with an error set. */
 static int integer_of(PyObject *o, int bytes, int is_signed, tc_i64 *to) {
+  if (is_numpys_bool(o)) { /* which has no __index__ */
+    *to = PyObject_IsTrue(o);
+    return 0;
+  }
   PyObject *whole = PyNumber_Index(o);
   if (!whole) return -1;
   int bits = 8 * bytes, fits;

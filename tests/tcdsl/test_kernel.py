@@ -366,3 +366,14 @@ def test_a_budget_that_is_none_is_refused(budget: dict[str, Any]) -> None:
         tc.define(ADD, **budget)
     with pytest.raises(TCTypeError, match=f"{name} is .*; expected a number from 0 on"):
         kernel(ADD).autotune(N=4, **budget)
+
+
+def test_a_bool_of_numpys_is_an_integer_as_pythons_is() -> None:
+    """It has no ``__index__``: everywhere else in NumPy a bool counts as 0 or 1."""
+    text = "def f(float(N) A, int32 K, int32 c) -> (C) { C(i) = A(i) * c where i in 0:K }"
+    k: Any = tc.define(text, tune="off")
+    a = np.arange(1, 5, dtype=np.float32)
+    for one in (True, np.bool_(True), np.array(True)):
+        for _ in range(2):
+            np.testing.assert_array_equal(k(a, one, one), a[:1])
+            assert k(a, np.bool_(False), one).shape == (0,)
