@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -148,7 +149,7 @@ def _is_transformed(torch: Any, x: Any) -> bool:
 
 # ---- types whose arrays the launcher reads by itself
 
-_seen: set[type] = set()
+_seen: WeakSet[type] = WeakSet()  # a class made in a function goes with it
 
 
 def _lend(value: object, torch: Any) -> None:

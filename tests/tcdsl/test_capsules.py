@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -285,3 +287,12 @@ def test_functions_of_another_version_are_not_used() -> None:
         runtime.lend(Other, new_capsule(ctypes.addressof(future), b"other", None), *rules)
     with pytest.raises(TypeError):
         runtime.lend(7, new_capsule(ctypes.addressof(future), named, None), *rules)  # type: ignore[arg-type]
+
+
+def test_a_class_that_is_made_on_the_way_goes_again(add: Any) -> None:
+    kind = type("Kind", (Lender,), {})
+    np.testing.assert_array_equal(add(kind(A), A), 2 * A)
+    gone = weakref.ref(kind)
+    del kind
+    gc.collect()
+    assert gone() is None
