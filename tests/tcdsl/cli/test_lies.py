@@ -43,6 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, data in {
         "empty": b"", "short": whole[:-5], "head": whole[:20], "noise": bytes(range(256)),
         "header": whole.replace(b"'descr'", b"'d\x00scr'"),
+        "huge": whole.replace(b"(3,), }" + 20 * b" ", b"(" + 22 * b"9" + b",), }"),
     }.items():  # fmt: skip
         Path(f"{name}.npy").write_bytes(data)
     np.save("double.npy", np.ones(3))
@@ -66,6 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("short.npy", "'short.npy' holds no array of numbers: Failed to read all data"),
         ("head.npy", "'head.npy' holds no array of numbers: EOF"),
         ("header.npy", "'header.npy' holds no array of numbers:"),
+        ("huge.npy", "'huge.npy' holds no array of numbers: Python int too large"),
         ("object.npy", "'object.npy' holds no array of numbers: Object arrays cannot be loaded"),
         ("words.npy", "'words.npy' holds <U1, expected numbers"),
         ("fields.npy", "argument 'b' has type [('a', '<f4')]"),
