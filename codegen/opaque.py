@@ -70,7 +70,8 @@ def exposed(f: Function) -> frozenset[str]:
     if not any(True for _ in _conditions(f.body)):
         return frozenset()
     known = _Known(f)
-    atoms = {a for cond in _conditions(f.body) for a in known.atoms(cond)}
+    conditions = (*_conditions(f.body), *_choices(f.body))
+    atoms = {a for cond in conditions for a in known.atoms(cond)}
     made_of = [known.sources(a) for a in atoms]
     found = set()
     for v in frozenset[str]().union(*(x.loops for x in made_of)):
@@ -143,6 +144,22 @@ def _deciding(body: Stmt) -> frozenset[str]:
                     pass
         if len(names) == before:
             return frozenset(names)
+
+
+def _choices(body: Stmt) -> Iterator[Expr]:
+    """Yield the conditions of choices of which conditions of accesses are made."""
+    deciding = _deciding(body)
+    made_of = list(_conditions(body))
+    for s in walk_stmt(body):
+        match s:
+            case Let(Var(name), value) | Assign(Var(name), value) if name in deciding:
+                made_of.append(value)
+            case _:
+                pass
+    for e in made_of:
+        for x in walk_expr(e):
+            if isinstance(x, Select):
+                yield x.cond
 
 
 def _reads(e: Expr) -> bool:
@@ -270,8 +287,9 @@ class _Known:
                 return _Sources(unknown=frozenset({e}), far=self._far(e))
             case Select(cond, then, other):
                 chosen = self.sources(then), self.sources(other)
-                both = chosen[0].unknown & chosen[1].unknown
-                return replace(self.sources(cond) | chosen[0] | chosen[1], unknown=both)
+                decides = self.sources(cond)  # which may be told: see `_choices`
+                unknown = chosen[0].unknown & chosen[1].unknown | decides.unknown
+                return replace(decides | chosen[0] | chosen[1], unknown=unknown)
             case _:
                 first, chain = spine(e)
                 parts = children(first) if not chain else (first, *(link.rhs for link in chain))

@@ -223,6 +223,10 @@ CASES: dict[str, tuple[Function, set[str]]] = {
     "data": (
         _loops(Let(_H, b.compare(">", _a(_J), b.const(0, FLOAT32))), _read(_H)), set(),
     ),
+    "a choice": (_loops(_read(_less(b.select(_less(_J, 3), b.c64(2), _J), 5))), {"j"}),
+    "a choice that is told": (
+        _loops(_read(_less(_J, b.select(_less(_N, 3), b.c64(2), b.c64(7))))), {"j"},
+    ),
     "a store": (_loops(If(_less(_J, 5), Assign(_a(_J), b.const(0, FLOAT32)))), {"j"}),
     "no access": (
         _loops(Let(b.var("v", FLOAT32), b.select(_less(_J, 5), _ONE, b.const(0, FLOAT32)))),
