@@ -95,7 +95,7 @@ class Exact:
         """
         form = self.forms.of(value)
         if is_unknown(form):
-            return e if _reads(value) else t.Cast(e, e.dtype, span=e.span)
+            return e if any(t.tensors_read(value)) else t.Cast(e, e.dtype, span=e.span)
         return e if self.fits(form, e) else t.Cast(e, e.dtype, span=e.span)
 
 
@@ -133,22 +133,3 @@ def _is_divisor(e: t.Expr) -> bool:
             return is_nonnegative(size)
         case _:
             return False
-
-
-def _reads(e: t.Expr) -> bool:
-    todo = [e]
-    while todo:
-        match todo.pop():
-            case t.Read():
-                return True
-            case t.Unary(operand=a) | t.Cast(operand=a):
-                todo.append(a)
-            case t.Binary(lhs=a, rhs=b):
-                todo += (a, b)
-            case t.Select(a, b, c):
-                todo += (a, b, c)
-            case t.Builtin(args=args):
-                todo += args
-            case _:
-                continue
-    return False

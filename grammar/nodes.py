@@ -118,18 +118,15 @@ class Binary(Node):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Binary):
             return NotImplemented
-        (first, chain), (other_first, other_chain) = spine(self), spine(other)
-        return (
-            len(chain) == len(other_chain)
-            and first == other_first
-            and all(
-                a.op == b.op and a.rhs == b.rhs for a, b in zip(chain, other_chain, strict=True)
-            )
-        )
+        return self is other or self._links() == other._links()
 
     def __hash__(self) -> int:
+        return hash(self._links())
+
+    def _links(self) -> tuple[object, ...]:
+        """Return a chain flat, so that to compare it takes no stack."""
         first, chain = spine(self)
-        return hash((first, *((link.op, link.rhs) for link in chain)))
+        return (first, *((link.op, link.rhs) for link in chain))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, assert_never
 
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic
@@ -92,23 +92,17 @@ class Binary(Node):
     dtype: DType
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
         if not isinstance(other, Binary):
             return NotImplemented
-        (first, chain), (other_first, other_chain) = spine(self), spine(other)
-        return (
-            len(chain) == len(other_chain)
-            and first == other_first
-            and all(
-                a.op == b.op and a.dtype == b.dtype and a.rhs == b.rhs
-                for a, b in zip(chain, other_chain, strict=True)
-            )
-        )
+        return self is other or self._links() == other._links()
 
     def __hash__(self) -> int:
+        return hash(self._links())
+
+    def _links(self) -> tuple[object, ...]:
+        """Return a chain flat, so that to compare it takes no stack."""
         first, chain = spine(self)
-        return hash((first, *((link.op, link.rhs) for link in chain)))
+        return (first, *((link.op, link.rhs, link.dtype) for link in chain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +198,28 @@ class Loop(Node):
 
 
 Stmt = Statement | Loop
+
+
+def tensors_read(*roots: Expr) -> Iterator[str]:
+    """Yield the tensors that expressions read; a long sum is a tree as deep as it is long."""
+    todo = [*roots]
+    while todo:
+        match todo.pop():
+            case Lit() | IndexValue() | SizeValue():
+                pass
+            case Read(name, subs):
+                yield name
+                todo += subs
+            case Unary(operand=a) | Cast(operand=a):
+                todo.append(a)
+            case Binary(lhs=a, rhs=b):
+                todo += (a, b)
+            case Select(a, b, c):
+                todo += (a, b, c)
+            case Builtin(args=args):
+                todo += args
+            case other:
+                assert_never(other)
 
 
 def statements(body: Sequence[Stmt]) -> Iterator[Statement]:
