@@ -96,14 +96,15 @@ def arrange(
         low, high = (x.evaluate(values) for x in (loop.low, loop.high))
         values[loop.var] = (low + max(low, high - 1)) // 2
 
-    def contexts(groups: Sequence[Group], temps: Sequence[str]) -> list[GroupContext[Any]]:
-        operands: Operands
+    @lru_cache(maxsize=2)  # the program as a whole: not to be gone through for each group
+    def memory(temps: tuple[str, ...]) -> tuple[Operands, Expr]:
         if isinstance(machine, Gpu):
-            shared_base: Expr = b.c64(0)
-            operands = KernelOperands(program, spec, temps)
-        else:
-            offsets, shared_base = places(program, spec, temps)
-            operands = Operands(program, spec, offsets)
+            return KernelOperands(program, spec, temps), b.c64(0)
+        offsets, shared_base = places(program, spec, temps)
+        return Operands(program, spec, offsets), shared_base
+
+    def contexts(groups: Sequence[Group], temps: tuple[str, ...]) -> list[GroupContext[Any]]:
+        operands, shared_base = memory(temps)
         return [
             GroupContext(program, g, spec, machine, values, f"g{i}", 0, shared_base, operands)
             for i, g in enumerate(groups)
@@ -182,7 +183,7 @@ def places(program: Program, spec: Spec, temps: Sequence[str]) -> tuple[dict[str
 
 def aligned_bytes(operands: Operands, home: str) -> Expr:
     """Return the memory of a temporary, in whole cache lines."""
-    buffer = next(x for x in operands.program.buffers if x.home == home)
+    buffer = operands.first_in(home)
     elements = b.mul(*map(operands.size, buffer.shape))
     size = operands.memory_dtype(buffer.name).size_bytes
     return b.mul(b.ceil_div(b.mul(elements, size), _LINE), _LINE)

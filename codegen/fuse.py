@@ -10,7 +10,8 @@ takes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from tcdsl.codegen.group import Group, Partition
@@ -57,12 +58,16 @@ def gather(
         read them; else these read a copy.
     """
     out: list[Group] = []
-    rest = list(groups)
-    while rest:
-        lengths = range(1, min(len(rest), _LONGEST) + 1)
-        count = max(n for n in lengths if n == 1 or can_join(program, rest[:n], rows, paddings))
-        out.append(join(program, rest[:count], rest[count:]))
-        rest = rest[count:]
+    wanted = Counter(n for g in groups for n in g.wanted())
+    wanted.update((*program.outputs, *carried(program)))
+    start = 0
+    while start < len(groups):
+        near = groups[start : start + _LONGEST]
+        lengths = range(1, len(near) + 1)
+        count = max(n for n in lengths if n == 1 or can_join(program, near[:n], rows, paddings))
+        wanted.subtract(n for g in near[:count] for n in g.wanted())  # by later ones, from here on
+        out.append(join(near[:count], wanted))
+        start += count
     return out
 
 
@@ -85,14 +90,13 @@ def can_join(
     return rows and kept_indices(statements) is not None
 
 
-def join(program: Program, run: Sequence[Group], later: Sequence[Group]) -> Group:
-    """Return groups as one; later are those that run after it."""
+def join(run: Sequence[Group], wanted: Mapping[str, int]) -> Group:
+    """Return groups as one; wanted: how many read a version after it."""
     if len(run) == 1:
         return run[0]
     members = tuple(sorted({m for g in run for m in g.members}))
     statements = tuple(s for g in run for s in g.statements)
-    wanted = {*program.outputs, *carried(program), *(n for g in later for n in g.wanted())}
-    local = tuple(s.target for s in statements if s.target not in wanted)
+    local = tuple(s.target for s in statements if not wanted[s.target])
     return Group(members, statements, local, tuple(o for g in run for o in g.origins))
 
 

@@ -71,13 +71,13 @@ def pieces(statements: Sequence[Statement], shape: Sequence[Size]) -> tuple[rang
         padded = has_padding(statements[start : start + 2])
         out.append(range(start, start + (2 if padded else 1)))
     made = [statements[span[-1]] for span in out]
+    if len(made) < 2 or not all(s.op.endswith("!") and is_contraction(s) for s in made):
+        return ()
     if any(len(s.subs) != len(shape) for s in made):
         return ()
     tiles = [tile_of(s.subs, s.outputs, shape) for s in made]
     steps = {None if tile is None else tuple(step for step, _ in tile) for tile in tiles}
-    if len(made) < 2 or None in steps or len(steps) > 1 or len({*tiles}) < len(tiles):
-        return ()
-    if not all(is_contraction(s) and s.op.endswith("!") for s in made):
+    if None in steps or len(steps) > 1 or len({*tiles}) < len(tiles):
         return ()
     bases = [s.base for s in made[1:]]
     return tuple(out) if bases == [s.target for s in made[:-1]] else ()

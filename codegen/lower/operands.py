@@ -72,6 +72,7 @@ class Operands:
         self.temps = temps
         self._sizes = dict(spec.sizes or ())
         self._buffers = {x.name: x for x in program.buffers}
+        self._first_in = {x.home: x for x in reversed(program.buffers)}
         self._position: dict[str, int] = {}  # of a home among the arguments
         for i, name in enumerate(program.operands):
             self._position.setdefault(self._buffers[name].home, i)
@@ -137,6 +138,10 @@ class Operands:
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
         return self._buffers[name]
+
+    def first_in(self, home: str) -> Buffer:
+        """Return the first of the buffers that share a home."""
+        return self._first_in[home]
 
     def position(self, name: str) -> int | None:
         """Return where a buffer's memory stands among the arguments; None for a temporary."""

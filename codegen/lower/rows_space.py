@@ -149,7 +149,7 @@ def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Spac
     aligned = align(ctx.group.statements)
     if aligned is None:
         raise ScheduleError("the statements share no rows")
-    strides = {x.name: strides_of(ctx.operands, x.name) for x in ctx.program.buffers}
+    strides = {name: strides_of(ctx.operands, name) for name in _touched(ctx)}
     sizes = _with_strides(ctx)
     if pointwise:
         if aligned.sweeps:
@@ -201,12 +201,16 @@ def _check(s: Statement, local: Collection[str]) -> None:
         raise ScheduleError("a subscript is checked")
 
 
+def _touched(ctx: GroupContext[Any]) -> list[str]:
+    """Return the versions whose memory a group may touch; a program may have hundreds."""
+    names = {s.target for s in ctx.group.statements} | ctx.group.wanted()
+    return sorted(n for n in names if not ctx.operands.is_scalar(n))
+
+
 def _with_strides(ctx: GroupContext[Any]) -> Mapping[str, int]:
     """Return representative sizes; run-time strides as if operands were dense, the unit first."""
     sizes = dict(ctx.sizes)
-    for buffer in ctx.program.buffers:
-        if ctx.operands.is_scalar(buffer.name):
-            continue
+    for buffer in map(ctx.operands.buffer, _touched(ctx)):
         unit = ctx.operands.layout(buffer.name).unit
         step = 1
         inward = [d for d in reversed(range(len(buffer.shape))) if d != unit]
