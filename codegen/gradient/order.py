@@ -40,16 +40,20 @@ class Order:
             Placed(at, s, loops) for at, (s, loops) in enumerate(statements(checked.body, ()))
         ]
         self.written: dict[str, list[Placed]] = {}
+        self._read: dict[str, list[tuple[Placed, typed.Read]]] = {}
         for p in self.all:
             self.written.setdefault(p.statement.target, []).append(p)
+            for r in reads(p):
+                self._read.setdefault(r.tensor, []).append((p, r))
 
     def depth(self, name: str) -> int:
         """Return how many loops around all uses of a tensor make it anew in each turn.
 
         Only the innermost such loop counts: to one turn of it the tensor is private.
         """
-        found = self.written[name]
-        uses = [p for p in self.all if p in found or any(r.tensor == name for r in reads(p))]
+        found, its_reads = self.written[name], self._read.get(name, [])
+        by_place = {p.at: p for p in (*found, *(p for p, _ in its_reads))}
+        uses = [by_place[at] for at in sorted(by_place)]
         tensor = self.tensors[name]
         if tensor.role != "temp":
             return 0
@@ -57,7 +61,7 @@ class Order:
         for p in uses:
             shared = tuple(x for x, y in zip(shared, p.loops, strict=False) if x is y)
         first = uses[0]
-        if first is not found[0] or any(r.tensor == name for r in reads(first)):
+        if first is not found[0] or any(p is first for p, _ in its_reads):
             return 0
         anew = first.statement.op == "=" or first.statement.op.endswith("!")
         if not anew or first.loops != shared:
@@ -65,7 +69,7 @@ class Order:
         s = first.statement
         subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True))
         is_own = covers_box(subs, s.ranges, tensor.shape) or all(
-            self._is_own(tensor, p, r, shared) for p in uses for r in reads(p) if r.tensor == name
+            self._is_own(tensor, p, r, shared) for p, r in its_reads
         )
         return len(shared) if is_own else 0
 
@@ -84,11 +88,7 @@ class Order:
         if not is_sum and not self._is_written_once(name, depth):
             return False
         return all(
-            self.is_before(w, p, read, depth)
-            for p in self.all
-            for read in reads(p)
-            if read.tensor == name
-            for w in found
+            self.is_before(w, p, read, depth) for p, read in self._read.get(name, []) for w in found
         )
 
     def is_straight(self, name: str) -> bool:

@@ -64,25 +64,32 @@ def only(parts: Sequence[Part], alive: Collection[str]) -> list[Part]:
 
 def without_copies(parts: Sequence[Part], values: Mapping[str, Value]) -> list[Part]:
     """Return parts in which what only copies an adjoint that is finished is read as that."""
-    out = [*parts]
+    out: list[Part | None] = [
+        replace(p, body=tuple(without_copies(p.body, values))) if isinstance(p, Loop) else p
+        for p in parts
+    ]
+    writers: dict[str, list[int]] = {}  # by position, of a tensor
+    readers: dict[str, set[int]] = {}
     for at, part in enumerate(out):
-        if isinstance(part, Loop):
-            out[at] = replace(part, body=tuple(without_copies(part.body, values)))
-    at = 0
-    while at < len(out):
-        line = out[at]
+        for x in walk([part] if part is not None else []):
+            writers.setdefault(x.target, []).append(at)
+            for r in x.reads():
+                readers.setdefault(r.tensor, set()).add(at)
+    for at, line in enumerate(out):
         source = _copied(line, values) if isinstance(line, Line) else None
-        before, after = out[:at], out[at + 1 :]
         if source is None or not isinstance(line, Line):
-            at += 1
             continue
-        is_sole = all(x.target != line.target for x in walk([*before, *after]))
-        is_read_early = any(r.tensor == line.target for x in walk(before) for r in x.reads())
-        if is_sole and not is_read_early and all(x.target != source for x in walk(after)):
-            out = [*before, *reading(after, line.target, source)]
-        else:
-            at += 1
-    return out
+        its = readers.get(line.target, set())
+        is_finished = max(writers.get(source, [at])) <= at
+        if writers[line.target] == [at] and is_finished and min(its, default=at) >= at:
+            out[at] = None
+            readers[source].discard(at)
+            for later in its - {at}:
+                part = out[later]
+                assert part is not None
+                (out[later],) = reading([part], line.target, source)
+                readers[source].add(later)
+    return [p for p in out if p is not None]
 
 
 def _copied(line: Line, values: Mapping[str, Value]) -> str | None:
