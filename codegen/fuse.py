@@ -58,8 +58,7 @@ def gather(
         read them; else these read a copy.
     """
     out: list[Group] = []
-    wanted = Counter(n for g in groups for n in g.wanted())
-    wanted.update((*program.outputs, *carried(program)))
+    wanted = uses(program, groups)
     start = 0
     while start < len(groups):
         near = groups[start : start + _LONGEST]
@@ -88,6 +87,13 @@ def can_join(
     if has_epilogue(statements[1:] if is_padded else statements):
         return True
     return rows and kept_indices(statements) is not None
+
+
+def uses(program: Program, later: Sequence[Group]) -> Counter[str]:
+    """Return how many groups, turns or callers read a version after what comes before later."""
+    found = Counter(n for g in later for n in g.wanted())
+    found.update((*program.outputs, *carried(program)))
+    return found
 
 
 def join(run: Sequence[Group], wanted: Mapping[str, int]) -> Group:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import compiler
-from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate
+from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate, uses
 from tcdsl.codegen.group import Group, Partition
 from tcdsl.codegen.inline import inline
 from tcdsl.codegen.padding import unpadded
@@ -130,7 +130,7 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
     while rest:
         legal = [n for n in range(1, len(rest) + 1) if n == 1 or can_join(p, rest[:n])]
         count = int(rng.choice(legal))
-        out.append(join(p, rest[:count], rest[count:]))
+        out.append(join(rest[:count], uses(p, rest[count:])))
         rest = rest[count:]
     return Partition("random", tuple(out))
 
