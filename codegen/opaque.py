@@ -79,7 +79,7 @@ def exposed(f: Function) -> frozenset[str]:
         told = {u for x in made_of if v not in x.loops | x.far for u in x.unknown}
         if any(v in x.loops and x.unknown <= told for x in made_of):
             found.add(v)
-    return frozenset(found)
+    return frozenset(found) & _deciding(f.body)  # there without a zero
 
 
 def _function(f: Function) -> Function:
@@ -129,17 +129,18 @@ def _deciding(body: Stmt) -> frozenset[str]:
 
     Not those in addresses of what is read: what lies in memory is not known.
     """
-    names = {n for cond in _conditions(body) for n in _outside_addresses(cond)}
+    zeros = {s.var.name for s in walk_stmt(body) if isinstance(s, Let) and _is_opaque(s.value)}
+    names = {n for cond in _conditions(body) for n in _outside_addresses(cond, zeros)}
     while True:
         before = len(names)
         for s in walk_stmt(body):
             match s:
                 case Let(var, value) if var.name in names:
-                    names |= _outside_addresses(value)
+                    names |= _outside_addresses(value, zeros)
                 case Assign(Var(name), value) if name in names:
-                    names |= _outside_addresses(value)
+                    names |= _outside_addresses(value, zeros)
                 case If(cond) if _assigns(s, names):
-                    names |= _outside_addresses(cond)
+                    names |= _outside_addresses(cond, zeros)
                 case _:
                     pass
         if len(names) == before:
@@ -187,13 +188,15 @@ def _is_opaque(e: Expr) -> bool:
     return isinstance(e, Call) and e.function == FUNCTION
 
 
-def _outside_addresses(e: Expr) -> set[str]:
+def _outside_addresses(e: Expr, zeros: Set[str]) -> set[str]:
     found: set[str] = set()
     todo = [e]
     while todo:
         x = todo.pop()
         if isinstance(x, Var):
             found.add(x.name)
+        elif isinstance(x, Bin) and isinstance(x.rhs, Var) and x.rhs.name in zeros:
+            pass  # hidden already
         elif not _is_address(x):
             todo += children(x)
     return found
