@@ -24,12 +24,13 @@ from tcdsl.codegen.cpu import Loaded
 from tcdsl.codegen.reference_math import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.codegen.spec import SMALL, Spec
-from tcdsl.device_arrays import DeviceArray, may_overlap
+from tcdsl.device_arrays import DeviceArray
 from tcdsl.grammar import nodes, typed
 from tcdsl.grammar.errors import AllocationError, ShapeError, TCTypeError
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.wording import count
 from tcdsl.origin import cure_for_missing
+from tcdsl.overlap import is_same_view, may_share, meets_itself
 from tcdsl.variant import Compiled, Variant
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ class Call:
                 given, checked.returns, self.forms, strict=True
             )
         )
-        if any(_may_share(a, b) for a, b in combinations(outs, 2)):
+        if any(may_share(a, b) for a, b in combinations(outs, 2)):
             raise ShapeError(f"{checked.name}: two outputs overlap in memory")
         return outs
 
@@ -321,8 +322,8 @@ class Call:
     def _overlaps(self, r: int, out: Operand) -> bool:
         return any(
             isinstance(x, np.ndarray | DeviceArray)
-            and _may_share(out, x)
-            and not ((r, p) in self.variant.inplace and _is_same_view(out, x))
+            and may_share(out, x)
+            and not ((r, p) in self.variant.inplace and is_same_view(out, x))
             for p, x in enumerate(self.operands)
         )
 
@@ -348,6 +349,11 @@ def _checked_output(
         raise ShapeError(f"{what} is read-only")
     if array.size and any(s == 0 < n - 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise ShapeError(f"{what} has stride 0: several elements are one place in memory")
+    if meets_itself(array):
+        raise ShapeError(
+            f"{what} has elements that share memory (shape {array.shape}, strides "
+            f"{array.strides} bytes)"
+        )
     return array
 
 
@@ -363,22 +369,3 @@ def _as_buffer(value: Any, array: Array) -> Array:
 
 def _form(array: Array) -> ArrayForm:
     return array.dtype, array.shape, element_strides(array)
-
-
-def _may_share(a: Operand, b: Operand) -> bool:
-    if isinstance(a, DeviceArray) or isinstance(b, DeviceArray):
-        return isinstance(a, DeviceArray) and isinstance(b, DeviceArray) and may_overlap(a, b)
-    return np.may_share_memory(a, b)
-
-
-def _is_same_view(a: Operand, b: Operand) -> bool:
-    return (
-        _address(a) == _address(b)
-        and a.shape == b.shape
-        and a.strides == b.strides
-        and a.dtype == b.dtype
-    )
-
-
-def _address(a: Operand) -> int:
-    return a.address if isinstance(a, DeviceArray) else a.ctypes.data

@@ -162,6 +162,31 @@ def test_an_output_of_stride_0_is_refused() -> None:
         kernel(ADD)(normal(3), normal(3), out=out)
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "meets"),
+    [
+        ((3, 5), (8, 4), True),
+        ((5, 3), (4, 8), True),
+        ((3, 2), (2, 16), True),  # halves of elements
+        ((3, 2), (8, 12), False),  # interleaved, each at a place of its own
+        ((2, 2), (12, 8), False),
+        ((3, 1), (8, 0), False),
+    ],
+)
+def test_an_output_whose_elements_share_memory_is_refused(
+    shape: tuple[int, int], strides: tuple[int, int], meets: bool
+) -> None:
+    room = np.zeros(50, np.float32)
+    out = np.lib.stride_tricks.as_strided(room, shape, strides)
+    rows = kernel("def rows(float(N,M) A) -> (C) { C(i, j) = A(i, j) }")
+    a = normal(*shape)
+    if meets:
+        with pytest.raises(ShapeError, match=r"out 'C' has elements that share memory"):
+            rows(a, out=out)
+    else:
+        np.testing.assert_array_equal(rows(a, out=out), a)
+
+
 def test_an_update_starts_from_the_callers_buffer_or_from_the_identity() -> None:
     with pytest.warns(UserWarning, match="TC"):
         total = kernel("def total(float(N) A) -> (s) { s += A(i) }")
