@@ -54,7 +54,7 @@ def test_what_was_wrong_once_is_right(name: str, seed: int) -> None:
     assert_right(run_text(FOUND[name], seed, calls=8))
 
 
-CHUNK = 2  # programs in a test
+CHUNK = 5  # programs in a test
 
 
 @sampled("first", range(0, 30, CHUNK), keep=1)

@@ -143,7 +143,7 @@ def random_loops(rng: np.random.Generator, dtype: str = "float") -> str:
     w.add("h(i, n) = 0.5 * X(i, n)")
     w.add("a(n) = w(n)")
     if w.chance(0.5):
-        w.lines[0] = "  h(i, n) = 0.25 where i in 0:R, n in 0:N"
+        w.lines[0] = f"  h(i, n) = {dtype}(0.25) where i in 0:R, n in 0:N"
         w.add("h(0, n) = X(1, n)")
     w.block("", int(w.rng.integers(0, 3)))
     w.loop("t")
