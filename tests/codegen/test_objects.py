@@ -90,19 +90,22 @@ def test_a_forked_child_keeps_no_lock_of_a_parent_that_died(cache: Path) -> None
     ready, done = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(done[1])  # so that the end of the parent ends the child, whatever fails there
         lock.release()  # is the parent's
         os.write(ready[1], b"x")
         os.read(done[0], 1)
         os._exit(0)
-    os.read(ready[0], 1)
-    assert contentfile.KeyLock.take("k") is None, "the parent holds it"
-    os.close(lock._handle)  # as the end of the parent does, with nothing said to the kernel
-    contentfile._held.remove(lock)
-    again = contentfile.KeyLock.take("k")
-    os.write(done[1], b"x")
-    os.waitpid(child, 0)
-    for end in (*ready, *done):
-        os.close(end)
+    try:
+        os.read(ready[0], 1)
+        assert contentfile.KeyLock.take("k") is None, "the parent holds it"
+        os.close(lock._handle)  # as the end of the parent does, with nothing said to the kernel
+        contentfile._held.remove(lock)
+        again = contentfile.KeyLock.take("k")
+    finally:
+        os.write(done[1], b"x")
+        os.waitpid(child, 0)
+        for end in (*ready, *done):
+            os.close(end)
     assert again is not None
     again.release()
 
