@@ -9,6 +9,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tcdsl.codegen import nvrtc
 GOLDEN = Path(__file__).parent / "golden"
 CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")
 TIERS = ("wide", "deep")  # what runs only if asked for, the longer behind the shorter
+LEFT = pytest.StashKey[Counter[str]]()  # tests of each tier that wait
 
 
 def _missing() -> dict[str, str]:
@@ -51,12 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     missing = _missing()
     asked = {"wide": ["--wide", "--deep"], "deep": ["--deep"]}
     left = [tier for tier in TIERS if not any(config.getoption(o) for o in asked[tier])]
-    for item in items:
+    waiting = config.stash[LEFT]
+    taken: list[pytest.Item] = []
+    for item in items:  # thousands wait: even to skip one costs milliseconds
         tier = next((tier for tier in left if item.get_closest_marker(tier)), None)
         if tier:
-            item.add_marker(pytest.mark.skip(reason=f"runs with --{tier}"))
-            item.user_properties.append(("tier", tier))
-            continue
+            waiting[tier] += 1
+        else:
+            taken.append(item)
+    items[:] = taken
+    for item in items:
         for mark in missing:
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=missing[mark]))
@@ -73,10 +79,20 @@ class _MarkCount:
         self.skipped: Counter[str] = Counter()
         self.left: Counter[str] = Counter()
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Hand on what waits: where xdist has workers, only they have collected."""
+        self.left = self.left | session.config.stash[LEFT]
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["left"] = dict(self.left)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker of xdist has found waiting: the same as any other."""
+        self.left |= Counter(getattr(node, "workeroutput", {}).get("left", {}))
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         marks = [str(value) for name, value in report.user_properties if name == "mark"]
-        if report.when == "setup":
-            self.left.update(str(tier) for name, tier in report.user_properties if name == "tier")
         if report.skipped:
             self.skipped.update(marks)
         elif report.when == "call":
@@ -97,6 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as behind `nohup` and `&`
         # Children inherit it: those that a test interrupts would not notice.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[LEFT] = Counter()
     config.pluginmanager.register(_MarkCount(), "tcdsl-mark-count")
 
 
