@@ -64,6 +64,7 @@ def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
     assert ended[config("right", 10)].time_ns == 10_000
 
 
+@pytest.mark.wide
 def test_a_search_finds_the_fast_one_among_faults_and_later_calls_find_it(tmp_path: Path) -> None:
     problem = toy_problem("wrong", "crash", "past", times=(10, 50, 200))
     cache = tmp_path / "t.db"
@@ -75,6 +76,7 @@ def test_a_search_finds_the_fast_one_among_faults_and_later_calls_find_it(tmp_pa
     assert found.config == tuned.config
 
 
+@pytest.mark.wide
 def test_a_later_run_does_not_try_again_what_has_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     problem = toy_problem("crash", log=log, times=(10, 200))
@@ -85,6 +87,7 @@ def test_a_later_run_does_not_try_again_what_has_ended(tmp_path: Path) -> None:
     assert len(crashed) == len(set(crashed))
 
 
+@pytest.mark.wide
 def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
     tmp_path: Path,
 ) -> None:

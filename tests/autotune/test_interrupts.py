@@ -171,6 +171,7 @@ def test_kill_9_fifty_times(tmp_path: Path) -> None:
     kill_often(tmp_path, 50)
 
 
+@pytest.mark.wide
 def test_two_tuners_of_one_problem_share_the_work(tmp_path: Path) -> None:
     runs = [start(tmp_path, seed, 2, "right", "crash") for seed in (0, 1)]
     for run in runs:

@@ -89,6 +89,7 @@ def test_a_space_has_a_branch_for_each_partition_and_form() -> None:
     assert len({f["partition"] for f in fixed}) > 1
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [(FCRELU, {"B": 20, "M": 33, "N": 40}), (SOFTMAX, {"N": 60, "D": 100})],

@@ -350,6 +350,7 @@ def test_narrower_vectors(width: int, registers: int) -> None:
         assert_same(got, expected(p), terms=500)
 
 
+@pytest.mark.wide
 def test_no_accumulator_leaves_its_register() -> None:
     """The k loop of every register tile refers to no vector on the stack."""
     cc = find_compiler()

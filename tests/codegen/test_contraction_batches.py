@@ -109,6 +109,7 @@ def test_other_strides() -> None:
     check(cases, terms=9, exact=True)
 
 
+@pytest.mark.wide
 def test_sums_in_several_passes() -> None:
     near, both = (INSIDE, INSIDE, IN_ORDER), (INSIDE, INSIDE, INSIDE)
     operands = near, both, (INSIDE, IN_ORDER, IN_ORDER)

@@ -119,6 +119,7 @@ ODD = """def conv_i(float(N,F,H,W) G, float(F,C,3,3) K) -> (float(N,C,2*H-1,2*W-
 }"""
 
 
+@pytest.mark.wide
 def test_the_residues_of_a_strided_gradient_share_tasks() -> None:
     odd = problem(ODD, rand(2, 4, 6, 9), rand(4, 18, 3, 3))
     third = backward((1, 3, 5, 7), (3, 16, 2, 4), stride=3)  # of some residues there are no taps

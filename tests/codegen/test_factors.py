@@ -46,6 +46,7 @@ def test_products(value: str, temporary: str | None) -> None:
     held(p)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 @sampled("shape", [(2, 3, 7, 9), (1, 1, 1, 1), (1, 2, 0, 5), (0, 2, 4, 4)], keep=1)
 def test_a_border_is_a_padded_copy(shape: tuple[int, ...]) -> None:

@@ -188,6 +188,7 @@ def test_state_that_turns_overwrite() -> None:
     held(problem(text, numbers(4), numbers(4, 4), np.int32(-2)))
 
 
+@pytest.mark.wide
 def test_a_loop_of_a_callee_and_a_variable_that_is_an_index_elsewhere() -> None:
     text = """def f(float(N,N) A, float(N) x) -> (O) {
         u = power(A, x)

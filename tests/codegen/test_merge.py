@@ -54,6 +54,7 @@ def test_what_is_equal_is_called_by_the_first_name() -> None:
     assert merge(merged) == merged
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_two_contractions_share_their_tiles(rng: np.random.Generator) -> None:
     shapes = ((37, 29), (29, 41), (41, 23))

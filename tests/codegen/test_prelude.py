@@ -82,7 +82,7 @@ def model(name: str, a: int, b: int) -> int:
             return max(a, b)
 
 
-@sampled("dtype", INTEGERS, ids=str, keep=3)
+@sampled("dtype", INTEGERS, ids=str, keep=2)
 @pytest.mark.parametrize("name", ["div", "mod", "min", "max"])
 def test_integer_operators_follow_the_language(
     lib: ctypes.CDLL, name: str, dtype: np.dtype[Any]
@@ -306,7 +306,7 @@ def at_page_end(values: Array) -> Array:
     return copy
 
 
-@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+@sampled("dtype", VECTOR_TYPES, ids=str, keep=2)
 def test_masked_access_touches_the_first_lanes_only(
     vectors: ctypes.CDLL, dtype: np.dtype[Any]
 ) -> None:

@@ -143,6 +143,7 @@ def test_other_types(rng: np.random.Generator) -> None:
         check_all((SOFTMAX.replace("float(", f"{name}("), x.astype(dtype)))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_rows_without_a_finite_value_give_nan(rng: np.random.Generator) -> None:
     x = normal(rng, 5, 50)

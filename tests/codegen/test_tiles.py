@@ -44,6 +44,7 @@ QUARTERS = """def f(float(H,W) A, float(K) B) -> (float(H,W) O) {
 }"""
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_tiles_that_cover_are_all_there_is() -> None:
     for n in (0, 1, 2, 17):

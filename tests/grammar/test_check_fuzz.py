@@ -99,6 +99,7 @@ def test_any_shapes_bind_or_raise_a_tcerror(text: str, shapes: list[Any]) -> Non
 LONG, QUITE_LONG = 10_000, 3_000
 
 
+@pytest.mark.wide
 @sampled(
     "value",
     [

@@ -178,6 +178,7 @@ def test_two_sizes_that_alternate_keep_their_executables_and_bits() -> None:
     assert len(mm.variant().executables) == count
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("calls", "shapes"),
     [

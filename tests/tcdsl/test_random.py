@@ -48,7 +48,7 @@ def assert_right(trial: Trial | None) -> Trial:
     return trial
 
 
-@pytest.mark.parametrize("name", FOUND)
+@sampled("name", FOUND, keep=5)
 @sampled("seed", range(2), keep=1)
 def test_what_was_wrong_once_is_right(name: str, seed: int) -> None:
     assert_right(run_text(FOUND[name], seed, calls=8))

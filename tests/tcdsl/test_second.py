@@ -150,6 +150,7 @@ def test_a_third_derivative_of_a_kernel_that_keeps_something(rng: np.random.Gene
     np.testing.assert_allclose(deep(x, 1.0, u, v, 0.0)[0], got)
 
 
+@pytest.mark.wide
 def test_whole_takes_nothing_kept_and_its_pull_neither(rng: np.random.Generator) -> None:
     k = kernel(SOFTMAX)
     gradient = tc.grad(k)

@@ -118,6 +118,7 @@ def test_gradients_are_torchs(name: str, rng: np.random.Generator) -> None:
         np.testing.assert_allclose(got, want.numpy(), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.wide
 @sampled(
     "name", [pytest.param(n, marks=() if n in ONCE else pytest.mark.deep) for n in CASES], keep=3
 )

@@ -296,6 +296,7 @@ def test_what_turns_write_takes_the_forms_of_whole_tensors(name: str) -> None:
 # ---- for callers
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_a_call_beyond_the_limit_keeps_checkpoints(rng: np.random.Generator) -> None:
     kernel = defined(PRODUCT)
