@@ -46,6 +46,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rig, "_LEAST_LIMIT_S", 5.0)
 
 
+@pytest.mark.wide
 def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
     tmp_path: Path,
 ) -> None:

@@ -115,6 +115,7 @@ def test_the_first_ctrl_c_stops_with_the_best_so_far_and_a_later_run_resumes(
     assert all(after[i] == row for i, row in before.items() if has_ended(row[0]))
 
 
+@pytest.mark.wide
 def test_the_second_ctrl_c_aborts_and_what_ran_is_not_tried_again(tmp_path: Path) -> None:
     run = start(tmp_path, 0, 60, "right", "hang")
     wait_until(lambda: any(line.endswith("hang") for line in log_of(tmp_path)))

@@ -82,6 +82,7 @@ def test_a_search_may_start_from_a_slow_config_without_the_default(tmp_path: Pat
     assert (tuned.verdict.time_ns, tuned.verdict.default_ns) == (1000, 1300)
 
 
+@pytest.mark.wide
 def test_a_very_slow_candidate_is_cut_and_leaves_the_others_their_time(tmp_path: Path) -> None:
     slow, fast = config("right", 2_000_000_000), config("right", 0)  # seconds a call
     problem = Toy(turns=(0, 300, 3000, 2_000_000_000))
@@ -157,6 +158,7 @@ def test_configs_of_one_text_are_one_candidate(tmp_path: Path) -> None:
     assert len(trials) == 2
 
 
+@pytest.mark.wide
 def test_a_later_run_goes_on_where_the_earlier_one_ended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     problem = Toy(kinds=("right", "crash"), turns=(0, 300, 3000), log=log)

@@ -108,6 +108,7 @@ def test_any_sizes(text: str, dtype: str) -> None:
         check(cases, terms=600, exact=[False])
 
 
+@pytest.mark.wide
 @sampled("dtype", ["float32", "float64"], keep=1)
 def test_few_rows_are_dot_products(dtype: str) -> None:
     shapes = [(1, 77, 1024), (2, 5, 300), (3, 130, 600), (4, 33, 500), (16, 21, 1000)]

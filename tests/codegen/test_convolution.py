@@ -176,6 +176,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.wide
 def test_indices_in_other_roles() -> None:
     listed = [problem(text, *(rand(*s) for s in SHAPES[n])) for n, text in TEXTS.items()]
     held(listed, terms=54)
@@ -197,6 +198,7 @@ def test_operands_of_any_strides() -> None:
     assert "pointwise" in form_of(apart)
 
 
+@pytest.mark.wide
 def test_sizes_without_points_and_generic_ones_are_left_to_others() -> None:
     empty = forward((0, 3, 9, 17), (20, 3, 3, 3))
     assert "convolution" not in form_of(empty)
@@ -239,6 +241,7 @@ def test_narrower_vectors(width: int, registers: int) -> None:
         assert_same(got, expected(p), terms=27)
 
 
+@pytest.mark.wide
 def test_no_accumulator_leaves_its_register() -> None:
     """The loops of every register tile refer to no vector on the stack."""
     cc = find_compiler()

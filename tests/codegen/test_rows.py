@@ -78,12 +78,14 @@ def test_log_softmax(rng: np.random.Generator) -> None:
     check_all(*((LOGSOFTMAX, normal(rng, *s)) for s in ((3, 26), (2, 300))))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_layer_norm(rng: np.random.Generator) -> None:
     shapes = ((2, 40), (3, 333))
     check_all(*((LAYERNORM, normal(rng, *s), normal(rng, s[1]), normal(rng, s[1])) for s in shapes))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_independent_folds_share_a_pass(rng: np.random.Generator) -> None:
     p = problem(COSINE, normal(rng, 9, 77), normal(rng, 9, 77))
@@ -136,6 +138,7 @@ def test_any_layout(rng: np.random.Generator) -> None:
     )
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_other_types(rng: np.random.Generator) -> None:
     x = rng.normal(size=(3, 45))

@@ -324,6 +324,7 @@ def vectorised(names: list[str], t: str, folder: Path) -> set[str]:
     return {lines[int(n)] for n in found if int(n) in lines}
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 @sampled("t", ["f32", "f64"], keep=1)
 def test_gcc_makes_vector_code_of_loops(t: str, tmp_path: Path) -> None:

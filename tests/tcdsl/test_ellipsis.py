@@ -116,6 +116,7 @@ def test_what_stands_only_on_the_right_is_reduced(shape: tuple[int, ...]) -> Non
         assert (m, i) == (x.max(), x.argmax())
 
 
+@pytest.mark.wide
 def test_dimensions_beside_dots_are_first_last_or_both() -> None:
     text = """
     def lead(float(...) X) -> (O) { O(i) +=! X(i, ...) }
@@ -216,6 +217,7 @@ def test_names_of_sizes_tell_the_rank() -> None:
         norm.text({"K": 3})
 
 
+@pytest.mark.wide
 def test_tuning_takes_arrays_shapes_and_sizes_of_any_rank(tmp_path: Any) -> None:
     database = tmp_path / "tuned.db"
     norm = tc.define(NORM, cache=database)

@@ -96,6 +96,7 @@ def by_differences(k: Kernel, args: list[Array], seed: Array, towards: list[Arra
     return [(above - below) / (2 * step) for above, below in pairs]
 
 
+@pytest.mark.wide
 @sampled("name", PROGRAMS, keep=1)
 def test_hessians_are_those_of_central_differences(name: str, rng: np.random.Generator) -> None:
     k, args, seed, towards = drawn(name, rng)

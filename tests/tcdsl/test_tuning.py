@@ -109,6 +109,7 @@ def test_sizes_that_were_called_use_what_is_tuned_later(tmp_path: Path) -> None:
     assert config in serving(k)
 
 
+@pytest.mark.wide
 def test_several_sizes_give_a_config_each(tmp_path: Path) -> None:
     k = kernel(tmp_path / "configs.db")
     found = k.autotune(M=range(3, 5), N=[7], trials=1, quiet=True)
@@ -166,6 +167,7 @@ def test_online_answers_right_while_it_searches_and_ends_with_the_best(tmp_path:
     assert k.tuned_config(a, b, s) in serving(k)
 
 
+@pytest.mark.wide
 def test_an_untuned_size_takes_a_tuned_ones_config_only_where_the_model_puts_it_above_its_default(
     tmp_path: Path,
 ) -> None:

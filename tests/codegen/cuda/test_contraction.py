@@ -84,6 +84,7 @@ def test_exact_sizes_that_fill_tiles_need_no_masks() -> None:
     assert " < 64" not in compiler.emit_cuda(lowered(p, config()))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_views() -> None:
     for i, view in enumerate(VIEWS.values()):
@@ -307,6 +308,7 @@ def test_parts_of_sums_are_added_in_one_order() -> None:
     check(matmul(NT, 3, 5, 9), config(), exact=(False,))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 @pytest.mark.parametrize("stages", [3, 4])
 def test_asynchronous_copies(stages: int) -> None:

@@ -60,6 +60,7 @@ def test_any_sizes(text: str) -> None:
     check(matmul(text, 40, 72, 56, "bfloat16"))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_views() -> None:
     for i, view in enumerate(VIEWS.values()):

@@ -283,6 +283,7 @@ def test_full_sectors_and_no_bank_conflicts(rng: np.random.Generator) -> None:
         assert shared == ideal
 
 
+@pytest.mark.wide
 @pytest.mark.nvrtc
 @sampled("arch", ["sm_80", "sm_90"], keep=1)
 def test_defaults_do_not_spill(arch: str) -> None:

@@ -163,6 +163,7 @@ def _both(
     return kept.pull(args, seeds), again.pull(args, seeds)
 
 
+@pytest.mark.wide
 @sampled(
     "turns", [1, 3, 4, 7, *(pytest.param(t, marks=pytest.mark.deep) for t in (0, 2, 6, 11))], keep=1
 )
@@ -196,6 +197,7 @@ def test_the_second_derivative_of_a_checkpointed_gradient(rng: np.random.Generat
     assert_gradient(differentiated_def(d.backward), more, rng)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 @pytest.mark.parametrize("name", HALVES)
 def test_half_states_round_in_every_turn(name: str, rng: np.random.Generator) -> None:

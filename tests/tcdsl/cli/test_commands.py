@@ -191,6 +191,7 @@ def test_autotune_bench_and_cache_work_together(files: Path) -> None:
     assert "configs" in tcdsl("cache", "path", *cache).stdout
 
 
+@pytest.mark.wide
 def test_cache_show_draws_the_history(files: Path) -> None:
     pytest.importorskip("matplotlib")
     cache = ("--cache", files / "tuned.db")
@@ -237,6 +238,7 @@ def rows(float(..., D) X) -> (S) { S(...) +=! X(..., d) }
 """
 
 
+@pytest.mark.wide
 def test_a_rank_is_assumed_and_said_or_chosen(tmp_path: Path) -> None:
     (tmp_path / "any.tc").write_text(ANY_RANK)
     result = tcdsl("check", tmp_path / "any.tc")
