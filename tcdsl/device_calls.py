@@ -156,8 +156,7 @@ class DeviceCalls:
         """Return what a call with arrays of a device starts, without starting it."""
         seen = self._seen(given)
         kernel, count = self._kernel, len(self._kernel.params)
-        names, values = (*kernel.params, *kernel.returns), (*given.values, *(given.outputs or ()))
-        arrays = [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
+        arrays = self._arrays(given, seen)
         device = self._device_of(arrays)
         if device is None:
             raise TCTypeError(f"{kernel.name}: raw kernels need arrays on a GPU, cupy.asarray(x)")
@@ -172,8 +171,7 @@ class DeviceCalls:
                 raise TCTypeError(
                     f"{kernel.name} adds to what its output holds: give it as out=..."
                 )
-            fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
-            targets = tuple(DeviceArray(*device.place(a), a) for a in fresh)
+            fresh, targets = _fresh(call, device)
             return Raw(kernel, replace(call, outs=targets), device, fresh)
 
     def _meant(
@@ -189,11 +187,8 @@ class DeviceCalls:
         return Call.of(variant, sizes, seen, arrays)
 
     def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
-        kernel = self._kernel
-        count = len(kernel.params)
-        names = (*kernel.params, *kernel.returns)
-        values = (*given.values, *(given.outputs or ()))
-        arrays = [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
+        kernel, count = self._kernel, len(self._kernel.params)
+        arrays = self._arrays(given, seen)
         device = self._device_of(arrays)
         if device is None:  # what lay on a device were numbers
             return kernel.call_on_host(replace(given, values=tuple(seen[:count])))
@@ -206,12 +201,17 @@ class DeviceCalls:
             if identities is None:
                 bound = self._bind(call, device, self._look_of(given, seen))
                 return self._results(bound(_places(call), call.operands), given, seen)
-            fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
-            targets = tuple(DeviceArray(*device.place(a), a) for a in fresh)
+            fresh, targets = _fresh(call, device)
             for target, identity in zip(targets, identities, strict=True):
                 fill(device, target, identity)
             self._run(replace(call, outs=targets), device)
             return self._results(fresh, given, seen)
+
+    def _arrays(self, given: Arguments, seen: Sequence[Any]) -> list[Operand]:
+        """Return parameters, and outputs where they are given, as arrays."""
+        names = (*self._kernel.params, *self._kernel.returns)
+        values = (*given.values, *(given.outputs or ()))
+        return [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
 
     def _write(self, call: Call, device: Device, given: Sequence[Operand], look: Hashable) -> None:
         """Run into the caller's buffers, by way of fresh ones where an input would be hurt."""
@@ -336,6 +336,12 @@ def _array(seen: Any, value: Any, name: str) -> Operand:
 def _places(call: Call) -> list[int]:
     arrays = (*call.operands, *(call.outs or ()))
     return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
+
+
+def _fresh(call: Call, device: Device) -> tuple[tuple[Any, ...], tuple[DeviceArray, ...]]:
+    """Return new outputs of the device's library, and the same as arrays that calls write to."""
+    fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
+    return fresh, tuple(DeviceArray(*device.place(a), a) for a in fresh)
 
 
 def _refused(_: DeviceArray) -> DeviceArray:
