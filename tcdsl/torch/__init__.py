@@ -1,0 +1,6 @@
+"""Layers as text in PyTorch: `import tcdsl.torch as tct`."""
+
+from tcdsl.torch.define import define
+from tcdsl.torch.kernel import Kernel
+
+__all__ = ["Kernel", "define"]

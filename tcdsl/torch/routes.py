@@ -1,0 +1,40 @@
+"""Which way a call on tensors goes, by what of PyTorch is active."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+import torch
+
+
+class Route(Enum):
+    """How a call is made."""
+
+    PLAIN = auto()  # memory in, memory out: nobody has to see the call
+    RECORDED = auto()  # autograd records it: eager.py
+    OPERATOR = auto()  # torch.compile, torch.export, dispatch modes, fake tensors: operator.py
+    TRANSFORM = auto()  # torch.func and forward-mode AD: transforms.py
+
+
+def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a call, those given for outputs too."""
+    for value in (*args, *keywords.values()):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from (v for v in value if isinstance(v, torch.Tensor))
+
+
+def route_of(tensors: Sequence[torch.Tensor]) -> Route:
+    """Return the route of a call with these tensors, of which there is one at least."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return Route.OPERATOR
+    if any(type(t).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for t in tensors):
+        return Route.OPERATOR
+    if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
+        return Route.TRANSFORM
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return Route.RECORDED
+    return Route.PLAIN

@@ -1,0 +1,43 @@
+"""`tcdsl.torch.define`: tensors in and out, autograd included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+tct: Any = pytest.importorskip("tcdsl.torch")
+
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+FCRELU = """
+def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
+  O(b_, n) +=! I(b_, m) * W(n, m)
+  O(b_, n)  = fmax(O(b_, n) + b(n), 0)
+}"""
+
+
+def operands() -> list[Any]:
+    torch.manual_seed(1)
+    return [torch.randn(*s) for s in ((5, 7), (3, 7), (3,))]
+
+
+def reference(x: Any, w: Any, b: Any) -> Any:
+    return torch.relu(x @ w.T + b)
+
+
+def test_tensors_come_out_where_tensors_go_in() -> None:
+    x, w, b = operands()
+    y = tct.define(FCRELU)(x, w, b)
+    assert type(y) is torch.Tensor
+    torch.testing.assert_close(y, reference(x, w, b))
+
+
+def test_autograd_sees_the_call_and_parameters_learn() -> None:
+    x, w, b = operands()
+    ours, theirs = ([torch.nn.Parameter(t.clone()) for t in (w, b)] for _ in range(2))
+    tct.define(FCRELU)(x, *ours).square().sum().backward()
+    reference(x, *theirs).square().sum().backward()
+    for a, e in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a.grad, e.grad)
