@@ -50,6 +50,15 @@ class Definitions:
             "  call one of them by name: T = tcdsl.define(...), then T.name(...)"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.__kernels,)
+
+    def __copy__(self) -> Definitions:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Definitions:
+        return self
+
     def __repr__(self) -> str:
         return f"<tcdsl definitions {', '.join(self.__kernels)}>"
 

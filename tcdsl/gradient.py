@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.wording import count
 from tcdsl.locks import Lock
 from tcdsl.own import own
-from tcdsl.session import Session, Settings
+from tcdsl.session import Session
 
 if TYPE_CHECKING:
     from tcdsl.grammar.nodes import Program
     from tcdsl.grammar.typed import CheckedDef
     from tcdsl.kernel import Kernel
 
+K = TypeVar("K", bound="Kernel")
 
 MEMORY_LIMIT = 2**30  # bytes kept of a forward pass, from which on loops keep checkpoints
 
@@ -110,7 +111,7 @@ def grad(
     checked = f.session.variant(f.definition, types).checked
     sizes = None if checked.sizes else dict[str, int]()
     made = _gradient(checked, Memory(checkpoint, memory_limit), sizes)
-    return Differentiated(made, kernel.session.settings).backward
+    return Differentiated(made, kernel).backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,8 @@ class Differentiated:
     ----------
     gradient : Gradient
         The texts.
+    model : Kernel
+        What the kernels are like: their class and settings.
     forward : Kernel
         The kernel with what is kept for the gradient as further outputs.
     backward : Kernel
@@ -153,17 +156,20 @@ class Differentiated:
     """
 
     gradient: Gradient
-    settings: Settings
+    model: Kernel
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.gradient, self.model)
 
     @cached_property
     def forward(self) -> Kernel:
         """The training forward."""
-        return _kernel(parse(self.gradient.forward, "<forward pass>"), self.settings)
+        return _kernel(parse(self.gradient.forward, "<forward pass>"), self.model)
 
     @cached_property
     def backward(self) -> Kernel:
         """The vector-Jacobian product."""
-        return _kernel(parse(self.gradient.text, "<gradient>"), self.settings, self.gradient)
+        return _kernel(parse(self.gradient.text, "<gradient>"), self.model, self.gradient)
 
     @cached_property
     def whole(self) -> Kernel:
@@ -272,6 +278,18 @@ class WithGradient:
     def __repr__(self) -> str:
         return f"<{self.kernel!r} with gradient>"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k not in ("_known", "_lock")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state, _known={}, _lock=Lock())
+
+    def __copy__(self) -> WithGradient:
+        return self
+
+    def __deepcopy__(self, memo: object) -> WithGradient:
+        return self
+
     def __call__(self, /, *args: Any, **named: Any) -> tuple[Any, Pull]:
         """Run the forward pass; return what the kernel returns, and the way back.
 
@@ -337,17 +355,17 @@ class WithGradient:
             known = self._known.get(key)  # its definition is kept, so that the id stays its own
             if known is None:
                 made = _gradient(checked, Memory(turns), None)
-                known = checked, Differentiated(made, self.kernel.session.settings)
+                known = checked, Differentiated(made, self.kernel)
                 self._known[key] = known
             return known[1]
 
 
-def whole_of(kernel: Kernel) -> Kernel:
+def whole_of(kernel: K) -> K:
     """Return a gradient without its kept parameters: it computes them; any other kernel itself."""
     origin = kernel.session.origin
     if origin is None or set(origin.kept).isdisjoint(kernel.params):
         return kernel
-    return _kernel(whole(origin), kernel.session.settings, origin)
+    return _kernel(whole(origin), kernel, origin)
 
 
 def _zeros_like(output: Any) -> Any:
@@ -372,7 +390,6 @@ def _gradient(checked: CheckedDef, memory: Memory, sizes: Mapping[str, int] | No
         return made if turns == memory.checkpoint else gradient(checked, turns)
 
 
-def _kernel(program: Program, settings: Settings, origin: Gradient | None = None) -> Kernel:
-    from tcdsl.kernel import Kernel
-
-    return Kernel(Session(program, settings, origin), program.defs[-1])
+def _kernel(program: Program, model: K, origin: Gradient | None = None) -> K:
+    session = Session(program, model.session.settings, origin)
+    return model.derive(session, program.defs[-1])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.bounded import thinned
@@ -65,7 +65,7 @@ class Kernel(Launcher):
         self._first_calls: FirstCalls | None = None
         self._tuned_here: set[Spec] = set()
         self._with_gradient: WithGradient | None = None
-        self._whole: Kernel | None = None
+        self._whole: Self | None = None
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
@@ -84,6 +84,22 @@ class Kernel(Launcher):
             self._result if len(names) > 1 else None,
         )
         self._devices = DeviceCalls(self)
+
+    def derive(self, session: Session, definition: nodes.Def) -> Self:
+        """Return a kernel of another session like this one: whatever is made of a kernel is.
+
+        A subclass with state of its own hands it on here, and in `__reduce__`.
+        """
+        return type(self)(session, definition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self), self.session, self.name)
+
+    def __copy__(self) -> Self:
+        return self  # as a function's: nothing that a user can set differs between two
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
@@ -167,21 +183,21 @@ class Kernel(Launcher):
         """Whether `...` lets the rank of a parameter differ between calls."""
         return any(map(has_any_rank, self.definition.params))
 
-    def with_rank(self, rank: int) -> Kernel:
+    def with_rank(self, rank: int) -> Self:
         """Return this kernel with each `...` of its parameters standing for so many dimensions.
 
         Its sizes are named `D0`, `D1`, ...; calls do not need it, they have arrays with ranks.
         """
         return self.with_shapes(*shapes_of_rank(self.definition, rank))
 
-    def with_shapes(self, *shapes: tuple[int, ...]) -> Kernel:
+    def with_shapes(self, *shapes: tuple[int, ...]) -> Self:
         """Return this kernel for arguments of the ranks of these, and 1 where these are repeated.
 
         Like `with_rank`, where the ranks differ.
         """
         if not self.has_any_rank:
             return self
-        return Kernel(*self.session.with_shapes(self.definition, shapes))
+        return self.derive(*self.session.with_shapes(self.definition, shapes))
 
     # ---- derivatives
 
@@ -230,7 +246,7 @@ class Kernel(Launcher):
         return self.with_grad()(*args, **generics)
 
     @property
-    def whole(self) -> Kernel:
+    def whole(self) -> Self:
         """A gradient (`tcdsl.grad`) without what is kept: it computes that. Else this kernel."""
         from tcdsl.gradient import whole_of
 
@@ -246,11 +262,11 @@ class Kernel(Launcher):
         """The SQLite file of tuned configs that calls look into."""
         return self.session.database
 
-    def with_tune(self, tune: Tune) -> Kernel:
+    def with_tune(self, tune: Tune) -> Self:
         """Return this kernel with another setting of `tune`, and executables of its own."""
         settings = replace(self.session.settings, tune=tune)
         session = Session(self.session.program, settings, self.session.origin)
-        return Kernel(session, self.definition)
+        return self.derive(session, self.definition)
 
     def tuned_config(self, /, *args: Any, **generics: Any) -> Config | None:
         """Return the config tuned for a call with these arguments, or None."""
@@ -512,3 +528,8 @@ def _values_of(keywords: Mapping[str, Any]) -> Iterator[Any]:
             yield from value
         else:
             yield value
+
+
+def restored(kind: type[Kernel], session: Session, name: str) -> Kernel:
+    """Return a kernel from what pickle has of it: its class, its session (a text), its name."""
+    return kind(session, session.definition(name))

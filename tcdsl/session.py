@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,9 @@ from tcdsl.grammar.declare import size_names
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import ShapeError, TCError, TCTypeError, render
-from tcdsl.grammar.format import format_def
+from tcdsl.grammar.format import format_def, format_program
+from tcdsl.grammar.parser import parse
+from tcdsl.grammar.stack import on_own_stack
 from tcdsl.locks import Lock
 from tcdsl.names import generic_values
 from tcdsl.origin import check_given
@@ -55,6 +57,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_budget(self.seconds, self.trials)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # by name, so that a later version, which has more of them, reads it
+        return _settings, ({f.name: getattr(self, f.name) for f in fields(self)},)
 
 
 def check_budget(seconds: float | None, trials: int | None) -> None:
@@ -89,6 +95,14 @@ class Session:
         self._warned: set[str] = set()
         self._any_rank = {d.name for d in program.defs if any(map(has_any_rank, d.params))}
         self._ranked: dict[tuple[str, Shapes], tuple[nodes.Def, str]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # text only: what runs is compiled for the machine and the process that call
+        return _session, (*text_of(self.program), self.settings, self.origin)
+
+    def definition(self, name: str) -> nodes.Def:
+        """Return the definition of that name."""
+        return next(d for d in self.program.defs if d.name == name)
 
     @property
     def machine(self) -> Machine:
@@ -299,3 +313,24 @@ class Session:
         from tcdsl.tuning import neighbour_config
 
         return lambda spec: neighbour_config(variant, spec, self.database)
+
+
+@on_own_stack
+def text_of(program: nodes.Program) -> tuple[str, str]:
+    """Return a text that means a program, and the name of that text.
+
+    It is the text as it was written where the program is that of a text; else a printed one.
+    """
+    sources = {d.span.source if d.span is not None else None for d in program.defs}
+    written = sources.pop() if len(sources) == 1 else None
+    if written is not None and parse(written.text, written.name) == program:
+        return written.text, written.name
+    return format_program(program), written.name if written is not None else "<text>"
+
+
+def _settings(values: Mapping[str, Any]) -> Settings:
+    return Settings(**values)
+
+
+def _session(text: str, name: str, settings: Settings, origin: Gradient | None) -> Session:
+    return Session(parse(text, name), settings, origin)

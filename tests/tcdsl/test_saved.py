@@ -1,0 +1,212 @@
+"""Kernels travel as text: pickle, copy, spawned processes, subclasses."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.codegen.config import Config
+from tcdsl.gradient import Memory, WithGradient
+from tcdsl.grammar.canonical import canonical
+from tcdsl.kernel import Kernel
+
+pytestmark = pytest.mark.cc
+
+T = TypeVar("T")
+
+TEXT = """
+# what stands in a comment is part of the text
+def moments(float(B,N) X) -> (m, v) {
+  m(b) +=! X(b, n) / N
+  v(b) +=! (X(b, n) - m(b)) * (X(b, n) - m(b)) / N
+}
+def normalize(float(B,N) X) -> (Y) {
+  m, v = moments(X)
+  Y(b, n) = (X(b, n) - m(b)) * rsqrt(v(b) + {eps})
+}
+def every<S=2, T>(T(N) A) -> (B) { B(i) = A(S * i) }
+"""
+ADD = "def add<T>(T(...) A, T(...) B) -> (C) { C(...) = A(...) + B(...) }"
+SCAN = """
+def scan(double(T,N) X, double(N) w) -> (H) {
+  H(0, n) = w(n)
+  for t in 0:T { H(t + 1, n) = tanh(H(t, n) * w(n) + X(t, n)) }
+}"""
+
+
+def again(value: T) -> T:
+    made: T = pickle.loads(pickle.dumps(value))
+    assert type(made) is type(value)
+    return made
+
+
+def defined(text: str = TEXT, **options: Any) -> Any:
+    options = {"constants": {"eps": 1e-5}, "source": "layers/norm.tc", **options}
+    return tc.define(text, **options)
+
+
+def normal(*shape: int, dtype: type = np.float32) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+
+
+class Layer(Kernel):
+    """A kernel with something of its own."""
+
+    scale = 1.0
+
+    def derive(self, session: Any, definition: Any) -> Layer:
+        made = super().derive(session, definition)
+        made.scale = self.scale
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return *super().__reduce__(), {"scale": self.scale}
+
+
+def layer(text: str, name: str | None = None) -> Layer:
+    plain: Kernel = defined(text, name=name, tune="off")
+    made = Layer(plain.session, plain.definition)
+    made.scale = 3.0
+    return made
+
+
+def test_a_kernel_comes_back_with_its_text_and_its_settings() -> None:
+    k = defined(name="normalize", tune="off", threads=1, deterministic=True, check="sync")
+    x = normal(5, 7)
+    wanted = k(x)
+    back = again(k)
+    assert back.session.settings == k.session.settings
+    assert back.session.program == k.session.program
+    assert back(x).tobytes() == wanted.tobytes()
+    with pytest.raises(tc.TCError, match=r"layers/norm\.tc:11:"):  # the places are the file's
+        again(defined(name="every")).variant(S=2)
+
+
+def test_definitions_come_back_with_one_session() -> None:
+    both = again(defined())
+    assert [k.name for k in both] == ["moments", "normalize", "every"]
+    assert len({id(k.session) for k in both}) == 1
+    assert both.every(np.arange(7), S=3).tolist() == [0, 3, 6]
+    assert both.moments(normal(3, 4)).v.shape == (3,)
+
+
+def test_generics_and_ranks_come_back() -> None:
+    k = again(tc.define(ADD))
+    assert k(normal(3, 4), normal(4)).shape == (3, 4)
+    fixed = tc.define(ADD).with_rank(2)
+    back = again(fixed)
+    assert not back.has_any_rank
+    assert back.definition == fixed.definition
+    a, b = normal(3, 5), normal(1, 5)
+    assert back(a, a).tobytes() == fixed(a, a).tobytes() == (a + a).tobytes()
+    with pytest.raises(tc.TCError, match="expected B of shape"):
+        back(a, b)
+    tuned = again(fixed.with_tune("off"))
+    assert tuned.session.settings.tune == "off"
+
+
+def test_gradients_come_back_the_kept_values_and_all() -> None:
+    k = defined(SCAN)
+    x, w = normal(4, 3, dtype=np.float64), normal(3, dtype=np.float64)
+    y, pull = k.vjp(x, w)
+    wanted = pull(np.ones_like(y))
+    slope = tc.grad(k)
+    for made in (slope, slope.whole, tc.grad(slope)):
+        back = again(made)
+        assert back.session.origin == made.session.origin
+        assert canonical(back.definition) == canonical(made.definition)
+    found = again(slope.whole)(x, w, np.ones_like(y))
+    for a, b in zip(found, slope.whole(x, w, np.ones_like(y)), strict=True):
+        assert a.tobytes() == b.tobytes()
+    with pytest.raises(tc.TCError, match="expected d_H of the shape of 'H'"):
+        again(slope.whole)(x, w, np.ones((9, 3)))  # what its text does not say
+    with_gradient = again(WithGradient(k, Memory(2), copy=False))
+    y2, pull2 = with_gradient(x, w)
+    np.testing.assert_array_equal(y2, y)
+    for a, b, c in zip(again(pull2)(np.ones_like(y)), again(pull)(np.ones_like(y)), wanted):  # noqa: B905
+        np.testing.assert_allclose(a, c, atol=1e-12)
+        assert b.tobytes() == c.tobytes()
+
+
+def test_a_pickle_holds_no_machine_code_whatever_ran_before() -> None:
+    k = defined(name="normalize")
+    fresh = pickle.dumps(k)
+    x = normal(5, 7)
+    k(x)
+    k(normal(6, 8))
+    k.vjp(x)
+    _ = k.whole
+    assert pickle.dumps(k) == fresh
+    names = {a for op, a, _ in pickletools.genops(fresh) if "UNICODE" in op.name}
+    assert {n for n in names if str(n).startswith("tcdsl")} == {"tcdsl.kernel", "tcdsl.session"}
+
+
+def test_a_copy_of_what_nobody_can_change_is_itself() -> None:
+    both = defined()
+    k = both.normalize
+    for value in (both, k, tc.grad(k), k.with_grad(), k.with_grad(copy=False)):
+        assert copy.copy(value) is value
+        assert copy.deepcopy(value) is value
+        assert copy.deepcopy([value])[0] is value
+
+
+def test_a_deep_copy_of_a_way_back_has_arrays_of_its_own() -> None:
+    k = tc.define("def square(double(N) x) -> (y) { y(i) = x(i) * x(i) }")
+    x = np.array([1.0, 2.0])
+    _, pull = k.with_grad(copy=False)(x)
+    other = copy.deepcopy(pull)
+    x[:] = 5
+    assert other(np.ones(2)).tolist() == [2, 4]
+    assert copy.copy(pull)(np.ones(2)).tolist() == [10, 10]
+
+
+def test_what_is_made_of_a_kernel_is_of_its_class() -> None:
+    k = layer(TEXT, "normalize")
+    scan = layer(SCAN)
+    made = {
+        "ranks": layer(ADD).with_rank(1),
+        "shapes": layer(ADD).with_shapes((3, 4), (4,)),
+        "tune": k.with_tune("cached"),
+        "gradient": tc.grad(scan),
+        "whole": tc.grad(scan).whole,
+        "second": tc.grad(tc.grad(scan)),
+        "forward": scan.with_grad().of(scan.variant().checked).forward,
+        "backward": scan.with_grad().of(scan.variant().checked).backward,
+        "by the way back": scan.with_grad(checkpoint=2).of(scan.variant().checked).whole,
+        "pickled": again(k),
+    }
+    assert {n: (type(m), getattr(m, "scale", None)) for n, m in made.items()} == dict.fromkeys(
+        made, (Layer, 3.0)
+    )
+
+
+def test_a_kernel_from_a_pickle_finds_what_was_tuned(tmp_path: Path) -> None:
+    k = defined(name="every", cache=tmp_path / "tuned.db")
+    config = k.autotune(N=64, T="float32", trials=2, quiet=True)
+    assert isinstance(config, Config)
+    assert again(k).tuned_config(normal(64)) == k.tuned_config(normal(64)) == config
+    fixed = tc.define(ADD, cache=tmp_path / "tuned.db").with_rank(1)
+    config = fixed.autotune(D0=64, T="float32", trials=2, quiet=True)
+    assert again(fixed).tuned_config(normal(64), normal(64)) == config
+
+
+def _call(task: tuple[Kernel, tc.Definitions, Any]) -> tuple[Any, Any]:
+    k, both, x = task
+    return k(x), both.moments(x).v
+
+
+@pytest.mark.wide
+def test_kernels_go_to_spawned_processes() -> None:
+    k, both, x = defined(name="normalize"), defined(), normal(5, 7)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        ((y, v),) = pool.map(_call, [(k, both, x)])
+    assert y.tobytes() == k(x).tobytes()
+    assert v.tobytes() == both.moments(x).v.tobytes()
