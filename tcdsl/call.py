@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient
 
 # Settings that a reader may look for at a call, by where they are given
-_OF_GRADIENTS = ("checkpoint", "memory_limit", "copy")
+_OF_GRADIENTS = ("wrt", "checkpoint", "memory_limit", "copy")
 _OF_DEFINE = ("check", "deterministic", "threads", "tune")
 _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tcdsl.codegen.gradient.checkpoint import turns_between
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.gradient.wanted import Wrt, checked_names
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.errors import TCTypeError
@@ -18,6 +19,7 @@ from tcdsl.grammar.parser import parse
 from tcdsl.grammar.stack import stack_for
 from tcdsl.grammar.wording import count
 from tcdsl.locks import Lock
+from tcdsl.names import of_the_text
 from tcdsl.own import own
 from tcdsl.session import Session
 
@@ -32,11 +34,12 @@ MEMORY_LIMIT = 2**30  # bytes kept of a forward pass, from which on loops keep c
 
 
 def grad(
-    kernel: Kernel,
+    kernel: Kernel | WithGradient,
     /,
     *,
+    wrt: Any = None,
     checkpoint: int | None = None,
-    memory_limit: int = MEMORY_LIMIT,
+    memory_limit: int | None = None,
     **generics: Any,
 ) -> Kernel:
     """Return the gradient of a kernel: its vector-Jacobian product, a kernel as well.
@@ -46,30 +49,36 @@ def grad(
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel, or a kernel with its gradient
+        ``tc.grad(kernel.with_grad(wrt=["x"]))`` is ``tc.grad(kernel, wrt=["x"])``.
+    wrt : str or sequence of str, optional
+        The float parameters that the gradient is by, in the order of its returns; by default all,
+        in theirs. What only others need is neither computed nor kept.
     checkpoint : int, optional
         Keep the state of `for` loops before every so many turns only; the gradient runs the turns
         between again. Without it every turn's state is kept, unless there is too much of that.
-    memory_limit : int, default 2**30
+    memory_limit : int, optional
         Where the text gives all sizes: how many bytes may be kept before a checkpoint is set every
         so many turns, about the root of their number.
     **generics
         Values of its generics, and types of its type variables ("float32"): a gradient is of one
-        of each. One of any rank is of one rank: ``tc.grad(kernel.with_rank(2))``.
+        of each. One of any rank is of one rank: ``tc.grad(kernel.with_rank(2))``. Of a generic
+        that is called as a parameter above is, the keyword is the generic's value, and
+        `Kernel.with_grad` takes what it hides: ``tc.grad(kernel.with_grad(wrt=["x"]), wrt=3)``.
 
     Returns
     -------
     Kernel
         Its parameters are those of the kernel, then what is kept of the forward pass (outputs
         `kernel.with_grad()` hands on), then `d_O` for each float return; its returns are `d_X` for
-        each float parameter. It can be shown, tuned, and differentiated again. Its ``whole`` is the
-        same without the kept parameters: it computes them itself.
+        each float parameter, or each of wrt. It can be shown, tuned, and differentiated again. Its
+        ``whole`` is the same without the kept parameters: it computes them itself.
 
     Raises
     ------
     TCError
-        If the kernel has no float parameter or return, or its gradient goes through a function
-        that has no derivative.
+        If the kernel has no float parameter or return, its gradient goes through a function that
+        has no derivative, or wrt names what is no float parameter.
 
     Notes
     -----
@@ -98,20 +107,26 @@ def grad(
     >>> hessian(np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 1.0])).d_x_2
     array([0., 2.])
     """
-    types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
     from tcdsl.kernel import Kernel
 
-    if not isinstance(kernel, Kernel):
+    settled = kernel if isinstance(kernel, WithGradient) else None
+    of = kernel.kernel if isinstance(kernel, WithGradient) else kernel
+    if not isinstance(of, Kernel):
         raise TCTypeError(
-            f"expected a kernel to differentiate, got {type(kernel).__name__}\n"
+            f"expected a kernel to differentiate, got {type(of).__name__}\n"
             "  pass what tcdsl.define gives for one definition, "
             "or one of several by its name: T.name"
         )
-    f = kernel.whole
-    checked = f.session.variant(f.definition, types).checked
-    sizes = None if checked.sizes else dict[str, int]()
-    made = _gradient(checked, Memory(checkpoint, memory_limit), sizes)
-    return Differentiated(made, kernel).backward
+    options = {"wrt": wrt, "checkpoint": checkpoint, "memory_limit": memory_limit}
+    given, generics = of_the_text(of.definition, options, generics)
+    if settled is None:
+        settled = of.with_grad(**given)
+    elif any(v is not None for v in given.values()):
+        raise TCTypeError(
+            f"{of.name}: a kernel with its gradient has wrt, checkpoint and memory_limit\n"
+            "  pass them to with_grad, or the kernel itself to grad"
+        )
+    return settled.derived(generics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +193,7 @@ class Differentiated:
 
 
 class Pull:
-    """The way back of one call: ``pull(d_y)`` is the gradient by each float parameter.
+    """The way back of one call: ``pull(d_y)`` is the gradient by each float parameter, or of wrt.
 
     d_y is the adjoint of the output y: the gradient of a number by it. Where there are several
     float outputs, it takes one for each, in their order, as a tuple, or by name (``d_m=``); None
@@ -210,11 +225,18 @@ class Pull:
         return f"<the way back ({given}) -> {returns}>"
 
     def __call__(self, /, *adjoints: Any, **named: Any) -> Any:
-        """Return the gradient by each float parameter, a named tuple if there are several."""
+        """Return the gradient by each of these parameters, a named tuple if there are several."""
         return self._made.backward(*self._values, *self._kept, *self._adjoints(adjoints, named))
 
-    def vjp(self, /, *adjoints: Any, **named: Any) -> tuple[Any, Pull]:
+    def vjp(self, /, *adjoints: Any, wrt: Wrt | None = None, **named: Any) -> tuple[Any, Pull]:
         """Call; return the gradient, and the way back from it, to the parameters and the adjoints.
+
+        Parameters
+        ----------
+        *adjoints, **named
+            As of a call.
+        wrt : str or sequence of str, optional
+            Which of the parameters and adjoints that second way back is to.
 
         Examples
         --------
@@ -229,7 +251,7 @@ class Pull:
         array([ 0., 12.])
         """
         found = self._adjoints(adjoints, named)
-        again = self._made.whole.with_grad(copy=self._copy)
+        again = self._made.whole.with_grad(wrt=wrt, copy=self._copy)
         return again.pulled((*self._values, *found), {}, own_values=len(self._values))
 
     def _adjoints(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
@@ -266,13 +288,27 @@ class WithGradient:
     outputs is what the kernel returns, pull the way back from them (`Pull`). The forward pass runs
     once, with what the gradient needs as further outputs. copy: whether pull keeps copies of the
     arguments, and of the outputs that it needs.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    wrt : tuple of str, or None
+        The parameters that the gradient is by, None for all that are floats.
     """
 
-    def __init__(self, kernel: Kernel, memory: Memory | None = None, *, copy: bool = True) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        memory: Memory | None = None,
+        *,
+        wrt: Wrt | None = None,
+        copy: bool = True,
+    ) -> None:
         self.kernel = kernel
+        self.wrt = None if wrt is None else self._names(wrt)
         self._memory = memory or Memory()
         self._copy = copy
-        self._known: dict[tuple[int, int | None], tuple[CheckedDef, Differentiated]] = {}
+        self._known: dict[_Key, tuple[CheckedDef, Differentiated]] = {}
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -338,26 +374,63 @@ class WithGradient:
         A call takes the kernel's parameters and an adjoint for each float return, and gives the
         gradient and the way back from it.
         """
-        return grad(self.kernel, **generics).whole.with_grad()
+        return self.derived(generics).whole.with_grad()
 
-    def of(self, checked: CheckedDef, sizes: Mapping[str, int] | None = None) -> Differentiated:
+    def derived(self, generics: Mapping[str, Any]) -> Kernel:
+        """Return the gradient of the kernel bound to generics; see `grad`."""
+        types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
+        f = self.kernel.whole
+        checked = f.session.variant(f.definition, types).checked
+        return self.of(checked, None if checked.sizes else {}).backward
+
+    def of(
+        self,
+        checked: CheckedDef,
+        sizes: Mapping[str, int] | None = None,
+        wrt: tuple[str, ...] | None = None,
+    ) -> Differentiated:
         """Return the gradient of the kernel bound to types, made at its first use.
 
-        sizes: those of a call, which may be too large for keeping every turn of a loop.
+        Parameters
+        ----------
+        checked : CheckedDef
+            The kernel bound to types.
+        sizes : mapping of str to int, optional
+            Those of a call, which may be too large for keeping every turn of a loop.
+        wrt : tuple of str, optional
+            The parameters that it is by, in place of those of this object: so one object serves
+            calls that ask for different ones.
         """
-        plain = self._made(checked, self._memory.checkpoint)
+        wrt = wrt or self.wrt
+        plain = self._made(checked, self._memory.checkpoint, wrt)
         turns = self._memory.turns(checked, plain.gradient, sizes)
-        return plain if turns == self._memory.checkpoint else self._made(checked, turns)
+        return plain if turns == self._memory.checkpoint else self._made(checked, turns, wrt)
 
-    def _made(self, checked: CheckedDef, turns: int | None) -> Differentiated:
-        key = id(checked), turns
+    def _made(
+        self, checked: CheckedDef, turns: int | None, wrt: tuple[str, ...] | None
+    ) -> Differentiated:
+        key = id(checked), turns, wrt
         with self._lock:
             known = self._known.get(key)  # its definition is kept, so that the id stays its own
             if known is None:
-                made = _gradient(checked, Memory(turns), None)
+                with stack_for(checked.name):
+                    made = gradient(checked, turns, wrt)
                 known = checked, Differentiated(made, self.kernel)
                 self._known[key] = known
             return known[1]
+
+    def _names(self, wrt: Wrt) -> tuple[str, ...]:
+        """Return names of float parameters; types of the text's variables are known later."""
+        kernel = self.kernel.whole
+        kept = [p for p in self.kernel.params if p not in kernel.params]
+        types = {
+            p.name: None if p.type is None else BY_NAME.get(p.type.name)
+            for p in kernel.definition.params
+        }
+        return checked_names(self.kernel.name, types, wrt, kept)
+
+
+_Key = tuple[int, int | None, tuple[str, ...] | None]
 
 
 def whole_of(kernel: K) -> K:
@@ -381,13 +454,6 @@ def _zeros() -> Kernel:
     found: Any = define(text, tune="off", source="<zeros>")
     kernel: Kernel = found
     return kernel
-
-
-def _gradient(checked: CheckedDef, memory: Memory, sizes: Mapping[str, int] | None) -> Gradient:
-    with stack_for(checked.name):
-        made = gradient(checked, memory.checkpoint)
-        turns = memory.turns(checked, made, sizes)
-        return made if turns == memory.checkpoint else gradient(checked, turns)
 
 
 def _kernel(program: Program, model: K, origin: Gradient | None = None) -> K:

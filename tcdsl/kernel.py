@@ -13,31 +13,35 @@ from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.runtime import MAX_OPERANDS, Entry
+from tcdsl.codegen.runtime import MAX_OPERANDS, Entry, Launcher
 from tcdsl.codegen.spec import Spec
-from tcdsl.described import Described
 from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
 from tcdsl.foreign import has_dlpack, like, written
 from tcdsl.grammar import nodes
 from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.ellipsis import shapes_of_rank
+from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
-from tcdsl.names import result_type
+from tcdsl.names import of_the_text, result_type
 from tcdsl.session import Session, Tune, check_budget
-from tcdsl.variant import Compiled, Variant
+from tcdsl.sizes import check_sizes
+from tcdsl.targets import gpu_named
+from tcdsl.variant import Compiled, Variant, spec_for
 
 if TYPE_CHECKING:
+    from tcdsl.codegen.gradient.wanted import Wrt
+    from tcdsl.codegen.standalone import Standalone
     from tcdsl.gradient import Pull, WithGradient
     from tcdsl.raw import Raw
     from tcdsl.tuning import FirstCalls, Online
 
+_MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 _MAX_ENTRIES = 2048  # forms of operands whose plans are kept, as many as the launcher has rows
 
 
-class Kernel(Described):
+class Kernel(Launcher):
     """A definition as a callable on arrays.
 
     ``k(a, b)`` returns a fresh array, or a named tuple of arrays where the definition has several
@@ -61,7 +65,7 @@ class Kernel(Described):
         self._online: dict[Spec, Online] = {}
         self._first_calls: FirstCalls | None = None
         self._tuned_here: set[Spec] = set()
-        self._with_gradient: WithGradient | None = None
+        self._with_gradient: dict[Any, WithGradient] = {}  # by what was asked for
         self._whole: Self | None = None
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
@@ -113,6 +117,73 @@ class Kernel(Described):
             return self
         raise KeyError(f"no definition '{name}'; the text has {self.name}")
 
+    def variant(self, /, **generics: Any) -> Variant:
+        """Return the definition bound to generics: what can be shown, emitted and tuned."""
+        return self.session.variant(self.definition, generics)
+
+    def text(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        target: str = "cpu",
+        tuned: bool = False,
+        **generics: Any,
+    ) -> str:
+        """Return the C or CUDA text of the kernel for operands in C order.
+
+        Parameters
+        ----------
+        sizes : mapping of str to int, optional
+            Baked in; without them the text is the one that takes any size (for a GPU: any whose
+            addresses fit 32 bits).
+        target : "cpu", "cuda" or "cuda:sm_90", default "cpu"
+            Without an architecture that of the GPU at hand, or a usual one.
+        tuned : bool, default False
+            Use the tuned config of these sizes, if there is one.
+        """
+        variant, spec, config, model = self._emitted(sizes, target, tuned, generics)
+        return variant.text(spec, config, model)
+
+    def standalone(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        target: str = "cuda",
+        tuned: bool = False,
+        **generics: Any,
+    ) -> Standalone:
+        """Return CUDA text that compiles alone, and a C header that says how to start it.
+
+        The parameters are those of `text`; target is a GPU.
+        """
+        variant, spec, config, model = self._emitted(sizes, target, tuned, generics)
+        return variant.standalone(spec, config, model)
+
+    def _emitted(
+        self,
+        sizes: Mapping[str, int] | None,
+        target: str,
+        tuned: bool,
+        generics: Mapping[str, Any],
+    ) -> tuple[Variant, Spec, Config, Mapping[str, int]]:
+        """Return what a text is lowered from."""
+        gpu = gpu_named(target)
+        shapes = None if sizes is None else self.session.shapes_named(self.definition, sizes)
+        variant = self.session.variant(self.definition, generics, gpu, shapes)
+        if sizes is None:
+            model: Mapping[str, int] = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)
+            spec = replace(spec_for(variant, model), sizes=None, is_small=variant.is_for_gpu)
+        else:
+            model = check_sizes(variant.checked, sizes)
+            spec = spec_for(variant, model)
+        found = self.session.tuned(variant)(spec) if tuned else None
+        return variant, spec, found or variant.default_config(spec, model), model
+
+    @property
+    def has_any_rank(self) -> bool:
+        """Whether `...` lets the rank of a parameter differ between calls."""
+        return any(map(has_any_rank, self.definition.params))
+
     def with_rank(self, rank: int) -> Self:
         """Return this kernel with each `...` of its parameters standing for so many dimensions.
 
@@ -134,6 +205,7 @@ class Kernel(Described):
     def with_grad(
         self,
         *,
+        wrt: Wrt | None = None,
         checkpoint: int | None = None,
         memory_limit: int | None = None,
         copy: bool = True,
@@ -142,6 +214,9 @@ class Kernel(Described):
 
         Parameters
         ----------
+        wrt : str or sequence of str, optional
+            The float parameters that the gradient is by, in the order of its results; by default
+            all, in theirs. What only others need is neither computed nor kept.
         checkpoint, memory_limit : int, optional
             What is kept of the turns of loops; see `tcdsl.grad`. The sizes are those of each call.
         copy : bool, default True
@@ -157,23 +232,36 @@ class Kernel(Described):
         >>> y, pull(np.array([1.0, 10.0]))
         (array([1., 4.]), array([ 2., 40.]))
         """
+        from tcdsl.codegen.gradient.wanted import listed_names
         from tcdsl.gradient import MEMORY_LIMIT, Memory, WithGradient
 
-        if checkpoint is not None or memory_limit is not None or not copy:
-            limit = MEMORY_LIMIT if memory_limit is None else memory_limit
-            return WithGradient(self, Memory(checkpoint, limit), copy=copy)
-        with self._lock:
-            if self._with_gradient is None:
-                self._with_gradient = WithGradient(self)
-            return self._with_gradient
+        names = None if wrt is None else listed_names(self.name, wrt)
+        limit = MEMORY_LIMIT if memory_limit is None else memory_limit
+        key = names, checkpoint, limit, copy
+        found = self._with_gradient.get(key)
+        if found is None:
+            made = WithGradient(self, Memory(checkpoint, limit), wrt=names, copy=copy)
+            with self._lock:
+                found = self._with_gradient.setdefault(key, made)
+        return found
 
-    def vjp(self, /, *args: Any, **generics: Any) -> tuple[Any, Pull]:
+    def vjp(self, /, *args: Any, wrt: Any = None, **named: Any) -> tuple[Any, Pull]:
         """Call the kernel; return its outputs and the vector-Jacobian product there.
 
         ``y, pull = k.vjp(x)``, and ``pull(d_y)`` is ``sum_i d_y[i] * dy[i] / dx``. pull keeps
         copies: x and y may be written to; `with_grad` with ``copy=False`` does without.
+
+        Parameters
+        ----------
+        *args, **named
+            As of a call.
+        wrt : str or sequence of str, optional
+            The parameters that pull gives a gradient by, as in `with_grad`. Where the text has a
+            parameter or generic of that name, the keyword is its value, and only `with_grad`
+            takes parameters: ``k.with_grad(wrt=["x"])(x, wrt=3)``.
         """
-        return self.with_grad()(*args, **generics)
+        options, named = of_the_text(self.definition, {"wrt": wrt}, named)
+        return self.with_grad(**options)(*args, **named)
 
     @property
     def whole(self) -> Self:

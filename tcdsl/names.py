@@ -68,6 +68,28 @@ def _type(definition: Def, name: str, value: Any) -> DType:
     return found
 
 
+def of_the_text(
+    definition: Def, options: Mapping[str, Any], named: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return options of ours, and what keywords say of the text, as a text of these names has it.
+
+    A name of the text wins: what came for the option of the same name is that of the parameter or
+    generic. `Kernel.with_grad` takes the options of derivatives beside no name of a text.
+
+    Parameters
+    ----------
+    definition : nodes.Def
+    options : mapping
+        What came for each option, None for nothing.
+    named : mapping
+        The other keywords.
+    """
+    names = {p.name for p in definition.params} | {g.name for g in definition.generics}
+    mine = {k: v for k, v in options.items() if k not in names}
+    its = {k: v for k, v in options.items() if k in names and v is not None}
+    return mine, {**named, **its}
+
+
 def result_type(name: str, fields: Sequence[str]) -> Any:
     """Return the named tuple of several results.
 

@@ -23,13 +23,14 @@ from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Turns, Value, versions_of
+from tcdsl.codegen.gradient.wanted import Wrt, wanted
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.ranges import Interval, over_turns
 from tcdsl.grammar.signs import is_nonnegative
 from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.stack import on_own_stack
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.typed import CheckedDef, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,13 @@ class Gradient:
     """Two definitions as TC text.
 
     text: the vector-Jacobian product: its parameters are those of f, then kept, then `d_O` for each
-    float return; its returns `d_X` for each float parameter. forward: f with the outputs `extra`
-    besides its own. kept: what of both the gradient takes, by its name there. given: the parameters
-    behind those of f, the kept ones first. memory: the bytes of extra.
+    float return; its returns `d_X` for each parameter of wrt, in that order. forward: f with the
+    outputs `extra` besides its own. kept: what of both the gradient takes, by its name there.
+    given: the parameters behind those of f, the kept ones first. memory: the bytes of extra.
     """
 
     name: str
+    wrt: tuple[str, ...]
     text: str
     forward: str
     kept: tuple[str, ...]
@@ -64,19 +66,25 @@ class Gradient:
 
 
 @on_own_stack
-def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
+def gradient(
+    checked: CheckedDef, checkpoint: int | None = None, wrt: Wrt | None = None
+) -> Gradient:
     """Return the gradient of a definition.
 
     Parameters
     ----------
     checkpoint
         Keep the state of loops before every so many turns only, and run each such segment again.
+    wrt
+        The float parameters that the gradient is by, in the order of its returns; all by default.
+        What only others need is neither computed nor kept.
 
     Raises
     ------
     TCTypeError
         If no parameter or no return is a float, if a gradient has to pass a function that has
-        none, or if nothing bounds the turns of an inner loop of which the gradient keeps something.
+        none, or if nothing bounds the turns of an inner loop of which the gradient keeps something;
+        or if wrt is not what `wanted.py` wants.
 
     Examples
     --------
@@ -99,16 +107,18 @@ def gradient(checked: CheckedDef, checkpoint: int | None = None) -> Gradient:
                 notes=(Note("integers and bool are passed on, they have no derivative"),),
             )
         )
+    inputs = wanted(checked, wrt)
     again: Collection[str] = ()
     if checkpoint is not None:
         checked, again = segmented(checked, checkpoint)
-    return _gradient(*expanded(checked, again), again)
+    return _gradient(*expanded(checked, again), again, inputs)
 
 
-def _gradient(f: CheckedDef, in_place: Collection[str], again: Collection[str]) -> Gradient:
+def _gradient(
+    f: CheckedDef, in_place: Collection[str], again: Collection[str], inputs: Sequence[Tensor]
+) -> Gradient:
     versions = versions_of(f, again, in_place)
     finals = versions.finals
-    inputs = [t for t in f.params if t.dtype.is_float]
     outputs = [t for t in f.returns if t.dtype.is_float]
     params = tuple(t.name for t in f.params)
     back = Backward(versions)
@@ -149,7 +159,8 @@ def _gradient(f: CheckedDef, in_place: Collection[str], again: Collection[str]) 
     for n in extra:
         memory = memory + prod(values[n].shape, start=Size.const(values[n].dtype.bits // 8))
     training = _forward(f, back, extra, {n: axes[n] for n in kept if n in axes})
-    return Gradient(name, text, training, kept, extra, tuple(behind), memory)
+    wrt = tuple(t.name for t in inputs)
+    return Gradient(name, wrt, text, training, kept, extra, tuple(behind), memory)
 
 
 def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) -> str:

@@ -12,6 +12,11 @@ from tcdsl.cli.app import DEF, FILE, GENERIC, RANK, at_rank, generics_of, main, 
 @DEF
 @click.option("--forward", is_flag=True, help="Print the training forward in front of it.")
 @click.option(
+    "--wrt",
+    metavar="NAMES",
+    help="The float parameters that it is by, as in W,b; by default all.",
+)
+@click.option(
     "--checkpoint",
     type=click.IntRange(1),
     metavar="TURNS",
@@ -24,6 +29,7 @@ def grad(
     file: str,
     def_name: str | None,
     forward: bool,
+    wrt: str | None,
     checkpoint: int | None,
     shapes: bool,
     rank: int | None,
@@ -32,8 +38,9 @@ def grad(
     """Print the gradient of a definition: a definition of the same language.
 
     It takes the definition's parameters, what is kept of the forward pass, and `d_O` for each float
-    return; it returns `d_X` for each float parameter. The training forward is the definition with
-    what is kept as further returns. Printed with `--forward`, the text has both.
+    return; it returns `d_X` for each float parameter, or for those of `--wrt`. The training forward
+    is the definition with what is kept as further returns. Printed with `--forward`, the text has
+    both.
 
     Results whose shape follows from the statements are printed as names alone, without `--shapes`.
     """
@@ -42,6 +49,7 @@ def grad(
 
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
-    made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked, checkpoint)
+    names = None if wrt is None else [n.strip() for n in wrt.split(",")]
+    made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked, checkpoint, names)
     texts = [made.forward, made.text] if forward else [made.text]
     click.echo("\n".join(texts if shapes else map(with_bare_results, texts)), nl=False)

@@ -1,0 +1,114 @@
+"""Gradients by some parameters: their values, and that nothing is there for the others."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.reference import evaluate
+from tcdsl.grammar.check import check
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.parser import parse
+from tests.codegen.gradient.differences import drawn, floats, seeds_of
+from tests.codegen.gradient.layers import CORNERS, LAYERS
+from tests.codegen.gradient.test_layers import made
+from tests.tiers import sampled
+
+FCRELU = """def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
+  O(i, n) +=! I(i, m) * W(n, m)
+  O(i, n) = fmax(O(i, n) + b(n), 0)
+}"""
+TWO = """def two(float(B,M) X, float(N,M) W, float(P,N) V) -> (O) {
+  Z(b, n) +=! X(b, m) * W(n, m)
+  H(b, n) = tanh(Z(b, n))
+  Y(b, p) +=! H(b, n) * V(p, n)
+  O(b, p) = tanh(Y(b, p))
+}"""
+OFTEN = ["batch_norm", "attention", "lstm", "casts", "in place", "half", "unused parameter"]
+REST = sorted({*LAYERS, *CORNERS} - {*OFTEN, "long sum", "lstm of 64 turns"})
+
+
+def of(text: str, *wrt: str) -> Gradient:
+    return gradient(check(parse(text)), wrt=wrt or None)
+
+
+@sampled("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.wide) for n in REST)], keep=7)
+def test_a_gradient_by_one_parameter_is_that_of_all(name: str, rng: np.random.Generator) -> None:
+    layer = {**LAYERS, **CORNERS}[name]
+    d = made(layer)
+    args = drawn(d.checked, layer.sizes, rng)
+    seeds = seeds_of(d.checked, args, rng)
+    params = [d.checked.params[i].name for i in floats(d.checked)]
+    for want, param in zip(d.pull(args, seeds), params, strict=True):
+        one = gradient(d.checked, wrt=param)
+        assert {*one.extra} <= {*d.gradient.extra}
+        forward, backward = check(parse(one.forward)), check(parse(one.text))
+        values = evaluate(forward, args, float64=True)
+        names = [t.name for t in forward.returns]
+        kept = [values[names.index(k)] for k in one.kept]
+        (got,) = evaluate(backward, [*args, *kept, *seeds], float64=True)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12, err_msg=one.text)
+        assert all(re.search(rf"\b{k}\(|\b{k}\b.*\{{.*\b{k}\b", one.text, re.S) for k in one.kept)
+
+
+def test_what_only_others_need_is_not_in_the_text() -> None:
+    assert "d_I" not in of(FCRELU, "W", "b").text
+    by_v = of(TWO, "V")
+    body = by_v.text.split("{")[1]
+    assert body.count("=") == 3  # H again, the adjoint of Y, and its share
+    assert "V(" not in body.replace("d_V(", "")
+    assert by_v.kept == ("O", "Z")
+
+
+def test_what_is_kept_is_what_the_text_reads() -> None:
+    text = """def f(float(B,N) X, float(N) w) -> (O) {
+      m(b) +=! X(b, n)
+      s(b) +=! sin(X(b, n) - m(b))
+      O(b, n) = s(b) * w(n)
+    }"""
+    assert of(text).kept == ("m", "s")
+    assert of(text, "w").kept == ("s",)
+    assert of(text, "X").kept == ("m",)
+
+
+def test_results_come_in_the_order_asked_for() -> None:
+    assert of(FCRELU, "b", "I").wrt == ("b", "I")
+    head = of(FCRELU, "b", "I").text.split("{")[0]
+    assert head.split("->")[1].strip() == "(float32(N) d_b, float32(B, M) d_I)"
+    assert of(FCRELU, "I", "W", "b").text == of(FCRELU).text
+
+
+@pytest.mark.parametrize(
+    ("wrt", "message"),
+    [
+        (["w"], "f: wrt: there is no parameter 'w'\n  its float parameters are X, weight"),
+        (
+            "wieght",
+            "f: wrt: there is no parameter 'wieght'\n"
+            "  did you mean 'weight'? its float parameters are X, weight",
+        ),
+        (
+            ["X", "I"],
+            "f: wrt: 'I' is int32, which has no derivative\n"
+            "  leave it out: its float parameters are X, weight",
+        ),
+        (
+            (),
+            "f: wrt names no parameter\n"
+            "  name some, or leave wrt out for all: its float parameters are X, weight",
+        ),
+        (["X", "weight", "X"], "f: wrt names 'X' twice\n  name it once"),
+        (
+            ["X", 3],
+            'f: wrt: expected names of parameters, got 3\n  give them as strings, as in wrt=["x"]',
+        ),
+    ],
+)
+def test_what_is_no_float_parameter_is_refused(wrt: list[str], message: str) -> None:
+    text = "def f(float(N) X, int32(N) I, float(N) weight) -> (O) { O(i) = X(I(i)) * weight(i) }"
+    with pytest.raises(TCTypeError) as caught:
+        gradient(check(parse(text)), wrt=wrt)
+    assert str(caught.value) == message
