@@ -118,7 +118,7 @@ def bind(
     for name in checked.scalars:
         if scalars is None or name not in scalars:
             raise TCTypeError(f"{call}: the value of {name} is needed, it is used in a bound")
-        values[name] = int(scalars[name])
+        values[name] = scalars[name]
         origins[name] = f"{name} = {values[name]} is the scalar argument"
     for constraint in checked.constraints:
         _check_constraint(call, constraint, values, origins)

@@ -7,10 +7,11 @@ negative (an integral scalar, an index) says so with `signed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,28 @@ class Size:
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value for given sizes."""
-        return sum(c * prod(_evaluate_atom(a, values) for a in m) for m, c in self.terms)
+        value: int = self.over(values, min, max)
+        return value
+
+    def over(
+        self,
+        values: Mapping[str, Any],
+        least: Callable[..., Any] = min,
+        most: Callable[..., Any] = max,
+    ) -> Any:
+        """Return the value for sizes that need not be ints: for what stands for them.
+
+        Of these only ``+ - * // %``, with ints too, and ``== 0`` of a divisor are asked; least and
+        most take several and compare them.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> n = Size.symbol("N")
+        >>> ((n + 1) // 2 * 3).over({"N": Fraction(6)})
+        9
+        """
+        return sum(c * prod(_over(a, values, least, most) for a in m) for m, c in self.terms)
 
     def __str__(self) -> str:
         if not self.terms:
@@ -334,20 +356,28 @@ def _substitute_atom(atom: Atom, by: Mapping[str, Size]) -> Size:
             return maximum(*(a.substitute(by) for a in args))
 
 
-def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
+def _over(
+    atom: Atom,
+    values: Mapping[str, Any],
+    least: Callable[..., Any],
+    most: Callable[..., Any],
+) -> Any:
+    def value(size: Size) -> Any:
+        return size.over(values, least, most)
+
     match atom:
         case Symbol(name):
             return values[name]
         case FloorDiv(n, d):
-            divisor = d.evaluate(values)
-            return n.evaluate(values) // divisor if divisor else 0
+            divisor = value(d)
+            return 0 if divisor == 0 else value(n) // divisor
         case Modulo(n, d):
-            divisor = d.evaluate(values)
-            return n.evaluate(values) % divisor if divisor else 0
+            divisor = value(d)
+            return 0 if divisor == 0 else value(n) % divisor
         case Min(args):
-            return min(a.evaluate(values) for a in args)
+            return least(*map(value, args))
         case Max(args):
-            return max(a.evaluate(values) for a in args)
+            return most(*map(value, args))
 
 
 # ---- text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tcdsl.device_arrays import DeviceArray, as_device_array, is_on_device
 from tcdsl.foreign import has_dlpack, memory_of, refuse_meaning
 from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
 from tcdsl.grammar.errors import NumberError, TCTypeError
+
+if TYPE_CHECKING:
+    from tcdsl.forms import Form
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Operand = Array | DeviceArray
@@ -132,8 +135,8 @@ def as_operand(value: object, name: str, *, is_output: bool = False) -> Operand:
     return as_array(value, name, is_output=is_output)
 
 
-def dtype_of(array: Operand, name: str) -> DType:
-    """Return the language's type of an array.
+def dtype_of(array: Operand | Form, name: str) -> DType:
+    """Return the language's type of an array or of the form of one.
 
     Raises
     ------

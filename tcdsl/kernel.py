@@ -13,35 +13,32 @@ from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call, tell_apart
 from tcdsl.codegen.config import Config
-from tcdsl.codegen.runtime import MAX_OPERANDS, Entry, Launcher
+from tcdsl.codegen.runtime import MAX_OPERANDS, Entry
 from tcdsl.codegen.spec import Spec
+from tcdsl.described import Described
 from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
 from tcdsl.foreign import has_dlpack, like, written
 from tcdsl.grammar import nodes
 from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
+from tcdsl.grammar.ellipsis import shapes_of_rank
 from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.names import of_the_text, result_type
 from tcdsl.session import Session, Tune, check_budget
-from tcdsl.sizes import check_sizes
-from tcdsl.targets import gpu_named
-from tcdsl.variant import Compiled, Variant, spec_for
+from tcdsl.variant import Compiled, Variant
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.wanted import Wrt
-    from tcdsl.codegen.standalone import Standalone
     from tcdsl.gradient import Pull, WithGradient
     from tcdsl.raw import Raw
     from tcdsl.tuning import FirstCalls, Online
 
-_MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 _MAX_ENTRIES = 2048  # forms of operands whose plans are kept, as many as the launcher has rows
 
 
-class Kernel(Launcher):
+class Kernel(Described):
     """A definition as a callable on arrays.
 
     ``k(a, b)`` returns a fresh array, or a named tuple of arrays where the definition has several
@@ -116,73 +113,6 @@ class Kernel(Launcher):
         if name == self.name:
             return self
         raise KeyError(f"no definition '{name}'; the text has {self.name}")
-
-    def variant(self, /, **generics: Any) -> Variant:
-        """Return the definition bound to generics: what can be shown, emitted and tuned."""
-        return self.session.variant(self.definition, generics)
-
-    def text(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        *,
-        target: str = "cpu",
-        tuned: bool = False,
-        **generics: Any,
-    ) -> str:
-        """Return the C or CUDA text of the kernel for operands in C order.
-
-        Parameters
-        ----------
-        sizes : mapping of str to int, optional
-            Baked in; without them the text is the one that takes any size (for a GPU: any whose
-            addresses fit 32 bits).
-        target : "cpu", "cuda" or "cuda:sm_90", default "cpu"
-            Without an architecture that of the GPU at hand, or a usual one.
-        tuned : bool, default False
-            Use the tuned config of these sizes, if there is one.
-        """
-        variant, spec, config, model = self._emitted(sizes, target, tuned, generics)
-        return variant.text(spec, config, model)
-
-    def standalone(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        *,
-        target: str = "cuda",
-        tuned: bool = False,
-        **generics: Any,
-    ) -> Standalone:
-        """Return CUDA text that compiles alone, and a C header that says how to start it.
-
-        The parameters are those of `text`; target is a GPU.
-        """
-        variant, spec, config, model = self._emitted(sizes, target, tuned, generics)
-        return variant.standalone(spec, config, model)
-
-    def _emitted(
-        self,
-        sizes: Mapping[str, int] | None,
-        target: str,
-        tuned: bool,
-        generics: Mapping[str, Any],
-    ) -> tuple[Variant, Spec, Config, Mapping[str, int]]:
-        """Return what a text is lowered from."""
-        gpu = gpu_named(target)
-        shapes = None if sizes is None else self.session.shapes_named(self.definition, sizes)
-        variant = self.session.variant(self.definition, generics, gpu, shapes)
-        if sizes is None:
-            model: Mapping[str, int] = dict.fromkeys(variant.checked.sizes, _MODEL_SIZE)
-            spec = replace(spec_for(variant, model), sizes=None, is_small=variant.is_for_gpu)
-        else:
-            model = check_sizes(variant.checked, sizes)
-            spec = spec_for(variant, model)
-        found = self.session.tuned(variant)(spec) if tuned else None
-        return variant, spec, found or variant.default_config(spec, model), model
-
-    @property
-    def has_any_rank(self) -> bool:
-        """Whether `...` lets the rank of a parameter differ between calls."""
-        return any(map(has_any_rank, self.definition.params))
 
     def with_rank(self, rank: int) -> Self:
         """Return this kernel with each `...` of its parameters standing for so many dimensions.

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcdsl.arguments import Operand
+from tcdsl.device_arrays import DeviceArray
 from tcdsl.grammar.errors import ShapeError
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.forms import Form
 
 
 def check_given(
-    origin: Gradient, arrays: Mapping[str, Operand], sizes: Mapping[str, int], call: str
+    origin: Gradient, arrays: Mapping[str, Operand | Form], sizes: Mapping[str, int], call: str
 ) -> None:
     """Check the extents of kept values and adjoints, which are functions of the others'.
 
@@ -36,11 +38,7 @@ def check_given(
     ShapeError
         If one has other extents.
     """
-    known = {
-        name: int(a)
-        for name, a in arrays.items()
-        if isinstance(a, np.ndarray) and a.ndim == 0 and a.dtype.kind in "iu"
-    }
+    known = {name: n for name, a in arrays.items() if (n := number_of(a)) is not None}
     known |= sizes
     for given in origin.given:
         if given.name not in arrays:
@@ -53,6 +51,16 @@ def check_given(
             raise ShapeError(
                 f"{call}: expected {given.name} {what} ({symbols}) = {wanted}, got {shape}"
             )
+
+
+def number_of(array: Operand | Form) -> int | None:
+    """Return the value of an integer of rank 0; None for what is none, or lies on a GPU."""
+    if isinstance(array, DeviceArray):
+        return None
+    if isinstance(array, np.ndarray):
+        return int(array) if array.ndim == 0 and array.dtype.kind in "iub" else None
+    value: int | None = array.value
+    return value
 
 
 def cure_for_missing(origin: Gradient, params: Sequence[str]) -> str:

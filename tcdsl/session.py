@@ -10,8 +10,6 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from tcdsl.arguments import Operand, dtype_of
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
@@ -29,11 +27,12 @@ from tcdsl.grammar.parser import parse
 from tcdsl.grammar.stack import on_own_stack
 from tcdsl.locks import Lock
 from tcdsl.names import generic_values
-from tcdsl.origin import check_given
+from tcdsl.origin import check_given, number_of
 from tcdsl.variant import Variant
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.forms import Form
 
 Tune = Literal["off", "cached", "first-call", "online"]
 Check = Literal["async", "sync", "off"]
@@ -211,6 +210,14 @@ class Session:
             )
         return found
 
+    def shapes_of_any_rank(
+        self, definition: nodes.Def, generics: Mapping[str, Any]
+    ) -> Shapes | None:
+        """Return shapes of a rank that a definition of any rank has; None if it has one rank."""
+        if definition.name not in self._any_rank:
+            return None
+        return shapes_of_rank(definition, self.check_now(definition, generics))
+
     def check_now(self, definition: nodes.Def, generics: Mapping[str, Any] | None = None) -> int:
         """Report faults at once; a definition with generics can only be checked when bound.
 
@@ -238,11 +245,11 @@ class Session:
     def bind(
         self,
         definition: nodes.Def,
-        arrays: Sequence[Operand],
+        arrays: Sequence[Operand | Form],
         generics: Mapping[str, Any],
         gpu: Gpu | None = None,
     ) -> tuple[Variant, dict[str, int]]:
-        """Return the variant that takes these arrays, and the sizes they bring.
+        """Return the variant that takes these arrays or forms, and the sizes they bring.
 
         gpu is where the arrays lie; None for the host.
 
@@ -257,7 +264,9 @@ class Session:
         variant = self.variant(definition, values, gpu, shapes)
         checked = variant.checked
         for param, array in zip(checked.params, arrays, strict=True):
-            if not param.shape and param.dtype.is_integer and array.dtype.kind not in "iub":
+            if param.shape or not param.dtype.is_integer:
+                continue
+            if dtype_of(array, param.name).is_float:
                 raise TCTypeError(
                     f"{checked.name}: expected {param.name} of type {param.dtype}, "
                     f"got a number of type {array.dtype}\n"
@@ -265,11 +274,8 @@ class Session:
                 )
         # a number is converted to its parameter's type, so only arrays have to match
         expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
-        scalars = {
-            p.name: int(a)
-            for p, a in zip(checked.params, arrays, strict=True)
-            if p.name in checked.scalars and isinstance(a, np.ndarray) and a.ndim == 0
-        }
+        numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
+        scalars = {n: v for n in checked.scalars if (v := numbers[n]) is not None}
         if self.origin is not None:  # says more than the constraints of the text do
             names = [p.name for p in definition.params]
             call = f"{definition.name}({', '.join(names)})"
@@ -277,7 +283,7 @@ class Session:
             check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
         return variant, bind(checked, shapes, expected, scalars)
 
-    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand]) -> list[DType]:
+    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand | Form]) -> list[DType]:
         """Return the types of the arguments.
 
         A number that stands for a type variable takes the type of an array that does, since
