@@ -36,7 +36,7 @@ def own(value: Any, name: str) -> Any:
 def _dense(array: Array) -> Array:
     repeated = [s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)]
     once = tuple(slice(1) if r else slice(None) for r in repeated)
-    copy = array[once].copy(order="K")
+    copy = array[(*once, ...)].copy(order="K")  # `...` keeps one of rank 0 an array
     if not any(repeated):
         return copy
     strides = [0 if r else s for r, s in zip(repeated, copy.strides, strict=True)]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+
+from tcdsl.instead import instead
 
 if TYPE_CHECKING:
     from tcdsl.definitions import Definitions
@@ -170,15 +171,6 @@ def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None
                 message = f"expected an integer for '{name}', got '{value:.40}'"
                 raise click.UsageError(message) from None
     return values
-
-
-def instead(name: str, known: Iterable[str]) -> str:
-    """Return what to say after an unknown name: the one that was meant, or all there are."""
-    listed = list(known)
-    near = difflib.get_close_matches(name, listed, 1)
-    if near:
-        return f"; did you mean '{near[0]}'?"
-    return f"; it has {', '.join(listed) or 'none'}"
 
 
 def read(file: str) -> tuple[str, str]:

@@ -19,13 +19,13 @@ from tcdsl.cli.app import (
     at_rank,
     check_writable,
     generics_of,
-    instead,
     kernels,
     main,
     one_kernel,
     print_json,
 )
 from tcdsl.cli.sizes import parse_sizes
+from tcdsl.instead import instead
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,6 +1,7 @@
 """Layers as text in PyTorch: `import tcdsl.torch as tct`."""
 
+from tcdsl.torch import nn
 from tcdsl.torch.define import define
 from tcdsl.torch.kernel import Kernel
 
-__all__ = ["Kernel", "define"]
+__all__ = ["Kernel", "define", "nn"]

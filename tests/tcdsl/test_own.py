@@ -101,3 +101,9 @@ def test_tensors_may_be_written_to(k: Any) -> None:
     got = pull(d)
     assert isinstance(got, torch.Tensor)
     np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_a_copy_of_rank_0_stays_an_array() -> None:
+    copy = own(np.array(2.5), "a")
+    assert isinstance(copy, np.ndarray)
+    assert copy.shape == ()

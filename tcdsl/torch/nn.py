@@ -1,0 +1,389 @@
+"""`TC`: a text as an `nn.Module`, some of whose arguments are parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar
+
+import torch
+
+from tcdsl import kernel
+from tcdsl.grammar import nodes
+from tcdsl.grammar.declare import type_variables
+from tcdsl.grammar.dtypes import BY_NAME, DType
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.format import head_pieces
+from tcdsl.grammar.wording import count
+from tcdsl.instead import instead
+from tcdsl.names import generic_values
+from tcdsl.session import Tune
+from tcdsl.torch.define import define
+from tcdsl.torch.kernel import Kernel
+from tcdsl.torch.shapes import Shape, Sizes, dims_of
+from tcdsl.torch.weights import Init, Role, fill, language_type, role_in, torch_type
+
+
+class TC(torch.nn.Module):
+    """A layer that is a text: some of its arguments are parameters, the rest are `forward`'s.
+
+    Parameters
+    ----------
+    text : str, path or Kernel
+        One definition, or several of which name is the layer's; a kernel that `tct.define` gave,
+        for settings beside those below. A subclass may have it as an attribute instead.
+    name : str, optional
+        Of the definition.
+    parameters : mapping of str to shape, or names
+        Which arguments are parameters: ``{"W": (100, 128), "b": (100,)}``, with sizes by name
+        ``{"W": ("N", "M")}``, or only ``["W", "b"]``, which have the shapes of the text. A tensor
+        in place of a shape is the first value, an `nn.Parameter` is shared.
+    sizes : mapping of str to int, optional
+        Sizes of the text: ``{"N": 100, "M": 128}``.
+    init : callable, str, number, Tensor, or mapping of these by name, optional
+        A function that fills a tensor in place or returns one of its shape, the name of one in
+        `torch.nn.init` ("kaiming_uniform", "zeros"), or values; one for all, or by parameter.
+        Without it, and for names that it does not have: uniform in +-1/sqrt(n), as `nn.Linear` and
+        `nn.Conv2d` do, for n the number of weights that the text sums up in one element (whatever
+        their dimensions are called; without such a sum that of a row); of parameters of rank 0
+        and 1 that are not summed 1 where the text multiplies or divides by them, else 0, as
+        `nn.LayerNorm` does.
+    buffers : mapping of str to Tensor, optional
+        Arguments that are no parameters, but go where the module goes. They are saved with it
+        unless they come as ``torch.nn.Buffer(t, persistent=False)``.
+    constants : mapping, optional
+        Values for `{name}` in the text.
+    backward : str, optional
+        The definition that is the way back; see `tct.define`.
+    device, dtype : optional
+        Of the parameters. dtype is for those whose type is a type variable of the text; by default
+        `torch.get_default_dtype()`. A type that the text names stays.
+    tune, cache, threads, deterministic, source
+        As for `tct.define`.
+    **fixed
+        Generics and arguments of rank 0 that are the same at each call: ``SH=2``, ``eps=1e-5``.
+
+    Attributes
+    ----------
+    tc : Kernel
+        The kernel of the text.
+    sizes : dict of str to int
+        The sizes that are known.
+
+    Raises
+    ------
+    TCError
+        If the text is wrong, or arguments, shapes or values do not fit it.
+
+    Notes
+    -----
+    `forward` takes the remaining arguments in the order of the text, or by name, and gives what the
+    kernel gives: a tensor, or a named tuple of them. What is random takes its seed as an argument:
+    ``layer(x, seed)`` with a fresh one in training; a text has no state and no mode.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = TC(
+    ...     '''def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
+    ...          O(b_, n) +=! I(b_, m) * W(n, m)
+    ...          O(b_, n)  = fmax(O(b_, n) + b(n), 0)
+    ...        }''',
+    ...     parameters={"W": (10, 4), "b": (10,)},
+    ... )
+    >>> layer
+    TC(
+      fcrelu(float(B, M) I, float(N, M) W, float(N) b) -> (O)
+      forward(I) with W (10, 4), b (10,)
+    )
+    >>> layer(torch.randn(3, 4)).shape
+    torch.Size([3, 10])
+    """
+
+    text: ClassVar[str | PathLike[str] | Kernel | None] = None
+
+    def __init__(
+        self,
+        text: str | PathLike[str] | Kernel | None = None,
+        name: str | None = None,
+        parameters: Mapping[str, Shape | torch.Tensor] | Iterable[str] = (),
+        *,
+        sizes: Mapping[str, int] | None = None,
+        init: Init | Mapping[str, Init] | None = None,
+        buffers: Mapping[str, torch.Tensor] | None = None,
+        constants: Mapping[str, int | float | str] | None = None,
+        backward: str | None = None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+        tune: Tune = "cached",
+        cache: str | PathLike[str] | None = None,
+        threads: int | None = None,
+        deterministic: bool = False,
+        source: str = "<text>",
+        **fixed: Any,
+    ) -> None:
+        super().__init__()
+        settings = {
+            "constants": constants,
+            "backward": backward,
+            "tune": None if tune == "cached" else tune,
+            "cache": cache,
+            "threads": threads,
+            "deterministic": deterministic or None,
+            "source": source if source != "<text>" else None,
+        }
+        self.tc = _kernel(type(self).text if text is None else text, name, settings)
+        definition = self.tc.definition
+        own = parameters if isinstance(parameters, Mapping) else dict.fromkeys(_names(parameters))
+        buffers = buffers or {}
+        self._check_names(own, buffers, fixed)
+        names = {g.name for g in definition.generics}
+        self._generics = {n: v for n, v in fixed.items() if n in names}
+        known = Sizes(definition, sizes or {}, self._generics)
+        for key, value in (*own.items(), *buffers.items()):
+            if value is not None:
+                shape = value.shape if isinstance(value, torch.Tensor) else value
+                known.learn(self._param(key), shape)
+        self.sizes = known.values
+        if dtype is None:
+            given = (v.dtype for v in own.values() if isinstance(v, torch.Tensor))
+            dtype = next(given, torch.get_default_dtype())
+        self._init = init
+        self._roles = self._find_roles([n for n, v in own.items() if not _is_tensor(v)], dtype)
+        for key, value in own.items():
+            self.register_parameter(key, self._parameter(key, value, known, device, dtype))
+        for key, tensor in buffers.items():
+            self._check_type(key, tensor.dtype)
+            is_persistent = getattr(tensor, "persistent", True)
+            self.register_buffer(key, tensor.to(device=device), persistent=is_persistent)
+        # what stands between the inputs: place, and an attribute's name or (name "") the value
+        self._filled = tuple(
+            (i, "" if p in fixed else p, fixed.get(p))
+            for i, p in enumerate(self.tc.params)
+            if p in own or p in buffers or p in fixed
+        )
+        filled = {i for i, _, _ in self._filled}
+        self._inputs = tuple(p for i, p in enumerate(self.tc.params) if i not in filled)
+        self.reset_parameters()
+
+    # ---- parameters
+
+    def reset_parameters(self) -> None:
+        """Give every parameter its first values again; those that came as tensors stay."""
+        for name, role in self._roles.items():
+            init = self._init
+            chosen = init.get(name) if isinstance(init, Mapping) else init
+            fill(getattr(self, name), f"{self.tc.name}.{name}", chosen, role)
+
+    def _find_roles(self, names: Sequence[str], dtype: torch.dtype) -> dict[str, Role]:
+        """Return what the text does with parameters."""
+        if self.tc.has_any_rank or not names:  # nothing is known of the ranks of inputs
+            return {n: Role() for n in names}
+        types = type_variables(self.tc.definition)
+        generics: dict[str, Any] = {
+            g.name: language_type(dtype) if g.name in types else 1
+            for g in self.tc.definition.generics
+            if g.default is None
+        }
+        checked = self.tc.variant(**(generics | self._generics)).checked
+        return {n: role_in(checked, n) for n in names}
+
+    def _parameter(
+        self,
+        name: str,
+        value: Shape | torch.Tensor | None,
+        known: Sizes,
+        device: torch.device | str | int | None,
+        dtype: torch.dtype,
+    ) -> torch.nn.Parameter:
+        """Return a parameter: the one given, of the values given, or one that is yet to fill."""
+        param = self._param(name)
+        kind = self._type(param) or language_type(dtype)
+        if not kind.is_float:
+            raise TCTypeError(
+                f"{self.tc.name}: {name} is of type {kind}, and only floats are learnt\n"
+                f'  give it as a buffer: buffers={{"{name}": tensor}}'
+            )
+        if isinstance(value, torch.Tensor):
+            self._check_type(name, value.dtype)
+            if isinstance(value, torch.nn.Parameter):
+                return value
+            return torch.nn.Parameter(value.to(device=device))
+        shape = known.shape(param, value)
+        return torch.nn.Parameter(torch.empty(shape, device=device, dtype=torch_type(kind)))
+
+    def _check_names(
+        self, own: Mapping[str, object], buffers: Mapping[str, object], fixed: Mapping[str, object]
+    ) -> None:
+        """Refuse what the text does not have, and what has two roles or cannot have its role."""
+        of, params = self.tc.name, {p.name: p for p in self.tc.definition.params}
+        generics = {g.name for g in self.tc.definition.generics}
+        roles: dict[str, str] = {}
+        for role, names in (("parameter", own), ("buffer", buffers), ("fixed number", fixed)):
+            for name in names:
+                if role == "fixed number" and name in generics:
+                    continue
+                if name not in params:
+                    left = [p for p in params if p not in roles]
+                    left += sorted(generics) if role == "fixed number" else []
+                    raise TCTypeError(
+                        f"{of} has no argument '{name}' that could be a {role}{instead(name, left)}"
+                    )
+                if name in roles:
+                    raise TCTypeError(f"{of}: '{name}' is given as {roles[name]} and as {role}")
+                roles[name] = role
+                if role != "fixed number":
+                    if hasattr(self, name):
+                        raise TCTypeError(
+                            f"{of}: '{name}' means something else in a module\n"
+                            "  give the argument another name in the text"
+                        )
+                elif dims_of(params[name]):
+                    raise TCTypeError(
+                        f"{of}: {name} has a shape, so it is no fixed number\n"
+                        f'  give it as a buffer: buffers={{"{name}": tensor}}'
+                    )
+
+    def _param(self, name: str) -> nodes.Param:
+        return next(p for p in self.tc.definition.params if p.name == name)
+
+    def _type(self, param: nodes.Param) -> DType | None:
+        """Return the type of a parameter of the text, None where calls decide."""
+        name = param.type.name if param.type is not None else ""
+        found = BY_NAME.get(name)
+        if found is None and name in self._generics:
+            value = generic_values(self.tc.definition, {name: self._generics[name]})[name]
+            found = value if isinstance(value, DType) else None
+        return found
+
+    # ---- calls
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Call the kernel with the inputs and what the layer has.
+
+        Parameters
+        ----------
+        *inputs
+            The arguments that are no parameters, buffers or fixed numbers, in the text's order.
+        **named
+            The same by name; generics that are not fixed.
+        """
+        if named or len(inputs) != len(self._inputs):
+            inputs, named = self._told_apart(inputs, named)
+        values = [*inputs]
+        for place, name, value in self._filled:
+            values.insert(place, getattr(self, name) if name else value)
+        return self.tc(*values, **self._generics, **named)
+
+    def _told_apart(
+        self, inputs: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return one value for each input, and the keywords that are none."""
+        own = [p for p in self.tc.params if p not in self._inputs] + [*self._generics]
+        signature = f"{self.tc.name}: forward({', '.join(self._inputs)})"
+        has = f"; {', '.join(own)} {'is' if len(own) == 1 else 'are'} the layer's" if own else ""
+        if len(inputs) > len(self._inputs):
+            wanted = count(len(self._inputs), "argument")
+            raise TCTypeError(f"{signature} takes {wanted}, got {len(inputs)}{has}")
+        values = dict(zip(self._inputs, inputs, strict=False))
+        rest = {}
+        generics = {g.name for g in self.tc.definition.generics}
+        for key, value in named.items():
+            if key in values:
+                raise TCTypeError(f"{signature}: '{key}' is given twice")
+            if key in self._inputs:
+                values[key] = value
+            elif key in own:
+                raise TCTypeError(f"{signature}: '{key}' is the layer's own, it cannot be given")
+            elif key in generics or key in ("out", "outputs"):
+                rest[key] = value
+            else:
+                raise TCTypeError(f"{signature} has no argument '{key}'{has}")
+        missing = ", ".join(n for n in self._inputs if n not in values)
+        if missing:
+            raise TCTypeError(f"{signature} misses {missing}{has}")
+        return tuple(values[n] for n in self._inputs), rest
+
+    # ---- what a module is
+
+    def extra_repr(self) -> str:
+        """Return the head of the text, and what of it the layer has."""
+        head = "".join(head_pieces(self.tc.definition)).removeprefix("def ")
+        own = [
+            f"{name} {tuple(getattr(self, name).shape)}"
+            if name
+            else f"{self.tc.params[place]}={value}"
+            for place, name, value in self._filled
+        ]
+        own += [f"{n}={v}" for n, v in self._generics.items()]
+        having = f" with {', '.join(own)}" if own else ""
+        return f"{head}\nforward({', '.join(self._inputs)}){having}"
+
+    def __prepare_scriptable__(self) -> Any:  # torch.jit.script asks for it
+        raise TCTypeError(
+            f"{self.tc.name}: torch.jit.script compiles Python, and a kernel is none\n"
+            "  torch.compile and torch.export take the layer as it is"
+        )
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            if tensor is not None:
+                kind = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device)).dtype
+                if kind != tensor.dtype:
+                    self._check_type(name, kind)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+
+    def _check_type(self, name: str, dtype: torch.dtype) -> None:
+        """Refuse a type of a parameter or a buffer that the text does not take.
+
+        Raises
+        ------
+        TCTypeError
+        """
+        if name not in self.tc.params:  # a subclass's own, or a parametrization's
+            return
+        wanted = self._type(self._param(name))
+        if wanted is not None and torch_type(wanted) != dtype:
+            raise TCTypeError(
+                f"{self.tc.name}: {name} is {wanted} in the text, so it cannot become {dtype}\n"
+                f"  a text for any type names it by a variable: "
+                f"def {self.tc.name}<T>(.. T(..) {name} ..)"
+            )
+
+
+def _kernel(
+    text: str | PathLike[str] | Kernel | None, name: str | None, settings: dict[str, Any]
+) -> Kernel:
+    """Return the kernel that a layer calls."""
+    if text is None:
+        raise TCTypeError(
+            "a layer needs a text: TC(text, ...), or a subclass with the text as its attribute"
+        )
+    given = {k: v for k, v in settings.items() if v is not None}
+    if isinstance(text, kernel.Kernel):
+        if not isinstance(text, Kernel):
+            raise TCTypeError(
+                f"{text.name} is a kernel that autograd does not see\n"
+                "  make it by tcdsl.torch.define"
+            )
+        if given:
+            raise TCTypeError(
+                f"{text.name}: {', '.join(given)} belongs to the text, and a kernel was given\n"
+                "  say it where the kernel is defined: tct.define(text, ...)"
+            )
+        if name not in (None, text.name):
+            raise TCTypeError(f"the kernel that was given is {text.name}, not '{name}'")
+        return text
+    found = define(text, name, **given)
+    if not isinstance(found, Kernel):
+        names = ", ".join(k.name for k in found)
+        raise TCTypeError(f"a layer is one definition, the text has {names}: choose one by name=")
+    return found
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _names(parameters: Iterable[str]) -> Iterable[str]:
+    return (parameters,) if isinstance(parameters, str) else parameters

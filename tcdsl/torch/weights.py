@@ -1,0 +1,175 @@
+"""First values of a layer's parameters: what the caller says, else what the text suggests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tcdsl.grammar import typed
+from tcdsl.grammar.dtypes import BY_NAME, DType
+from tcdsl.grammar.errors import TCTypeError
+
+# In place on the tensor, or giving another one; a function of torch.nn.init by its name; a value.
+Init = Callable[[torch.Tensor], object] | str | float | torch.Tensor
+
+_USUAL = {"kaiming_uniform": {"a": math.sqrt(5)}}  # as nn.Linear and nn.Conv2d call it
+
+
+def fill(tensor: torch.Tensor, name: str, init: Init | None, role: Role) -> None:
+    """Give a parameter its first values.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Written in place.
+    name : str
+        The parameter, for messages.
+    init : callable, str, number or Tensor, optional
+        See `tcdsl.torch.nn.TC`; without it the role decides.
+    role : Role
+        What the text does with it.
+
+    Raises
+    ------
+    TCTypeError
+        If init is none of these, or does not fit the tensor.
+    """
+    with torch.no_grad():
+        if init is None:
+            role.fill(tensor)
+        elif isinstance(init, torch.Tensor):
+            _copy(tensor, name, init)
+        elif isinstance(init, str):
+            _by_name(tensor, name, init)
+        elif callable(init):
+            given = init(tensor)
+            if isinstance(given, torch.Tensor) and given is not tensor:
+                _copy(tensor, name, given)
+        elif isinstance(init, int | float) and not isinstance(init, bool):
+            tensor.fill_(init)
+        else:
+            raise TCTypeError(
+                f"init of {name}: expected a function that fills a tensor, the name of one in "
+                f"torch.nn.init, a number or a tensor, got {type(init).__name__}"
+            )
+
+
+def _copy(tensor: torch.Tensor, name: str, values: torch.Tensor) -> None:
+    if values.shape != tensor.shape:
+        raise TCTypeError(
+            f"init of {name}: expected the shape {tuple(tensor.shape)}, got {tuple(values.shape)}"
+        )
+    tensor.copy_(values)
+
+
+def _by_name(tensor: torch.Tensor, name: str, init: str) -> None:
+    function = getattr(torch.nn.init, f"{init.rstrip('_')}_", None)
+    if function is None or init.startswith("_"):
+        known = sorted(n[:-1] for n in dir(torch.nn.init) if n[-1] == "_" and n[0] != "_")
+        raise TCTypeError(
+            f"init of {name}: torch.nn.init has no '{init}'; it has {', '.join(known)}"
+        )
+    try:
+        function(tensor, **_USUAL.get(init.rstrip("_"), {}))
+    except (TypeError, ValueError) as refusal:
+        raise TCTypeError(
+            f"init of {name}, of shape {tuple(tensor.shape)}: '{init}' does not serve: {refusal}\n"
+            f'  say what does for each parameter, as init={{"{name}": 0.0}}'
+        ) from None
+
+
+class Role:
+    """What a text does with a parameter, so far as it says how large its first values should be.
+
+    Attributes
+    ----------
+    summed : tuple of int
+        Dimensions over which the text sums: the weights of one output element.
+    is_factor : bool
+        Whether an element is multiplied or divided by it as it is.
+    """
+
+    def __init__(self, summed: tuple[int, ...] = (), *, is_factor: bool = False) -> None:
+        self.summed = summed
+        self.is_factor = is_factor
+
+    def fill(self, tensor: torch.Tensor) -> None:
+        """Give a tensor values that keep a layer's outputs of about the size of its inputs."""
+        if not self.summed and tensor.ndim < 2:
+            tensor.fill_(1.0 if self.is_factor else 0.0)
+            return
+        dims = self.summed or range(1, tensor.ndim)
+        bound = 1 / math.sqrt(max(1, math.prod(tensor.shape[d] for d in dims)))
+        tensor.uniform_(-bound, bound)
+
+
+def role_in(checked: typed.CheckedDef, name: str) -> Role:
+    """Return what a definition does with a parameter.
+
+    Examples
+    --------
+    >>> from tcdsl.grammar.check import check
+    >>> from tcdsl.grammar.parser import parse
+    >>> text = "def mv(float(K) x, float(K,M) W) -> (y) { y(i) +=! x(k) * W(k, i) }"
+    >>> role_in(check(parse(text)), "W").summed
+    (0,)
+    """
+    is_factor = False
+    for s in typed.statements(checked.body):
+        reduced = {r.name for r in s.ranges if r.kind == "reduction"}
+        for operand, is_operand_of_product in _operands(s.value):
+            if not isinstance(operand, typed.Read) or operand.tensor != name:
+                continue
+            is_factor |= is_operand_of_product
+            summed = tuple(d for d, e in enumerate(operand.subs) if reduced & {*_indices(e)})
+            if summed and s.op in ("+=", "+=!"):
+                return Role(summed)
+    return Role(is_factor=is_factor)
+
+
+def _operands(root: typed.Expr) -> Iterator[tuple[typed.Expr, bool]]:
+    """Yield all parts of an expression, and of each whether it is a factor or a divisor as is."""
+    todo: list[tuple[typed.Expr, bool]] = [(root, False)]
+    while todo:
+        expr, is_factor = todo.pop()
+        yield expr, is_factor
+        match expr:
+            case typed.Read(subs=subs):
+                todo += [(e, False) for e in subs]
+            case typed.Cast(operand=a) | typed.Unary(operand=a):
+                todo.append((a, is_factor))
+            case typed.Binary(op, a, b):
+                todo += [(a, op in "*/"), (b, op in "*/")]
+            case typed.Select(a, b, c):
+                todo += [(a, False), (b, False), (c, False)]
+            case typed.Builtin(args=args):
+                todo += [(a, False) for a in args]
+
+
+def _indices(root: typed.Expr) -> Iterator[str]:
+    return (e.name for e, _ in _operands(root) if isinstance(e, typed.IndexValue))
+
+
+# ---- types
+
+
+def torch_type(dtype: DType) -> torch.dtype:
+    """Return torch's type of one of the language."""
+    found: torch.dtype = getattr(torch, dtype.name)
+    return found
+
+
+def language_type(dtype: torch.dtype) -> DType:
+    """Return the language's type of one of torch's.
+
+    Raises
+    ------
+    TCTypeError
+        If it has none.
+    """
+    found = BY_NAME.get(str(dtype).removeprefix("torch."))
+    if found is None:
+        raise TCTypeError(f"the language has no type {dtype}")
+    return found
