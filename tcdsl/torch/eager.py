@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from tcdsl import kernel
 from tcdsl.call import Arguments
 from tcdsl.grammar.errors import TCTypeError
+from tcdsl.torch.derivatives import Derivative
+
+if TYPE_CHECKING:
+    from tcdsl.torch.kernel import Kernel
 
 
-def call(of: kernel.Kernel, given: Arguments) -> Any:
+def call(of: Kernel, given: Arguments) -> Any:
     """Call a kernel such that autograd sees it.
 
     Raises
@@ -21,30 +26,139 @@ def call(of: kernel.Kernel, given: Arguments) -> Any:
     """
     if given.outputs is not None:
         raise TCTypeError(
-            f"{of.name}: a call that autograd records takes no out=\n"
-            "  leave it away, or call under torch.no_grad()"
+            f"{of.name}: out= does not support automatic differentiation, but one of the arguments "
+            "requires grad\n  leave out= away, or call under torch.no_grad()"
         )
-    results: Any = _Recorded.apply(  # type: ignore[no-untyped-call]
-        of, given.generics, *given.values
-    )
+    values = tuple(map(_as_tensor, given.values))
+    return _recorded(of, given.generics, values)
+
+
+def _recorded(of: Kernel, generics: Any, values: Sequence[Any]) -> Any:
+    results = _apply_call(of, generics, *values)
     return results[0] if len(of.returns) == 1 else of.result(results)
 
 
-class _Recorded(torch.autograd.Function):
-    """A call and its way back."""
+def _as_tensor(value: Any) -> Any:
+    """Return an array of NumPy's as a tensor: results are tensors, whatever comes first."""
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) and value.ndim else value
+
+
+class _Call(torch.autograd.Function):
+    """A call: forward runs the training forward, backward the vector-Jacobian product."""
 
     @staticmethod
-    def forward(ctx: Any, of: kernel.Kernel, generics: Any, *values: Any) -> Any:
-        plain = tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in values)
-        outputs, ctx.pull = of.vjp(*plain, **generics)
-        ctx.params = of.params
-        return outputs if isinstance(outputs, tuple) else (outputs,)
+    def forward(ctx: Any, of: Kernel, generics: Any, *values: Any) -> Any:
+        derivative = of.derivatives.of(values, generics, ctx.needs_input_grad[2:])
+        if derivative is None:  # integers and bool
+            results = of(*values, **generics)  # autograd's forward runs without grad mode
+            results = tuple(results) if len(of.returns) > 1 else (results,)
+            ctx.mark_non_differentiable(*results)
+            return results
+        outputs, kept = derivative.run(values)
+        ctx.set_materialize_grads(False)
+        if derivative.integers:
+            ctx.mark_non_differentiable(*(outputs[r] for r in derivative.integers))
+        ctx.derivative = derivative
+        ctx.forms = tuple((outputs[r].shape, outputs[r].dtype) for r in derivative.floats)
+        ctx.device = outputs[0].device
+        ctx.values = _save(ctx, values, kept, derivative.reads)
+        return outputs
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *adjoints: Any) -> Any:
-        found = ctx.pull(*adjoints)
-        names = ctx.pull._made.backward.returns
-        listed = found if isinstance(found, tuple) else (found,)
-        by_name = dict(zip(names, listed, strict=True))
-        return (None, None, *(by_name.get(f"d_{p}") for p in ctx.params))
+        derivative: Derivative = ctx.derivative
+        given = _given(ctx, [adjoints[r] for r in derivative.floats])
+        if given is None:
+            return (None,) * len(ctx.needs_input_grad)
+        values, kept = _saved(ctx)
+        if not torch.is_grad_enabled() or derivative.again is None:
+            gradients = derivative.pull(values, kept, given)
+        else:  # somebody may differentiate what comes next
+            gradients = _apply_pull(derivative, tuple(kept), *values, *given)
+        return (None, None, *derivative.placed(gradients))
+
+
+class _Pull(torch.autograd.Function):
+    """A way back, which is a function of values and adjoints; kept values are no further ones."""
+
+    @staticmethod
+    def forward(ctx: Any, derivative: Derivative, kept: Any, *given: Any) -> Any:
+        count = len(derivative.reads)
+        gradients = derivative.pull(given[:count], kept, given[count:])
+        ctx.set_materialize_grads(False)
+        ctx.derivative = derivative
+        ctx.forms = tuple((g.shape, g.dtype) for g in gradients)
+        ctx.device = gradients[0].device
+        ctx.values = _save(ctx, given, (), (*derivative.reads, *[True] * len(derivative.floats)))
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *adjoints: Any) -> Any:
+        given = _given(ctx, adjoints)
+        if given is None:
+            return (None,) * len(ctx.needs_input_grad)
+        values, _ = _saved(ctx)
+        second = ctx.derivative.again.derivatives.of(values, {}, ctx.needs_input_grad[2:])
+        results = second.again(*values, *given)
+        gradients = (results,) if len(second.again.returns) == 1 else tuple(results)
+        return (None, None, *second.placed(gradients))
+
+
+# What `Function.apply` does for transforms of torch.func is not asked where none is active.
+_apply_call: Any = super(torch.autograd.Function, _Call).apply
+_apply_pull: Any = super(torch.autograd.Function, _Pull).apply
+
+
+def _save(ctx: Any, values: Sequence[Any], kept: Sequence[Any], reads: Sequence[bool]) -> Any:
+    """Save for the way back what it reads; return what of the values are no saved tensors."""
+    tensors: list[Any] = []
+    rest: list[Any] = []
+    for value, is_read in zip(values, reads, strict=True):
+        if not isinstance(value, torch.Tensor):
+            rest.append(value)
+        elif is_read:
+            tensors.append(value)
+            rest.append(_SAVED)
+        else:
+            rest.append(_Unread(value))
+    ctx.save_for_backward(*tensors, *kept)
+    return rest
+
+
+def _saved(ctx: Any) -> tuple[list[Any], list[Any]]:
+    """Return the values of a call and what was kept of it; torch checks their versions."""
+    tensors = iter(ctx.saved_tensors)
+    values = []
+    for value in ctx.values:
+        if value is _SAVED:
+            values.append(next(tensors))
+        elif type(value) is _Unread:
+            values.append(value.again())
+        else:
+            values.append(value)
+    return values, [*tensors]
+
+
+_SAVED = object()
+
+
+class _Unread:
+    """A tensor of which nobody reads more than the shape: the caller's may go, or change."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._form = tensor.shape, tensor.dtype, tensor.device
+
+    def again(self) -> torch.Tensor:
+        """Return a tensor of that shape."""
+        shape, dtype, device = self._form
+        return torch.empty(shape, dtype=dtype, device=device)
+
+
+def _given(ctx: Any, adjoints: Sequence[Any]) -> list[Any] | None:
+    """Return adjoints with zeros for those that nobody gave; None where nobody gave any."""
+    if all(a is None for a in adjoints):
+        return None
+    return [
+        torch.zeros(shape, dtype=dtype, device=ctx.device) if a is None else a
+        for a, (shape, dtype) in zip(adjoints, ctx.forms, strict=True)
+    ]

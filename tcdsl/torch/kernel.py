@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
+
+from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl import kernel
 from tcdsl.torch import eager, operator, transforms
+from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.routes import Route, route_of, tensors_of
 
 
@@ -16,10 +20,18 @@ class Kernel(kernel.Kernel):
     them.
     """
 
+    @cached_property
+    def derivatives(self) -> Derivatives:
+        """What recorded calls run."""
+        return Derivatives(self)
+
     def _call_slowly(self, /, *args: Any, **keywords: Any) -> Any:
         tensors = [*tensors_of(args, keywords)]
         if not tensors:
             return super()._call_slowly(*args, **keywords)
+        if has_torch_function(tensors):  # a subclass, or a mode as torch.device is
+            found = handle_torch_function(self._listed, tensors, *args, **keywords)
+            return found if len(self.returns) == 1 else self.result(found)
         match route_of(tensors):
             case Route.PLAIN:
                 return super()._call_slowly(*args, **keywords)
@@ -29,3 +41,8 @@ class Kernel(kernel.Kernel):
                 return operator.call(self, self.arguments(args, keywords))
             case Route.TRANSFORM:
                 return transforms.call(self, self.arguments(args, keywords))
+
+    def _listed(self, /, *args: Any, **keywords: Any) -> Any:
+        """Call; several results are a plain tuple, whose type takes a sequence of others."""
+        found = self(*args, **keywords)
+        return found if len(self.returns) == 1 else tuple(found)

@@ -1,0 +1,204 @@
+"""What a recorded call runs on its way and back: kernels of the compiler, chosen once a form.
+
+The eager route, the operator and the transforms call the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tcdsl.bounded import thinned
+from tcdsl.gradient import Differentiated
+from tcdsl.grammar.ellipsis import has_any_rank
+from tcdsl.grammar.typed import CheckedDef, Loop, statements, tensors_read
+from tcdsl.locks import Lock
+
+if TYPE_CHECKING:
+    from tcdsl import kernel
+
+_MAX_FORMS = 512
+
+Needs = tuple[bool, ...]  # per parameter, whether somebody asks for its gradient
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """A kernel bound to types, with its way back.
+
+    A call is ``forward(*values)``: its first results are the outputs; those at `kept` are what the
+    way back takes. The way back is ``backward(*values, *kept, *adjoints)``, an adjoint for each
+    output at `floats`; its results are the gradients by the parameters at `wrt`.
+
+    Attributes
+    ----------
+    forward, backward : Kernel
+    outputs : int
+        How many of forward's results are the kernel's own.
+    kept, floats, wrt : tuple of int
+    reads : tuple of bool
+        Per parameter, whether a derivative of some order reads its values, and not its shape only.
+    again : Kernel or None
+        ``again(*values, *adjoints)`` is the way back as a function of these alone, of which
+        further derivatives are; None where backward itself is.
+    """
+
+    forward: kernel.Kernel
+    backward: kernel.Kernel
+    outputs: int
+    kept: tuple[int, ...]
+    floats: tuple[int, ...]
+    wrt: tuple[int, ...]
+    reads: tuple[bool, ...]
+    made: Differentiated | None = None
+
+    @cached_property
+    def again(self) -> kernel.Kernel | None:
+        """The way back without kept values; see the class."""
+        return None if self.made is None else self.made.whole
+
+    @cached_property
+    def integers(self) -> tuple[int, ...]:
+        """The outputs that have no derivative."""
+        return tuple(r for r in range(self.outputs) if r not in self.floats)
+
+    @cached_property
+    def reads_all(self) -> bool:
+        """Whether the values of every parameter are read."""
+        return all(self.reads)
+
+    def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the outputs of a call, and what is kept of it."""
+        results = self.forward(*values)
+        if len(self.forward.returns) == 1:
+            results = (results,)
+        return tuple(results[: self.outputs]), tuple(results[r] for r in self.kept)
+
+    def pull(
+        self, values: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """Return the gradients by the parameters at `wrt`."""
+        results = self.backward(*values, *kept, *adjoints)
+        return (results,) if len(self.backward.returns) == 1 else tuple(results)
+
+    def placed(self, gradients: Sequence[Any]) -> list[Any]:
+        """Return a gradient or None for each parameter."""
+        found: list[Any] = [None] * len(self.reads)
+        for p, gradient in zip(self.wrt, gradients, strict=True):
+            found[p] = gradient
+        return found
+
+
+ByHand = Callable[[CheckedDef, Needs], Derivative]
+
+
+class Derivatives:
+    """The derivatives of one kernel, by the types of a call and by who asks for a gradient.
+
+    Parameters
+    ----------
+    of : Kernel
+    by_hand : callable, optional
+        Gives the derivative of a call from the definition bound to types and the parameters that
+        need a gradient, where somebody wrote the way back: its forward is the kernel, its kept are
+        outputs that the way back reads, `made` is None.
+    """
+
+    def __init__(self, of: kernel.Kernel, by_hand: ByHand | None = None) -> None:
+        self._by_hand = by_hand
+        self._whole = of.whole  # a gradient's kept values are functions of the others
+        self._with_gradient = self._whole.with_grad(copy=False)  # torch checks versions
+        self._known: dict[Any, Derivative | None] = {}
+        self._of_made: dict[int, Derivative] = {}
+        self._lock = Lock()
+        definition = self._whole.definition
+        self._is_one = not (definition.generics or any(map(has_any_rank, definition.params)))
+
+    def of(
+        self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs
+    ) -> Derivative | None:
+        """Return the derivative of a call by the parameters that need it, made at its first use.
+
+        None: there is none, of integers and bool or by them.
+
+        Raises
+        ------
+        TCTypeError, ShapeError
+            If the arguments fit no call.
+        """
+        key: Any = needs
+        if not self._is_one:
+            key = needs, tuple(map(_look, values)), tuple(sorted(generics.items(), key=str))
+        known = self._known.get(key, _MISSING)
+        return self._made(values, generics, needs, key) if known is _MISSING else known
+
+    def _made(
+        self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs, key: Any
+    ) -> Derivative | None:
+        call = self._whole.call(*map(_shown, values), **generics)
+        checked = call.variant.checked
+        made = None
+        if self._by_hand is not None:
+            made = self._by_hand(checked, needs)
+        elif any(t.dtype.is_float for t in checked.returns):
+            made = self._derived(checked, call.sizes, needs)
+        if not any(isinstance(s, Loop) for s in checked.body):
+            with self._lock:  # of loops the number of turns decides as well, what is kept of them
+                self._known = thinned(self._known, _MAX_FORMS)
+                self._known[key] = made
+        return made
+
+    def _derived(
+        self, checked: CheckedDef, sizes: Mapping[str, int], needs: Needs
+    ) -> Derivative | None:
+        wrt = tuple(i for i, t in enumerate(checked.params) if needs[i] and t.dtype.is_float)
+        if not wrt:
+            return None
+        names = tuple(checked.params[i].name for i in wrt)
+        made = self._with_gradient.of(checked, sizes, names)
+        with self._lock:
+            known = self._of_made.get(id(made))  # it keeps made, so that the id stays its own
+            if known is None:
+                known = self._of_made[id(made)] = derived(made, checked, wrt)
+            return known
+
+
+def derived(made: Differentiated, checked: CheckedDef, wrt: tuple[int, ...]) -> Derivative:
+    """Return the derivative of a kernel bound to types by the parameters at wrt."""
+    results = made.forward.returns
+    again = made.whole.variant().checked
+    read = _read(again)
+    return Derivative(
+        made.forward,
+        made.backward,
+        len(checked.returns),
+        tuple(results.index(name) for name in made.gradient.kept),
+        tuple(i for i, t in enumerate(checked.returns) if t.dtype.is_float),
+        wrt,
+        tuple(t.name in read for t in checked.params),
+        made,
+    )
+
+
+def _read(checked: CheckedDef) -> set[str]:
+    """Return the tensors whose values a definition reads; sizes may be values as well."""
+    found = {*checked.scalars}
+    for s in statements(checked.body):
+        found.update(tensors_read(s.value, *s.subs))
+    return found
+
+
+_MISSING: Any = object()
+
+
+def _look(value: Any) -> Any:
+    """Return what of an argument decides which derivative serves it."""
+    return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else type(value)
+
+
+def _shown(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
