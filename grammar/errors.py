@@ -77,8 +77,8 @@ class ShapeError(TCError, ValueError):
     """An array does not have the shape that the definition asks for."""
 
 
-class NumberError(TCError, OverflowError):
-    """A number is none of the values of its parameter's type."""
+class NumberError(TCError, OverflowError, ValueError):
+    """A number is none of the values of its parameter's type, or of what it sets."""
 
 
 class AllocationError(TCError, MemoryError):
@@ -87,6 +87,10 @@ class AllocationError(TCError, MemoryError):
 
 class BoundsError(TCError, IndexError):
     """A subscript read from data is outside its tensor."""
+
+
+class FileError(TCError, OSError):
+    """A file of definitions cannot be read."""
 
 
 class ScheduleError(TCError, ValueError):

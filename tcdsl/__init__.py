@@ -6,18 +6,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tcdsl.codegen.runtime import empty_cache, set_cache_limit
-    from tcdsl.definitions import Definitions, define
+    from tcdsl.definitions import Definitions, define, define_all
     from tcdsl.faults import synchronize
     from tcdsl.gradient import grad
-    from tcdsl.grammar.errors import TCError
+    from tcdsl.grammar.errors import (
+        AllocationError,
+        BoundsError,
+        CompileError,
+        DeviceError,
+        DeviceMemoryError,
+        FileError,
+        InternalError,
+        NumberError,
+        RangeError,
+        ScheduleError,
+        ShapeError,
+        TCError,
+        TCSyntaxError,
+        TCTypeError,
+    )
     from tcdsl.kernel import Kernel
 
 __version__ = "0.1.0"
 __all__ = [
+    "AllocationError",
+    "BoundsError",
+    "CompileError",
     "Definitions",
+    "DeviceError",
+    "DeviceMemoryError",
+    "FileError",
+    "InternalError",
     "Kernel",
+    "NumberError",
+    "RangeError",
+    "ScheduleError",
+    "ShapeError",
     "TCError",
+    "TCSyntaxError",
+    "TCTypeError",
     "define",
+    "define_all",
     "empty_cache",
     "grad",
     "set_cache_limit",
@@ -26,10 +55,24 @@ __all__ = [
 
 # Where the public names come from; each is loaded at its first use, so that the import is light.
 _HOME = {
+    "AllocationError": "tcdsl.grammar.errors",
+    "BoundsError": "tcdsl.grammar.errors",
+    "CompileError": "tcdsl.grammar.errors",
+    "DeviceError": "tcdsl.grammar.errors",
+    "DeviceMemoryError": "tcdsl.grammar.errors",
+    "FileError": "tcdsl.grammar.errors",
+    "InternalError": "tcdsl.grammar.errors",
+    "NumberError": "tcdsl.grammar.errors",
+    "RangeError": "tcdsl.grammar.errors",
+    "ScheduleError": "tcdsl.grammar.errors",
+    "ShapeError": "tcdsl.grammar.errors",
+    "TCError": "tcdsl.grammar.errors",
+    "TCSyntaxError": "tcdsl.grammar.errors",
+    "TCTypeError": "tcdsl.grammar.errors",
     "Definitions": "tcdsl.definitions",
     "Kernel": "tcdsl.kernel",
-    "TCError": "tcdsl.grammar.errors",
     "define": "tcdsl.definitions",
+    "define_all": "tcdsl.definitions",
     "empty_cache": "tcdsl.codegen.runtime",
     "grad": "tcdsl.gradient",
     "set_cache_limit": "tcdsl.codegen.runtime",
@@ -37,14 +80,16 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
-    from importlib import import_module
+if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the pen
 
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

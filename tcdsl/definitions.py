@@ -2,42 +2,78 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cast
 
 from tcdsl.constants import fill_constants
 from tcdsl.grammar.check import want_bounded
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import TCSyntaxError, TCTypeError
 from tcdsl.grammar.parser import parse
 from tcdsl.kernel import Kernel
 from tcdsl.session import Check, Session, Settings, Tune
+from tcdsl.textfile import read_text
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # checkers have it; the default spares `Definitions[..]`
+
+    K = TypeVar("K", bound=Kernel, default=Kernel)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+
+Constants = Mapping[str, int | float | str]
+
+_MOST_OF_A_NAME = 4096  # characters of a path
 
 
-class Definitions:
+class Options(TypedDict, total=False):
+    """The settings of `define`, as keywords of other functions that make kernels."""
+
+    tune: Tune
+    cache: str | PathLike[str] | None
+    seconds: float
+    trials: int | None
+    seed: int
+    threads: int | None
+    check: Check
+    deterministic: bool
+    source: str | None
+
+
+class Definitions(Generic[K]):
     """The kernels of a text, by attribute: `T.add`, `T.sub`; `T["add"]` means the same."""
 
-    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, kernels: Mapping[str, K]) -> None:
         vars(self)[""] = dict(kernels)  # under a name that no definition has
 
     @property
-    def __kernels(self) -> dict[str, Kernel]:
-        found: dict[str, Kernel] = vars(self).get("", {})
+    def __kernels(self) -> dict[str, K]:
+        found: dict[str, K] = vars(self).get("", {})
         return found
 
-    def __getattr__(self, name: str) -> Kernel:
+    def __getattr__(self, name: str) -> K:
         try:
             return self.__kernels[name]
         except KeyError:
             known = ", ".join(self.__kernels)
             raise AttributeError(f"no definition '{name}'; the text has {known}") from None
 
-    def __getitem__(self, name: str) -> Kernel:
-        return self.__kernels[name]
+    def __getitem__(self, name: str) -> K:
+        try:
+            return self.__kernels[name]
+        except KeyError:
+            known = ", ".join(self.__kernels)
+            raise KeyError(f"no definition '{name}'; the text has {known}") from None
 
-    def __iter__(self) -> Iterator[Kernel]:
+    def __iter__(self) -> Iterator[K]:
         return iter(self.__kernels.values())
+
+    def __len__(self) -> int:
+        return len(self.__kernels)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.__kernels]
@@ -53,10 +89,10 @@ class Definitions:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.__kernels,)
 
-    def __copy__(self) -> Definitions:
+    def __copy__(self) -> Definitions[K]:
         return self
 
-    def __deepcopy__(self, memo: object) -> Definitions:
+    def __deepcopy__(self, memo: object) -> Definitions[K]:
         return self
 
     def __repr__(self) -> str:
@@ -64,9 +100,9 @@ class Definitions:
 
 
 def define(
-    text: str,
+    text: str | PathLike[str],
     name: str | None = None,
-    constants: Mapping[str, int | float | str] | None = None,
+    constants: Constants | None = None,
     *,
     tune: Tune = "cached",
     cache: str | PathLike[str] | None = None,
@@ -76,14 +112,14 @@ def define(
     threads: int | None = None,
     check: Check = "async",
     deterministic: bool = False,
-    source: str = "<text>",
-) -> Kernel | Definitions:
-    """Parse a text and return its kernels.
+    source: str | None = None,
+) -> Kernel:
+    """Parse a text and return its kernel, or its kernels.
 
     Parameters
     ----------
-    text : str
-        One or several definitions.
+    text : str or path
+        One or several definitions; or a file of them, as `pathlib.Path`, in UTF-8.
     name : str, optional
         Return the kernel of this definition only; the others serve its calls.
     constants : mapping, optional
@@ -105,19 +141,21 @@ def define(
         Whether a call on a GPU gives the same bits every time, as all calls on the CPU do. By
         default sums of floats in which points meet (`dE(I(b), d) += dO(b, d)`) are atomic
         additions, in the order in which threads come; everything else is the same in any case.
-    source : str
-        What messages call the text, usually its file.
+    source : str, optional
+        What messages call the text; by default the path of its file.
 
     Returns
     -------
-    Kernel or Definitions
-        The kernel if the text has one definition or a name is given; else all of them. Both give
-        `T["add"]`, and `T.add` where that is no member of a kernel (`text`, `vjp`, ...).
+    Kernel
+        If the text has one definition or a name is given. A text of several gives `Definitions`,
+        which a type checker cannot know: `define_all` says so. Both give `T["add"]`, and `T.add`
+        where that is no member of a kernel (`text`, `vjp`, ...).
 
     Raises
     ------
     TCError
-        If the text is wrong; the message shows the places and the cures.
+        If the text is wrong; the message shows the places and the cures. If the file cannot be
+        read it is an `OSError` too.
 
     Examples
     --------
@@ -126,42 +164,121 @@ def define(
     >>> add(np.ones(3, np.float32), np.ones(3, np.float32))
     array([2., 2., 2.], dtype=float32)
     """
-    if not isinstance(text, str):
+    options: Options = {
+        "tune": tune,
+        "cache": cache,
+        "seconds": seconds,
+        "trials": trials,
+        "seed": seed,
+        "threads": threads,
+        "check": check,
+        "deterministic": deterministic,
+        "source": source,
+    }
+    return cast(Kernel, chosen(Kernel, read(text, constants, options), name))
+
+
+def define_all(
+    text: str | PathLike[str], constants: Constants | None = None, **options: Unpack[Options]
+) -> Definitions:
+    """Parse a text and return all its kernels by name, also where it has one.
+
+    What `define` does for a text of several definitions, where a type checker knows it too.
+
+    Parameters
+    ----------
+    text, constants, **options
+        See `define`.
+
+    Examples
+    --------
+    >>> T = define_all("def double(float(N) A) -> (B) { B(i) = 2 * A(i) }")
+    >>> T.double.output_shapes(N=3)
+    {'B': (3,)}
+    """
+    return all_of(Kernel, read(text, constants, options))
+
+
+def read(
+    text: str | PathLike[str], constants: Constants | None = None, options: Options | None = None
+) -> Session:
+    """Return the session of a text or of a file of one; its definitions are not checked yet.
+
+    Parameters
+    ----------
+    text, constants, options
+        Of `define`.
+
+    Raises
+    ------
+    TCError
+        If it cannot be read or parsed, or a setting is wrong.
+    """
+    given: dict[str, Any] = {**(options or {})}
+    source, cache = given.pop("source", None), given.pop("cache", None)
+    settings = Settings(**given, cache=None if cache is None else Path(cache))
+    if isinstance(text, PathLike):
+        source = os.fsdecode(text) if source is None else source
+        text = read_text(text)
+    elif not isinstance(text, str):
         raise TCTypeError(_not_a_text(text))
-    program = parse(fill_constants(text, constants or {}, source), source)
-    if tune not in ("off", "cached", "first-call", "online"):
-        raise TCTypeError(f"tune is '{tune}'; expected 'off', 'cached', 'first-call' or 'online'")
-    if check not in ("async", "sync", "off"):
-        raise TCTypeError(f"check is '{check}'; expected 'async', 'sync' or 'off'")
-    settings = Settings(
-        tune,
-        None if cache is None else Path(cache),
-        seconds,
-        trials,
-        seed,
-        threads,
-        check,
-        deterministic,
-    )
-    session = Session(program, settings)
-    by_name = {d.name: d for d in program.defs}
-    if name is not None and name not in by_name:
-        raise TCTypeError(f"no definition '{name}'; the text has {', '.join(by_name)}")
-    if name is None and len(by_name) == 1:
-        (name,) = by_name
-    if name is not None:
-        session.check_now(by_name[name])
-        return Kernel(session, by_name[name])
-    want_bounded(program)
-    for definition in program.defs:
+    source = "<text>" if source is None else source
+    try:
+        program = parse(fill_constants(text, constants or {}, source), source)
+    except TCSyntaxError as error:
+        if _is_like_a_path(text):
+            cure = f"the text looks like the name of a file\n  pass pathlib.Path({text!r})"
+            raise TCSyntaxError(f"{error}\n{cure}", error.diagnostics) from None
+        raise
+    return Session(program, settings)
+
+
+def chosen(kind: type[K], session: Session, name: str | None) -> K | Definitions[K]:
+    """Return the kernel of that name, or the only one of a text, or all.
+
+    Parameters
+    ----------
+    kind : type of Kernel
+        What they are.
+
+    Raises
+    ------
+    TCError
+        If there is none of that name, or a definition is wrong.
+    """
+    names = [d.name for d in session.program.defs]
+    if name is not None and name not in names:
+        raise TCTypeError(f"no definition '{name}'; the text has {', '.join(names)}")
+    if name is None and len(names) > 1:
+        return all_of(kind, session)
+    definition = session.definition(names[0] if name is None else name)
+    session.check_now(definition)
+    return kind(session, definition)
+
+
+def all_of(kind: type[K], session: Session) -> Definitions[K]:
+    """Return the kernels of all definitions.
+
+    Raises
+    ------
+    TCError
+        If one is wrong.
+    """
+    want_bounded(session.program)
+    for definition in session.program.defs:
         session.check_now(definition)
-    return Definitions({n: Kernel(session, d) for n, d in by_name.items()})
+    return Definitions({d.name: kind(session, d) for d in session.program.defs})
 
 
 def _not_a_text(value: object) -> str:
     cure = ""
-    if isinstance(value, PathLike):
-        cure = "\n  pass what the file holds, path.read_text(), and source=str(path) for messages"
-    elif isinstance(value, bytes | bytearray):
+    if isinstance(value, bytes | bytearray):
         cure = "\n  pass it decoded, as by value.decode()"
-    return f"expected definitions as a str, got {type(value).__name__}{cure}"
+    return f"expected definitions as a str or a path, got {type(value).__name__}{cure}"
+
+
+def _is_like_a_path(text: str) -> bool:
+    """Whether a text that does not parse was meant for the name of a file."""
+    if not text or len(text) > _MOST_OF_A_NAME or any(c in text for c in "\n{}()"):
+        return False
+    return text.endswith(".tc") or os.sep in text

@@ -19,7 +19,7 @@ from tcdsl.autotune.report import duration
 from tcdsl.codegen.peak import fma_probe
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.work import flops_of
-from tcdsl.definitions import Definitions, define
+from tcdsl.definitions import Definitions, define, define_all
 from tcdsl.grammar.errors import TCError
 from tcdsl.kernel import Kernel
 from tcdsl.timing import Roof, Timing, beside_peak
@@ -183,9 +183,7 @@ def classifier(text: str, say: Say, cache: Path | None) -> float:
     """Train the digits classifier; return its accuracy on the held-out third."""
     x, labels, is_held = _digits()
     say(f"\nUCI digits: {len(x)} images of 8x8, {int(is_held.sum())} held out")
-    kernels = define(text, cache=cache)
-    assert isinstance(kernels, Definitions)
-    run = _Counted(kernels)
+    run = _Counted(define_all(text, cache=cache))
     rng = np.random.default_rng(1)
     net = _Net(
         rng.standard_normal((HIDDEN, 64), dtype=np.float32) * np.float32((2 / 64) ** 0.5),

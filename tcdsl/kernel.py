@@ -102,11 +102,13 @@ class Kernel(Described):
     def __repr__(self) -> str:
         return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
 
-    def __getattr__(self, name: str) -> Kernel:
-        # `T = define(...)`, `T.fcrelu(...)` reads the same for one definition as for several
-        if name == self.name:
-            return self
-        raise AttributeError(f"no attribute or definition '{name}'; the text has {self.name}")
+    if not TYPE_CHECKING:  # to a checker a name that a kernel has not is a slip of the pen
+
+        def __getattr__(self, name: str) -> Kernel:
+            # `T = define(...)`, `T.fcrelu(...)` reads the same for one definition as for several
+            if name == self.name:
+                return self
+            raise AttributeError(f"no attribute or definition '{name}'; the text has {self.name}")
 
     def __getitem__(self, name: str) -> Kernel:
         """Return this kernel by its name, also where that is a member's: ``T["text"]``."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tcdsl.arguments import Operand, dtype_of
 from tcdsl.codegen.config import Config
@@ -56,6 +56,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_budget(self.seconds, self.trials)
+        threads = self.threads
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise TCTypeError(f"threads is {threads!r:.40}; expected an int from 1 on, or None")
+        for name, value, kind in (("tune", self.tune, Tune), ("check", self.check, Check)):
+            if value not in get_args(kind):
+                *first, last = map(repr, get_args(kind))
+                raise TCTypeError(f"{name} is '{value}'; expected {', '.join(first)} or {last}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # by name, so that a later version, which has more of them, reads it

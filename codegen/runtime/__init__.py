@@ -78,9 +78,9 @@ set_num_threads(n), get_num_threads()
     at once. A change makes entries ask their executables for a new plan.
 empty_cache() -> int
     Give the memory that is kept for later outputs back to the system; return its bytes.
-set_cache_limit(n)
-    Keep at most n bytes for later outputs; at first a 64th of the memory there is, from 64 MiB to
-    1 GiB.
+set_cache_limit(limit)
+    Keep at most so many bytes for later outputs; at first a 64th of the memory there is, from
+    64 MiB to 1 GiB.
 memory() -> (live, cached, limit)
     Bytes of outputs and workspaces in use, kept for later ones, and the limit.
 """
@@ -88,6 +88,7 @@ memory() -> (live, cached, limit)
 from __future__ import annotations
 
 import importlib
+import operator
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -97,7 +98,7 @@ import ml_dtypes
 import numpy as np
 
 from tcdsl.codegen.machine import usable_cores
-from tcdsl.grammar.errors import DeviceError, InternalError
+from tcdsl.grammar.errors import DeviceError, InternalError, NumberError, TCTypeError
 
 if TYPE_CHECKING:
     from tcdsl.codegen.runtime import _core
@@ -138,9 +139,37 @@ Rules = tuple[  # of `lend`, behind the functions
 lend = _core.lend
 empty_cache = _core.empty_cache
 memory = _core.memory
-set_cache_limit = _core.set_cache_limit
 set_num_threads = _core.set_num_threads
 get_num_threads = _core.get_num_threads
+
+
+def set_cache_limit(limit: int) -> None:
+    """Keep at most so many bytes of outputs that have died for later ones.
+
+    At first it is a 64th of the memory there is, from 64 MiB to 1 GiB a process.
+
+    Parameters
+    ----------
+    limit : int
+        In bytes; 0 keeps nothing.
+
+    Raises
+    ------
+    TCTypeError
+        If it is no integer.
+    NumberError
+        If it is negative, or more than an address counts.
+    """
+    cure = "pass a number of bytes, as set_cache_limit(2**30) for 1 GiB; 0 keeps nothing"
+    try:
+        size = operator.index(limit)
+    except TypeError:
+        message = f"set_cache_limit: expected limit as an int, got {limit!r:.40}\n  {cure}"
+        raise TCTypeError(message) from None
+    if not 0 <= size < 1 << 63:
+        what = "negative" if size < 0 else "beyond 2**63"
+        raise NumberError(f"set_cache_limit: limit is {what}, {size!r:.40}\n  {cure}")
+    _core.set_cache_limit(size)
 
 
 def _setup() -> None:

@@ -17,7 +17,6 @@ import click
 from tcdsl.instead import instead
 
 if TYPE_CHECKING:
-    from tcdsl.definitions import Definitions
     from tcdsl.kernel import Kernel
 
 EXIT_FAULT, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -185,11 +184,10 @@ def read(file: str) -> tuple[str, str]:
 
 def kernels(file: str, **settings: Any) -> list[Kernel]:
     """Return all kernels of a file."""
-    from tcdsl.definitions import define
+    from tcdsl.definitions import define_all
 
     text, name = read(file)
-    defined: Kernel | Definitions = define(text, source=name, **settings)
-    return [defined] if hasattr(defined, "definition") else list(defined)  # type: ignore[list-item]
+    return [*define_all(text, source=name, **settings)]
 
 
 def one_kernel(file: str, def_name: str | None, **settings: Any) -> Kernel:

@@ -1,7 +1,7 @@
 """Layers as text in PyTorch: `import tcdsl.torch as tct`."""
 
 from tcdsl.torch import nn
-from tcdsl.torch.define import define
+from tcdsl.torch.define import define, define_all
 from tcdsl.torch.kernel import Kernel
 
-__all__ = ["Kernel", "define", "nn"]
+__all__ = ["Kernel", "define", "define_all", "nn"]

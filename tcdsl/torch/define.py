@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from os import PathLike
+from typing import Unpack, cast
 
-import tcdsl
-from tcdsl.definitions import Definitions
+from tcdsl.definitions import Constants, Definitions, Options, all_of, chosen, read
 from tcdsl.torch.kernel import Kernel
 
 
-def define(*args: Any, **keywords: Any) -> Kernel | Definitions:
-    """Parse a text and return its kernels; see `tcdsl.define`, whose parameters it takes."""
-    made = tcdsl.define(*args, **keywords)
-    if isinstance(made, Definitions):
-        return Definitions({k.name: Kernel(k.session, k.definition) for k in made})
-    return Kernel(made.session, made.definition)
+def define(
+    text: str | PathLike[str],
+    name: str | None = None,
+    constants: Constants | None = None,
+    **options: Unpack[Options],
+) -> Kernel:
+    """Parse a text and return its kernel on tensors; see `tcdsl.define`."""
+    return cast(Kernel, chosen(Kernel, read(text, constants, options), name))
+
+
+def define_all(
+    text: str | PathLike[str], constants: Constants | None = None, **options: Unpack[Options]
+) -> Definitions[Kernel]:
+    """Parse a text and return all its kernels on tensors by name; see `tcdsl.define_all`."""
+    return all_of(Kernel, read(text, constants, options))
