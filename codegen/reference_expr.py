@@ -88,7 +88,7 @@ class Evaluator:
                 keep = self.float64 and dtype.is_float
                 return cast(x, FLOAT64 if keep else dtype)
             case typed.Builtin("rand", (seed, counter), dtype):
-                key = int(self.of(seed, points).flat[0])
+                key = np.asarray(self.of(seed, points), np.uint64)
                 got = uniform(key, self.of(counter, points), numpy_dtype(dtype))
                 return got.astype(self.dtype(dtype), copy=False)
             case typed.Builtin(name, args, dtype):

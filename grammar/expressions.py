@@ -245,12 +245,13 @@ class Typer:
             message = f"'rand' takes a seed and a counter, but {given(len(args))}"
             raise FaultError("TC106", message, node.span)
         seed = self.value(args[0], replace(at, is_subscript=False))
-        if seed.literal or not seed.type.is_integer or _varies(seed.expr):
+        is_integer = not seed.literal and seed.type.is_integer
+        if not is_integer or _is_counted(seed.expr):
             raise FaultError(
                 "TC196",
-                "the seed of 'rand' is not an integer that is the same everywhere",
+                f"the seed of 'rand' is {'made of an index' if is_integer else 'not an integer'}",
                 args[0].span,
-                "",
+                "expected a scalar, or an element of a tensor of seeds",
                 Note("what tells one number from another is the second argument"),
             )
         counter = self.integer(args[1], at, "the counter of 'rand'")
@@ -376,22 +377,20 @@ class Typer:
         return self._met(operators.select(node.span, cond, then, other, at.hint), then, other)
 
 
-def _varies(e: t.Expr) -> bool:
-    """Whether an expression may differ between points."""
+def _is_counted(e: t.Expr) -> bool:
+    """Whether an expression has the value of an index, not only what stands there in a tensor."""
     match e:
         case t.IndexValue():
             return True
-        case t.Read(subs=subs):
-            return any(map(_varies, subs))
         case t.Unary(operand=a) | t.Cast(operand=a):
-            return _varies(a)
+            return _is_counted(a)
         case t.Binary(lhs=a, rhs=b):
-            return _varies(a) or _varies(b)
+            return _is_counted(a) or _is_counted(b)
         case t.Select(a, b, c):
-            return _varies(a) or _varies(b) or _varies(c)
+            return _is_counted(a) or _is_counted(b) or _is_counted(c)
         case t.Builtin(args=args):
-            return any(map(_varies, args))
-        case t.Lit() | t.SizeValue():
+            return any(map(_is_counted, args))
+        case t.Lit() | t.SizeValue() | t.Read():
             return False
 
 

@@ -32,6 +32,7 @@ from tcdsl.variant import Compiled, Variant
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.wanted import Wrt
     from tcdsl.gradient import Pull, WithGradient
+    from tcdsl.grammar.batch import Randomness
     from tcdsl.raw import Raw
     from tcdsl.tuning import FirstCalls, Online
 
@@ -64,6 +65,7 @@ class Kernel(Described):
         self._tuned_here: set[Spec] = set()
         self._with_gradient: dict[Any, WithGradient] = {}  # by what was asked for
         self._whole: Self | None = None
+        self._batched: dict[object, Self] = {}
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
@@ -131,6 +133,73 @@ class Kernel(Described):
         if not self.has_any_rank:
             return self
         return self.derive(*self.session.with_shapes(self.definition, shapes))
+
+    # ---- a batch
+
+    def batched(
+        self,
+        /,
+        *which: Any,
+        out_dims: Any = 0,
+        randomness: Randomness = "same",
+        **in_dims: int | None,
+    ) -> Self:
+        """Return this kernel over a batch: its text with one more index, a kernel as any other.
+
+        ``k.batched("X")`` takes a new first dimension of X and gives one of each output that
+        depends on X; what does not depend on it is computed once. As `torch.func.vmap`, but one
+        kernel: a product of matrices over a batch is one product.
+
+        Parameters
+        ----------
+        *which : str
+            The parameters that have the batch, as their first dimension: all, if nothing is said.
+            Or one mapping of names to dimensions, or one tuple with a dimension or None for each.
+        out_dims : int, mapping of str to int or None, or tuple, default 0
+            Where outputs have the batch, if they depend on it. One that is named has it in any
+            case, or, for None, may not depend on it.
+        randomness : {"same", "different"}
+            Whether ``rand`` gives each element of the batch the same numbers, where its seed is one
+            for all. A seed that has the batch gives each the numbers of its seed.
+        **in_dims : int or None
+            The dimension of the batch by parameter, ``X=1, W=None``; negative ones count from the
+            last.
+
+        Returns
+        -------
+        Kernel
+            Named ``batched_k``; the same one whenever the same is asked. Its `out_dims` say which
+            outputs have the batch. It can be shown, tuned, differentiated and batched again.
+
+        Raises
+        ------
+        TCTypeError
+            If a name or dimension is not there, or if ranges depend on a scalar that is to have the
+            batch: all elements of a batch have one size.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tcdsl as tc
+        >>> dot = tc.define("def dot(float(N) x, float(N) y) -> (s) { s +=! x(i) * y(i) }")
+        >>> dot.batched("x")(np.ones((2, 3), np.float32), np.ones(3, np.float32))
+        array([3., 3.], dtype=float32)
+        """
+        from tcdsl.batching import asked, over_batch
+
+        dims, named, other = asked(self, which, in_dims, out_dims)
+        key = tuple(dims.items()), tuple(sorted(named.items())), other, randomness
+        found = self._batched.get(key)
+        if found is None:
+            made = over_batch(self, dims, named, other, randomness)
+            with self._lock:
+                found = self._batched.setdefault(key, made)
+        return found
+
+    @property
+    def out_dims(self) -> tuple[int | None, ...]:
+        """Where each output has the batch, None for not: of a kernel that `batched` gave."""
+        return self.session.out_dims or (None,) * len(self.returns)
 
     # ---- derivatives
 
@@ -215,7 +284,8 @@ class Kernel(Described):
     def with_tune(self, tune: Tune) -> Self:
         """Return this kernel with another setting of `tune`, and executables of its own."""
         settings = replace(self.session.settings, tune=tune)
-        session = Session(self.session.program, settings, self.session.origin)
+        old = self.session
+        session = Session(old.program, settings, old.origin, old.out_dims)
         return self.derive(session, self.definition)
 
     def tuned_config(self, /, *args: Any, **generics: Any) -> Config | None:

@@ -25,12 +25,14 @@ def test_known_answers(
     counter: tuple[int, ...], key: tuple[int, int], words: tuple[int, ...]
 ) -> None:
     a, b, c, d = (np.asarray([x], np.uint64) for x in counter)
-    assert tuple(int(w[0]) for w in philox((a, b, c, d), key)) == words
+    keys = np.uint64(key[0]), np.uint64(key[1])
+    assert tuple(int(w[0]) for w in philox((a, b, c, d), keys)) == words
 
 
 def test_bits_and_range() -> None:
     c = np.arange(100_000)
-    single, double = uniform(7, c, np.dtype(np.float32)), uniform(7, c, np.dtype(np.float64))
+    seed = np.uint64(7)
+    single, double = (uniform(seed, c, np.dtype(t)) for t in (np.float32, np.float64))
     for x, bits in ((single, 24), (double, 53)):
         assert x.min() >= 0
         assert x.max() < 1
@@ -38,7 +40,8 @@ def test_bits_and_range() -> None:
         assert np.array_equal(scaled, np.floor(scaled))
         assert abs(x.mean() - 0.5) < 0.005
         assert abs(x.var() - 1 / 12) < 0.002
-    assert uniform(0, np.zeros(1, np.int64), np.dtype(np.float32))[0] == (0x6627E8D5 >> 8) / 2**24
+    first = uniform(np.uint64(0), np.zeros(1, np.int64), np.dtype(np.float32))[0]
+    assert first == (0x6627E8D5 >> 8) / 2**24
 
 
 @pytest.mark.cc
@@ -66,4 +69,19 @@ def test_a_counter_may_be_data_and_the_type_is_that_of_what_it_meets() -> None:
     assert [x.dtype.name for x in (one, two, three)] == ["float32", "float64", "float64"]
     assert np.array_equal(two, three)
     assert one[1] == one[4]
+    differential([Case(p, exact=e) for e in (True, False)])
+
+
+@pytest.mark.cc
+def test_each_seed_of_a_tensor_has_its_sequence() -> None:
+    text = """def f(int32(B) S, float(B,N) A) -> (O, P) {
+        O(b, i) = A(b, i) * rand(S(b), i)
+        P(b) +=! A(b, i) * (rand(S(b) + 1, i) < 0.5 ? 1.0 : 0.0)
+    }"""
+    seeds = np.array([3, -1, 2**31 - 2, 3], np.int32)
+    p = problem(text, seeds, np.ones((4, 37), np.float32))
+    got, _ = expected(p)
+    for row, seed in zip(got, seeds, strict=True):
+        key = np.asarray([seed], np.int64).view(np.uint64)
+        np.testing.assert_array_equal(row, uniform(key, np.arange(37), np.dtype(np.float32)))
     differential([Case(p, exact=e) for e in (True, False)])

@@ -259,6 +259,7 @@ APPLIED = [  # a fault, and the text with what its message says to write
     ("J(i) = A(i)  O(i) = A(i)", "O(i) = A(i)", "TC109"),
     ("O argmax=! s", "O argmax=! A(i)", "TC195"),
     ("O(i) = rand(i, i) where i in 0:N", "O(i) = rand(7 * int64(n), i) where i in 0:N", "TC196"),
+    ("O(i) = rand(i, 0) where i in 0:N", "O(i) = rand(J(i), 0)", "TC196"),
     ("O(i) = sqroot(A(i))", "O(i) = sqrt(A(i))", "TC102"),
 ]  # fmt: skip
 
