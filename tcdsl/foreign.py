@@ -163,11 +163,12 @@ def _lend(value: object, torch: Any) -> None:
             return  # of a subclass nothing is known
         functions = getattr(kind, "__dlpack_c_exchange_api__", None)
         ad, transforms = torch.autograd.forward_ad, torch._C._functorch.maybe_current_level
+        autocast = torch._C._is_any_autocast_enabled
         rules: runtime.Rules = (
             (torch.Tensor.is_neg,),
             "requires_grad",
             torch.is_grad_enabled,
-            lambda: ad._current_level >= 0 or transforms() is not None,
+            lambda: ad._current_level >= 0 or transforms() is not None or autocast(),
             torch.autograd.graph.increment_version,
         )
     else:

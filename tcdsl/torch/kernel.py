@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl import kernel
-from tcdsl.torch import eager, operator, transforms
+from tcdsl.grammar.nodes import Def
+from tcdsl.session import Session
+from tcdsl.torch import autocast, eager, operator, transforms
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.routes import Route, route_of, tensors_of
 
@@ -18,7 +20,31 @@ class Kernel(kernel.Kernel):
 
     Calls on plain tensors of which none requires grad do not enter this class: the launcher runs
     them.
+
+    Parameters
+    ----------
+    policy : "promote", "lower", "float32" or None
+        What becomes of arguments under autocast; see `define`.
     """
+
+    def __init__(
+        self, session: Session, definition: Def, policy: autocast.Policy = "promote"
+    ) -> None:
+        super().__init__(session, definition)
+        self._autocast = policy
+
+    def derive(self, session: Session, definition: Def) -> Self:
+        """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
+        return type(self)(session, definition, self._autocast)
+
+    def with_autocast(self, policy: autocast.Policy) -> Self:
+        """Return this kernel with another policy for arguments under autocast; see `define`."""
+        if policy == self._autocast:
+            return self
+        return type(self)(self.session, self.definition, policy)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.session, self.name, self._autocast)
 
     @cached_property
     def derivatives(self) -> Derivatives:
@@ -32,6 +58,12 @@ class Kernel(kernel.Kernel):
         if has_torch_function(tensors):  # a subclass, or a mode as torch.device is
             found = handle_torch_function(self._listed, tensors, *args, **keywords)
             return found if len(self.returns) == 1 else self.result(found)
+        place = tensors[0].device.type
+        if self._autocast is not None and autocast.is_active(place):
+            given = self.arguments(args, keywords)
+            args = autocast.cast(self.definition, given, self._autocast, place)
+            tensors = [*tensors_of(args, keywords)]
+            keywords = {**given.generics, "out": given.outputs}
         match route_of(tensors):
             case Route.PLAIN:
                 return super()._call_slowly(*args, **keywords)
@@ -46,3 +78,8 @@ class Kernel(kernel.Kernel):
         """Call; several results are a plain tuple, whose type takes a sequence of others."""
         found = self(*args, **keywords)
         return found if len(self.returns) == 1 else tuple(found)
+
+
+def _restored(kind: type[Kernel], session: Session, name: str, policy: autocast.Policy) -> Kernel:
+    """Return a kernel from what pickle has of it."""
+    return kind(session, session.definition(name), policy)

@@ -1,0 +1,104 @@
+"""Arguments under torch.autocast: cast to what the text declares, by torch's own `.to`.
+
+A float32 kernel between layers that autocast runs in bfloat16 gets bfloat16. What a text declares
+is what it computes in, so its arguments are cast to that; where a type variable leaves it open, a
+policy says which type it is. Casts stand before the call, so autograd, torch.compile and transforms
+see them; nothing of a kernel itself is subject to autocast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, Literal, get_args
+
+import torch
+
+from tcdsl.call import Arguments
+from tcdsl.grammar import nodes
+from tcdsl.grammar.declare import type_variables
+from tcdsl.grammar.dtypes import BY_NAME, DType
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.names import generic_values
+
+Policy = Literal["promote", "lower", "float32"] | None
+
+_ELIGIBLE = (torch.float32, torch.float16, torch.bfloat16)  # as torch's own: float64 stays
+
+
+def check_policy(policy: object, definitions: Sequence[nodes.Def]) -> None:
+    """Refuse what is no policy, and one that has nothing to decide.
+
+    Raises
+    ------
+    TCTypeError
+    """
+    known = get_args(get_args(Policy)[0])
+    if policy is not None and policy not in known:
+        raise TCTypeError(
+            f"autocast is {policy!r:.40}; expected {', '.join(map(repr, known))} or None"
+        )
+    if policy in ("lower", "float32") and not any(map(type_variables, definitions)):
+        name = definitions[-1].name
+        raise TCTypeError(
+            f"autocast='{policy}': the text declares all types, so arguments are cast to those\n"
+            f"  leave it away, or let calls decide: def {name}<T>(T(...) ...)"
+        )
+
+
+def is_active(place: str) -> bool:
+    """Whether autocast is on for a type of device."""
+    return torch.amp.is_autocast_available(place) and torch.is_autocast_enabled(place)
+
+
+def cast(definition: nodes.Def, given: Arguments, policy: Policy, place: str) -> tuple[Any, ...]:
+    """Return the values of a call's arguments under autocast.
+
+    Tensors of float32, float16 and bfloat16 get the type that the text declares for them; those
+    whose type is a variable get that of the policy. All others stay; numbers every call converts.
+
+    Parameters
+    ----------
+    definition : nodes.Def
+    given : Arguments
+    policy : "promote", "lower" or "float32"
+        A type variable becomes the widest type among its arguments, autocast's type, or float32,
+        if no keyword says it.
+    place : str
+        The type of device.
+    """
+    names = [p.type.name if p.type and p.type.dims else "" for p in definition.params]
+    types = _by_variable(definition, given, names, policy, place)
+    return tuple(
+        v.to(types[n]) if n in types and _is_eligible(v) else v
+        for v, n in zip(given.values, names, strict=True)
+    )
+
+
+def _by_variable(
+    definition: nodes.Def, given: Arguments, names: Sequence[str], policy: Policy, place: str
+) -> dict[str, torch.dtype]:
+    """Return the type of each declared one's and each variable's arguments."""
+    fixed: Mapping[str, object] = {**BY_NAME, **generic_values(definition, given.generics)}
+    types = {}
+    for name in {*names}:
+        dtype = fixed.get(name)
+        if isinstance(dtype, DType):
+            if dtype.is_float:
+                types[name] = getattr(torch, dtype.name)
+            continue
+        arrays = [v for v, n in zip(given.values, names, strict=True) if n == name]
+        found = [v.dtype for v in arrays if isinstance(v, torch.Tensor)]
+        if found and all(t in _ELIGIBLE for t in found):
+            match policy:
+                case "lower":
+                    types[name] = torch.get_autocast_dtype(place)
+                case "float32":
+                    types[name] = torch.float32
+                case _:
+                    types[name] = reduce(torch.promote_types, found)
+    return types
+
+
+def _is_eligible(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in _ELIGIBLE
