@@ -192,8 +192,8 @@ def define_all(
 
     Examples
     --------
-    >>> T = define_all("def double(float(N) A) -> (B) { B(i) = 2 * A(i) }")
-    >>> T.double.output_shapes(N=3)
+    >>> T = define_all("def twice(float(N) A) -> (B) { B(i) = 2 * A(i) }")
+    >>> T.twice.output_shapes(N=3)
     {'B': (3,)}
     """
     return all_of(Kernel, read(text, constants, options))

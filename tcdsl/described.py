@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from tcdsl.codegen.work import bytes_of, flops_of
 from tcdsl.grammar import nodes
 from tcdsl.grammar.ellipsis import has_any_rank
 from tcdsl.session import Session
+from tcdsl.signature import PerKernel, doc, head, html, signature, source
 from tcdsl.sizes import check_sizes
 from tcdsl.targets import gpu_named
 from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.codegen.standalone import Standalone
+    from tcdsl.grammar.typed import CheckedDef
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 
@@ -32,6 +35,26 @@ class Described(Launcher):
 
     session: Session
     definition: nodes.Def
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = PerKernel(_doc, "__doc__", cls.__doc__)  # type: ignore[assignment] # a kernel's own
+
+    __signature__ = PerKernel(lambda k: signature(k.definition), "__signature__")
+
+    def __repr__(self) -> str:
+        return f"<tcdsl kernel {head(self.definition)}>"
+
+    def _repr_html_(self) -> str:
+        return html(self.session.program, self.definition)
+
+    @cached_property
+    def source(self) -> str:
+        """The text of the definition and of what it calls; `define` makes the same kernel of it.
+
+        As it was written, constants filled in; printed where it was not written (a gradient).
+        """
+        return source(self.session.program, self.definition)
 
     @property
     def has_any_rank(self) -> bool:
@@ -222,3 +245,13 @@ class Described(Launcher):
             spec = spec_for(variant, model)
         found = self.session.tuned(variant)(spec) if tuned else None
         return variant, spec, found or variant.default_config(spec, model), model
+
+
+def _doc(kernel: Described) -> str:
+    def checked() -> CheckedDef | None:
+        definition = kernel.definition
+        if kernel.has_any_rank or any(g.default is None for g in definition.generics):
+            return None
+        return kernel.session.variant(definition, {}).checked
+
+    return doc(kernel.session.program, kernel.definition, checked)

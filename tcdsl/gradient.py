@@ -95,15 +95,15 @@ def grad(
     >>> import tcdsl as tc
     >>> square = tc.define("def square(double(N) x) -> (y) { y(i) = x(i) * x(i) }")
     >>> tc.grad(square)
-    <tcdsl kernel d_square(x, d_y) -> d_x>
+    <tcdsl kernel d_square(float64(N) x, float64(N) d_y) -> float64(N) d_x>
     >>> tc.grad(square)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([ 2., 40.])
 
     The product of the Hessian of sum(x * x) and a vector, from the second derivative:
 
     >>> hessian = tc.grad(tc.grad(square)).whole
-    >>> hessian
-    <tcdsl kernel d_d_square(x, d_y, d_d_x) -> d_x_2, d_d_y>
+    >>> hessian.params, hessian.returns
+    (('x', 'd_y', 'd_d_x'), ('d_x_2', 'd_d_y'))
     >>> hessian(np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 1.0])).d_x_2
     array([0., 2.])
     """

@@ -84,6 +84,7 @@ class Kernel(Described):
             self._result if len(names) > 1 else None,
         )
         self._devices = DeviceCalls(self)
+        self.__name__ = self.__qualname__ = definition.name  # as functions have it
 
     def derive(self, session: Session, definition: nodes.Def) -> Self:
         """Return a kernel of another session like this one: whatever is made of a kernel is.
@@ -100,9 +101,6 @@ class Kernel(Described):
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
-
-    def __repr__(self) -> str:
-        return f"<tcdsl kernel {self.name}({', '.join(self.params)}) -> {', '.join(self.returns)}>"
 
     if not TYPE_CHECKING:  # to a checker a name that a kernel has not is a slip of the pen
 
