@@ -22,15 +22,42 @@ from tcdsl.cli.app import (
     print_json,
     time_span,
 )
+from tcdsl.cli.model import FileOrClass, is_class, tune_class
 from tcdsl.cli.sizes import parse_sizes
 
-SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2|4 or B=1..64.")
+_SIZES = "B=100,M=128; several: B=1|2|4 or B=1..64."
+SIZES = click.option("--sizes", required=True, help=_SIZES)
 
 
 @main.command()
-@FILE
+@click.argument(
+    "file",
+    metavar="FILE|MODULE:CLASS",
+    type=FileOrClass(exists=True, dir_okay=False, allow_dash=True),
+)
 @DEF
-@SIZES
+@click.option("--sizes", help=_SIZES)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="SHAPE[:TYPE[:BOUND]]",
+    help="Of a class: a random input, 32,3,224,224; integers below a bound, 8,128:int64:1000.",
+)
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of a class: for its constructor.",
+)
+@click.option("--dtype", help="Of a class: the type of its parameters and inputs.")
+@click.option(
+    "--training/--inference",
+    default=True,
+    show_default=True,
+    help="Of a class: whether to tune the way back too.",
+)
 @click.option("--seconds", type=float, callback=time_span, help="Budget for all sizes together.")
 @click.option("--trials", type=click.IntRange(0), help="Budget of new trials for each size.")
 @click.option("--seed", default=0, show_default=True, help="The same seed takes the same path.")
@@ -44,7 +71,11 @@ SIZES = click.option("--sizes", required=True, help="B=100,M=128; several: B=1|2
 def autotune(
     file: str,
     def_name: str | None,
-    sizes: str,
+    sizes: str | None,
+    inputs: tuple[str, ...],
+    arguments: tuple[str, ...],
+    dtype: str | None,
+    training: bool,
     seconds: float | None,
     trials: int | None,
     seed: int,
@@ -56,9 +87,35 @@ def autotune(
 ) -> None:
     """Search the fastest config of a definition at some sizes and keep it.
 
+    MODULE:CLASS is a module of PyTorch, importable from here: its class, a function that gives one,
+    or one that is made. It is run on random inputs, forward and backward, and every kernel of
+    tcdsl.torch that it calls is tuned for the sizes and strides that it is called with.
+
     Without --seconds and --trials a search ends when it no longer gains. Ctrl-C keeps the best so
     far; running the command again goes on from there.
     """
+    if is_class(file):
+        if sizes is not None or def_name is not None or given:
+            raise click.UsageError(f"{file} is a class: it takes --input, not --sizes, --def, ...")
+        tune_class(
+            file,
+            inputs,
+            arguments,
+            device=_device(target),
+            dtype=dtype,
+            training=training,
+            seconds=seconds,
+            trials=trials,
+            seed=seed,
+            cache=cache,
+            quiet=quiet,
+            as_json=as_json,
+        )
+        return
+    if inputs or arguments or dtype:
+        raise click.UsageError(f"{file} is a text: it takes --sizes B=100,M=128")
+    if sizes is None:
+        raise click.UsageError("Missing option '--sizes'.")
     kernel = one_kernel(file, def_name)
     found = kernel.autotune(
         sizes=parse_sizes(sizes),
@@ -79,6 +136,16 @@ def autotune(
         click.echo(" ".join(f"{k}={v}" for k, v in values))
         for name, value in config.items:
             click.echo(f"  {name} = {value}")
+
+
+def _device(target: str) -> str:
+    """Return torch's device for a target."""
+    if target == "cpu":
+        return target
+    from tcdsl.tuning import gpu_for
+
+    gpu_for(target)
+    return "cuda"
 
 
 @main.command()

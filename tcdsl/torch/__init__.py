@@ -3,5 +3,6 @@
 from tcdsl.torch import nn
 from tcdsl.torch.define import define, define_all
 from tcdsl.torch.kernel import Kernel
+from tcdsl.torch.tuning import Tuned, autotune
 
-__all__ = ["Kernel", "define", "define_all", "nn"]
+__all__ = ["Kernel", "Tuned", "autotune", "define", "define_all", "nn"]

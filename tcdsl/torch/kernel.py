@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Self
 
+import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl import kernel
+from tcdsl.call import Call
 from tcdsl.grammar.nodes import Def
 from tcdsl.session import Session
-from tcdsl.torch import autocast, eager, operator, transforms
+from tcdsl.torch import autocast, eager, operator, record, transforms
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.routes import Route, route_of, tensors_of
 
@@ -32,6 +34,7 @@ class Kernel(kernel.Kernel):
     ) -> None:
         super().__init__(session, definition)
         self._autocast = policy
+        record.exists(self)
 
     def derive(self, session: Session, definition: Def) -> Self:
         """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
@@ -51,10 +54,15 @@ class Kernel(kernel.Kernel):
         """What recorded calls run."""
         return Derivatives(self)
 
+    def call(self, /, *args: Any, **generics: Any) -> Call:
+        """Return what a call with these arguments means, without making it."""
+        with torch.no_grad():  # nothing is computed that training could miss
+            return super().call(*args, **generics)
+
     def _call_slowly(self, /, *args: Any, **keywords: Any) -> Any:
         tensors = [*tensors_of(args, keywords)]
         if not tensors:
-            return super()._call_slowly(*args, **keywords)
+            return self._call_plainly(*args, **keywords)
         if has_torch_function(tensors):  # a subclass, or a mode as torch.device is
             found = handle_torch_function(self._listed, tensors, *args, **keywords)
             return found if len(self.returns) == 1 else self.result(found)
@@ -66,7 +74,7 @@ class Kernel(kernel.Kernel):
             keywords = {**given.generics, "out": given.outputs}
         match route_of(tensors):
             case Route.PLAIN:
-                return super()._call_slowly(*args, **keywords)
+                return self._call_plainly(*args, **keywords)
             case Route.RECORDED:
                 return eager.call(self, self.arguments(args, keywords))
             case Route.OPERATOR:
@@ -78,6 +86,10 @@ class Kernel(kernel.Kernel):
         """Call; several results are a plain tuple, whose type takes a sequence of others."""
         found = self(*args, **keywords)
         return found if len(self.returns) == 1 else tuple(found)
+
+    def _call_plainly(self, /, *args: Any, **keywords: Any) -> Any:
+        record.called(self, args, keywords)
+        return super()._call_slowly(*args, **keywords)
 
 
 def _restored(kind: type[Kernel], session: Session, name: str, policy: autocast.Policy) -> Kernel:

@@ -21,6 +21,7 @@ from tcdsl.session import Tune
 from tcdsl.torch.define import define
 from tcdsl.torch.kernel import Kernel
 from tcdsl.torch.shapes import Shape, Sizes, dims_of
+from tcdsl.torch.tuning import Tuned, autotune
 from tcdsl.torch.weights import Init, Role, fill, language_type, role_in, torch_type
 
 
@@ -303,6 +304,47 @@ class TC(torch.nn.Module):
         if missing:
             raise TCTypeError(f"{signature} misses {missing}{has}")
         return tuple(values[n] for n in self._inputs), rest
+
+    # ---- tuning
+
+    def autotune(
+        self,
+        *inputs: Any,
+        training: bool = True,
+        seconds: float | None = None,
+        trials: int | None = None,
+        seed: int = 0,
+        cache: str | PathLike[str] | None = None,
+        quiet: bool = False,
+    ) -> Tuned:
+        """Tune the layer for these inputs: the forward pass, and what training runs.
+
+        Float inputs get a gradient, as in the middle of a model; `tct.autotune(model, ...)` tunes
+        what each layer of a model needs.
+
+        Parameters
+        ----------
+        *inputs
+            As for `forward`.
+        training, seconds, trials, seed, cache, quiet
+            See `tct.autotune`.
+        """
+        given = [
+            v.detach().requires_grad_()
+            if training and isinstance(v, torch.Tensor) and v.is_floating_point()
+            else v
+            for v in inputs
+        ]
+        return autotune(
+            self,
+            *given,
+            training=training,
+            seconds=seconds,
+            trials=trials,
+            seed=seed,
+            cache=cache,
+            quiet=quiet,
+        )
 
     # ---- what a module is
 

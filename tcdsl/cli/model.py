@@ -1,0 +1,92 @@
+"""`tcdsl autotune package.module:Class`: a module of PyTorch and random inputs for it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tcdsl.cli.app import print_json
+
+_TARGET = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+_MISSING = 'PyTorch is not installed\n  pip install "tcdsl[torch]"'
+
+
+class FileOrClass(click.Path):
+    """A file of definitions, or `package.module:Class`, which no file is called."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text as it came; a file has to be there."""
+        if is_class(str(value)):
+            return value
+        return super().convert(value, param, ctx)
+
+
+def is_class(target: str) -> bool:
+    """Whether a target names a class, and not a file."""
+    return bool(_TARGET.fullmatch(target)) and not os.path.exists(target)
+
+
+def tune_class(
+    target: str,
+    inputs: Sequence[str],
+    arguments: Sequence[str],
+    *,
+    device: str,
+    dtype: str | None,
+    training: bool,
+    seconds: float | None,
+    trials: int | None,
+    seed: int,
+    cache: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Build a module, run it on random inputs, tune what it calls, print a table.
+
+    Raises
+    ------
+    click.UsageError
+        If there is no such class, or its arguments or inputs do not fit.
+    TCError
+        If it calls no kernel of ours.
+    """
+    from tcdsl.grammar.errors import TCTypeError
+
+    try:
+        from tcdsl.torch import named
+        from tcdsl.torch.tuning import autotune
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise click.ClickException(_MISSING) from None
+    if not inputs:
+        raise click.UsageError(f"{target} needs inputs: --input 32,3,224,224 for each")
+    try:
+        module, given = named.module_and_inputs(target, inputs, arguments, device, dtype, seed)
+    except TCTypeError as error:
+        raise click.UsageError(str(error)) from None
+    tuned = autotune(
+        module,
+        *given,
+        training=training,
+        seconds=seconds,
+        trials=trials,
+        seed=seed,
+        cache=cache,
+        quiet=quiet,
+    )
+    if not tuned.rows:
+        raise KeyboardInterrupt  # stopped before anything was found: it was no success
+    if as_json:
+        rows = [asdict(r) for r in tuned.rows]
+        for row, one in zip(rows, tuned.rows, strict=True):
+            row["config"] = None if one.config is None else dict(one.config.items)
+        print_json(rows)
+    else:
+        click.echo(tuned)

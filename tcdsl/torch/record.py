@@ -1,0 +1,77 @@
+"""What a program calls: each form of operands of each kernel once, as a problem to tune."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from tcdsl.device_arrays import is_on_device
+
+if TYPE_CHECKING:
+    from tcdsl.torch.kernel import Kernel
+    from tcdsl.tuning import Problem
+    from tcdsl.variant import Variant
+
+_kernels: WeakSet[Kernel] = WeakSet()  # all there are: which of them a program calls shows later
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A form of operands that a kernel was called with."""
+
+    kernel: Kernel
+    variant: Variant
+    problem: Problem
+
+
+class Record:
+    """The forms of calls by what they are tuned under; kernels of equal texts share them."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, list[Seen]] = {}
+
+    def note(self, kernel: Kernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Take in a call that is about to be made."""
+        from tcdsl.tuning import problem_of_call  # on use: calls do without
+
+        given = kernel.arguments(args, keywords)
+        call = kernel.call(*given.values, **given.generics)
+        if given.outputs is not None and not any(map(is_on_device, args)):
+            call = replace(call, outs=call.check_outputs(given.outputs))
+        problem = problem_of_call(call)
+        known = self.seen.setdefault(problem.key.digest, [])
+        if all(s.kernel is not kernel for s in known):
+            known.append(Seen(kernel, call.variant, problem))
+
+
+_records: list[Record] = []  # under way, the innermost last
+
+
+@contextmanager
+def recording() -> Iterator[Record]:
+    """Record the calls that this process makes, those of ways back too.
+
+    Kernels forget the forms that run without Python, so that the first call of each is seen.
+    """
+    record = Record()
+    _records.append(record)
+    for kernel in [*_kernels]:
+        kernel.clear()
+    try:
+        yield record
+    finally:
+        _records.remove(record)
+
+
+def exists(kernel: Kernel) -> None:
+    """Let recordings know a kernel."""
+    _kernels.add(kernel)
+
+
+def called(kernel: Kernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Tell recordings of a call whose form is new."""
+    for record in _records:
+        record.note(kernel, args, keywords)

@@ -1,0 +1,218 @@
+"""Tune all that a module or a function calls, forward and backward, for given inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.session import check_budget
+from tcdsl.torch.record import Seen, recording
+
+if TYPE_CHECKING:
+    from tcdsl.autotune.report import Report
+    from tcdsl.codegen.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of one kernel at one form of operands; times are those of a call in ns.
+
+    why : what stands against it, "" where it was tuned.
+    """
+
+    name: str
+    key: str
+    config: Config | None = None
+    default_ns: float = 0.0
+    time_ns: float = 0.0
+    why: str = ""
+
+    @property
+    def gain(self) -> float:
+        """How many times faster than before."""
+        return self.default_ns / self.time_ns if self.config is not None else 1.0
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The kernels that a program called, and what came of tuning them.
+
+    is_complete : False where the user stopped it; the rest is as it was.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    is_complete: bool = True
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "no kernel was called"
+        width = max(len(r.name) for r in self.rows)
+        lines = [f"{'':{width}} {'untuned':>13}{'tuned':>13}"]
+        for row in self.rows:
+            if row.config is None:
+                lines.append(f"{row.name:{width}}  not tuned: {row.why}")
+                continue
+            times = "".join(f"{ns / 1e3:10.2f} us" for ns in (row.default_ns, row.time_ns))
+            lines.append(f"{row.name:{width}} {times}  {row.gain:.2f}x")
+        if not self.is_complete:
+            lines.append("stopped: what was found is kept, the next run goes on from there")
+        return "\n".join(lines)
+
+
+def autotune(
+    run: Callable[..., Any],
+    /,
+    *inputs: Any,
+    training: bool = True,
+    kwargs: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    cache: str | PathLike[str] | None = None,
+    quiet: bool = False,
+) -> Tuned:
+    """Tune every kernel of tcdsl that a module calls for these inputs, and keep what was found.
+
+    The module runs once without gradients, and once with its way back; each kernel is tuned for
+    the sizes and strides it had there. Parameters, gradients, buffers and the state of the random
+    generators are as before.
+
+    Parameters
+    ----------
+    run : Module or function
+    *inputs, kwargs
+        What it is called with. Inputs that require grad get one.
+    training : bool, default True
+        Tune the way back as well, where something requires grad.
+    seconds, trials, seed, quiet
+        As for `Kernel.autotune`; the seconds are for all kernels together.
+    cache : path, optional
+        SQLite file; by default the one that each kernel looks into.
+
+    Returns
+    -------
+    Tuned
+        A row for each kernel and form of operands; printed, a table. Ctrl-C ends the search with
+        what was found so far.
+
+    Raises
+    ------
+    TCTypeError
+        If nothing of ours was called.
+    """
+    check_budget(seconds, trials)
+    seen = calls_of(run, inputs, kwargs or {}, training=training)
+    if not seen:
+        name = getattr(run, "__name__", type(run).__name__)
+        raise TCTypeError(
+            f"{name} calls no kernel of tcdsl.torch for these inputs, so there is nothing to tune"
+        )
+    return tune_calls(seen, seconds=seconds, trials=trials, seed=seed, cache=cache, quiet=quiet)
+
+
+def calls_of(
+    run: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    training: bool = True,
+) -> list[list[Seen]]:
+    """Return what a module calls for inputs, by problem in the order of the first call."""
+    modules = [*run.modules()] if isinstance(run, torch.nn.Module) else []
+    own = [p for m in modules for p in m.parameters(recurse=False)]
+    with _unchanged(modules), recording() as record:
+        with torch.no_grad():
+            run(*inputs, **kwargs)
+        if training:
+            with torch.enable_grad():
+                _there_and_back(run, inputs, kwargs, own)
+    return [*record.seen.values()]
+
+
+def _there_and_back(
+    run: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any], own: Sequence[Any]
+) -> None:
+    results = [r for r in tree_leaves(run(*inputs, **kwargs)) if isinstance(r, torch.Tensor)]
+    results = [r for r in results if r.requires_grad]
+    leaves = [t for t in tree_leaves((inputs, kwargs)) if isinstance(t, torch.Tensor)]
+    wanted = [t for t in (*leaves, *own) if t.requires_grad]
+    if results and wanted:
+        adjoints = [torch.randn_like(r) for r in results]
+        once = [*{id(t): t for t in wanted}.values()]
+        torch.autograd.grad(results, once, adjoints, allow_unused=True)  # .grad stays as it is
+
+
+@contextmanager
+def _unchanged(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
+    """Leave buffers (running means) and random generators as they were."""
+    buffers = [b for m in modules for b in m.buffers(recurse=False)]
+    kept = [b.detach().clone() for b in buffers]
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        with torch.no_grad():
+            for buffer, values in zip(buffers, kept, strict=True):
+                buffer.copy_(values)
+
+
+def tune_calls(
+    seen: Sequence[Sequence[Seen]],
+    *,
+    seconds: float | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    cache: str | PathLike[str] | None = None,
+    quiet: bool = False,
+) -> Tuned:
+    """Tune problems one after the other; one that fails does not end the rest."""
+    from tcdsl.autotune.report import reporter
+
+    share = None if seconds is None else seconds / max(1, len(seen))
+    report = reporter(quiet)
+    rows: list[Row] = []
+    for same in seen:
+        database = same[0].kernel.database if cache is None else Path(cache)
+        row, is_complete = _tune_one(same[0], database, share, trials, seed, report)
+        if row is not None:
+            rows.append(row)
+            for one in same:
+                one.kernel._forget_choices(one.variant)
+        if not is_complete:
+            return Tuned(rows, is_complete=False)
+    return Tuned(rows)
+
+
+def _tune_one(
+    one: Seen,
+    database: Path,
+    seconds: float | None,
+    trials: int | None,
+    seed: int,
+    report: Report,
+) -> tuple[Row | None, bool]:
+    """Return what came of a problem, and whether the user lets it go on."""
+    from tcdsl.autotune.trial import TuneError
+    from tcdsl.autotune.tuner import tune
+
+    problem = one.problem
+    try:
+        found = tune(
+            [problem], cache=database, seconds=seconds, trials=trials, seed=seed, report=report
+        )
+    except TuneError as error:
+        why = str(error).partition("\n")[0]
+        return Row(problem.name, problem.key.digest, why=why), True
+    if not found:
+        return None, False
+    verdict = found[0].verdict
+    row = Row(problem.name, problem.key.digest, verdict.config, verdict.default_ns, verdict.time_ns)
+    return row, found[0].is_complete
