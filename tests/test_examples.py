@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import runpy
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet  # what pytest.param gives; it has no public name
 from click.testing import CliRunner
 
 from tcdsl.grammar.check import check
@@ -24,10 +26,20 @@ ALL = examples()
 WITHOUT_GRADIENT = {"edit_distance", "brightest"}
 
 
+def scripts() -> Iterator[ParameterSet]:
+    """Yield the scripts; of those for PyTorch, which train and compile, one is not wide."""
+    for path in sorted(EXAMPLES.glob("*.py")):
+        of_torch = path.stem.startswith("torch_")
+        marks = [pytest.mark.torch] if of_torch else []
+        if of_torch and path.stem != "torch_group_norm":
+            marks.append(pytest.mark.wide)
+        yield pytest.param(path, marks=marks, id=path.stem)
+
+
 @pytest.mark.cc
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [*scripts()])
 def test_an_example_runs_and_is_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(path))
+    runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()
 
