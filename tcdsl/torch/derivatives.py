@@ -93,7 +93,7 @@ class Derivative:
         return found
 
 
-ByHand = Callable[[CheckedDef, Needs], Derivative]
+ByHand = Callable[[CheckedDef, Mapping[str, Any], Needs], Derivative]
 
 
 class Derivatives:
@@ -103,9 +103,9 @@ class Derivatives:
     ----------
     of : Kernel
     by_hand : callable, optional
-        Gives the derivative of a call from the definition bound to types and the parameters that
-        need a gradient, where somebody wrote the way back: its forward is the kernel, its kept are
-        outputs that the way back reads, `made` is None.
+        Gives the derivative of a call from the definition bound to types, the generics and the
+        parameters that need a gradient, where somebody wrote the way back: its forward is the
+        kernel, its kept are outputs that the way back reads, `made` is None.
     """
 
     def __init__(self, of: kernel.Kernel, by_hand: ByHand | None = None) -> None:
@@ -143,7 +143,7 @@ class Derivatives:
         checked = call.variant.checked
         made = None
         if self._by_hand is not None:
-            made = self._by_hand(checked, needs)
+            made = self._by_hand(checked, generics, needs)
         elif any(t.dtype.is_float for t in checked.returns):
             made = self._derived(checked, call.sizes, needs)
         if not any(isinstance(s, Loop) for s in checked.body):
