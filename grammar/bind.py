@@ -136,7 +136,8 @@ def _bind_shape(
             f"  declared {_declared(param)}"
         )
     fresh: set[str] = set()
-    if any(extent > LARGEST_EXTENT for extent in shape):
+    # what stands for an extent is not asked: the answer would bound it
+    if any(isinstance(extent, int) and extent > LARGEST_EXTENT for extent in shape):
         most = LARGEST_EXTENT.bit_length() - 1
         raise ShapeError(
             f"{call}: {param.name} has shape {shape}, but a dimension holds at most 2**{most} "

@@ -164,11 +164,18 @@ def _lend(value: object, torch: Any) -> None:
         functions = getattr(kind, "__dlpack_c_exchange_api__", None)
         ad, transforms = torch.autograd.forward_ad, torch._C._functorch.maybe_current_level
         autocast = torch._C._is_any_autocast_enabled
+        modes, trace = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state
         rules: runtime.Rules = (
             (torch.Tensor.is_neg,),
             "requires_grad",
             torch.is_grad_enabled,
-            lambda: ad._current_level >= 0 or transforms() is not None or autocast(),
+            lambda: (
+                ad._current_level >= 0
+                or transforms() is not None
+                or autocast()
+                or modes() > 0
+                or trace() is not None
+            ),
             torch.autograd.graph.increment_version,
         )
     else:

@@ -93,7 +93,7 @@ class Derivative:
         return found
 
 
-ByHand = Callable[[CheckedDef, Mapping[str, Any], Needs], Derivative]
+ByHand = Callable[[CheckedDef, Needs], Derivative]
 
 
 class Derivatives:
@@ -103,9 +103,9 @@ class Derivatives:
     ----------
     of : Kernel
     by_hand : callable, optional
-        Gives the derivative of a call from the definition bound to types, the generics and the
-        parameters that need a gradient, where somebody wrote the way back: its forward is the
-        kernel, its kept are outputs that the way back reads, `made` is None.
+        Gives the derivative of a call from the definition bound to types and the parameters that
+        need a gradient, where somebody wrote the way back: its forward is the kernel, its kept are
+        outputs that the way back reads, `made` is None.
     """
 
     def __init__(self, of: kernel.Kernel, by_hand: ByHand | None = None) -> None:
@@ -141,19 +141,25 @@ class Derivatives:
     ) -> Derivative | None:
         call = self._whole.call(*map(_shown, values), **generics)
         checked = call.variant.checked
-        made = None
-        if self._by_hand is not None:
-            made = self._by_hand(checked, generics, needs)
-        elif any(t.dtype.is_float for t in checked.returns):
-            made = self._derived(checked, call.sizes, needs)
+        made = self.of_bound(checked, call.sizes, needs)
         if not any(isinstance(s, Loop) for s in checked.body):
             with self._lock:  # of loops the number of turns decides as well, what is kept of them
                 self._known = thinned(self._known, _MAX_FORMS)
                 self._known[key] = made
         return made
 
+    def of_bound(
+        self, checked: CheckedDef, sizes: Mapping[str, int] | None, needs: Needs
+    ) -> Derivative | None:
+        """Return the derivative of the kernel bound to types; sizes are None where symbols are."""
+        if self._by_hand is not None:
+            return self._by_hand(checked, needs)
+        if any(t.dtype.is_float for t in checked.returns):
+            return self._derived(checked, sizes, needs)
+        return None
+
     def _derived(
-        self, checked: CheckedDef, sizes: Mapping[str, int], needs: Needs
+        self, checked: CheckedDef, sizes: Mapping[str, int] | None, needs: Needs
     ) -> Derivative | None:
         wrt = tuple(i for i, t in enumerate(checked.params) if needs[i] and t.dtype.is_float)
         if not wrt:

@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
+_PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
+
 
 class Route(Enum):
     """How a call is made."""
 
     PLAIN = auto()  # memory in, memory out: nobody has to see the call
     RECORDED = auto()  # autograd records it: eager.py
-    OPERATOR = auto()  # torch.compile, torch.export, dispatch modes, fake tensors: operator.py
+    OPERATOR = auto()  # torch.compile, export, tracing, modes, tensors without memory: operator.py
     TRANSFORM = auto()  # torch.func and forward-mode AD: transforms.py
 
 
@@ -31,7 +33,9 @@ def route_of(tensors: Sequence[torch.Tensor]) -> Route:
     """Return the route of a call with these tensors, of which there is one at least."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return Route.OPERATOR
-    if any(type(t).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for t in tensors):
+    if torch._C._get_tracing_state() is not None:  # torch.jit.trace
+        return Route.OPERATOR
+    if any(t.is_meta or type(t).__torch_dispatch__ is not _PLAIN_DISPATCH for t in tensors):
         return Route.OPERATOR
     if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
         return Route.TRANSFORM

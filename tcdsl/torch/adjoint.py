@@ -1,0 +1,206 @@
+"""What autograd knows of the operators: calls that it records, whose way back is a call again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch import autograd_function
+from torch.autograd import forward_ad
+
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.kernel import Kernel
+from tcdsl.torch.derivatives import Derivative
+from tcdsl.torch.fake import form_of
+from tcdsl.torch.library import (
+    LIBRARY,
+    Runner,
+    Spelling,
+    generics_of,
+    merged,
+    runner_of,
+    spelling_of,
+)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What of a call is no tensor, and its derivative.
+
+    kinds: as of the operator, with a letter for each parameter in any case. below: the keys that
+    the dispatcher goes on with.
+    """
+
+    derivative: Derivative
+    kinds: str
+    integers: Sequence[Any] | None
+    floats: Sequence[Any] | None
+    below: Any
+
+    def arguments(self, kernel: Kernel, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        """Return what the operator takes to call a kernel whose further arguments are tensors."""
+        kinds = self.kinds + "t" * (len(kernel.params) - len(self.kinds))
+        numbers = (kinds, self.integers, self.floats) if kinds.strip("t") else ()
+        return (*spelling_of(kernel), "", tensors, *numbers)
+
+
+class _Recorded(torch.autograd.Function):
+    """A call: its results are the outputs and what is kept for the way back."""
+
+    @staticmethod
+    def forward(call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        # as operators of PyTorch's own do: what is below may record too, for another transform
+        with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
+            given = call.arguments(call.derivative.forward, tensors)
+            return tuple(torch.ops.tcdsl.call.default.redispatch(call.below, *given))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[torch.Tensor, ...]) -> None:
+        call, *tensors = inputs
+        derivative = call.derivative
+        differentiable = {*derivative.floats}
+        others = [t for r, t in enumerate(output) if r not in differentiable]
+        ctx.mark_non_differentiable(*others)
+        ctx.set_materialize_grads(False)
+        reads = [r for r, k in zip(derivative.reads, call.kinds, strict=True) if k == "t"]
+        saved = [t for t, is_read in zip(tensors, reads, strict=True) if is_read]
+        ctx.save_for_backward(*saved, *(output[r] for r in derivative.kept))
+        # of what nobody reads the values of the way back takes the shape
+        ctx.unread = [
+            None if is_read else _form(t) for t, is_read in zip(tensors, reads, strict=True)
+        ]
+        ctx.forms = [_form(output[r]) for r in derivative.floats]
+        ctx.call = call
+
+    @staticmethod
+    def backward(ctx: Any, *above: torch.Tensor | None) -> Any:
+        call: _Call = ctx.call
+        derivative = call.derivative
+        adjoints = [above[r] for r in derivative.floats]
+        if all(a is None for a in adjoints):
+            return (None,) * (len(ctx.unread) + 1)
+        filled = [
+            _zeros(form) if a is None else a for a, form in zip(adjoints, ctx.forms, strict=True)
+        ]
+        rest = iter(ctx.saved_tensors)
+        tensors = [next(rest) if form is None else _empty(form) for form in ctx.unread]
+        kept = [*rest]
+        if torch.is_grad_enabled() and derivative.again is not None:
+            # somebody may differentiate what comes next, and what is kept is a function of the rest
+            given = call.arguments(derivative.again, [*tensors, *filled])
+        else:
+            given = call.arguments(derivative.backward, [*tensors, *kept, *filled])
+        found = torch.ops.tcdsl.call.default(*given)
+        placed = derivative.placed(found)
+        return (None, *(g for g, k in zip(placed, call.kinds, strict=True) if k == "t"))
+
+
+def _single_level() -> Any:
+    """Allow a record at the level of torch.func that the dispatcher has come to."""
+    active = torch._C._are_functorch_transforms_active()
+    allow: Any = autograd_function.enable_single_level_autograd_function  # type: ignore[attr-defined]
+    return allow() if active else nullcontext()
+
+
+# Below the dispatcher a transform of torch.func has already chosen its level: not asked again.
+_apply: Any = super(torch.autograd.Function, _Recorded).apply
+
+Form = tuple[torch.Size, torch.dtype, torch.device]
+
+
+def _form(t: torch.Tensor) -> Form:
+    return t.shape, t.dtype, t.device
+
+
+def _zeros(form: Form) -> torch.Tensor:
+    shape, dtype, device = form
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def _empty(form: Form) -> torch.Tensor:
+    shape, dtype, device = form
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+# ---- implementations for what records
+
+
+def _call(
+    keyset: Any,
+    text: str,
+    name: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[torch.Tensor],
+    kinds: str = "",
+    integers: Sequence[Any] | None = None,
+    floats: Sequence[Any] | None = None,
+) -> list[torch.Tensor]:
+    _refuse_tangents(name, tensors)
+    below = keyset & torch._C._after_autograd_keyset
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        runner = runner_of(Spelling(text, name, settings))
+        values = merged(tensors, kinds, integers, floats)
+        derivative = _derivative(runner, values, generics)
+        if derivative is not None:
+            call = _Call(derivative, kinds or "t" * len(tensors), integers, floats, below)
+            with _single_level():
+                results: Any = _apply(call, *tensors)
+            return [*results[: derivative.outputs]]
+    given = (text, name, settings, generics, tensors, kinds, integers, floats)
+    found: list[torch.Tensor] = torch.ops.tcdsl.call.default.redispatch(below, *given)
+    return found
+
+
+def _call_out(
+    keyset: Any,
+    text: str,
+    name: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    *numbers: Any,
+) -> None:
+    _refuse_tangents(name, [*tensors, *outputs])
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *outputs)):
+        raise TCTypeError(
+            f"{name}: out= does not support automatic differentiation, but one of the arguments "
+            "requires grad\n  leave out= away, or call under torch.no_grad()"
+        )
+    below = keyset & torch._C._after_autograd_keyset
+    given = (text, name, settings, generics, tensors, outputs, *numbers)
+    torch.ops.tcdsl.call_out.default.redispatch(below, *given)
+
+
+def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivative | None:
+    """Return the derivative of a call, by the tensors that need it; None if it has none."""
+    forms = [form_of(v, n) for v, n in zip(values, runner.params, strict=True)]
+    variant, sizes = runner.session.bind(runner.definition, forms, generics_of(generics))
+    needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+    known = sizes if all(type(n) is int for n in sizes.values()) else None
+    return runner.derivatives.of_bound(variant.checked, known, needs)
+
+
+def _refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse tensors with a tangent, which would be lost.
+
+    Raises
+    ------
+    TCTypeError
+    """
+    if forward_ad._current_level < 0:
+        return
+    unpack: Any = forward_ad.unpack_dual
+    if any(unpack(t).tangent is not None for t in tensors):
+        raise TCTypeError(
+            f"{name}: the operator of a saved or compiled program has no forward-mode derivative\n"
+            "  call the kernel itself, outside of torch.compile"
+        )
+
+
+LIBRARY.impl("call", _call, "Autograd", with_keyset=True)
+LIBRARY.impl("call_out", _call_out, "Autograd", with_keyset=True)

@@ -1,0 +1,109 @@
+"""What the operators give for tensors without elements: shapes, types and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from tcdsl.forms import Form
+from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT64, INT64
+from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.kernel import Kernel
+from tcdsl.torch.library import LIBRARY, Spelling, generics_of, merged, runner_of
+
+Shape = tuple[Any, ...]  # of ints and SymInts
+
+
+def _call(
+    text: str,
+    name: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[torch.Tensor],
+    kinds: str = "",
+    integers: Sequence[Any] | None = None,
+    floats: Sequence[Any] | None = None,
+) -> list[torch.Tensor]:
+    kernel = runner_of(Spelling(text, name, settings))
+    found = results_of(kernel, generics, merged(tensors, kinds, integers, floats))
+    device = _device(tensors)
+    return [torch.empty(s, dtype=d, device=device) for s, d in found]
+
+
+def _call_out(
+    text: str,
+    name: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[torch.Tensor],
+    outputs: Sequence[torch.Tensor],
+    kinds: str = "",
+    integers: Sequence[Any] | None = None,
+    floats: Sequence[Any] | None = None,
+) -> None:
+    kernel = runner_of(Spelling(text, name, settings))
+    found = results_of(kernel, generics, merged(tensors, kinds, integers, floats))
+    for of, out, (shape, dtype) in zip(kernel.returns, outputs, found, strict=True):
+        if out.dtype != dtype:
+            raise TCTypeError(f"{name}: expected out '{of}' of type {dtype}, got {out.dtype}")
+        if tuple(out.shape) != shape:
+            raise ShapeError(f"{name}: expected out '{of}' of shape {shape}, got {(*out.shape,)}")
+
+
+for operator, function in (("call", _call), ("call_out", _call_out)):
+    torch.library.register_fake(f"tcdsl::{operator}", function, lib=LIBRARY)
+
+
+def results_of(
+    kernel: Kernel, generics: str, values: Sequence[Any]
+) -> list[tuple[Shape, torch.dtype]]:
+    """Return shapes and types of the results; extents may be expressions of symbols.
+
+    Raises
+    ------
+    TCError
+        As the call would; also where a check or an extent asks for a size or a number that only
+        the elements of a tensor will tell.
+    """
+    forms = [form_of(v, n) for v, n in zip(values, kernel.params, strict=True)]
+    asked = f"{kernel.name}({', '.join(kernel.params)})"
+    try:
+        found = kernel.infer(forms, generics_of(generics), least=torch.sym_min, most=torch.sym_max)
+    except GuardOnDataDependentSymNode as unknown:
+        raise ShapeError(
+            f"{asked}: a size comes from data, and the text asks of it what nobody knows before: "
+            f"{unknown.cond}\n"
+            "  state it before the call, as by torch._check(x.shape[0] == y.shape[0])"
+        ) from unknown
+    return [(form.shape, getattr(torch, form.dtype.name)) for form in found]
+
+
+def form_of(value: Any, name: str) -> Form:
+    """Return the form of an argument of an operator, whose extents may be symbols.
+
+    Raises
+    ------
+    TCTypeError
+        If it is of no type that the language has.
+    """
+    if isinstance(value, torch.Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        if dtype not in BY_NAME:
+            raise TCTypeError(
+                f"argument '{name}' has type {value.dtype}, which the language does not have"
+            )
+        return Form(tuple(value.shape), BY_NAME[dtype])
+    if isinstance(value, bool | torch.SymBool):
+        return Form((), BOOL, value)
+    if isinstance(value, int | torch.SymInt):
+        return Form((), INT64, value)
+    return Form((), FLOAT64)
+
+
+def _device(tensors: Sequence[torch.Tensor]) -> torch.device:
+    """Return where the results lie: where the arrays do, which numbers in tensors follow."""
+    first = next((t for t in tensors if t.ndim), tensors[0] if tensors else None)
+    return torch.device("cpu") if first is None else first.device

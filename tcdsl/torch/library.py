@@ -1,0 +1,203 @@
+"""The operators of PyTorch that kernels are to graphs, and what they run on memory.
+
+    tcdsl::call(str text, str name, str settings, str generics, Tensor[] tensors,
+                str kinds="", SymInt[]? integers=None, Scalar[]? floats=None) -> Tensor[]
+    tcdsl::call_out(..., Tensor[] tensors, Tensor(a!)[] outputs, ...) -> ()
+
+One operator serves every kernel: the text is an argument, so that a graph holds no object of ours
+and a saved program runs wherever this module is imported. kinds has a letter for each parameter of
+the kernel: "t", the next tensor; "i", the next integer; "u", the next integer, one of 64 bits
+without a sign; "f", the next float. "" is all tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import torch
+
+from tcdsl import kernel
+from tcdsl.bounded import thinned
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.parser import parse
+from tcdsl.session import Session, Settings, text_of
+from tcdsl.torch.derivatives import Derivatives
+
+_MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
+
+LIBRARY: Any = torch.library.Library("tcdsl", "DEF")  # type: ignore[no-untyped-call]
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)  # kernels take any strides
+_KERNEL = "str text, str name, str settings, str generics"
+# lists of numbers that are empty are None: torch.export.save knows no other
+_NUMBERS = "str kinds='', SymInt[]? integers=None, Scalar[]? floats=None"
+LIBRARY.define(f"call({_KERNEL}, Tensor[] tensors, {_NUMBERS}) -> Tensor[]", tags=_TAGS)
+LIBRARY.define(
+    f"call_out({_KERNEL}, Tensor[] tensors, Tensor(a!)[] outputs, {_NUMBERS}) -> ()", tags=_TAGS
+)
+
+
+class Spelling(NamedTuple):
+    """A kernel in strings: all that a graph holds of it.
+
+    settings: a JSON object of those that are not the default, by name.
+    """
+
+    text: str
+    name: str
+    settings: str
+
+
+# ---- kernels to text
+
+
+def spelling_of(of: kernel.Kernel) -> Spelling:
+    """Return a kernel in strings; a call of the operator with them in this process finds it."""
+    spelling = _spellings.get(of)
+    if spelling is None:
+        text, _ = text_of(of.session.program)
+        spelling = Spelling(text, of.name, _settings_text(of.session.settings))
+        _spellings[of] = spelling
+        _kernels[spelling] = of
+    return spelling
+
+
+_spellings: WeakKeyDictionary[kernel.Kernel, Spelling] = WeakKeyDictionary()
+_kernels: WeakValueDictionary[Spelling, kernel.Kernel] = WeakValueDictionary()
+_runners: dict[Spelling, Runner] = {}
+
+
+def _settings_text(settings: Settings) -> str:
+    default = Settings()
+    given = {
+        f.name: value
+        for f in fields(settings)
+        if (value := getattr(settings, f.name)) != getattr(default, f.name)
+    }
+    return json.dumps(given, default=str, sort_keys=True) if given else ""
+
+
+def _settings(text: str) -> Settings:
+    given = json.loads(text) if text else {}
+    known = {f.name for f in fields(Settings)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise TCTypeError(
+            f"the settings of a saved program have '{unknown[0]}', which this version of tcdsl "
+            f"does not know\n  load it with the version that saved it, or a later one"
+        )
+    if given.get("cache") is not None:
+        given["cache"] = Path(given["cache"])
+    return Settings(**given)
+
+
+# ---- text to kernels
+
+
+class Runner(kernel.Kernel):
+    """A kernel that knows no routes: memory in, memory out."""
+
+    @cached_property
+    def derivatives(self) -> Derivatives:
+        """What calls that autograd records run."""
+        return Derivatives(self)
+
+
+def runner_of(spelling: Spelling) -> Runner:
+    """Return the kernel of a text.
+
+    It shares variants and what is compiled with the kernel that the text is of, if there is one.
+    """
+    global _runners
+    found = _runners.get(spelling)
+    if found is None:
+        of = _kernels.get(spelling)
+        if of is not None:
+            found = Runner(of.session, of.definition)
+        else:
+            program = parse(spelling.text, f"<{spelling.name}>")
+            session = Session(program, _settings(spelling.settings))
+            found = Runner(session, session.definition(spelling.name))
+        _runners = thinned(_runners, _MOST_RUNNERS)
+        _runners[spelling] = found
+    return found
+
+
+def forget_choices(of: kernel.Kernel, variant: Any) -> None:
+    """Let operators find what was tuned, as calls of the kernel do."""
+    spelling = _spellings.get(of)
+    runner = None if spelling is None else _runners.get(spelling)
+    if runner is not None:
+        runner._forget_choices(variant)
+
+
+def merged(
+    tensors: Sequence[Any],
+    kinds: str,
+    integers: Sequence[Any] | None,
+    floats: Sequence[Any] | None,
+) -> Sequence[Any]:
+    """Return the arguments of a kernel in order."""
+    if not kinds:
+        return tensors
+    rest = {"t": iter(tensors), "i": iter(integers or ()), "f": iter(floats or ())}
+    return [next(rest["i"]) % 2**64 if k == "u" else next(rest[k]) for k in kinds]
+
+
+def generics_of(spelled: str) -> dict[str, Any]:
+    """Return values of generics from ``"SH=2 R=float32"``."""
+    pairs = (g.partition("=") for g in spelled.split())
+    return {n: int(v) if v.lstrip("-").isdigit() else v for n, _, v in pairs}
+
+
+# ---- implementations for memory
+
+
+def _call(
+    text: str,
+    name: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[Any],
+    kinds: str = "",
+    integers: Sequence[int] | None = None,
+    floats: Sequence[float] | None = None,
+    **out: Any,
+) -> list[torch.Tensor]:
+    runner = runner_of(Spelling(text, name, settings))
+    values = merged(tensors, kinds, integers, floats)
+    keywords = generics_of(generics) if generics else {}
+    is_recording = torch.is_grad_enabled()
+    if is_recording:  # what records stands above
+        torch._C._set_grad_enabled(False)
+    try:
+        results = runner(*values, **keywords, **out)
+    finally:
+        if is_recording:
+            torch._C._set_grad_enabled(True)
+    listed = results if len(runner.returns) > 1 else (results,)
+    return [r if isinstance(r, torch.Tensor) else torch.from_numpy(r) for r in listed]
+
+
+def _call_out(
+    text: str,
+    name: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[Any],
+    outputs: Sequence[Any],
+    kinds: str = "",
+    integers: Sequence[int] | None = None,
+    floats: Sequence[float] | None = None,
+) -> None:
+    given = (tensors, kinds, integers, floats)
+    _call(text, name, settings, generics, *given, out=tuple(outputs))
+
+
+LIBRARY.impl("call", _call, "CompositeExplicitAutograd")
+LIBRARY.impl("call_out", _call_out, "CompositeExplicitAutograd")

@@ -1,0 +1,244 @@
+"""The operator `tcdsl::call`: modes, fake and meta tensors, tracers, autograd and torch.func."""
+
+from __future__ import annotations
+
+import gc
+import io
+from typing import Any
+
+import pytest
+
+from tests.torch.texts import CONV, FCRELU, FIRST, NOISE, SOFTMAX
+
+torch = pytest.importorskip("torch")
+tct: Any = pytest.importorskip("tcdsl.torch")
+
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+
+def operands() -> list[Any]:
+    torch.manual_seed(1)
+    return [torch.randn(*s) for s in ((5, 7), (3, 7), (3,))]
+
+
+def call(kernel: Any, *tensors: Any, **numbers: Any) -> list[Any]:
+    """Call the operator itself, as a loaded program does."""
+    found: list[Any] = torch.ops.tcdsl.call(*kernel.spelled[:3], "", [*tensors], **numbers)
+    return found
+
+
+class Log(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]
+    """Write down the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+# ---- who sees the call
+
+
+def test_a_mode_sees_the_call_also_of_a_form_seen_before() -> None:
+    fcrelu = tct.define(FCRELU)
+    given = operands()
+    expected = fcrelu(*given)
+    for _ in range(2):
+        with Log() as log:
+            found = fcrelu(*given)
+        assert log.seen == ["tcdsl.call.default"]
+        assert torch.equal(found, expected)
+    with Log() as log:
+        fcrelu(*given, out=expected)
+    assert log.seen == ["tcdsl.call_out.default"]
+
+
+def test_a_mode_sees_the_way_back() -> None:
+    fcrelu = tct.define(FCRELU)
+    given = [t.requires_grad_() for t in operands()]
+    with Log() as log:
+        fcrelu(*given).sum().backward()
+    assert log.seen.count("tcdsl.call.default") == 2
+
+
+def test_fake_and_meta_tensors_give_shapes_without_memory() -> None:
+    conv = tct.define(CONV)
+    x, w = torch.empty(2, 3, 9, 8, device="meta"), torch.empty(4, 3, 3, 2, device="meta")
+    y = conv(x, w, S=2)
+    assert (y.shape, y.device.type, y.dtype) == ((2, 4, 4, 4), "meta", torch.float32)
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake = conv(torch.empty(2, 3, 9, 8), torch.empty(4, 3, 3, 2))
+    assert fake.shape == (2, 4, 7, 7)
+    assert fake.fake_mode is mode
+    again = conv(mode.from_tensor(torch.empty(2, 3, 9, 8)), fake[:, :3, :2, :2])
+    assert again.shape == (2, 2, 8, 7)
+
+
+def test_what_a_call_refuses_is_refused_of_fake_tensors() -> None:
+    fcrelu, first = tct.define(FCRELU), tct.define(FIRST)
+    x, w, b = (t.to("meta") for t in operands())
+    with pytest.raises(Exception, match="expected W of shape") as shape:
+        fcrelu(x, w[:, :6], b)
+    assert isinstance(shape.value, ValueError)
+    with pytest.raises(TypeError, match="expected b of type float32, got float64"):
+        fcrelu(x, w, b.double())
+    with pytest.raises(TypeError, match="value of n is needed"):
+        first(b, 2.0, torch.tensor(2, device="meta", dtype=torch.int32))
+    with pytest.raises(TypeError, match="expected out 'O' of type"):
+        fcrelu(x, w, b, out=torch.empty(5, 3, device="meta", dtype=torch.float64))
+    with pytest.raises(ValueError, match="expected out 'O' of shape"):
+        fcrelu(x, w, b, out=torch.empty(3, 5, device="meta"))
+
+
+def test_sizes_of_results_are_expressions_of_symbols() -> None:
+    conv = tct.define(CONV)
+    given = torch.randn(2, 3, 9, 8), torch.randn(4, 3, 3, 2)
+    traced = torch.fx.experimental.proxy_tensor.make_fx(conv, tracing_mode="symbolic")(*given)
+    assert [n.target for n in traced.graph.nodes if "tcdsl" in str(n.target)] == [
+        torch.ops.tcdsl.call.default
+    ]
+    result = next(n for n in traced.graph.nodes if "getitem" in n.name).meta["val"]
+    assert not any(isinstance(n, int) for n in result.shape)
+    for x, w in (given, (torch.randn(1, 2, 5, 13), torch.randn(3, 2, 2, 5))):
+        assert torch.equal(traced(x, w), conv(x, w))
+
+
+def test_torch_jit_trace_records_the_operator_and_saves_it() -> None:
+    fcrelu = tct.define(FCRELU)
+    given = operands()
+    fcrelu(*given)  # a form that the launcher knows
+    traced = torch.jit.trace(lambda *a: fcrelu(*a) * 2, given)
+    file = io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    x, w, b = torch.randn(11, 7), *given[1:]
+    for program in (traced, torch.jit.load(file)):
+        assert torch.equal(program(x, w, b), fcrelu(x, w, b) * 2)
+
+
+# ---- arguments
+
+
+def test_numbers_of_every_kind_pass_through_the_operator() -> None:
+    first, noise = tct.define(FIRST), tct.define(NOISE)
+    x = torch.randn(6)
+    for n, a in ((3, 2), (0, 0.5), (True, torch.tensor(3.0))):
+        with Log() as log:
+            found = first(x, a, n)
+        assert log.seen[0] == "tcdsl.call.default"
+        assert torch.equal(found, first(x, a, n))
+    for seed in (0, 2**63 - 1, 2**63, 2**64 - 1):
+        with Log():
+            found = noise(x, seed)
+        assert torch.equal(found, noise(x, seed))
+    with Log(), pytest.raises(TypeError, match="arrays are tensors"):
+        first(x, [1.0], 2)
+
+
+def test_settings_and_generics_travel_in_strings() -> None:
+    kernel = tct.define(CONV, threads=1, tune="off", deterministic=True)
+    assert kernel.spelled[1:3] == ("conv", '{"deterministic": true, "threads": 1, "tune": "off"}')
+    spelling = tct.library.Spelling(*kernel.spelled[:3])
+    x, w = torch.randn(2, 3, 9, 8), torch.randn(4, 3, 3, 2)
+    expected = kernel(x, w, S=2)
+    del kernel
+    gc.collect()
+    tct.library._runners.clear()
+    (found,) = torch.ops.tcdsl.call(*spelling, "S=2", [x, w])
+    runner = tct.library.runner_of(spelling)
+    assert torch.equal(found, expected)
+    assert (runner.session.settings.threads, runner.session.settings.tune) == (1, "off")
+    with pytest.raises(TypeError, match="'speed', which this version of tcdsl does not know"):
+        torch.ops.tcdsl.call(spelling.text, "conv", '{"speed": 2}', "", [x, w])
+
+
+def test_kernels_of_a_text_share_what_is_compiled_with_the_operator() -> None:
+    fcrelu = tct.define(FCRELU)
+    given = operands()
+    fcrelu(*given)
+    call(fcrelu, *given)
+    runner = tct.library.runner_of(tct.library.Spelling(*fcrelu.spelled[:3]))
+    assert runner.session is fcrelu.session
+    fcrelu._forget_choices(fcrelu.variant())
+    assert not runner._entries
+
+
+# ---- derivatives
+
+
+def test_the_operator_has_derivatives_of_any_order() -> None:
+    softmax = tct.define(SOFTMAX)
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    a = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+
+    def of(x: Any, a: Any) -> Any:
+        return call(softmax, x, a)[0]
+
+    def at(x: Any) -> Any:
+        return call(softmax, x, kinds="tf", floats=[0.5])[0]
+
+    for f, given in ((of, (x, a)), (at, (x,))):
+        assert torch.autograd.gradcheck(f, given)
+        assert torch.autograd.gradgradcheck(f, given)
+    assert not call(softmax, x, a)[1].requires_grad
+
+
+def test_functions_of_torch_func_are_right_over_the_operator_or_raise() -> None:
+    softmax = tct.define(SOFTMAX)
+    x = torch.randn(5, dtype=torch.float64)
+    grad = torch.func.grad
+
+    def ours(x: Any) -> Any:
+        return call(softmax, x, kinds="tf", floats=[0.5])[0].square().sum()
+
+    def theirs(x: Any) -> Any:
+        return torch.softmax(0.5 * x, 0).square().sum()
+
+    def again(f: Any) -> Any:
+        return grad(lambda x: grad(f)(x).square().sum())
+
+    torch.testing.assert_close(grad(ours)(x), grad(theirs)(x))
+    torch.testing.assert_close(again(ours)(x), again(theirs)(x))
+    with pytest.raises(TypeError, match="has no forward-mode derivative"):
+        torch.func.jvp(ours, (x,), (x,))
+    with pytest.raises(RuntimeError):
+        torch.vmap(ours)(torch.stack([x, x]))
+
+
+def test_an_output_that_is_given_is_not_recorded() -> None:
+    fcrelu = tct.define(FCRELU)
+    x, w, b = operands()
+    out = torch.empty(5, 3)
+    given = (*fcrelu.spelled[:3], "", [x, w.requires_grad_(), b], [out])
+    with pytest.raises(TypeError, match="out= does not support automatic differentiation"):
+        torch.ops.tcdsl.call_out(*given)
+    with torch.no_grad():
+        torch.ops.tcdsl.call_out(*given)
+        assert torch.equal(out, fcrelu(x, w, b))
+
+
+def checked(kernel: Any, *tensors: Any, grad: bool = False, **numbers: Any) -> None:
+    given = [t.detach().requires_grad_(grad) for t in tensors]
+    args = (*kernel.spelled[:3], "", given)
+    torch.library.opcheck(torch.ops.tcdsl.call.default, args, numbers)
+
+
+def test_opcheck_passes() -> None:
+    checked(tct.define(FCRELU), *operands(), grad=True)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("grad", [False, True])
+def test_opcheck_passes_whatever_the_arguments(grad: bool) -> None:
+    fcrelu, softmax, first = (tct.define(t) for t in (FCRELU, SOFTMAX, FIRST))
+    x, w, b = operands()
+    checked(fcrelu, x.T.contiguous().T, w[:1].expand(3, 7), torch.randn(6)[::2], grad=grad)
+    checked(fcrelu, x[:0], w, b, grad=grad)
+    checked(softmax, x[0].double(), kinds="tf", floats=[0.5], grad=grad)
+    checked(first, b, kinds="tfi", floats=[0.5], integers=[2], grad=grad)
+    if not grad:
+        given = (*fcrelu.spelled[:3], "", [x, w, b], [torch.empty(5, 3)])
+        torch.library.opcheck(torch.ops.tcdsl.call_out.default, given)
