@@ -1,8 +1,10 @@
 """Layers as text in PyTorch: `import tcdsl.torch as tct`."""
 
-from tcdsl.torch import nn
+from tcdsl.torch import dynamo, nn
 from tcdsl.torch.define import define, define_all
 from tcdsl.torch.kernel import Kernel
 from tcdsl.torch.tuning import Tuned, autotune
 
 __all__ = ["Kernel", "Tuned", "autotune", "define", "define_all", "nn"]
+
+dynamo.watch()
