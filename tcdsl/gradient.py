@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -178,8 +178,14 @@ class Differentiated:
 
     @cached_property
     def forward(self) -> Kernel:
-        """The training forward."""
-        return _kernel(parse(self.gradient.forward, "<forward pass>"), self.model)
+        """The training forward.
+
+        It has the name of the definition, which its text has not: a user knows no other.
+        """
+        program = parse(self.gradient.forward, "<forward pass>")
+        (definition,) = program.defs
+        named = replace(definition, name=self.model.name)  # a name that gradients keep free
+        return _kernel(replace(program, defs=(named,)), self.model)
 
     @cached_property
     def backward(self) -> Kernel:

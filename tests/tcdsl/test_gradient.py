@@ -181,3 +181,28 @@ def test_kept_values_have_the_shape_they_were_kept_with(rng: np.random.Generator
         ShapeError, match=r"expected s as it was kept, \(N - K \+ 1,\) = \(5,\), got"
     ):
         gradient(x, w, np.ones(6), np.ones(5))
+
+
+def test_what_goes_wrong_in_the_forward_pass_names_the_definition() -> None:
+    text = """
+def xent(float(B,C) X, int32(B) labels) -> (l) {
+  Z(b) +=! exp(X(b, c))
+  l +=! log(Z(b)) - X(b, labels(b))
+}
+def turns(float(N) x, int32 T) -> (H) {
+  H(0, i) = x(i)
+  for t in 0:T { H(t + 1, i) = exp(H(t, i)) }
+}"""
+    k = tc.define_all(text, tune="off")
+    x, labels = np.zeros((2, 3), np.float32), np.array([0, 3], np.int32)
+    messages = []
+    for call in (k.xent, k.xent.vjp, k.xent.with_grad(copy=False)):
+        with pytest.raises(tc.BoundsError, match=r"^xent: subscript 1 of 'X' is 3") as caught:
+            call(x, labels)
+        messages.append(str(caught.value))
+    assert len({*messages}) == 1
+    with pytest.raises(MemoryError, match=r"^turns: no memory"):
+        k.turns.vjp(np.zeros(1 << 20, np.float32), 1 << 26)
+    made = k.xent.with_grad().of(k.xent.variant().checked)
+    assert made.forward.name == "xent"
+    assert "forward" not in made.forward.source
