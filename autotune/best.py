@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +63,11 @@ def relatives(database: Path, key: ProblemKey) -> tuple[Best, ...]:
         for b in _table(database).values()
         if b.family == key.family and b.problem != key.digest and len(b.sizes) == len(key.sizes)
     ]
+    return nearest(others, key)
+
+
+def nearest(others: Iterable[Best], key: ProblemKey) -> tuple[Best, ...]:
+    """Return configs of other sizes, those of the sizes nearest to a problem's first."""
     return tuple(sorted(others, key=lambda b: (_distance(b.sizes, key.sizes), b.sizes)))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 from tcdsl.autotune import best
@@ -15,6 +18,7 @@ from tcdsl.autotune.database import (
     MOST_ROWS,
     PROBLEMS,
     TRIALS,
+    StoreError,
     not_ours,
     reading,
     require_file,
@@ -78,7 +82,7 @@ def problems(database: Path) -> list[Problem]:
     if not require_file(database):
         return []
     with reading(database, alone=True) as connection:
-        if not {PROBLEMS, TRIALS, CONFIGS} <= {*_require_same_schema(connection, database)}:
+        if not {PROBLEMS, TRIALS, CONFIGS} <= {*require_same_schema(connection, database)}:
             return []
         rows = connection.execute(
             f"""SELECT p.digest, p.name, p.text, p.key,
@@ -205,18 +209,34 @@ def _trial(
 
 
 def export(database: Path, target: Path) -> int:
-    """Copy the tuned configs into a new file, for another machine to merge; return how many.
+    """Copy the tuned configs into a new file, to merge or to ship with a model; return how many.
+
+    It is one file, with no log and no copy beside it: readers make none either.
 
     Raises
     ------
     TuneError
-        If the target exists.
+        If the target exists, or cannot be written.
     """
     if target.exists() or target.is_symlink():
         raise TuneError(f"{target} exists\n  note: name a new file")
     found = problems(database)
-    with Store(target) as store:
-        return _bring(found, store, "exported")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
+            made = Path(folder) / target.name
+            with Store(made) as store:
+                count = _bring(found, store, "exported")
+            with closing(sqlite3.connect(made)) as connection:
+                connection.execute("PRAGMA journal_mode = DELETE")
+                connection.execute("VACUUM")
+            os.rename(made, target)
+    except (OSError, sqlite3.Error) as error:
+        if isinstance(error, StoreError):
+            raise
+        why = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(f"{target} cannot be written: {why}") from error
+    return count
 
 
 def merge(database: Path, other: Path, *, replace: bool = False) -> int:
@@ -237,7 +257,7 @@ def merge(database: Path, other: Path, *, replace: bool = False) -> int:
     if not require_file(other):
         raise not_ours(other, "it is empty" if other.exists() else "it does not exist")
     with reading(other, alone=True) as connection:
-        _require_same_schema(connection, other)
+        require_same_schema(connection, other)
     found = problems(other)
     with Store(database) as store:
         if not replace:
@@ -299,7 +319,7 @@ def _bring(found: Sequence[Problem], store: Store, origin: str) -> int:
     return count
 
 
-def _require_same_schema(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
+def require_same_schema(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
     """Return which of our tables a file has.
 
     Raises

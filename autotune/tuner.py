@@ -16,6 +16,7 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.report import Report, Silent
 from tcdsl.autotune.search import Budget, search
+from tcdsl.autotune.shipped import Shipped
 from tcdsl.autotune.store import Store
 from tcdsl.autotune.trial import FINAL, Verdict
 from tcdsl.codegen.config import Config
@@ -51,6 +52,7 @@ def tune(
     report: Report | None = None,
     start: Sequence[Config] = (),
     use_model: bool = True,
+    shipped: Shipped | None = None,
 ) -> list[Tuned]:
     """Find and store the fastest config of each problem.
 
@@ -71,6 +73,8 @@ def tune(
         Tried first, in place of the default; the default still takes part in the last comparison.
     use_model : bool
         Whether the analytic model proposes and orders candidates.
+    shipped : Shipped, optional
+        Configs that came with a model; those of each problem are tried early.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def tune(
             verdict = None
             report.begin(problem, budget)
             try:
-                verdict = _verdict(problem, store, budget, seed, report, start, use_model)
+                verdict = _verdict(problem, store, budget, seed, report, start, use_model, shipped)
             finally:
                 report.finish(verdict)
             if verdict is not None:
@@ -110,6 +114,7 @@ def _verdict(
     report: Report,
     start: Sequence[Config],
     use_model: bool,
+    shipped: Shipped | None,
 ) -> Verdict | None:
     key, space = problem.key, problem.space
     store.add_problem(key, problem.name, problem.text)
@@ -118,6 +123,9 @@ def _verdict(
     begun = [r.config for r in store.trials(key) if r.status not in FINAL and space.lists(r.config)]
     neighbours = [b.config for b in best.relatives(store.path, key) if space.holds(b.config)]
     first = list(start) or [space.default]
+    came = None if shipped is None else shipped.lookup(key)
+    if came is not None and space.holds(came):
+        first.append(came)
     with Measurement(problem, store, budget, report) as measure:
         found = search(
             space,

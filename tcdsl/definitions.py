@@ -13,11 +13,13 @@ from tcdsl.grammar.check import want_bounded
 from tcdsl.grammar.errors import TCSyntaxError, TCTypeError
 from tcdsl.grammar.parser import parse
 from tcdsl.kernel import Kernel
-from tcdsl.session import Check, Session, Settings, Tune
+from tcdsl.session import Check, Session, Settings, Tune, shipped_in
 from tcdsl.textfile import read_text
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # checkers have it; the default spares `Definitions[..]`
+
+    from tcdsl.autotune.shipped import Shipped
 
     K = TypeVar("K", bound=Kernel, default=Kernel)
 else:
@@ -35,6 +37,7 @@ class Options(TypedDict, total=False):
 
     tune: Tune
     cache: str | PathLike[str] | None
+    configs: str | PathLike[str] | Shipped | None
     seconds: float
     trials: int | None
     seed: int
@@ -106,6 +109,7 @@ def define(
     *,
     tune: Tune = "cached",
     cache: str | PathLike[str] | None = None,
+    configs: str | PathLike[str] | Shipped | None = None,
     seconds: float = 10.0,
     trials: int | None = None,
     seed: int = 0,
@@ -129,6 +133,12 @@ def define(
         size; or try one checked candidate per call in place of the best until the budget ends.
     cache : path, optional
         SQLite file of tuned configs; by default the one in the user's cache folder.
+    configs : path, optional
+        Tuned configs that come with a model: a file that `tcdsl cache export` left. It is read
+        here, once, and never written, so it may lie in an installed package. Calls use them
+        where the cache has none of the sizes: what was tuned on this machine comes first. Tuning
+        tries them too. Each is checked, and one of other versions of the compiler or of tcdsl
+        serves as well.
     seconds, trials, seed
         Budget and seed of tuning at calls.
     threads : int, optional
@@ -167,6 +177,7 @@ def define(
     options: Options = {
         "tune": tune,
         "cache": cache,
+        "configs": configs,
         "seconds": seconds,
         "trials": trials,
         "seed": seed,
@@ -216,7 +227,8 @@ def read(
     """
     given: dict[str, Any] = {**(options or {})}
     source, cache = given.pop("source", None), given.pop("cache", None)
-    settings = Settings(**given, cache=None if cache is None else Path(cache))
+    configs = shipped_in(given.pop("configs", None))
+    settings = Settings(**given, cache=None if cache is None else Path(cache), configs=configs)
     if isinstance(text, PathLike):
         source = os.fsdecode(text) if source is None else source
         text = read_text(text)

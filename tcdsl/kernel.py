@@ -26,10 +26,11 @@ from tcdsl.grammar.ellipsis import shapes_of_rank
 from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.names import of_the_text, result_type
-from tcdsl.session import Session, Tune, check_budget
+from tcdsl.session import Session, Tune, check_budget, shipped_in
 from tcdsl.variant import Compiled, Variant
 
 if TYPE_CHECKING:
+    from tcdsl.autotune.shipped import Shipped
     from tcdsl.codegen.gradient.wanted import Wrt
     from tcdsl.gradient import Pull, WithGradient
     from tcdsl.grammar.batch import Randomness
@@ -281,8 +282,19 @@ class Kernel(Described):
 
     def with_tune(self, tune: Tune) -> Self:
         """Return this kernel with another setting of `tune`, and executables of its own."""
-        settings = replace(self.session.settings, tune=tune)
+        return self._with_settings(tune=tune)
+
+    def with_configs(self, configs: str | PathLike[str] | Shipped | None) -> Self:
+        """Return this kernel with tuned configs that come with a model; see `define`.
+
+        They take the place of those that it had; None takes them away. Besides a file it takes what
+        one was read into, `tcdsl.autotune.shipped.Shipped`, which is text by `to_json`.
+        """
+        return self._with_settings(configs=shipped_in(configs))
+
+    def _with_settings(self, **changes: Any) -> Self:
         old = self.session
+        settings = replace(old.settings, **changes)
         session = Session(old.program, settings, old.origin, old.out_dims)
         return self.derive(session, self.definition)
 
@@ -363,6 +375,7 @@ class Kernel(Described):
             trials=trials,
             seed=seed,
             report=reporter(quiet),
+            shipped=self.session.settings.configs,
         )
         self._forget_choices(variant)
         configs = {tuple(w.sizes.items()): r.config for w, r in zip(wanted, results, strict=False)}

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -31,6 +32,7 @@ from tcdsl.origin import check_given, number_of
 from tcdsl.variant import Variant
 
 if TYPE_CHECKING:
+    from tcdsl.autotune.shipped import Shipped
     from tcdsl.codegen.gradient.vjp import Gradient
     from tcdsl.forms import Form
 
@@ -53,6 +55,7 @@ class Settings:
     threads: int | None = None
     check: Check = "async"
     deterministic: bool = False
+    configs: Shipped | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.seconds, self.trials)
@@ -319,19 +322,24 @@ class Session:
 
     def tuned(self, variant: Variant) -> Callable[[Spec], Config | None]:
         """Return how to find the config of an exact specialisation; see `Variant.executable`."""
-        if self.settings.tune == "off" or not self.database.exists():
+        if not self._has_configs:
             return lambda spec: None
         from tcdsl.tuning import tuned_config
 
-        return lambda spec: tuned_config(variant, spec, self.database)
+        return lambda spec: tuned_config(variant, spec, self.database, self.settings.configs)
 
     def advised(self, variant: Variant) -> Callable[[Spec], Config | None]:
         """Return how to find another size's config that suits an exact specialisation."""
-        if self.settings.tune == "off" or not self.database.exists():
+        if not self._has_configs:
             return lambda spec: None
         from tcdsl.tuning import neighbour_config
 
-        return lambda spec: neighbour_config(variant, spec, self.database)
+        return lambda spec: neighbour_config(variant, spec, self.database, self.settings.configs)
+
+    @property
+    def _has_configs(self) -> bool:
+        settings = self.settings
+        return settings.tune != "off" and (bool(settings.configs) or self.database.exists())
 
 
 @on_own_stack
@@ -359,3 +367,18 @@ def _session(
     out_dims: tuple[int | None, ...] | None = None,
 ) -> Session:
     return Session(parse(text, name), settings, origin, out_dims)
+
+
+def shipped_in(configs: str | PathLike[str] | Shipped | None) -> Shipped | None:
+    """Return the tuned configs that a file has, or that were read before.
+
+    Raises
+    ------
+    TCError
+        If there is no such file, or it is no tuning file.
+    """
+    if configs is None:
+        return None
+    from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+
+    return configs if isinstance(configs, Shipped) else Shipped.read(Path(configs))

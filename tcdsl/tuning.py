@@ -39,6 +39,7 @@ from tcdsl.variant import Variant, spec_for
 if TYPE_CHECKING:
     from tcdsl.autotune import cache
     from tcdsl.autotune.cuda import CudaProblem
+    from tcdsl.autotune.shipped import Shipped
     from tcdsl.kernel import Kernel
 
     Problem = CpuProblem | CudaProblem
@@ -54,26 +55,40 @@ def default_database() -> Path:
 # ---- what was found before
 
 
-def tuned_config(variant: Variant, spec: Spec, database: Path) -> Config | None:
+def tuned_config(
+    variant: Variant, spec: Spec, database: Path, shipped: Shipped | None = None
+) -> Config | None:
     """Return the config tuned for exactly this specialisation, or None.
 
-    A file may say anything: what is no config of this program is refused with a warning.
+    What was tuned here, in the database, comes before what came with a model: it was timed on this
+    machine, and the other took part if `configs=` was given then. A file may say anything: what is
+    no config of this program is refused with a warning.
     """
-    found = best.lookup(database, _key(variant, spec))
-    if found is None:
-        return None
-    if not variant.is_legal(spec, found.config):
+    key = _key(variant, spec)
+    own = best.lookup(database, key)
+    for config, where in (
+        (None if own is None else own.config, str(database)),
+        (None if shipped is None else shipped.lookup(key), "those that came with the model"),
+    ):
+        if config is None:
+            continue
+        if variant.is_legal(spec, config):
+            return config
         warn_once(
-            f"{variant.checked.name}: the config in {database} is none of this program's: "
-            f"{found.config!s:.200}; the default serves"
+            f"{variant.checked.name}: the config in {where} is none of this program's: "
+            f"{config!s:.200}; the default serves"
         )
-        return None
-    return found.config
+    return None
 
 
-def neighbour_config(variant: Variant, spec: Spec, database: Path) -> Config | None:
+def neighbour_config(
+    variant: Variant, spec: Spec, database: Path, shipped: Shipped | None = None
+) -> Config | None:
     """Return the config of another size where the model puts it above this size's default."""
-    tuned = best.relatives(database, _key(variant, spec))
+    key = _key(variant, spec)
+    tuned = best.relatives(database, key)
+    if shipped is not None:
+        tuned = best.nearest((*tuned, *shipped.relatives(key)), key)
     if not tuned:
         return None
     space = space_of(variant.program, spec, variant.machine)
@@ -255,7 +270,7 @@ def tune_first_call(call: Call, session: Session) -> None:
     TuneError
         If the default itself does not run right.
     """
-    if tuned_config(call.variant, call.spec, session.database) is None:
+    if session.tuned(call.variant)(call.spec) is None:
         try:
             _tune(problem_of_call(call), session, reporter())
         except (UntunedError, OSError) as error:
@@ -292,6 +307,7 @@ def _tune(problem: Problem, session: Session, report: Report) -> None:
         trials=settings.trials,
         seed=settings.seed,
         report=report,
+        shipped=settings.configs,
     )
 
 

@@ -108,7 +108,7 @@ def best(problem: str, cache: Path | None, as_json: bool) -> None:
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 @CACHE
 def export(target: Path, cache: Path | None) -> None:
-    """Copy the tuned configs into the new file TARGET, for another machine to merge."""
+    """Copy the tuned configs into the new file TARGET, to merge elsewhere or ship with a model."""
     from tcdsl.autotune.cache import export as export_to
 
     say(f"{export_to(_database(cache), target)} configs written to {target}")
