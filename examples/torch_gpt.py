@@ -7,7 +7,7 @@ from torch import nn
 
 import tcdsl.torch as tct
 
-T = tct.define("""
+T = tct.define_all("""
 def rms_norm(float(..., D) X, float(D) gain) -> (Y) {
   s(...) +=! X(..., d) * X(..., d)
   Y(..., d) = X(..., d) * rsqrt(s(...) / D + 1e-5) * gain(d)

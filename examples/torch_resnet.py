@@ -58,7 +58,7 @@ class Fused(ConvNormRelu):
     def __init__(self, conv: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
         super().__init__(conv, norm)
         # Kernels of its own: those of a size that is always the same are the fastest.
-        self.kernels = tct.define(BLOCKS, constants={"S": conv.stride[0]})
+        self.kernels = tct.define_all(BLOCKS, constants={"S": conv.stride[0]})
 
     def forward(self, x: torch.Tensor, skip: torch.Tensor | None = None) -> torch.Tensor:
         norm, more = self.norm, [] if skip is None else [skip]
