@@ -12,7 +12,7 @@ the batch is computed once. What is called is batched as well, for the arguments
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,7 +96,8 @@ def batched(
       y(b, i) +=! A(i, k) * x(b, k)
     }
     """
-    shared = Shared(program, is_random=randomness == "different")
+    entry = next(d for d in program.defs if d.name == name)
+    shared = Shared(reachable(program.defs, entry), is_random=randomness == "different")
     maker = _Maker(shared)
     try:
         _bind_ranks(shared, name)
@@ -129,15 +130,7 @@ class _Maker:
 
     def program(self, entry: n.Def) -> n.Program:
         """Return a definition behind all that it needs."""
-        made = self._made.values()
-        known = self._shared.defs | {d.name: d for d in made}
-        needed, todo = {entry.name}, [entry]
-        while todo:
-            names = {*identifiers(todo.pop())} & known.keys() - needed
-            needed |= names
-            todo += [known[name] for name in names]
-        kept = [d for d in (*self._shared.defs.values(), *made) if d.name in needed]
-        return n.Program((*kept, entry))
+        return reachable((*self._shared.defs.values(), *self._made.values()), entry)
 
     def _callee(self, name: str, params: Places, returns: Places) -> str:
         """Return the name of a definition over the batch for arguments and results like these."""
@@ -148,6 +141,17 @@ class _Maker:
             with self._shared.within(name):
                 self._made[key] = self.definition(Tensors(self._shared, name, params, returns, 0))
         return self._made[key].name
+
+
+def reachable(defs: Sequence[n.Def], entry: n.Def) -> n.Program:
+    """Return a definition behind those of defs that it needs."""
+    known = {d.name: d for d in defs}
+    needed, todo = {entry.name}, [entry]
+    while todo:
+        names = {*identifiers(todo.pop())} & known.keys() - needed
+        needed |= names
+        todo += [known[name] for name in names]
+    return n.Program((*(d for d in defs if d.name in needed and d.name != entry.name), entry))
 
 
 def _bind_ranks(shared: Shared, name: str) -> None:

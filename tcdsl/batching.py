@@ -16,6 +16,7 @@ from tcdsl.grammar.errors import TCError, TCTypeError
 from tcdsl.grammar.format import format_program
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.sizes import Size
+from tcdsl.instead import instead
 from tcdsl.session import Session
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _by_name(
 ) -> dict[str, int | None]:
     for name in given:
         if name not in names:
-            raise TCTypeError(f"{call}: no {what} '{name}'; it has {', '.join(names) or 'none'}")
+            raise TCTypeError(f"{call}: no {what} '{name}'{instead(str(name), names)}")
     return {name: None if at is None else _dim(call, name, at) for name, at in given.items()}
 
 

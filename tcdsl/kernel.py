@@ -67,6 +67,7 @@ class Kernel(Described):
         self._with_gradient: dict[Any, WithGradient] = {}  # by what was asked for
         self._whole: Self | None = None
         self._batched: dict[object, Self] = {}
+        self._asked: dict[object, Self] = {}  # the same by the arguments of `batched`
         self._lock = Lock()
         names = tuple(p.name for p in definition.returns)
         params = definition.params
@@ -184,15 +185,20 @@ class Kernel(Described):
         >>> dot.batched("x")(np.ones((2, 3), np.float32), np.ones(3, np.float32))
         array([3., 3.], dtype=float32)
         """
+        question = which, tuple(in_dims.items()), out_dims, randomness
+        with contextlib.suppress(KeyError, TypeError):  # not asked yet, or by a list or mapping
+            return self._asked[question]
         from tcdsl.batching import asked, over_batch
 
         dims, named, other = asked(self, which, in_dims, out_dims)
-        key = tuple(dims.items()), tuple(sorted(named.items())), other, randomness
-        found = self._batched.get(key)
+        meaning = tuple(dims.items()), tuple(sorted(named.items())), other, randomness
+        found = self._batched.get(meaning)
         if found is None:
             made = over_batch(self, dims, named, other, randomness)
             with self._lock:
-                found = self._batched.setdefault(key, made)
+                found = self._batched.setdefault(meaning, made)
+        with contextlib.suppress(TypeError):
+            self._asked[question] = found
         return found
 
     @property

@@ -11,7 +11,13 @@ import pytest
 
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config
+from tcdsl.codegen.lower.contraction_problem import Index, Reach, extent_of, problem_of
 from tcdsl.codegen.machine import detect
+from tcdsl.codegen.ssa import program_of
+from tcdsl.grammar.batch import batched as over_batch
+from tcdsl.grammar.check import check as check_program
+from tcdsl.grammar.parser import parse
+from tcdsl.grammar.sizes import Size
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 
 pytestmark = pytest.mark.cc
@@ -136,3 +142,26 @@ def test_the_innermost_of_several_batches() -> None:
     p = problem(HEADS, INSIDE(a), INSIDE(x), outs=[out])
     check([p], terms=9, exact=True)
     check([p], terms=9, exact=False)
+
+
+@pytest.mark.parametrize(
+    ("in_dims", "outer", "m"),
+    [({"A": 0}, (), ("b", "m")), ({"A": 0, "W": 0}, ("b",), ("m",)), ({"W": 0}, ("b",), ("m",))],
+)
+def test_a_product_over_a_batch_is_one_product_where_one_factor_has_the_batch(
+    in_dims: dict[str, int], outer: tuple[str, ...], m: tuple[str, ...]
+) -> None:
+    text = "def mm(float(M,K) A, float(K,N) W) -> (C) { C(m, n) +=! A(m, k) * W(k, n) }"
+    program = program_of(check_program(over_batch(parse(text), "mm", in_dims).program))
+
+    def in_c_order(name: str) -> tuple[Size, ...]:
+        shape = program.buffer(name).shape
+        return tuple(
+            extent_of(tuple(Index("", e) for e in shape[d + 1 :])) for d in range(len(shape))
+        )
+
+    (statement,) = program.statements
+    found = problem_of(Reach(program, in_c_order, {}), statement, statement.target)
+    assert found is not None
+    names = (tuple(i.name for i in role) for role in (found.outer, found.m, found.n, found.k))
+    assert tuple(names) == (outer, m, ("n",), ("k",))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -441,6 +441,21 @@ def _arguments(checked: CheckedDef, sizes: dict[str, int], rng: np.random.Genera
     return args
 
 
+def with_scalars(
+    checked: CheckedDef, sizes: dict[str, int], args: Sequence[Array]
+) -> dict[str, int]:
+    """Return sizes with the scalars among the arguments that ranges depend on."""
+    named = zip(checked.params, args, strict=True)
+    return sizes | {p.name: int(a) for p, a in named if p.name in checked.scalars}
+
+
+def fits(checked: CheckedDef, sizes: dict[str, int], args: Sequence[Array]) -> bool:
+    """Whether a call with these arguments is legal."""
+    known = with_scalars(checked, sizes, args)
+    values = [(c.relation, c.size.evaluate(known)) for c in checked.constraints]
+    return all(v >= 0 if relation == ">=0" else v == 0 for relation, v in values)
+
+
 def _compare(
     kernel: Callable[..., Any],
     checked: CheckedDef,
@@ -449,12 +464,8 @@ def _compare(
 ) -> int:
     """Return 0 if the values had to be equal, 1 if they may round, 2 if the call was refused."""
     args = _arguments(checked, sizes, rng)
-    sizes = {**sizes, **{p.name: int(a) for p, a in zip(checked.params, args, strict=True)
-                         if p.name in checked.scalars}}  # fmt: skip
-    legal = all(
-        c.size.evaluate(sizes) >= 0 if c.relation == ">=0" else c.size.evaluate(sizes) == 0
-        for c in checked.constraints
-    )
+    sizes = with_scalars(checked, sizes, args)
+    legal = fits(checked, sizes, args)
     if not legal:
         with pytest.raises(TCError):
             kernel(*args)

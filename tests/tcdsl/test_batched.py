@@ -161,6 +161,8 @@ def test_the_same_is_asked_in_several_ways_and_made_once() -> None:
     assert over is k.batched(x=0, a=0) is k.batched((0, 0, None)) is k.batched({"a": 0, "x": 0})
     assert over is k.batched("a", x=0, b=None) is k.batched([0, 0, None], out_dims=0)
     assert over is not k.batched("x")
+    with pytest.raises(TCTypeError, match="for each parameter"):
+        k.batched(("x", 0))
     assert k.batched() is k.batched("x", "a", "b")
     assert over.name == "batched_f"
     assert over.params == k.params

@@ -232,6 +232,21 @@ def test_grad_prints_the_gradient_and_the_training_forward(files: Path) -> None:
     assert "fcrelu_forward(" in tcdsl("check", "-", text=both).stdout
 
 
+def test_batch_prints_the_definition_over_a_batch(files: Path) -> None:
+    shown = tcdsl("batch", files / "two.tc", "--def", "half").stdout
+    assert shown == "def batched_half(float(B_2, N) A) -> (B) {\n  B(b, i) = A(b, i) / 2\n}\n"
+    last = tcdsl("batch", files / "two.tc", "A=-1", "--def", "half", "--out", "1").stdout
+    assert last == "def batched_half(float(N, B_2) A) -> (B) {\n  B(i, b) = A(i, b) / 2\n}\n"
+    twice = tcdsl("batch", "-", "A=1", text=shown).stdout
+    assert "B(b_2, b, i) = A(b, b_2, i) / 2" in twice
+    refused = tcdsl("batch", files / "fc.tc", "W", "c=0", code=2).output
+    assert "no parameter 'c'; it has I, W, b" in refused
+    assert (
+        "expected a dimension for 'W', got 'x'"
+        in tcdsl("batch", files / "fc.tc", "W=x", code=2).output
+    )
+
+
 ANY_RANK = """
 def scale(float(...) A, float(...) w) -> (O) { O(...) = A(...) * w(...) }
 def rows(float(..., D) X) -> (S) { S(...) +=! X(..., d) }
