@@ -115,6 +115,10 @@ class Session:
         # text only: what runs is compiled for the machine and the process that call
         return _session, (*text_of(self.program), self.settings, self.origin, self.out_dims)
 
+    def has(self, name: str) -> bool:
+        """Whether the text has a definition of that name."""
+        return any(d.name == name for d in self.program.defs)
+
     def definition(self, name: str) -> nodes.Def:
         """Return the definition of that name."""
         return next(d for d in self.program.defs if d.name == name)

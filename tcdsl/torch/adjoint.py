@@ -179,10 +179,11 @@ def _call_out(
 def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivative | None:
     """Return the derivative of a call, by the tensors that need it; None if it has none."""
     forms = [form_of(v, n) for v, n in zip(values, runner.params, strict=True)]
-    variant, sizes = runner.session.bind(runner.definition, forms, generics_of(generics))
+    named = generics_of(generics)
+    variant, sizes = runner.session.bind(runner.definition, forms, named)
     needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
     known = sizes if all(type(n) is int for n in sizes.values()) else None
-    return runner.derivatives.of_bound(variant.checked, known, needs)
+    return runner.derivatives.of_bound(variant.checked, known, named, needs)
 
 
 def _refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:

@@ -6,6 +6,7 @@ from os import PathLike
 from typing import Unpack, cast
 
 from tcdsl.definitions import Constants, Definitions, Options, all_of, chosen, read
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.torch.autocast import Policy, check_policy
 from tcdsl.torch.kernel import Kernel
 
@@ -15,6 +16,7 @@ def define(
     name: str | None = None,
     constants: Constants | None = None,
     *,
+    backward: str | None = None,
     autocast: Policy = "promote",
     **options: Unpack[Options],
 ) -> Kernel:
@@ -22,16 +24,33 @@ def define(
 
     Parameters
     ----------
+    backward : str, optional
+        The definition of the text that autograd takes for the way back, in place of the one that is
+        derived. It takes the parameters, then outputs that it reads, by their names, then an
+        adjoint for each float output; it gives a gradient for each float parameter in order, or for
+        some of them, told by their names: ``d_W`` or ``W_grad``. Its own derivative is derived.
+        `vjp`, `with_grad` and `tcdsl.grad` derive from the text all the same.
     autocast : "promote", "lower", "float32" or None, default "promote"
         What torch.autocast does to arguments of float32, float16 and bfloat16. They are cast to
         the type that the text declares. Where that is a type variable: to the widest type among
         its arguments, to autocast's own type, or to float32. None leaves them as they are.
     """
-    made = chosen(Kernel, read(text, constants, options), name)
+    session = read(text, constants, options)
+    if backward is not None and name is None and session.has(backward):
+        others = [d.name for d in session.program.defs if d.name != backward]
+        name = others[0] if len(others) == 1 else None
+    made = chosen(Kernel, session, name)
+    if isinstance(made, Definitions) and backward is not None:
+        names = ", ".join(k.name for k in made)
+        raise TCTypeError(
+            f"of which definition is '{backward}' the way back? the text has {names}\n"
+            "  say it by name=..."
+        )
     if isinstance(made, Definitions):
         return cast(Kernel, _with_policy(made, autocast))
     check_policy(autocast, [made.definition])
-    return made.with_autocast(autocast)
+    made = made.with_autocast(autocast)
+    return made if backward is None else made.with_backward(backward)
 
 
 def define_all(

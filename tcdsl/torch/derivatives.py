@@ -93,7 +93,7 @@ class Derivative:
         return found
 
 
-ByHand = Callable[[CheckedDef, Needs], Derivative]
+ByHand = Callable[[CheckedDef, Mapping[str, Any], Needs], Derivative]
 
 
 class Derivatives:
@@ -103,9 +103,9 @@ class Derivatives:
     ----------
     of : Kernel
     by_hand : callable, optional
-        Gives the derivative of a call from the definition bound to types and the parameters that
-        need a gradient, where somebody wrote the way back: its forward is the kernel, its kept are
-        outputs that the way back reads, `made` is None.
+        Gives the derivative of a call from the definition bound to types, the generics and the
+        parameters that need a gradient, where somebody wrote the way back: its forward is the
+        kernel, its kept are outputs that the way back reads, `made` is None.
     """
 
     def __init__(self, of: kernel.Kernel, by_hand: ByHand | None = None) -> None:
@@ -141,7 +141,7 @@ class Derivatives:
     ) -> Derivative | None:
         call = self._whole.call(*map(_shown, values), **generics)
         checked = call.variant.checked
-        made = self.of_bound(checked, call.sizes, needs)
+        made = self.of_bound(checked, call.sizes, generics, needs)
         if not any(isinstance(s, Loop) for s in checked.body):
             with self._lock:  # of loops the number of turns decides as well, what is kept of them
                 self._known = thinned(self._known, _MAX_FORMS)
@@ -149,11 +149,15 @@ class Derivatives:
         return made
 
     def of_bound(
-        self, checked: CheckedDef, sizes: Mapping[str, int] | None, needs: Needs
+        self,
+        checked: CheckedDef,
+        sizes: Mapping[str, int] | None,
+        generics: Mapping[str, Any],
+        needs: Needs,
     ) -> Derivative | None:
         """Return the derivative of the kernel bound to types; sizes are None where symbols are."""
         if self._by_hand is not None:
-            return self._by_hand(checked, needs)
+            return self._by_hand(checked, generics, needs)
         if any(t.dtype.is_float for t in checked.returns):
             return self._derived(checked, sizes, needs)
         return None

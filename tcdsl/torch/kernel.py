@@ -10,9 +10,11 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl import kernel
 from tcdsl.call import Call
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.nodes import Def
 from tcdsl.session import Session
 from tcdsl.torch import autocast, eager, operator, record, transforms
+from tcdsl.torch.by_hand import WayBack
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
@@ -29,13 +31,20 @@ class Kernel(kernel.Kernel):
     ----------
     policy : "promote", "lower", "float32" or None
         What becomes of arguments under autocast; see `define`.
+    backward : str
+        The definition of the text that is the way back; "" where it is derived.
     """
 
     def __init__(
-        self, session: Session, definition: Def, policy: autocast.Policy = "promote"
+        self,
+        session: Session,
+        definition: Def,
+        policy: autocast.Policy = "promote",
+        backward: str = "",
     ) -> None:
         super().__init__(session, definition)
         self._autocast = policy
+        self._backward = backward
         known = tuple(g.name for g in definition.generics)
         wide = tuple(p.name for p in definition.params if p.type and p.type.name == "uint64")
         # strings, not this object, are what a graph holds and is guarded by
@@ -44,21 +53,40 @@ class Kernel(kernel.Kernel):
 
     def derive(self, session: Session, definition: Def) -> Self:
         """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
-        return type(self)(session, definition, self._autocast)
+        has_backward = definition.name == self.name and session.has(self._backward)
+        backward = self._backward if has_backward else ""
+        return type(self)(session, definition, self._autocast, backward)
 
     def with_autocast(self, policy: autocast.Policy) -> Self:
         """Return this kernel with another policy for arguments under autocast; see `define`."""
         if policy == self._autocast:
             return self
-        return type(self)(self.session, self.definition, policy)
+        return type(self)(self.session, self.definition, policy, self._backward)
+
+    def with_backward(self, backward: str) -> Self:
+        """Return this kernel with a definition of its text as its way back; see `define`.
+
+        Raises
+        ------
+        TCError
+            If there is none of that name, or the two do not fit together.
+        """
+        if not self.session.has(backward):
+            names = ", ".join(d.name for d in self.session.program.defs)
+            raise TCTypeError(f"no definition '{backward}' for the way back; the text has {names}")
+        made = type(self)(self.session, self.definition, self._autocast, backward)
+        WayBack(made, self.session.definition(backward))
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.session, self.name, self._autocast)
+        return _restored, (type(self), self.session, self.name, self._autocast, self._backward)
 
     @cached_property
     def derivatives(self) -> Derivatives:
         """What recorded calls run."""
-        return Derivatives(self)
+        if not self._backward:
+            return Derivatives(self)
+        return Derivatives(self, WayBack(self, self.session.definition(self._backward)))
 
     def call(self, /, *args: Any, **generics: Any) -> Call:
         """Return what a call with these arguments means, without making it."""
@@ -102,6 +130,8 @@ class Kernel(kernel.Kernel):
         return super()._call_slowly(*args, **keywords)
 
 
-def _restored(kind: type[Kernel], session: Session, name: str, policy: autocast.Policy) -> Kernel:
+def _restored(
+    kind: type[Kernel], session: Session, name: str, policy: autocast.Policy, backward: str = ""
+) -> Kernel:
     """Return a kernel from what pickle has of it."""
-    return kind(session, session.definition(name), policy)
+    return kind(session, session.definition(name), policy, backward)

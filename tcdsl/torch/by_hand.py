@@ -1,0 +1,195 @@
+"""A way back that somebody wrote: a definition held against the one whose derivative it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tcdsl.grammar import nodes
+from tcdsl.grammar.declare import applied, type_variables
+from tcdsl.grammar.dtypes import FLOAT32
+from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
+from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.torch.derivatives import Derivative, Needs
+
+if TYPE_CHECKING:
+    from tcdsl.session import Session
+    from tcdsl.torch.kernel import Kernel
+
+_SPELLINGS = ("d_{}", "d{}", "{}_grad", "grad_{}")  # of the gradient by a parameter
+
+
+class WayBack:
+    """The derivative of a kernel by a definition of the same text.
+
+    The definition takes the parameters of the kernel, then outputs that it reads, by their names,
+    then an adjoint for each float output. It gives a gradient for each float parameter in order;
+    or for some, which are told by their names: ``d_W``, ``dW``, ``W_grad`` or ``grad_W``.
+
+    Parameters
+    ----------
+    forward : Kernel
+    definition : nodes.Def
+        The way back.
+
+    Raises
+    ------
+    TCTypeError, ShapeError
+        If they do not fit together.
+    """
+
+    def __init__(self, forward: Kernel, definition: nodes.Def) -> None:
+        self._forward = forward
+        self._kernel = forward.derive(forward.session, definition)
+        session = forward.session
+        rank = _rank(session, forward.definition)
+        f = _stand_in(session, forward.definition, rank)
+        back = _stand_in(session, definition, rank)
+        self.what = f"{back.name} as the way back of {f.name}"
+        self._floats = tuple(i for i, t in enumerate(f.returns) if t.dtype.is_float)
+        self._kept = self._outputs_read(f, back)
+        given = (
+            *f.params,
+            *(f.returns[i] for i in self._kept),
+            *(f.returns[i] for i in self._floats),
+        )
+        sizes = self._sizes(back.params, given)
+        self._wrt = self._parameters_of(f, back.returns)
+        for gradient, i in zip(back.returns, self._wrt, strict=True):
+            shape = tuple(s.substitute(sizes) for s in gradient.shape)
+            self._compare(gradient, shape, f.params[i])
+        names = applied(definition.body)
+        self._reads = tuple(not t.shape or t.name in names for t in back.params[: len(f.params)])
+
+    def __call__(
+        self, checked: CheckedDef, generics: Mapping[str, Any], needs: Needs
+    ) -> Derivative:
+        """Return the derivative of a call; it computes all gradients that the definition gives."""
+        known = {g.name for g in self._kernel.definition.generics}
+        return ByHand(
+            self._forward,
+            self._kernel,
+            len(checked.returns),
+            self._kept,
+            self._floats,
+            self._wrt,
+            self._reads,
+            generics={n: v for n, v in generics.items() if n in known},
+        )
+
+    def _outputs_read(self, f: CheckedDef, back: CheckedDef) -> tuple[int, ...]:
+        """Return the outputs that stand between the parameters and the adjoints."""
+        names = [t.name for t in f.returns]
+        count = len(back.params) - len(f.params) - len(self._floats)
+        read = [t.name for t in back.params[len(f.params) : len(f.params) + max(0, count)]]
+        if not self._floats or count < 0 or not {*read} <= {*names}:
+            floats = ", ".join(f"d_{names[i]}" for i in self._floats) or "none: it has no float one"
+            raise TCTypeError(
+                f"{self.what}: it takes ({', '.join(t.name for t in back.params)}); expected "
+                f"{', '.join(t.name for t in f.params)}, then outputs that it reads, by their "
+                f"names, then an adjoint for each float output: {floats}"
+            )
+        return tuple(map(names.index, read))
+
+    def _sizes(self, params: Sequence[Tensor], given: Sequence[Tensor]) -> dict[str, Size]:
+        """Return the sizes of the way back in those of the kernel."""
+        sizes: dict[str, Size] = {}
+        for param, meant in zip(params, given, strict=True):
+            for dim, extent in zip(param.shape, meant.shape, strict=False):
+                if dim.constant is None:
+                    sizes.setdefault(str(dim), extent)
+            self._compare(param, [s.substitute(sizes) for s in param.shape], meant)
+        return sizes
+
+    def _compare(self, one: Tensor, shape: Sequence[Size], other: Tensor) -> None:
+        """Refuse a tensor that cannot have the type and the shape of another."""
+        if (one.dtype, len(one.shape)) != (other.dtype, len(other.shape)):
+            raise TCTypeError(
+                f"{self.what}: expected {one.name} like {_shown(other)}, got {_shown(one)}"
+            )
+        for a, b in zip(shape, other.shape, strict=True):
+            if (a - b).constant:  # where their difference is no number calls tell
+                raise ShapeError(
+                    f"{self.what}: {one.name} has the extent {a} where {other.name} has {b}\n"
+                    f"  it is {_shown(one)}, expected {_shown(other)}"
+                )
+
+    def _parameters_of(self, f: CheckedDef, returns: Sequence[Tensor]) -> tuple[int, ...]:
+        """Return of which parameter each result is the gradient."""
+        floats = [i for i, t in enumerate(f.params) if t.dtype.is_float]
+        spelt = {s.format(f.params[i].name): i for i in floats for s in _SPELLINGS}
+        found = [spelt.get(t.name) for t in returns]
+        if None not in found and len({*found}) == len(found):
+            return tuple(i for i in found if i is not None)
+        if len(returns) == len(floats) and all(
+            i in (None, place) for i, place in zip(found, floats, strict=True)
+        ):
+            return tuple(floats)
+        gradients = ", ".join(f"d_{f.params[i].name}" for i in floats)
+        raise TCTypeError(
+            f"{self.what}: it gives ({', '.join(t.name for t in returns)}); expected the gradients "
+            f"by the float parameters, in their order or by name: {gradients}"
+        )
+
+
+@dataclass(frozen=True)
+class ByHand(Derivative):
+    """A derivative whose way back was written by somebody; generics are those of the call."""
+
+    generics: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the outputs of a call, and what is kept of it."""
+        results = self.forward(*values, **self.generics)
+        if len(self.forward.returns) == 1:
+            results = (results,)
+        return tuple(results), tuple(results[r] for r in self.kept)
+
+    def pull(
+        self, values: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """Return the gradients by the parameters at `wrt`.
+
+        Raises
+        ------
+        ShapeError
+            If one has not the shape of its parameter.
+        """
+        results = self.backward(*values, *kept, *adjoints, **self.generics)
+        if len(self.backward.returns) == 1:
+            results = (results,)
+        for name, gradient, i in zip(self.backward.returns, results, self.wrt, strict=True):
+            wanted = tuple(getattr(values[i], "shape", ()))
+            if tuple(gradient.shape) != wanted:
+                raise ShapeError(
+                    f"{self.backward.name}: expected {name} of the shape of "
+                    f"{self.forward.params[i]}, {wanted}, got {tuple(gradient.shape)}"
+                )
+        return tuple(results)
+
+
+def _rank(session: Session, definition: nodes.Def) -> int:
+    """Return how many dimensions `...` may stand for."""
+    return session.check_now(definition, _generics(definition))
+
+
+def _stand_in(session: Session, definition: nodes.Def, rank: int) -> CheckedDef:
+    """Return a definition checked with stand-ins for what only calls say."""
+    is_open = any(map(has_any_rank, definition.params))
+    shapes = shapes_of_rank(definition, rank) if is_open else None
+    return session.variant(definition, _generics(definition), None, shapes).checked
+
+
+def _generics(definition: nodes.Def) -> dict[str, Any]:
+    types = type_variables(definition)
+    return {
+        g.name: FLOAT32 if g.name in types else 1 for g in definition.generics if g.default is None
+    }
+
+
+def _shown(tensor: Tensor) -> str:
+    dims = ", ".join(map(str, tensor.shape))
+    return f"{tensor.dtype}({dims}) {tensor.name}" if dims else f"{tensor.dtype} {tensor.name}"

@@ -1,0 +1,182 @@
+"""`define(..., backward=)`: a way back that somebody wrote, and what is refused of one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+tct: Any = pytest.importorskip("tcdsl.torch")
+
+from tcdsl.grammar.errors import ShapeError, TCTypeError  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+CONV = """
+def conv(double(N,C,H,W) I, double(M,C,KH,KW) K) -> (O) {
+  O(n, m, h, w) +=! I(n, c, h + kh, w + kw) * K(m, c, kh, kw)
+}
+def conv_grad(double(N,C,H,W) I, double(M,C,KH,KW) K, double(N,M,OH,OW) d_O)
+    -> (double(N,C,H,W) d_I, double(M,C,KH,KW) d_K) {
+  d_I(n, c, h + kh, w + kw) +=! d_O(n, m, h, w) * K(m, c, kh, kw)
+  d_K(m, c, kh, kw) +=! d_O(n, m, h, w) * I(n, c, h + kh, w + kw) where kh in 0:KH, kw in 0:KW
+}"""
+# sigmoid from its output; the step whose gradient is that of the identity
+SIGMOID = """
+def squash(double(...) x) -> (y) { y(...) = sigmoid(x(...)) }
+def back(double(...) x, double(...) y, double(...) d_y) -> (d_x) {
+  d_x(...) = d_y(...) * y(...) * (1 - y(...))
+}"""
+STEP = """
+def step(float(N) x) -> (y) { y(i) = x(i) > 0 ? 1.0 : 0.0 }
+def straight(float(N) x, float(N) d_y) -> (d_x) { d_x(i) = d_y(i) }"""
+SCALE = """
+def scale<T, S=1>(T(N) x, T(N) g) -> (y) { y(i) = S * x(i) * g(i) }
+def back<T, S=1>(T(N) x, T(N) g, T(N) d_y) -> (GRADIENTS) { LINES }"""
+
+
+def scale(gradients: str, lines: str) -> Any:
+    text = SCALE.replace("GRADIENTS", gradients).replace("LINES", lines)
+    return tct.define(text, "scale", backward="back")
+
+
+@pytest.mark.wide
+def test_it_is_the_gradient_and_its_own_derivative_is_derived() -> None:
+    conv = tct.define(CONV, "conv", backward="conv_grad")
+    x = torch.randn(2, 2, 4, 5, dtype=torch.float64, requires_grad=True)
+    k = torch.randn(3, 2, 3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(conv, (x, k))
+    assert torch.autograd.gradgradcheck(conv, (x, k))
+    ours, theirs = (
+        torch.autograd.grad((f(x, k) ** 2).sum(), (x, k))
+        for f in (conv, torch.nn.functional.conv2d)
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_it_may_read_outputs_and_have_any_rank() -> None:
+    squash = tct.define(SIGMOID, backward="back")
+    assert squash.name == "squash"
+    for shape in ((3,), (2, 3)):
+        x = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(squash, x)
+        assert torch.autograd.gradgradcheck(squash, x)
+
+
+def test_it_is_what_runs_and_not_the_derived_one() -> None:
+    step = tct.define(STEP, "step", backward="straight")
+    for k in (
+        step,
+        pickle.loads(pickle.dumps(step)),
+        copy.deepcopy(step),
+        step.with_tune("off"),
+        step.with_autocast("float32"),
+        tct.nn.TC(STEP, "step", backward="straight"),
+        tct.nn.TC(step),
+    ):
+        x = torch.tensor([-1.0, 2.0], requires_grad=True)
+        (k(x) * torch.tensor([3.0, 5.0])).sum().backward()
+        assert x.grad.tolist() == [3, 5]
+
+
+def test_gradients_go_by_position_or_by_name_and_some_may_be_left_out() -> None:
+    x, g = (torch.tensor([a, 2.0], dtype=torch.float64, requires_grad=True) for a in (1.0, 3.0))
+    d_x, d_g = "(i) = S * d_y(i) * g(i)", "(i) = S * d_y(i) * x(i)"
+    for k in (
+        scale("first, second", f"first{d_x} second{d_g}"),
+        scale("grad_g, x_grad", f"grad_g{d_g} x_grad{d_x}"),
+        scale("d_x, rest", f"d_x{d_x} rest{d_g}"),
+    ):
+        found = torch.autograd.grad(k(x, g, S=2).sum(), (x, g))
+        assert [t.tolist() for t in found] == [(2 * g).tolist(), (2 * x).tolist()]
+    only = scale("d_g", f"d_g{d_g}")
+    found = torch.autograd.grad(only(x, g).sum(), (x, g), allow_unused=True)
+    assert found[0] is None
+    assert torch.equal(found[1], x)
+
+
+@pytest.mark.parametrize(
+    ("back", "kind", "message"),
+    [
+        (
+            "(float(N,M) W, float(M) x, float(N) d_y) -> (d_W, d_x) "
+            "{ d_W(i, j) = d_y(i) * x(j) d_x(j) +=! d_y(i) * W(i, j) }",
+            None,
+            "",
+        ),
+        (
+            "(float(N,M) W, float(N) d_y) -> (d_W) { d_W(i, j) = d_y(i) where j in 0:M }",
+            TCTypeError,
+            "it takes (W, d_y); expected W, x, then outputs that it reads, by their names, then an "
+            "adjoint for each float output: d_y",
+        ),
+        (
+            "(float(N,M) W, float(M) x, float(N) q, float(N) d_y) -> (d_x) "
+            "{ d_x(j) +=! d_y(i) * W(i, j) * q(i) }",
+            TCTypeError,
+            "it takes (W, x, q, d_y)",
+        ),
+        (
+            "(float(N,M) W, double(M) x, float(N) d_y) -> (d_x) { d_x(j) +=! d_y(i) * W(i, j) }",
+            TCTypeError,
+            "expected x like float32(M) x, got float64(M) x",
+        ),
+        (
+            "(float(N,M) W, float(M) x, float(N,M) d_y) -> (d_x) "
+            "{ d_x(j) +=! d_y(i, j) * W(i, j) }",
+            TCTypeError,
+            "expected d_y like float32(N) y, got float32(N, M) d_y",
+        ),
+        (
+            "(float(N,M) W, float(M) x, float(N) d_y) -> (float(M+1) d_x) "
+            "{ d_x(j) +=! d_y(i) * W(i, j) where j in 0:M }",
+            ShapeError,
+            "d_x has the extent M + 1 where x has M",
+        ),
+        (
+            "(float(N,M) W, float(M) x, float(N) d_y) -> (a, b, c) "
+            "{ a(i, j) = d_y(i) * x(j) b(j) = x(j) c(j) = x(j) }",
+            TCTypeError,
+            "it gives (a, b, c); expected the gradients by the float parameters, in their order or "
+            "by name: d_W, d_x",
+        ),
+        (  # swapped: one is told by its name to stand elsewhere
+            "(float(N,M) W, float(M) x, float(N) d_y) -> (d_x, rest) "
+            "{ d_x(j) +=! d_y(i) * W(i, j) rest(i, j) = d_y(i) * x(j) }",
+            TCTypeError,
+            "it gives (d_x, rest)",
+        ),
+    ],
+)
+def test_its_head_is_held_against_the_other_at_define(back: str, kind: Any, message: str) -> None:
+    text = f"def mv(float(N,M) W, float(M) x) -> (y) {{ y(i) +=! W(i, j) * x(j) }} def back{back}"
+    if kind is None:
+        tct.define(text, "mv", backward="back")
+        return
+    with pytest.raises(kind) as caught:
+        tct.define(text, "mv", backward="back")
+    assert str(caught.value).startswith("back as the way back of mv: ")
+    assert message in str(caught.value)
+
+
+def test_there_has_to_be_such_a_definition_and_one_that_it_belongs_to() -> None:
+    with pytest.raises(TCTypeError, match="no definition 'bock' for the way back; the text has st"):
+        tct.define(STEP, "step", backward="bock")
+    with pytest.raises(TCTypeError, match="of which definition is 'straight' the way back"):
+        tct.define(STEP + STEP.replace("step", "a").replace("straight", "b"), backward="straight")
+    text = "def f(int32(N) x) -> (y) { y(i) = x(i) } def b(int32(N) x) -> (z) { z(i) = x(i) }"
+    with pytest.raises(TCTypeError, match="none: it has no float one"):
+        tct.define(text, "f", backward="b")
+
+
+def test_what_only_a_call_shows_is_said_by_the_call() -> None:
+    text = CONV.replace("double(N,C,H,W) d_I", "d_I").replace(
+        "d_I(n, c, h + kh, w + kw) +=! d_O(n, m, h, w)", "d_I(n, c, h, w) +=! d_O(n, m, h, w)"
+    )
+    conv = tct.define(text, "conv", backward="conv_grad")
+    x, k = torch.randn(1, 1, 4, 4).double(), torch.randn(1, 1, 2, 2).double()
+    with pytest.raises(ShapeError, match=r"expected d_I of the shape of I, \(1, 1, 4, 4\), got"):
+        conv(x.requires_grad_(), k).sum().backward()
