@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tcdsl.codegen.runtime import empty_cache, set_cache_limit
     from tcdsl.definitions import Definitions, define, define_all
     from tcdsl.faults import synchronize
+    from tcdsl.forward_mode import jvp
     from tcdsl.gradient import grad
     from tcdsl.grammar.errors import (
         AllocationError,
@@ -49,6 +50,7 @@ __all__ = [
     "define_all",
     "empty_cache",
     "grad",
+    "jvp",
     "set_cache_limit",
     "synchronize",
 ]
@@ -75,6 +77,7 @@ _HOME = {
     "define_all": "tcdsl.definitions",
     "empty_cache": "tcdsl.codegen.runtime",
     "grad": "tcdsl.gradient",
+    "jvp": "tcdsl.forward_mode",
     "set_cache_limit": "tcdsl.codegen.runtime",
     "synchronize": "tcdsl.faults",
 }

@@ -32,6 +32,7 @@ from tcdsl.variant import Compiled, Variant
 if TYPE_CHECKING:
     from tcdsl.autotune.shipped import Shipped
     from tcdsl.codegen.gradient.wanted import Wrt
+    from tcdsl.forward_mode import WithTangents
     from tcdsl.gradient import Pull, WithGradient
     from tcdsl.grammar.batch import Randomness
     from tcdsl.raw import Raw
@@ -65,6 +66,7 @@ class Kernel(Described):
         self._first_calls: FirstCalls | None = None
         self._tuned_here: set[Spec] = set()
         self._with_gradient: dict[Any, WithGradient] = {}  # by what was asked for
+        self._with_tangents: WithTangents | None = None
         self._whole: Self | None = None
         self._batched: dict[object, Self] = {}
         self._asked: dict[object, Self] = {}  # the same by the arguments of `batched`
@@ -268,6 +270,54 @@ class Kernel(Described):
         """
         options, named = of_the_text(self.definition, {"wrt": wrt}, named)
         return self.with_grad(**options)(*args, **named)
+
+    def jvp(
+        self,
+        primals: Sequence[Any] | Mapping[str, Any],
+        tangents: Sequence[Any] | Mapping[str, Any],
+        /,
+        **generics: Any,
+    ) -> tuple[Any, Any]:
+        """Call the kernel; return its outputs and the Jacobian-vector product there.
+
+        ``y, t_y = k.jvp((x,), (t_x,))``, where ``t_y`` is ``sum_i dy/dx[i] * t_x[i]``: how fast y
+        changes where x moves along ``t_x``.
+
+        Parameters
+        ----------
+        primals : sequence, or mapping by name
+            The arguments of a call.
+        tangents : sequence, or mapping by name
+            For each argument a tangent of its shape and type, or None where it stays as it is, as
+            integers do. Nothing is computed for those.
+        **generics
+            As of a call.
+
+        Returns
+        -------
+        outputs, tangents
+            What the kernel returns, and the tangent of each float output: bare for one, else a
+            named tuple (``t_O`` for O).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tcdsl as tc
+        >>> square = tc.define("def square(double(N) x) -> (y) { y(i) = x(i) * x(i) }")
+        >>> square.jvp((np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
+        (array([1., 4.]), array([ 2., 40.]))
+        """
+        return self.with_tangents()(primals, tangents, **generics)
+
+    def with_tangents(self) -> WithTangents:
+        """Return this kernel such that a call is `jvp`, which it makes once for the same types."""
+        from tcdsl.forward_mode import WithTangents
+
+        if self._with_tangents is None:
+            made = WithTangents(self)
+            with self._lock:
+                self._with_tangents = self._with_tangents or made
+        return self._with_tangents
 
     @property
     def whole(self) -> Self:

@@ -22,6 +22,7 @@ from tcdsl.codegen.gradient.combine import (
     product,
 )
 from tcdsl.codegen.gradient.gather import gathered
+from tcdsl.codegen.gradient.known import is_trivial, with_known
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.pull import Share, pull
 from tcdsl.codegen.gradient.versions import (
@@ -40,7 +41,6 @@ from tcdsl.codegen.program import (
     affine_of,
     from_lowest,
     indices_of,
-    map_operands,
     map_typed,
     reads_of,
     substitute_indices,
@@ -326,9 +326,9 @@ class Backward:
         source = share.read.tensor
         v = self.values[source]
         value = g.convert(share.value, held(v.dtype))
-        if s.op == "=" and s.target in self.versions.exact and not _is_trivial(s.value):
+        if s.op == "=" and s.target in self.versions.exact and not is_trivial(s.value):
             known = typed.Read(s.target, s.subs, s.value.dtype)
-            value = _with_known(value, s.value, known)
+            value = with_known(value, s.value, known)
         names = frozenset(self.taken - {r.name for r in s.ranges})
         name = self._adjoint(source)
         lines = [
@@ -411,22 +411,3 @@ def _placed(s: Step, share: Share, bare: Share, at: Mapping[str, Expr]) -> tuple
     )
     ranges = tuple(r for r in s.ranges if r.name not in at)
     return replace(s, ranges=ranges), Share(read, substitute_indices(bare.value, at))
-
-
-def _is_trivial(e: Expr) -> bool:
-    """Whether an expression costs no more than reading its value."""
-    while isinstance(e, typed.Cast | typed.Unary):
-        e = e.operand
-    return isinstance(e, typed.Read | typed.Lit | typed.IndexValue | typed.SizeValue)
-
-
-def _with_known(e: Expr, value: Expr, known: Expr) -> Expr:
-    """Return e with the name of a value in place of the value."""
-    if e == value:
-        return known
-    match e, value:  # a / r * l is a times l / r
-        case typed.Binary("*", typed.Binary("/", a, r), lhs), typed.Binary("/") if (
-            lhs == value.lhs and r == value.rhs
-        ):
-            return g.mul(_with_known(a, value, known), known)
-    return map_operands(e, lambda x: _with_known(x, value, known))

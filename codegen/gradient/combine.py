@@ -69,7 +69,7 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
     if s.onto is not None:
         before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
         wins = typed.Unary("!", has(before, here), BOOL)
-    if not _is_one_to_one(s):  # the extreme of an element may come from any point
+    if not is_one_to_one(s):  # the extreme of an element may come from any point
         lines, value = _of_the_first(s, here, seed, wins, store)
         return Factor(lines, value)
     reductions = [r for r in s.ranges if r.kind == "reduction"]
@@ -185,7 +185,7 @@ def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
     before: Expr | None = None
     if s.onto is not None:
         before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
-    if all(r.kind == "output" for r in s.ranges) and _is_one_to_one(s):
+    if all(r.kind == "output" for r in s.ranges) and is_one_to_one(s):
         return Factor([], seed if before is None else g.mul(seed, before))
     lines: list[Part] = []
     dtype = held(s.value.dtype)
@@ -223,7 +223,7 @@ def _like_target(
     return [begin, Line(name, s.subs, op, value, s.ranges)], read
 
 
-def _is_one_to_one(s: Step) -> bool:
+def is_one_to_one(s: Step) -> bool:
     """Whether every element is written for one value of the output indices."""
     found = [a for e in s.subs if (a := affine_of(e)) is not None]
     names = [a.terms[0][0] for a in found if len(a.terms) == 1]

@@ -11,11 +11,10 @@ from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.combine import held
-from tcdsl.codegen.gradient.rules import partials, turns_of
+from tcdsl.codegen.gradient.rules import partials, refuse, turns_of
 from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.dtypes import BOOL
-from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.typed import Expr
 
 
@@ -78,12 +77,7 @@ class _Pull:
             return []
         found = partials(e)
         if found is None:
-            what = f"the gradient goes through '{e.name}', which has no derivative here"
-            note = Note(
-                "nothing else of the definition is in its way: give that part a value of its own, "
-                "and a derivative by hand"
-            )
-            raise_one(Diagnostic("TC141", what, e.span, "", (note,)))
+            refuse(e)
         shares = []
         for arg, d, is_asked in zip(e.args, found, asked, strict=True):
             if d is not None and is_asked:

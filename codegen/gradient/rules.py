@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NoReturn
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.grammar.dtypes import BOOL
+from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.typed import Builtin, Expr, Lit
 
 Partials = tuple[Expr | None, ...]
@@ -35,6 +37,16 @@ def partials(e: Builtin) -> Partials | None:
     if e.name in _UNARY:
         return (_UNARY[e.name](e.args[0], e),)
     return _SEVERAL[e.name](e.args, e)
+
+
+def refuse(e: Builtin) -> NoReturn:
+    """Raise the error of a derivative that has to pass a function that has none."""
+    what = f"the gradient goes through '{e.name}', which has no derivative here"
+    note = Note(
+        "nothing else of the definition is in its way: give that part a value of its own, "
+        "and a derivative by hand"
+    )
+    raise_one(Diagnostic("TC141", what, e.span, "", (note,)))
 
 
 def _scaled(value: float, e: Expr) -> Expr:

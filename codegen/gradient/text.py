@@ -12,10 +12,12 @@ from tcdsl.codegen.program import indices_of
 from tcdsl.codegen.unparse import expr_text
 from tcdsl.grammar import typed
 from tcdsl.grammar.check import check
+from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import TCError
 from tcdsl.grammar.format import format_program
 from tcdsl.grammar.nodes import Def, Program
 from tcdsl.grammar.parser import parse
+from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Range
 
 Wanted = dict[int, set[str]]  # by line, the indices whose ranges are written out
@@ -43,6 +45,12 @@ def definition_text(
     everything = {at: {r.name for r in line.ranges} for at, line in enumerate(lines)}
     text = f"{head} {{\n{_body(parts, everything, iter(range(len(lines))))}}}\n"
     return format_program(parse(text))
+
+
+def head(name: str, dtype: DType, shape: Sequence[Size]) -> str:
+    """Return the declaration of a parameter or return."""
+    dims = ",".join(map(str, shape))
+    return f"{dtype}({dims}) {name}" if dims else f"{dtype} {name}"
 
 
 def with_bare_results(text: str) -> str:

@@ -7,7 +7,7 @@ overwrites of it gets one. Others get a name for every version. Everything is co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tcdsl.codegen.gradient.order import Order, reads, statements
@@ -196,6 +196,38 @@ def loops(nodes: Sequence[Node]) -> Iterator[Turns]:
             yield from loops(node.body)
 
 
+def apart(s: Step, hidden: Callable[[str], bool], used: Callable[[str], bool]) -> Step:
+    """Return a step without indices that are called as something is that a derivative may use.
+
+    Parameters
+    ----------
+    hidden
+        Whether its indices must not have a name.
+    used
+        Whether new indices must not have a name.
+    """
+    by: dict[str, Expr] = {}
+    for r in s.ranges:
+        if hidden(r.name):
+            new = f"{r.name}_"
+            while used(new):
+                new += "_"
+            by[r.name] = typed.IndexValue(new, INT64)
+    if not by:
+        return s
+
+    def name(r: Range) -> Range:
+        new = by.get(r.name)
+        return replace(r, name=new.name) if isinstance(new, typed.IndexValue) else r
+
+    return replace(
+        s,
+        subs=tuple(substitute_indices(e, by, address=True) for e in s.subs),
+        value=substitute_indices(s.value, by),
+        ranges=tuple(map(name, s.ranges)),
+    )
+
+
 class _Maker:
     def __init__(
         self, checked: CheckedDef, again: Collection[str], in_place: Collection[str]
@@ -376,29 +408,10 @@ class _Maker:
             self.exact.add(name)
         self.values[name] = Value(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name
-        return self._apart(Step(name, base, subs, op, value, s.ranges, covers))
-
-    def _apart(self, s: Step) -> Step:
-        """Rename indices that are called as something is that the gradient may use."""
-        by: dict[str, Expr] = {}
-        for r in s.ranges:
-            if r.name in BUILTINS or r.name in self.values:
-                new = f"{r.name}_"
-                while new in self.taken or new in self.indices:
-                    new += "_"
-                by[r.name] = typed.IndexValue(new, INT64)
-        if not by:
-            return s
-
-        def name(r: Range) -> Range:
-            new = by.get(r.name)
-            return replace(r, name=new.name) if isinstance(new, typed.IndexValue) else r
-
-        return replace(
-            s,
-            subs=tuple(substitute_indices(e, by, address=True) for e in s.subs),
-            value=substitute_indices(s.value, by),
-            ranges=tuple(map(name, s.ranges)),
+        return apart(
+            Step(name, base, subs, op, value, s.ranges, covers),
+            lambda n: n in BUILTINS or n in self.values,
+            lambda n: n in self.taken or n in self.indices,
         )
 
     def _version(self, tensor: str) -> str:

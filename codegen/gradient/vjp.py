@@ -20,10 +20,10 @@ from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.lines import Part, forwards, spread
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.starting import started
-from tcdsl.codegen.gradient.text import definition_text
+from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Turns, Value, versions_of
-from tcdsl.codegen.gradient.wanted import Wrt, wanted
+from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.ranges import Interval, over_turns
@@ -97,16 +97,7 @@ def gradient(
       d_A(i, k) +=! d_y(i) * x(k)
     }
     """
-    if not all(any(t.dtype.is_float for t in part) for part in (checked.params, checked.returns)):
-        has_input = any(t.dtype.is_float for t in checked.params)
-        what = "return" if has_input else "parameter"
-        raise_one(
-            Diagnostic(
-                "TC140",
-                f"'{checked.name}' has no float {what}, so it has no gradient",
-                notes=(Note("integers and bool are passed on, they have no derivative"),),
-            )
-        )
+    check_floats(checked)
     inputs = wanted(checked, wrt)
     again: Collection[str] = ()
     if checkpoint is not None:
@@ -145,12 +136,12 @@ def _gradient(
     lines = forwards(started(distributed(lines, values, wanted), values))
     lines = bounded(tidied(lines, versions.taken), values, wanted)
     lines = padded(lines, values, back.taken)
-    heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
+    heads = [head(t.name, t.dtype, t.shape) for t in f.params]
     sizes = _Sizes(f, back)
     heads += [sizes.parameter(n, values[n].dtype, values[n].shape) for n in kept]
     heads += [sizes.parameter(given[t.name], t.dtype, t.shape) for t in outputs]
-    returns = [_head(results[t.name], t.dtype, t.shape) for t in inputs]
-    name = f"d_{f.name}"
+    returns = [head(results[t.name], t.dtype, t.shape) for t in inputs]
+    name = _own_name(f"d_{f.name}", back)
     text = definition_text(name, heads, returns, lines)
     extra = tuple(n for n in kept if n not in finals.values())
     behind = [Given(n, "", values[n].shape) for n in kept]
@@ -176,10 +167,15 @@ def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) ->
     parts = tidied(without_dead(parts, {*finals, *also}), versions.taken)
     parts = padded(parts, values, versions.taken)
     parts = rounded(parts, {n: values[n] for n in (*finals, *also)}, versions, back.fresh)
-    heads = [_head(t.name, t.dtype, t.shape) for t in f.params]
-    returns = [_head(final, t.dtype, t.shape) for final, t in finals.items()]
-    returns += [_head(n, values[n].dtype, values[n].shape) for n in also]
-    return definition_text(f"{f.name}_forward", heads, returns, parts)
+    heads = [head(t.name, t.dtype, t.shape) for t in f.params]
+    returns = [head(final, t.dtype, t.shape) for final, t in finals.items()]
+    returns += [head(n, values[n].dtype, values[n].shape) for n in also]
+    return definition_text(_own_name(f"{f.name}_forward", back), heads, returns, parts)
+
+
+def _own_name(name: str, back: Backward) -> str:
+    """Return the name of a definition, another one where a tensor is called so."""
+    return back.fresh(name) if name in back.values else name
 
 
 def _with_turns(v: Value, loops: Sequence[Turns]) -> Value:
@@ -218,8 +214,3 @@ class _Sizes:
             is_plain = extent.constant is not None or is_size
             dims.append(str(extent) if is_plain else self.back.fresh(f"{name}_n{d}"))
         return f"{dtype}({','.join(dims)}) {name}" if dims else f"{dtype} {name}"
-
-
-def _head(name: str, dtype: DType, shape: tuple[Size, ...]) -> str:
-    dims = ",".join(map(str, shape))
-    return f"{dtype}({dims}) {name}" if dims else f"{dtype} {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import Diagnostic, Note, TCTypeError, raise_one
 from tcdsl.grammar.scope import near
 from tcdsl.grammar.typed import CheckedDef, Tensor
 
@@ -24,6 +24,19 @@ def wanted(checked: CheckedDef, names: Wrt | None) -> tuple[Tensor, ...]:
         return tuple(t for t in checked.params if t.dtype.is_float)
     types = {t.name: t.dtype for t in checked.params}
     return tuple(checked.tensor(n) for n in checked_names(checked.name, types, names))
+
+
+def check_floats(checked: CheckedDef) -> None:
+    """Refuse a definition without a float parameter, or without a float return."""
+    for noun, part in (("parameter", checked.params), ("return", checked.returns)):
+        if not any(t.dtype.is_float for t in part):
+            raise_one(
+                Diagnostic(
+                    "TC140",
+                    f"'{checked.name}' has no float {noun}, so it has no gradient",
+                    notes=(Note("integers and bool are passed on, they have no derivative"),),
+                )
+            )
 
 
 def checked_names(

@@ -22,6 +22,7 @@ from tcdsl.cli.app import DEF, FILE, GENERIC, RANK, at_rank, generics_of, main, 
     metavar="TURNS",
     help="Keep the state of loops before every so many turns only, and run those between again.",
 )
+@click.option("--jvp", is_flag=True, help="Print the Jacobian-vector product: tangents, forwards.")
 @click.option("--shapes", is_flag=True, help="Print the shape of every result.")
 @RANK
 @GENERIC
@@ -31,6 +32,7 @@ def grad(
     forward: bool,
     wrt: str | None,
     checkpoint: int | None,
+    jvp: bool,
     shapes: bool,
     rank: int | None,
     given: tuple[str, ...],
@@ -42,14 +44,24 @@ def grad(
     is the definition with what is kept as further returns. Printed with `--forward`, the text has
     both.
 
+    With `--jvp` it is the derivative forwards: it takes the definition's parameters and `t_X` for
+    each of them, and returns the definition's results and `t_O` for each float one.
+
     Results whose shape follows from the statements are printed as names alone, without `--shapes`.
     """
+    from tcdsl.codegen.gradient.jvp import tangents
     from tcdsl.codegen.gradient.text import with_bare_results
     from tcdsl.codegen.gradient.vjp import gradient
 
+    if jvp and (forward or checkpoint is not None):
+        raise click.UsageError("--jvp keeps nothing: it goes without --forward and --checkpoint")
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
     names = None if wrt is None else [n.strip() for n in wrt.split(",")]
-    made = gradient(at_rank(kernel, rank, generics).variant(**generics).checked, checkpoint, names)
-    texts = [made.forward, made.text] if forward else [made.text]
+    checked = at_rank(kernel, rank, generics).variant(**generics).checked
+    if jvp:
+        texts = [tangents(checked, names).text]
+    else:
+        made = gradient(checked, checkpoint, names)
+        texts = [made.forward, made.text] if forward else [made.text]
     click.echo("\n".join(texts if shapes else map(with_bare_results, texts)), nl=False)

@@ -12,7 +12,13 @@ from tcdsl.codegen.reference import evaluate
 from tcdsl.grammar.check import check
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.parser import parse
-from tests.codegen.gradient.differences import drawn, floats, seeds_of
+from tests.codegen.gradient.differences import (
+    assert_gradient,
+    differentiated,
+    drawn,
+    floats,
+    seeds_of,
+)
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.test_layers import made
 from tests.tiers import sampled
@@ -112,3 +118,10 @@ def test_what_is_no_float_parameter_is_refused(wrt: list[str], message: str) -> 
     with pytest.raises(TCTypeError) as caught:
         gradient(check(parse(text)), wrt=wrt)
     assert str(caught.value) == message
+
+
+def test_tensors_may_be_called_as_a_gradient_is(rng: np.random.Generator) -> None:
+    text = "def f(float(N) d_f) -> (y) { f_forward +=! d_f(i) y(i) = f_forward * d_f(i) * d_f(i) }"
+    d = differentiated(text)
+    assert d.gradient.name == "d_f_2"
+    assert_gradient(d, drawn(d.checked, {"N": 3}, rng), rng)
