@@ -1,10 +1,27 @@
 """Layers as text in PyTorch: `import tcdsl.torch as tct`."""
 
 from tcdsl.torch import dynamo, nn
+from tcdsl.torch.compat import (
+    Options,
+    autotuner_settings,
+    make_autograd,
+    small_sizes_autotuner_settings,
+)
 from tcdsl.torch.define import define, define_all
 from tcdsl.torch.kernel import Kernel
 from tcdsl.torch.tuning import Tuned, autotune
 
-__all__ = ["Kernel", "Tuned", "autotune", "define", "define_all", "nn"]
+__all__ = [
+    "Kernel",
+    "Options",
+    "Tuned",
+    "autotune",
+    "autotuner_settings",
+    "define",
+    "define_all",
+    "make_autograd",
+    "nn",
+    "small_sizes_autotuner_settings",
+]
 
 dynamo.watch()

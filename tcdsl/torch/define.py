@@ -17,6 +17,7 @@ def define(
     constants: Constants | None = None,
     *,
     backward: str | None = None,
+    training: bool = False,
     autocast: Policy = "promote",
     **options: Unpack[Options],
 ) -> Kernel:
@@ -30,6 +31,8 @@ def define(
         adjoint for each float output; it gives a gradient for each float parameter in order, or for
         some of them, told by their names: ``d_W`` or ``W_grad``. Its own derivative is derived.
         `vjp`, `with_grad` and `tcdsl.grad` derive from the text all the same.
+    training : bool
+        Of no effect, the first Python API had it: every kernel trains.
     autocast : "promote", "lower", "float32" or None, default "promote"
         What torch.autocast does to arguments of float32, float16 and bfloat16. They are cast to
         the type that the text declares. Where that is a type variable: to the widest type among

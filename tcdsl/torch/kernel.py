@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -13,12 +17,14 @@ from tcdsl.call import Call
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.nodes import Def
 from tcdsl.session import Session
-from tcdsl.torch import autocast, eager, operator, record, transforms
+from tcdsl.torch import autocast, compat, eager, operator, record, transforms
 from tcdsl.torch.by_hand import WayBack
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
 from tcdsl.variant import Variant
+
+_OF_TUNING = frozenset({"sizes", "seconds", "trials", "seed", "target", "quiet"})
 
 
 class Kernel(kernel.Kernel):
@@ -49,6 +55,7 @@ class Kernel(kernel.Kernel):
         wide = tuple(p.name for p in definition.params if p.type and p.type.name == "uint64")
         # strings, not this object, are what a graph holds and is guarded by
         self.spelled = (*spelling_of(self), self.params, self.returns, known, wide)
+        self._by_cache: dict[Path, Self] = {}
         record.exists(self)
 
     def derive(self, session: Session, definition: Def) -> Self:
@@ -97,7 +104,57 @@ class Kernel(kernel.Kernel):
         super()._forget_choices(variant)
         forget_choices(self, variant)
 
+    def autotune(
+        self,
+        /,
+        *args: Any,
+        cache: str | PathLike[str] | bool | None = None,
+        training: bool | None = None,
+        **named: Any,
+    ) -> Any:
+        """Search the fastest config; see `tcdsl.Kernel.autotune`.
+
+        Parameters
+        ----------
+        cache : path or bool, optional
+            A file; calls look into it with ``cache=`` too. True is the usual one.
+        training : bool, optional
+            Tune the way back as well, for tensors and shapes; by default where it was written by
+            hand, as the first Python API did.
+        **named
+            As there; the first Python API's keywords too (`compat`): ``generations`` times
+            ``pop_size`` are trials.
+        """
+        from tcdsl.torch import tuning  # on use: it needs this
+
+        own = {*self.params, *(g.name for g in self.definition.generics)}
+        by_sizes = not args and named.get("sizes") is None
+        named = compat.tuning(self.name, named, own | _OF_TUNING, by_sizes=by_sizes)
+        place = None if isinstance(cache, bool) else cache
+        if args and (bool(self._backward) if training is None else training):
+            tuning.autotune_training(self, args, place, named)
+        return super().autotune(*args, cache=place, **named)
+
+    def generics_in(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what of keywords are values of generics."""
+        return {g.name: named[g.name] for g in self.definition.generics if g.name in named}
+
+    def with_cache(self, cache: str | PathLike[str]) -> Self:
+        """Return this kernel with another file of tuned configs that its calls look into."""
+        path = Path(cache)
+        found = self._by_cache.get(path)
+        if found is None:
+            session = self.session
+            settings = replace(session.settings, cache=path)
+            again = Session(session.program, settings, session.origin)
+            found = self._by_cache[path] = self.derive(again, self.definition)
+        return found
+
     def _call_slowly(self, /, *args: Any, **keywords: Any) -> Any:
+        if not compat.OF_CALLS.isdisjoint(keywords):
+            theirs = compat.OF_CALLS - {*self.params, *self.generics_in(keywords)}
+            if not theirs.isdisjoint(keywords):
+                return self._call_as_in_2018(args, keywords, theirs)
         tensors = [*tensors_of(args, keywords)]
         if not tensors:
             return self._call_plainly(*args, **keywords)
@@ -124,6 +181,15 @@ class Kernel(kernel.Kernel):
         """Call; several results are a plain tuple, whose type takes a sequence of others."""
         found = self(*args, **keywords)
         return found if len(self.returns) == 1 else tuple(found)
+
+    def _call_as_in_2018(
+        self, args: Sequence[Any], keywords: dict[str, Any], theirs: Collection[str]
+    ) -> Any:
+        """Call with keywords of the first Python API."""
+        others = {k: keywords.pop(k) for k in [*keywords] if k in theirs}
+        cache = compat.calling(self.name, others)
+        kernel = self if cache is None or isinstance(cache, bool) else self.with_cache(cache)
+        return kernel(*args, **keywords)
 
     def _call_plainly(self, /, *args: Any, **keywords: Any) -> Any:
         record.called(self, args, keywords)

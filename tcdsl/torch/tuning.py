@@ -15,10 +15,12 @@ from torch.utils._pytree import tree_leaves
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.session import check_budget
 from tcdsl.torch.record import Seen, recording
+from tcdsl.torch.weights import torch_type
 
 if TYPE_CHECKING:
     from tcdsl.autotune.report import Report
     from tcdsl.codegen.config import Config
+    from tcdsl.torch.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,33 @@ def autotune(
             f"{name} calls no kernel of tcdsl.torch for these inputs, so there is nothing to tune"
         )
     return tune_calls(seen, seconds=seconds, trials=trials, seed=seed, cache=cache, quiet=quiet)
+
+
+def autotune_training(
+    kernel: Kernel,
+    args: Sequence[Any],
+    cache: str | PathLike[str] | None,
+    named: Mapping[str, Any],
+) -> Tuned:
+    """Tune what training runs of a kernel for tensors, or for random ones of shapes.
+
+    named: keywords of `Kernel.autotune`.
+    """
+    from tcdsl import tuning  # on use: calls do without
+
+    generics = kernel.generics_in(named)
+    variant, _ = tuning.requested(kernel, args, None, {}, generics)
+    given = []
+    for value, t in zip(args, variant.checked.params, strict=True):
+        if isinstance(value, tuple | list):
+            tensor = torch.randn(value) if t.dtype.is_float else torch.zeros(value)
+            given.append(tensor.to(torch_type(t.dtype)).requires_grad_(t.dtype.is_float))
+        elif isinstance(value, torch.Tensor) and value.is_floating_point():
+            given.append(value.detach().requires_grad_())
+        else:
+            given.append(value)
+    options = {k: named[k] for k in ("seconds", "trials", "seed", "quiet") if k in named}
+    return autotune(kernel, *given, cache=cache, kwargs=generics, **options)
 
 
 def calls_of(
