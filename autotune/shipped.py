@@ -21,6 +21,7 @@ from tcdsl.autotune.key import ProblemKey
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.plainjson import loads
 
+MOST_CHARS = 1 << 26  # of `to_json`: a hundred thousand rows
 _FORMAT = "tcdsl configs 1"
 
 
@@ -93,7 +94,7 @@ class Shipped:
         ValueError
             If it is anything else: the text may come from any file.
         """
-        match loads(text):
+        match loads(text, MOST_CHARS, MOST_CHARS):
             case {"format": str(version), "rows": list(rows)} if version == _FORMAT:
                 return _one_of(tuple(map(_row, rows)))
         raise ValueError("it holds no tuned configs of this version")
@@ -146,7 +147,7 @@ def _row(row: object) -> Row:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 5:
         raise ValueError("a row has five columns")
     key, config, time_ns, default_ns, updated = row
-    if isinstance(updated, bool) or not isinstance(updated, int | float):
+    if isinstance(updated, bool) or not isinstance(updated, int | float) or updated != updated:
         raise ValueError("it has a value of another type")
     return Row(
         ProblemKey.from_json(key),

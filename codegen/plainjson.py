@@ -21,7 +21,10 @@ def loads(text: object, most_chars: int = MOST_CHARS, most_brackets: int = MOST_
         raise ValueError(f"expected a text of at most {most_chars} characters")
     if text.count("[") + text.count("{") > most_brackets:
         raise ValueError(f"expected at most {most_brackets} brackets")
-    return json.loads(text, parse_constant=_refuse)
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:  # where a caller allows that many brackets
+        raise ValueError("it is nested too deep") from None
 
 
 def _refuse(word: str) -> NoReturn:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cas
 from tcdsl.constants import fill_constants
 from tcdsl.grammar.check import want_bounded
 from tcdsl.grammar.errors import TCSyntaxError, TCTypeError
-from tcdsl.grammar.parser import parse
 from tcdsl.kernel import Kernel
-from tcdsl.session import Check, Session, Settings, Tune, shipped_in
+from tcdsl.session import Check, Session, Settings, Tune, parsed, shipped_in
 from tcdsl.textfile import read_text
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ def read(
         raise TCTypeError(_not_a_text(text))
     source = "<text>" if source is None else source
     try:
-        program = parse(fill_constants(text, constants or {}, source), source)
+        program = parsed(fill_constants(text, constants or {}, source), source)
     except TCSyntaxError as error:
         if _is_like_a_path(text):
             cure = f"the text looks like the name of a file\n  pass pathlib.Path({text!r})"

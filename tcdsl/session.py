@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -15,6 +17,7 @@ from tcdsl.arguments import Operand, dtype_of
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.machine import Machine, detect, usable_cores
+from tcdsl.codegen.plainjson import loads
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar import nodes
 from tcdsl.grammar.bind import bind, bind_generics
@@ -40,6 +43,9 @@ Tune = Literal["off", "cached", "first-call", "online"]
 Check = Literal["async", "sync", "off"]
 Shapes = Sequence[tuple[int, ...]]
 
+parsed = lru_cache(maxsize=64)(parse)  # the layers of a model, and their copies, are of few texts
+
+_MOST_SAVED = 1 << 27  # characters of settings: tuned configs may be among them
 _RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says it: the first right
 
 
@@ -67,9 +73,53 @@ class Settings:
                 *first, last = map(repr, get_args(kind))
                 raise TCTypeError(f"{name} is '{value}'; expected {', '.join(first)} or {last}")
 
+        if not (self.configs is None or hasattr(self.configs, "lookup")):
+            raise TCTypeError(
+                f"configs is {self.configs!r:.40}; expected what a file was read into"
+            )
+
+    def to_json(self) -> str:
+        """Return those that are not the default, by name: a later version, with more, reads it."""
+        default = Settings()
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {n: v for n, v in values.items() if v != getattr(default, n)}
+        if self.cache is not None:
+            given["cache"] = str(self.cache)
+        if self.configs is not None:
+            given["configs"] = self.configs.to_json()
+        return json.dumps(given, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Settings:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        TCTypeError
+            If it is of a later version, or none of ours.
+        """
+        try:
+            given = loads(text, _MOST_SAVED, _MOST_SAVED) if text else {}  # of earlier versions
+            if not isinstance(given, dict):
+                raise ValueError("it is no object")
+            if (configs := given.get("configs")) is not None:
+                from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+
+                given["configs"] = Shipped.from_json(configs)
+        except ValueError as error:
+            raise TCTypeError(f"what was saved are no settings of a kernel: {error}") from None
+        known = [f.name for f in fields(Settings)]
+        if unknown := [name for name in given if name not in known]:
+            raise TCTypeError(
+                f"the settings of what was saved have '{unknown[0]}', which this version of tcdsl "
+                "does not know\n  load it with the version that saved it, or a later one"
+            )
+        if given.get("cache") is not None:
+            given["cache"] = Path(given["cache"])
+        return Settings(**given)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        # by name, so that a later version, which has more of them, reads it
-        return _settings, ({f.name: getattr(self, f.name) for f in fields(self)},)
+        return Settings.from_json, (self.to_json(),)
 
 
 def check_budget(seconds: float | None, trials: int | None) -> None:
@@ -354,13 +404,9 @@ def text_of(program: nodes.Program) -> tuple[str, str]:
     """
     sources = {d.span.source if d.span is not None else None for d in program.defs}
     written = sources.pop() if len(sources) == 1 else None
-    if written is not None and parse(written.text, written.name) == program:
+    if written is not None and parsed(written.text, written.name) == program:
         return written.text, written.name
     return format_program(program), written.name if written is not None else "<text>"
-
-
-def _settings(values: Mapping[str, Any]) -> Settings:
-    return Settings(**values)
 
 
 def _session(
@@ -370,7 +416,7 @@ def _session(
     origin: Gradient | None,
     out_dims: tuple[int | None, ...] | None = None,
 ) -> Session:
-    return Session(parse(text, name), settings, origin, out_dims)
+    return Session(parsed(text, name), settings, origin, out_dims)
 
 
 def shipped_in(configs: str | PathLike[str] | Shipped | None) -> Shipped | None:

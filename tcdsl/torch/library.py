@@ -12,11 +12,8 @@ without a sign; "f", the next float. "" is all tensors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -24,7 +21,6 @@ import torch
 
 from tcdsl import kernel
 from tcdsl.bounded import thinned
-from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.parser import parse
 from tcdsl.session import Session, Settings, text_of
 from tcdsl.torch.derivatives import Derivatives
@@ -61,7 +57,7 @@ def spelling_of(of: kernel.Kernel) -> Spelling:
     spelling = _spellings.get(of)
     if spelling is None:
         text, _ = text_of(of.session.program)
-        spelling = Spelling(text, of.name, _settings_text(of.session.settings))
+        spelling = Spelling(text, of.name, of.session.settings.to_json())
         _spellings[of] = spelling
         _kernels[spelling] = of
     return spelling
@@ -70,30 +66,6 @@ def spelling_of(of: kernel.Kernel) -> Spelling:
 _spellings: WeakKeyDictionary[kernel.Kernel, Spelling] = WeakKeyDictionary()
 _kernels: WeakValueDictionary[Spelling, kernel.Kernel] = WeakValueDictionary()
 _runners: dict[Spelling, Runner] = {}
-
-
-def _settings_text(settings: Settings) -> str:
-    default = Settings()
-    given = {
-        f.name: value
-        for f in fields(settings)
-        if (value := getattr(settings, f.name)) != getattr(default, f.name)
-    }
-    return json.dumps(given, default=str, sort_keys=True) if given else ""
-
-
-def _settings(text: str) -> Settings:
-    given = json.loads(text) if text else {}
-    known = {f.name for f in fields(Settings)}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise TCTypeError(
-            f"the settings of a saved program have '{unknown[0]}', which this version of tcdsl "
-            f"does not know\n  load it with the version that saved it, or a later one"
-        )
-    if given.get("cache") is not None:
-        given["cache"] = Path(given["cache"])
-    return Settings(**given)
 
 
 # ---- text to kernels
@@ -121,7 +93,7 @@ def runner_of(spelling: Spelling) -> Runner:
             found = Runner(of.session, of.definition)
         else:
             program = parse(spelling.text, f"<{spelling.name}>")
-            session = Session(program, _settings(spelling.settings))
+            session = Session(program, Settings.from_json(spelling.settings))
             found = Runner(session, session.definition(spelling.name))
         _runners = thinned(_runners, _MOST_RUNNERS)
         _runners[spelling] = found

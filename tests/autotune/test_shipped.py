@@ -109,9 +109,12 @@ def test_configs_are_text_and_the_same_rows_the_same_object(tmp_path: Path) -> N
     assert Shipped.from_json(shipped.to_json()) is shipped
     assert pickle.loads(pickle.dumps(shipped)) is shipped
     assert Shipped.read(tmp_path / "a.db") is shipped
+    many = Shipped(replace(shipped.rows[0], key=replace(KEY, sizes=(n,))) for n in range(999))
+    assert pickle.loads(pickle.dumps(many)) == many
     good = json.loads(shipped.to_json())
     for wrong in (
         "no json",
+        "[" * 100_000,
         "[]",
         json.dumps({**good, "format": "tcdsl configs 2"}),
         *(

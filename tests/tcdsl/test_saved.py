@@ -17,6 +17,7 @@ from tcdsl.codegen.config import Config
 from tcdsl.gradient import Memory, WithGradient
 from tcdsl.grammar.canonical import canonical
 from tcdsl.kernel import Kernel
+from tcdsl.session import Settings
 
 pytestmark = pytest.mark.cc
 
@@ -88,6 +89,21 @@ def test_a_kernel_comes_back_with_its_text_and_its_settings() -> None:
     assert back(x).tobytes() == wanted.tobytes()
     with pytest.raises(tc.TCError, match=r"layers/norm\.tc:11:"):  # the places are the file's
         again(defined(name="every")).variant(S=2)
+
+
+def test_settings_of_a_later_version_are_refused_and_of_an_earlier_one_read() -> None:
+    assert Settings.from_json("") == Settings.from_json("{}") == Settings()
+    settings = Settings("off", Path("a.db"), 1.5, 3, 4, 2, "sync", deterministic=True)
+    assert Settings.from_json(settings.to_json()) == settings
+    with pytest.raises(tc.TCTypeError, match="have 'knobs', which this version"):
+        Settings.from_json('{"knobs": 1}')
+    with pytest.raises(tc.TCTypeError, match="tune is 'no'; expected"):
+        Settings.from_json('{"tune": "no"}')
+    for text in ("[]", "{", '{"configs": "{}"}', "[" * 100_000):
+        with pytest.raises(tc.TCTypeError, match="what was saved are no settings of a kernel"):
+            Settings.from_json(text)
+    with pytest.raises(tc.TCTypeError, match="configs is 3; expected what a file was read into"):
+        Settings(configs=3)  # type: ignore[arg-type]
 
 
 def test_definitions_come_back_with_one_session() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tcdsl.autotune import cache
 
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
@@ -41,3 +46,20 @@ def test_autograd_sees_the_call_and_parameters_learn() -> None:
     reference(x, *theirs).square().sum().backward()
     for a, e in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a.grad, e.grad)
+
+
+def test_configs_that_come_with_a_model_reach_its_operator(tmp_path: Path) -> None:
+    from tcdsl.torch.library import Spelling, runner_of, spelling_of
+
+    given = operands()
+    tuned = tct.define(FCRELU, cache=tmp_path / "own.db")
+    tuned.autotune(sizes=[{"B": 5, "M": 7, "N": 3}], trials=1, quiet=True)
+    wanted = tuned.tuned_config(*given)
+    assert wanted is not None
+    cache.export(tmp_path / "own.db", tmp_path / "model.db")
+    shipped = tct.define(FCRELU, configs=tmp_path / "model.db", cache=tmp_path / "none.db")
+    (tmp_path / "model.db").unlink()
+    spelling = spelling_of(shipped)  # as a saved program has it, in another process
+    elsewhere = runner_of(Spelling(spelling.text + " ", spelling.name, spelling.settings))
+    for kernel in (shipped, elsewhere, pickle.loads(pickle.dumps(shipped)), copy.deepcopy(shipped)):
+        assert kernel.tuned_config(*given) == wanted
