@@ -11,7 +11,7 @@ import torch
 from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.torch.derivatives import Derivative
 from tcdsl.torch.fake import form_of
@@ -35,6 +35,7 @@ class _Call:
     """
 
     derivative: Derivative
+    generics: str
     kinds: str
     integers: Sequence[Any] | None
     floats: Sequence[Any] | None
@@ -44,7 +45,9 @@ class _Call:
         """Return what the operator takes to call a kernel whose further arguments are tensors."""
         kinds = self.kinds + "t" * (len(kernel.params) - len(self.kinds))
         numbers = (kinds, self.integers, self.floats) if kinds.strip("t") else ()
-        return (*spelling_of(kernel), "", tensors, *numbers)
+        known = {g.name for g in kernel.definition.generics}
+        generics = " ".join(g for g in self.generics.split() if g.partition("=")[0] in known)
+        return (*spelling_of(kernel), generics, tensors, *numbers)
 
 
 class _Recorded(torch.autograd.Function):
@@ -95,6 +98,8 @@ class _Recorded(torch.autograd.Function):
             given = call.arguments(derivative.backward, [*tensors, *kept, *filled])
         found = torch.ops.tcdsl.call.default(*given)
         placed = derivative.placed(found)
+        if derivative.made is None:
+            _check_gradients(derivative, placed, tensors, call.kinds)
         return (None, *(g for g, k in zip(placed, call.kinds, strict=True) if k == "t"))
 
 
@@ -105,8 +110,24 @@ def _single_level() -> Any:
     return allow() if active else nullcontext()
 
 
-# Below the dispatcher a transform of torch.func has already chosen its level: not asked again.
-_apply: Any = super(torch.autograd.Function, _Recorded).apply
+def _check_gradients(
+    derivative: Derivative, placed: Sequence[Any], tensors: Sequence[torch.Tensor], kinds: str
+) -> None:
+    """Refuse gradients of a way back by hand that have not the shapes of their parameters.
+
+    Raises
+    ------
+    ShapeError
+    """
+    given = iter(tensors)
+    for gradient, param, kind in zip(placed, derivative.forward.params, kinds, strict=True):
+        wanted = next(given).shape if kind == "t" else torch.Size()
+        if gradient is not None and gradient.shape != wanted:
+            raise ShapeError(
+                f"{derivative.backward.name}: expected the gradient by {param} of its shape, "
+                f"{tuple(wanted)}, got {tuple(gradient.shape)}"
+            )
+
 
 Form = tuple[torch.Size, torch.dtype, torch.device]
 
@@ -125,6 +146,10 @@ def _empty(form: Form) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype, device=device)
 
 
+# Below the dispatcher a transform of torch.func has already chosen its level: not asked again.
+_apply: Any = super(torch.autograd.Function, _Recorded).apply
+
+
 # ---- implementations for what records
 
 
@@ -132,6 +157,7 @@ def _call(
     keyset: Any,
     text: str,
     name: str,
+    backward: str,
     settings: str,
     generics: str,
     tensors: Sequence[torch.Tensor],
@@ -142,15 +168,16 @@ def _call(
     _refuse_tangents(name, tensors)
     below = keyset & torch._C._after_autograd_keyset
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        runner = runner_of(Spelling(text, name, settings))
+        runner = runner_of(Spelling(text, name, backward, settings))
         values = merged(tensors, kinds, integers, floats)
         derivative = _derivative(runner, values, generics)
         if derivative is not None:
-            call = _Call(derivative, kinds or "t" * len(tensors), integers, floats, below)
+            kinds = kinds or "t" * len(tensors)
+            call = _Call(derivative, generics, kinds, integers, floats, below)
             with _single_level():
                 results: Any = _apply(call, *tensors)
             return [*results[: derivative.outputs]]
-    given = (text, name, settings, generics, tensors, kinds, integers, floats)
+    given = (text, name, backward, settings, generics, tensors, kinds, integers, floats)
     found: list[torch.Tensor] = torch.ops.tcdsl.call.default.redispatch(below, *given)
     return found
 
@@ -159,6 +186,7 @@ def _call_out(
     keyset: Any,
     text: str,
     name: str,
+    backward: str,
     settings: str,
     generics: str,
     tensors: Sequence[torch.Tensor],
@@ -172,7 +200,7 @@ def _call_out(
             "requires grad\n  leave out= away, or call under torch.no_grad()"
         )
     below = keyset & torch._C._after_autograd_keyset
-    given = (text, name, settings, generics, tensors, outputs, *numbers)
+    given = (text, name, backward, settings, generics, tensors, outputs, *numbers)
     torch.ops.tcdsl.call_out.default.redispatch(below, *given)
 
 

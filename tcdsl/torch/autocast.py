@@ -9,7 +9,6 @@ see them; nothing of a kernel itself is subject to autocast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any, Literal, get_args
 
 import torch
@@ -67,37 +66,61 @@ def cast(definition: nodes.Def, given: Arguments, policy: Policy, place: str) ->
     place : str
         The type of device.
     """
-    names = [p.type.name if p.type and p.type.dims else "" for p in definition.params]
-    types = _by_variable(definition, given, names, policy, place)
+    fixed = generic_values(definition, given.generics)
+    known = {n: v.name for n, v in fixed.items() if isinstance(v, DType)}
+    return cast_to(declared(definition), known, given.values, policy, place)
+
+
+def declared(definition: nodes.Def) -> tuple[str, ...]:
+    """Return the type of each parameter as the text declares it, "" of numbers."""
+    return tuple(p.type.name if p.type and p.type.dims else "" for p in definition.params)
+
+
+def cast_to(
+    names: Sequence[str],
+    known: Mapping[str, str],
+    values: Sequence[Any],
+    policy: Policy,
+    place: str,
+) -> tuple[Any, ...]:
+    """Return values cast as `cast` does; in words that Dynamo knows.
+
+    names: the types that are declared. known: the types of variables that keywords give.
+    """
+    types = {n: _type(n, known, names, values, policy, place) for n in names}
     return tuple(
-        v.to(types[n]) if n in types and _is_eligible(v) else v
-        for v, n in zip(given.values, names, strict=True)
+        v if types[n] is None or not _is_eligible(v) else v.to(types[n])
+        for v, n in zip(values, names, strict=True)
     )
 
 
-def _by_variable(
-    definition: nodes.Def, given: Arguments, names: Sequence[str], policy: Policy, place: str
-) -> dict[str, torch.dtype]:
-    """Return the type of each declared one's and each variable's arguments."""
-    fixed: Mapping[str, object] = {**BY_NAME, **generic_values(definition, given.generics)}
-    types = {}
-    for name in {*names}:
-        dtype = fixed.get(name)
-        if isinstance(dtype, DType):
-            if dtype.is_float:
-                types[name] = getattr(torch, dtype.name)
-            continue
-        arrays = [v for v, n in zip(given.values, names, strict=True) if n == name]
-        found = [v.dtype for v in arrays if isinstance(v, torch.Tensor)]
-        if found and all(t in _ELIGIBLE for t in found):
-            match policy:
-                case "lower":
-                    types[name] = torch.get_autocast_dtype(place)
-                case "float32":
-                    types[name] = torch.float32
-                case _:
-                    types[name] = reduce(torch.promote_types, found)
-    return types
+_TYPES = {n: getattr(torch, t.name) if t.is_float else None for n, t in BY_NAME.items()}
+
+
+def _type(
+    name: str,
+    known: Mapping[str, str],
+    names: Sequence[str],
+    values: Sequence[Any],
+    policy: Policy,
+    place: str,
+) -> torch.dtype | None:
+    """Return the type of what a type or a variable of the text declares; None leaves it."""
+    fixed = known.get(name, name)
+    if fixed in _TYPES:
+        return _TYPES[fixed]
+    arrays = [v for v, n in zip(values, names, strict=True) if n == name]
+    found = [v.dtype for v in arrays if isinstance(v, torch.Tensor)]
+    if not found or any(t not in _ELIGIBLE for t in found):
+        return None
+    if policy == "lower":
+        return torch.get_autocast_dtype(place)
+    if policy == "float32":
+        return torch.float32
+    widest = found[0]
+    for t in found[1:]:
+        widest = torch.promote_types(widest, t)
+    return widest
 
 
 def _is_eligible(value: object) -> bool:

@@ -17,7 +17,7 @@ from tcdsl.torch.derivatives import Derivative, Needs
 
 if TYPE_CHECKING:
     from tcdsl.session import Session
-    from tcdsl.torch.kernel import Kernel
+    from tcdsl.kernel import Kernel
 
 _SPELLINGS = ("d_{}", "d{}", "{}_grad", "grad_{}")  # of the gradient by a parameter
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from tcdsl.codegen.runtime import Launcher
+from tcdsl.torch import autocast
 from tcdsl.torch.define import define
 from tcdsl.torch.kernel import Kernel
 
@@ -27,22 +28,27 @@ def _call(self: Any, /, *args: Any, **keywords: Any) -> Any:
     """Call a kernel, in words that Dynamo knows."""
     if not isinstance(self, Kernel):
         torch._dynamo.graph_break("a kernel of tcdsl.define: tcdsl.torch.define makes one to trace")
-    text, name, settings, params, returns, known, unsigned = self.spelled
+    spelling, params, returns, known, unsigned, declared, policy = self.spelled
     values = dict(zip(params, args))  # noqa: B905 - of more arguments than parameters below
     generics, outputs = "", None
+    types: dict[str, str] = {}
     for key, value in keywords.items():
         if key in ("out", "outputs") and (key in values or key not in params + known):
             outputs = value
         elif key in known:
-            generics += f" {key}={_spelt(value)}"
+            types[key] = _spelt(value)
+            generics += f" {key}={types[key]}"
         else:
             values[key] = value
     if len(args) > len(params) or len(values) != len(params):
         got = len(args) + len(keywords)
-        raise TypeError(f"{name}({', '.join(params)}) does not take these {got} arguments")
+        raise TypeError(f"{spelling[1]}({', '.join(params)}) does not take these {got} arguments")
+    given = [values[param] for param in params]
+    places = [v.device.type for v in given if isinstance(v, torch.Tensor)]
+    if policy is not None and places and autocast.is_active(places[0]):
+        given = autocast.cast_to(declared, types, given, policy, places[0])
     tensors, kinds, integers, floats = [], "", [], []
-    for param in params:
-        value = values[param]
+    for param, value in zip(params, given, strict=True):
         if isinstance(value, torch.Tensor):
             tensors.append(value)
             kinds += "t"
@@ -56,7 +62,7 @@ def _call(self: Any, /, *args: Any, **keywords: Any) -> Any:
             integers.append(value)
             kinds += "i"
     numbers = (kinds, integers or None, floats or None) if len(tensors) < len(params) else ()
-    head = (text, name, settings, generics, tensors)
+    head = (*spelling, generics, tensors)
     if outputs is None:
         found = torch.ops.tcdsl.call.default(*head, *numbers)
         return found[0] if len(returns) == 1 else self.result(tuple(found))

@@ -20,6 +20,7 @@ Shape = tuple[Any, ...]  # of ints and SymInts
 def _call(
     text: str,
     name: str,
+    backward: str,
     settings: str,
     generics: str,
     tensors: Sequence[torch.Tensor],
@@ -27,7 +28,7 @@ def _call(
     integers: Sequence[Any] | None = None,
     floats: Sequence[Any] | None = None,
 ) -> list[torch.Tensor]:
-    kernel = runner_of(Spelling(text, name, settings))
+    kernel = runner_of(Spelling(text, name, backward, settings))
     found = results_of(kernel, generics, merged(tensors, kinds, integers, floats))
     device = _device(tensors)
     return [torch.empty(s, dtype=d, device=device) for s, d in found]
@@ -36,6 +37,7 @@ def _call(
 def _call_out(
     text: str,
     name: str,
+    backward: str,
     settings: str,
     generics: str,
     tensors: Sequence[torch.Tensor],
@@ -44,7 +46,7 @@ def _call_out(
     integers: Sequence[Any] | None = None,
     floats: Sequence[Any] | None = None,
 ) -> None:
-    kernel = runner_of(Spelling(text, name, settings))
+    kernel = runner_of(Spelling(text, name, backward, settings))
     found = results_of(kernel, generics, merged(tensors, kinds, integers, floats))
     for of, out, (shape, dtype) in zip(kernel.returns, outputs, found, strict=True):
         if out.dtype != dtype:

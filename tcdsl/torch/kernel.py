@@ -54,7 +54,8 @@ class Kernel(kernel.Kernel):
         known = tuple(g.name for g in definition.generics)
         wide = tuple(p.name for p in definition.params if p.type and p.type.name == "uint64")
         # strings, not this object, are what a graph holds and is guarded by
-        self.spelled = (*spelling_of(self), self.params, self.returns, known, wide)
+        head = (tuple(spelling_of(self, backward)), self.params, self.returns, known, wide)
+        self.spelled = (*head, autocast.declared(definition), policy)
         self._by_cache: dict[Path, Self] = {}
         record.exists(self)
 

@@ -1,6 +1,7 @@
 """The operators of PyTorch that kernels are to graphs, and what they run on memory.
 
-    tcdsl::call(str text, str name, str settings, str generics, Tensor[] tensors,
+    tcdsl::call(str text, str name, str backward, str settings, str generics,
+                Tensor[] tensors,
                 str kinds="", SymInt[]? integers=None, Scalar[]? floats=None) -> Tensor[]
     tcdsl::call_out(..., Tensor[] tensors, Tensor(a!)[] outputs, ...) -> ()
 
@@ -13,6 +14,7 @@ without a sign; "f", the next float. "" is all tensors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -23,13 +25,14 @@ from tcdsl import kernel
 from tcdsl.bounded import thinned
 from tcdsl.grammar.parser import parse
 from tcdsl.session import Session, Settings, text_of
+from tcdsl.torch.by_hand import WayBack
 from tcdsl.torch.derivatives import Derivatives
 
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
 
 LIBRARY: Any = torch.library.Library("tcdsl", "DEF")  # type: ignore[no-untyped-call]
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)  # kernels take any strides
-_KERNEL = "str text, str name, str settings, str generics"
+_KERNEL = "str text, str name, str backward, str settings, str generics"
 # lists of numbers that are empty are None: torch.export.save knows no other
 _NUMBERS = "str kinds='', SymInt[]? integers=None, Scalar[]? floats=None"
 LIBRARY.define(f"call({_KERNEL}, Tensor[] tensors, {_NUMBERS}) -> Tensor[]", tags=_TAGS)
@@ -41,24 +44,26 @@ LIBRARY.define(
 class Spelling(NamedTuple):
     """A kernel in strings: all that a graph holds of it.
 
-    settings: a JSON object of those that are not the default, by name.
+    backward: the definition of the text that is the way back, "" where it is derived. settings: see
+    `Settings.to_json`; without the file of tuned configs, since a path means nothing elsewhere.
     """
 
     text: str
     name: str
+    backward: str
     settings: str
 
 
 # ---- kernels to text
 
 
-def spelling_of(of: kernel.Kernel) -> Spelling:
+def spelling_of(of: kernel.Kernel, backward: str = "") -> Spelling:
     """Return a kernel in strings; a call of the operator with them in this process finds it."""
     spelling = _spellings.get(of)
     if spelling is None:
         text, _ = text_of(of.session.program)
-        spelling = Spelling(text, of.name, of.session.settings.to_json())
-        _spellings[of] = spelling
+        settings = replace(of.session.settings, cache=None).to_json()
+        spelling = _spellings[of] = Spelling(text, of.name, backward, settings)
         _kernels[spelling] = of
     return spelling
 
@@ -74,10 +79,14 @@ _runners: dict[Spelling, Runner] = {}
 class Runner(kernel.Kernel):
     """A kernel that knows no routes: memory in, memory out."""
 
+    backward = ""
+
     @cached_property
     def derivatives(self) -> Derivatives:
         """What calls that autograd records run."""
-        return Derivatives(self)
+        if not self.backward:
+            return Derivatives(self)
+        return Derivatives(self, WayBack(self, self.session.definition(self.backward)))
 
 
 def runner_of(spelling: Spelling) -> Runner:
@@ -90,11 +99,13 @@ def runner_of(spelling: Spelling) -> Runner:
     if found is None:
         of = _kernels.get(spelling)
         if of is not None:
-            found = Runner(of.session, of.definition)
+            session = of.session
         else:
             program = parse(spelling.text, f"<{spelling.name}>")
             session = Session(program, Settings.from_json(spelling.settings))
-            found = Runner(session, session.definition(spelling.name))
+        found = Runner(session, session.definition(spelling.name))
+        found.backward = spelling.backward
+        _spellings[found] = spelling
         _runners = thinned(_runners, _MOST_RUNNERS)
         _runners[spelling] = found
     return found
@@ -133,6 +144,7 @@ def generics_of(spelled: str) -> dict[str, Any]:
 def _call(
     text: str,
     name: str,
+    backward: str,
     settings: str,
     generics: str,
     tensors: Sequence[Any],
@@ -141,7 +153,7 @@ def _call(
     floats: Sequence[float] | None = None,
     **out: Any,
 ) -> list[torch.Tensor]:
-    runner = runner_of(Spelling(text, name, settings))
+    runner = runner_of(Spelling(text, name, backward, settings))
     values = merged(tensors, kinds, integers, floats)
     keywords = generics_of(generics) if generics else {}
     is_recording = torch.is_grad_enabled()
@@ -159,6 +171,7 @@ def _call(
 def _call_out(
     text: str,
     name: str,
+    backward: str,
     settings: str,
     generics: str,
     tensors: Sequence[Any],
@@ -168,7 +181,7 @@ def _call_out(
     floats: Sequence[float] | None = None,
 ) -> None:
     given = (tensors, kinds, integers, floats)
-    _call(text, name, settings, generics, *given, out=tuple(outputs))
+    _call(text, name, backward, settings, generics, *given, out=tuple(outputs))
 
 
 LIBRARY.impl("call", _call, "CompositeExplicitAutograd")

@@ -254,3 +254,24 @@ def test_texts_of_every_kind_compile_forward_and_backward(name: str) -> None:
             (y * torch.arange(y.numel()).reshape(y.shape)).sum().backward()
         for theirs, ours in zip(*leaves, strict=True):
             torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("policy", ["promote", "lower", "float32", None])
+def test_autocast_casts_as_it_does_without(policy: Any) -> None:
+    fcrelu = tct.define(FCRELU)
+    scale = tct.define(
+        "def scale<T>(T(N) x, T(N) y, float a) -> (z) { z(i) = x(i) * y(i) * T(a) }",
+        autocast=policy,
+    )
+
+    def f(x: Any, w: Any, b: Any, low: Any) -> Any:
+        y = fcrelu(x @ torch.eye(7), w, b)  # the product is autocast's, in bfloat16
+        return y, scale(y[0], b if policy is None else low, 2.0)
+
+    given = [*operands(), torch.randn(3).to(torch.bfloat16)]
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = f(*given)
+        found = compiled(f, "aot_eager")[0](*given)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs)

@@ -23,7 +23,7 @@ def operands() -> list[Any]:
 
 def call(kernel: Any, *tensors: Any, **numbers: Any) -> list[Any]:
     """Call the operator itself, as a loaded program does."""
-    found: list[Any] = torch.ops.tcdsl.call(*kernel.spelled[:3], "", [*tensors], **numbers)
+    found: list[Any] = torch.ops.tcdsl.call(*kernel.spelled[0], "", [*tensors], **numbers)
     return found
 
 
@@ -139,9 +139,9 @@ def test_numbers_of_every_kind_pass_through_the_operator() -> None:
 
 
 def test_settings_and_generics_travel_in_strings() -> None:
-    kernel = tct.define(CONV, threads=1, tune="off", deterministic=True)
-    assert kernel.spelled[1:3] == ("conv", '{"deterministic": true, "threads": 1, "tune": "off"}')
-    spelling = tct.library.Spelling(*kernel.spelled[:3])
+    kernel = tct.define(CONV, threads=1, tune="off", deterministic=True, cache="own.db")
+    assert kernel.spelled[0][1:] == ("conv", "", '{"deterministic": true, "threads": 1, "tune": "off"}')
+    spelling = tct.library.Spelling(*kernel.spelled[0])
     x, w = torch.randn(2, 3, 9, 8), torch.randn(4, 3, 3, 2)
     expected = kernel(x, w, S=2)
     del kernel
@@ -152,7 +152,7 @@ def test_settings_and_generics_travel_in_strings() -> None:
     assert torch.equal(found, expected)
     assert (runner.session.settings.threads, runner.session.settings.tune) == (1, "off")
     with pytest.raises(TypeError, match="'speed', which this version of tcdsl does not know"):
-        torch.ops.tcdsl.call(spelling.text, "conv", '{"speed": 2}', "", [x, w])
+        torch.ops.tcdsl.call(spelling.text, "conv", "", '{"speed": 2}', "", [x, w])
 
 
 def test_kernels_of_a_text_share_what_is_compiled_with_the_operator() -> None:
@@ -160,7 +160,7 @@ def test_kernels_of_a_text_share_what_is_compiled_with_the_operator() -> None:
     given = operands()
     fcrelu(*given)
     call(fcrelu, *given)
-    runner = tct.library.runner_of(tct.library.Spelling(*fcrelu.spelled[:3]))
+    runner = tct.library.runner_of(tct.library.Spelling(*fcrelu.spelled[0]))
     assert runner.session is fcrelu.session
     fcrelu._forget_choices(fcrelu.variant())
     assert not runner._entries
@@ -212,7 +212,7 @@ def test_an_output_that_is_given_is_not_recorded() -> None:
     fcrelu = tct.define(FCRELU)
     x, w, b = operands()
     out = torch.empty(5, 3)
-    given = (*fcrelu.spelled[:3], "", [x, w.requires_grad_(), b], [out])
+    given = (*fcrelu.spelled[0], "", [x, w.requires_grad_(), b], [out])
     with pytest.raises(TypeError, match="out= does not support automatic differentiation"):
         torch.ops.tcdsl.call_out(*given)
     with torch.no_grad():
@@ -222,7 +222,7 @@ def test_an_output_that_is_given_is_not_recorded() -> None:
 
 def checked(kernel: Any, *tensors: Any, grad: bool = False, **numbers: Any) -> None:
     given = [t.detach().requires_grad_(grad) for t in tensors]
-    args = (*kernel.spelled[:3], "", given)
+    args = (*kernel.spelled[0], "", given)
     torch.library.opcheck(torch.ops.tcdsl.call.default, args, numbers)
 
 
@@ -240,5 +240,28 @@ def test_opcheck_passes_whatever_the_arguments(grad: bool) -> None:
     checked(softmax, x[0].double(), kinds="tf", floats=[0.5], grad=grad)
     checked(first, b, kinds="tfi", floats=[0.5], integers=[2], grad=grad)
     if not grad:
-        given = (*fcrelu.spelled[:3], "", [x, w, b], [torch.empty(5, 3)])
+        given = (*fcrelu.spelled[0], "", [x, w, b], [torch.empty(5, 3)])
         torch.library.opcheck(torch.ops.tcdsl.call_out.default, given)
+
+
+def test_a_way_back_by_hand_is_the_one_that_the_operator_takes() -> None:
+    text = """
+def scale<S=2>(double(N) x) -> (y) { y(i) = S * x(i) }
+def back<S=2>(double(N) x, double(N) d_y) -> (d_x) { d_x(i) = 10 * S * d_y(i) }
+def short(double(N) x, double(M) d_y) -> (d_x) { d_x(i) = d_y(2 * i) }"""
+    derived, by_hand = tct.define(text, "scale"), tct.define(text, "scale", backward="back")
+    assert derived.spelled != by_hand.spelled
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    for kernel, slope in ((derived, 3.0), (by_hand, 30.0)):
+        (y,) = torch.ops.tcdsl.call(*kernel.spelled[0], "S=3", [x])
+        assert y.tolist() == [3, 3, 3]
+        (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert gradient.tolist() == [slope] * 3
+        assert torch.autograd.gradcheck(lambda d, k=kernel: _pulled(k, x, d), (x * 2,))
+    wrong = tct.define(text, "scale", backward="short")
+    with pytest.raises(ValueError, match=r"expected the gradient by x of its shape, \(3,\)"):
+        call(wrong, x)[0].sum().backward()
+
+
+def _pulled(kernel: Any, x: Any, d: Any) -> Any:
+    return torch.autograd.grad(call(kernel, x)[0], x, d, create_graph=True)[0]
