@@ -43,7 +43,7 @@ def _call(self: Any, /, *args: Any, **keywords: Any) -> Any:
     if len(args) > len(params) or len(values) != len(params):
         got = len(args) + len(keywords)
         raise TypeError(f"{spelling[1]}({', '.join(params)}) does not take these {got} arguments")
-    given = [values[param] for param in params]
+    given: Sequence[Any] = [values[param] for param in params]
     places = [v.device.type for v in given if isinstance(v, torch.Tensor)]
     if policy is not None and places and autocast.is_active(places[0]):
         given = autocast.cast_to(declared, types, given, policy, places[0])

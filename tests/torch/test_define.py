@@ -49,7 +49,7 @@ def test_autograd_sees_the_call_and_parameters_learn() -> None:
 
 
 def test_configs_that_come_with_a_model_reach_its_operator(tmp_path: Path) -> None:
-    from tcdsl.torch.library import Spelling, runner_of, spelling_of
+    from tcdsl.torch.library import runner_of, spelling_of
 
     given = operands()
     tuned = tct.define(FCRELU, cache=tmp_path / "own.db")
@@ -60,6 +60,6 @@ def test_configs_that_come_with_a_model_reach_its_operator(tmp_path: Path) -> No
     shipped = tct.define(FCRELU, configs=tmp_path / "model.db", cache=tmp_path / "none.db")
     (tmp_path / "model.db").unlink()
     spelling = spelling_of(shipped)  # as a saved program has it, in another process
-    elsewhere = runner_of(Spelling(spelling.text + " ", spelling.name, spelling.settings))
+    elsewhere = runner_of(spelling._replace(text=spelling.text + " "))
     for kernel in (shipped, elsewhere, pickle.loads(pickle.dumps(shipped)), copy.deepcopy(shipped)):
         assert kernel.tuned_config(*given) == wanted

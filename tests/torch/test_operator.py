@@ -140,7 +140,11 @@ def test_numbers_of_every_kind_pass_through_the_operator() -> None:
 
 def test_settings_and_generics_travel_in_strings() -> None:
     kernel = tct.define(CONV, threads=1, tune="off", deterministic=True, cache="own.db")
-    assert kernel.spelled[0][1:] == ("conv", "", '{"deterministic": true, "threads": 1, "tune": "off"}')
+    assert kernel.spelled[0][1:] == (
+        "conv",
+        "",
+        '{"deterministic": true, "threads": 1, "tune": "off"}',
+    )
     spelling = tct.library.Spelling(*kernel.spelled[0])
     x, w = torch.randn(2, 3, 9, 8), torch.randn(4, 3, 3, 2)
     expected = kernel(x, w, S=2)
