@@ -78,6 +78,7 @@ class WayBack:
             self._wrt,
             self._reads,
             generics={n: v for n, v in generics.items() if n in known},
+            of_forward=generics,
         )
 
     def _outputs_read(self, f: CheckedDef, back: CheckedDef) -> tuple[int, ...]:
@@ -137,13 +138,18 @@ class WayBack:
 
 @dataclass(frozen=True)
 class ByHand(Derivative):
-    """A derivative whose way back was written by somebody; generics are those of the call."""
+    """A derivative whose way back was written by somebody.
+
+    generics, of_forward : mapping
+        Those of the call: which the way back has, and all of them.
+    """
 
     generics: Mapping[str, Any] = field(default_factory=dict)
+    of_forward: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the outputs of a call, and what is kept of it."""
-        results = self.forward(*values, **self.generics)
+        results = self.forward(*values, **self.of_forward)
         if len(self.forward.returns) == 1:
             results = (results,)
         return tuple(results), tuple(results[r] for r in self.kept)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -145,10 +144,7 @@ class Kernel(kernel.Kernel):
         path = Path(cache)
         found = self._by_cache.get(path)
         if found is None:
-            session = self.session
-            settings = replace(session.settings, cache=path)
-            again = Session(session.program, settings, session.origin)
-            found = self._by_cache[path] = self.derive(again, self.definition)
+            found = self._by_cache[path] = self._with_settings(cache=path)
         return found
 
     def _call_slowly(self, /, *args: Any, **keywords: Any) -> Any:

@@ -98,6 +98,18 @@ def test_gradients_go_by_position_or_by_name_and_some_may_be_left_out() -> None:
     assert torch.equal(found[1], x)
 
 
+def test_a_generic_that_the_way_back_has_not_is_the_forward_passes() -> None:
+    text = """
+    def shift<S=1>(float(N) x, float(N) g) -> (y) { y(i) = x(i) * g(i) + S }
+    def back(float(N) x, float(N) g, float(N) d_y) -> (d_x) { d_x(i) = d_y(i) * g(i) }"""
+    shift = tct.define(text, "shift", backward="back")
+    x = torch.ones(3, requires_grad=True)
+    y = shift(x, torch.full((3,), 2.0), S=4)
+    assert y.tolist() == [6] * 3
+    y.sum().backward()
+    assert x.grad.tolist() == [2] * 3
+
+
 @pytest.mark.parametrize(
     ("back", "kind", "message"),
     [
