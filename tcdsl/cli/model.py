@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +83,17 @@ def tune_class(
     if not tuned.rows:
         raise KeyboardInterrupt  # stopped before anything was found: it was no success
     if as_json:
-        rows = [asdict(r) for r in tuned.rows]
-        for row, one in zip(rows, tuned.rows, strict=True):
-            row["config"] = None if one.config is None else dict(one.config.items)
+        rows = [
+            {
+                "name": row.name,
+                "key": row.key.digest,
+                "config": None if row.config is None else dict(row.config.items),
+                "default_ns": row.default_ns,
+                "time_ns": row.time_ns,
+                "why": row.why,
+            }
+            for row in tuned.rows
+        ]
         print_json(rows)
     else:
         click.echo(tuned)

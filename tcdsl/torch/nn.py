@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from tcdsl import kernel
+from tcdsl.autotune.shipped import Shipped
 from tcdsl.grammar import nodes
 from tcdsl.grammar.declare import type_variables
 from tcdsl.grammar.dtypes import BY_NAME, DType
@@ -21,11 +22,12 @@ from tcdsl.session import Tune
 from tcdsl.torch.define import define
 from tcdsl.torch.kernel import Kernel
 from tcdsl.torch.shapes import Shape, Sizes, dims_of
+from tcdsl.torch.state import Keeper
 from tcdsl.torch.tuning import Tuned, autotune
 from tcdsl.torch.weights import Init, Role, fill, language_type, role_in, torch_type
 
 
-class TC(torch.nn.Module):
+class TC(Keeper):
     """A layer that is a text: some of its arguments are parameters, the rest are `forward`'s.
 
     Parameters
@@ -59,7 +61,7 @@ class TC(torch.nn.Module):
     device, dtype : optional
         Of the parameters. dtype is for those whose type is a type variable of the text; by default
         `torch.get_default_dtype()`. A type that the text names stays.
-    tune, cache, threads, deterministic, source
+    tune, cache, configs, threads, deterministic, source
         As for `tct.define`.
     **fixed
         Generics and arguments of rank 0 that are the same at each call: ``SH=2``, ``eps=1e-5``.
@@ -118,6 +120,7 @@ class TC(torch.nn.Module):
         dtype: torch.dtype | None = None,
         tune: Tune = "cached",
         cache: str | PathLike[str] | None = None,
+        configs: str | PathLike[str] | Shipped | None = None,
         threads: int | None = None,
         deterministic: bool = False,
         source: str = "<text>",
@@ -129,6 +132,7 @@ class TC(torch.nn.Module):
             "backward": backward,
             "tune": None if tune == "cached" else tune,
             "cache": cache,
+            "configs": configs,
             "threads": threads,
             "deterministic": deterministic or None,
             "source": source if source != "<text>" else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from tcdsl.torch.record import Seen, recording
 from tcdsl.torch.weights import torch_type
 
 if TYPE_CHECKING:
+    from tcdsl.autotune.key import ProblemKey
     from tcdsl.autotune.report import Report
     from tcdsl.codegen.config import Config
     from tcdsl.torch.kernel import Kernel
@@ -31,7 +33,7 @@ class Row:
     """
 
     name: str
-    key: str
+    key: ProblemKey
     config: Config | None = None
     default_ns: float = 0.0
     time_ns: float = 0.0
@@ -117,7 +119,31 @@ def autotune(
         raise TCTypeError(
             f"{name} calls no kernel of tcdsl.torch for these inputs, so there is nothing to tune"
         )
-    return tune_calls(seen, seconds=seconds, trials=trials, seed=seed, cache=cache, quiet=quiet)
+    tuned = tune_calls(seen, seconds=seconds, trials=trials, seed=seed, cache=cache, quiet=quiet)
+    if isinstance(run, torch.nn.Module):
+        _hand_on(tuned, seen, run)
+    return tuned
+
+
+def _hand_on(tuned: Tuned, seen: Sequence[Sequence[Seen]], module: torch.nn.Module) -> None:
+    """Let the layers of a module keep what was found for their kernels."""
+    from tcdsl.autotune.shipped import Row as Kept
+    from tcdsl.torch.nn import TC  # on use: it needs this
+
+    now = time.time()
+    found = {
+        row.key.digest: Kept(row.key, row.config, row.time_ns, row.default_ns, now)
+        for row in tuned.rows
+        if row.config is not None
+    }
+    settings: dict[int, list[Kept]] = {}  # the kernels of a text and of its ways back share them
+    for one in (one for same in seen for one in same):
+        kept = found.get(one.problem.key.digest)
+        if kept is not None:
+            settings.setdefault(id(one.kernel.session.settings), []).append(kept)
+    for layer in module.modules():
+        if isinstance(layer, TC):
+            layer.keep(settings.get(id(layer.tc.session.settings), ()))
 
 
 def autotune_training(
@@ -239,9 +265,9 @@ def _tune_one(
         )
     except TuneError as error:
         why = str(error).partition("\n")[0]
-        return Row(problem.name, problem.key.digest, why=why), True
+        return Row(problem.name, problem.key, why=why), True
     if not found:
         return None, False
     verdict = found[0].verdict
-    row = Row(problem.name, problem.key.digest, verdict.config, verdict.default_ns, verdict.time_ns)
+    row = Row(problem.name, problem.key, verdict.config, verdict.default_ns, verdict.time_ns)
     return row, found[0].is_complete

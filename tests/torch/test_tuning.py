@@ -144,9 +144,11 @@ def test_one_that_fails_does_not_end_the_rest(monkeypatch: Any) -> None:
 
 
 def test_the_table_has_a_line_for_each_kernel() -> None:
+    from tcdsl.autotune.key import ProblemKey
     from tcdsl.codegen.config import Config
 
-    rows = [Row("f B=1", "a", Config(), 2e3, 1e3), Row("d_f B=100", "b", Config(), 1.5e6, 1e6)]
+    key = ProblemKey("a", ("float32",), "c", (1,), "cpu", 1, "gcc", "1")
+    rows = [Row("f B=1", key, Config(), 2e3, 1e3), Row("d_f B=100", key, Config(), 1.5e6, 1e6)]
     assert str(Tuned(rows)).splitlines() == [
         "                untuned        tuned",
         "f B=1           2.00 us      1.00 us  2.00x",

@@ -1,0 +1,68 @@
+"""Tuned configs in the state dict of a layer: a tensor, so that files of tensors take it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from tcdsl.autotune.shipped import Row, Shipped
+from tcdsl.torch.kernel import Kernel
+
+_EXTRA = "_extra_state"  # torch's name for what a module saves besides parameters and buffers
+
+
+class Keeper(torch.nn.Module):
+    """A module with the tuned configs of its kernel `tc` in its state dict, if it has some."""
+
+    tc: Kernel
+
+    def keep(self, rows: Iterable[Row]) -> None:
+        """Take over tuned configs, to use and to save them with the parameters."""
+        old = self.tc.session.settings.configs
+        every = {r.key.digest: r for r in (*(old.rows if old else ()), *rows)}
+        if every:
+            self.tc = self.tc.with_configs(Shipped(every.values()))
+
+    def get_extra_state(self) -> torch.Tensor:
+        """Return the tuned configs as JSON, whose bytes are a tensor: files of tensors take it."""
+        configs = self.tc.session.settings.configs
+        text = configs.to_json() if configs else ""
+        return torch.tensor([*text.encode()], dtype=torch.uint8)
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over the tuned configs of a state dict; what is none is left out, with a warning."""
+        try:
+            if not isinstance(state, torch.Tensor) or state.is_meta or state.ndim != 1:
+                raise ValueError("expected a tensor of bytes")
+            text = bytes(state.to("cpu", torch.uint8).tolist()).decode()
+            rows = Shipped.from_json(text).rows if text else ()
+        except ValueError as error:
+            warnings.warn(
+                f"{self.tc.name}: the tuned configs of a state dict are left out: {error!s:.200}",
+                stacklevel=2,
+            )
+        else:
+            self.keep(rows)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if not self.tc.session.settings.configs:
+            del destination[prefix + _EXTRA]
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        lists = missing_keys, unexpected_keys, error_msgs
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+        if prefix + _EXTRA in missing_keys:  # nothing was tuned there
+            missing_keys.remove(prefix + _EXTRA)
