@@ -18,6 +18,7 @@ from typing import Literal
 
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.batch_lines import EQUALLY_LONG, Lines
+from tcdsl.grammar.batch_split import split
 from tcdsl.grammar.batch_tensors import Places, Shared, Tensors
 from tcdsl.grammar.ellipsis import has_any_rank, has_dots, with_ranks
 from tcdsl.grammar.errors import raise_one
@@ -101,9 +102,9 @@ def batched(
     maker = _Maker(shared)
     try:
         _bind_ranks(shared, name)
-        tensors = Tensors(shared, name, in_dims, out_dims or {}, out_dim)
         if checked is not None:
-            _want_equal_lengths(tensors.definition, in_dims, checked)
+            _want_equal_lengths(shared.defs[name], in_dims, checked)
+        tensors = _tensors(shared, name, in_dims, out_dims or {}, out_dim)
         made = maker.definition(tensors)
     except FaultError as fault:
         raise_one(fault.diagnostic)
@@ -139,8 +140,23 @@ class _Maker:
             if self._shared.is_within(name):
                 return name
             with self._shared.within(name):
-                self._made[key] = self.definition(Tensors(self._shared, name, params, returns, 0))
+                self._made[key] = self.definition(_tensors(self._shared, name, params, returns))
         return self._made[key].name
+
+
+def _tensors(
+    shared: Shared,
+    name: str,
+    params: Places,
+    returns: Mapping[str, int | None],
+    out_dim: int = 0,
+) -> Tensors:
+    """Return the tensors of a definition, given where some of them have the batch."""
+    wanted = [r for r, at in returns.items() if at is not None]
+    definition = split(shared, shared.defs[name], params, wanted)
+    tensors = Tensors(shared, definition, params, returns, out_dim)
+    tensors.follow(definition.body)
+    return tensors
 
 
 def reachable(defs: Sequence[n.Def], entry: n.Def) -> n.Program:

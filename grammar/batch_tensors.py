@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.builtins import RAND
 from tcdsl.grammar.dims import walk
+from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.errors import Note
 from tcdsl.grammar.leftovers import targets_of
 from tcdsl.grammar.scope import FaultError
@@ -28,6 +29,7 @@ class Shared:
         self.is_random = is_random
         self._taken = {*identifiers(program)}
         self.size, self.index = self.fresh("B"), self.fresh("b")
+        self.has_halves = any(_is_half(x) for d in program.defs for x in walk(d))
         self._calls: list[str] = []  # around the definition at hand
         self._results: dict[tuple[str, frozenset[str]], frozenset[str]] = {}
 
@@ -51,7 +53,8 @@ class Shared:
         key = callee, params
         if key not in self._results:
             with self.within(callee):
-                inner = Tensors(self, callee, dict.fromkeys(params, 0), {}, 0)
+                inner = Tensors(self, self.defs[callee], dict.fromkeys(params, 0))
+                inner.follow(inner.definition.body)
             returns = {r.name for r in inner.definition.returns}
             self._results[key] = frozenset(returns & inner.places.keys())
         return self._results[key]
@@ -67,29 +70,33 @@ class Shared:
 class Tensors:
     """The tensors of one definition: places has those that have the batch.
 
-    A target has it if one of its statements reads what has it, or is told to. The others do not
-    depend on the batch.
+    A target has it if one of its statements that were followed reads what has it, or is told to.
+    The others do not depend on the batch.
     """
 
     def __init__(
         self,
         shared: Shared,
-        name: str,
+        definition: n.Def,
         params: Places,
-        returns: Mapping[str, int | None],
-        out_dim: int,
+        returns: Mapping[str, int | None] | None = None,
+        out_dim: int = 0,
     ) -> None:
         self.shared = shared
-        self.definition = definition = shared.defs[name]
+        self.definition = definition
+        returns = returns or {}
         declared = (*definition.params, *definition.returns)
         self.names = {p.name for p in declared} | {*targets_of(definition.body)}
         self.places: dict[str, int] = dict(params)
         self.places |= {name: at for name, at in returns.items() if at is not None}
         self._returns = {r.name: returns.get(r.name, out_dim) for r in definition.returns}
+
+    def follow(self, body: Sequence[n.Stmt]) -> None:
+        """Give the batch to what statements compute from it."""
         known = -1
         while known != len(self.places):  # what a turn writes the next one reads
             known = len(self.places)
-            self._follow(definition.body)
+            self._follow(body)
 
     def is_call(self, name: str) -> bool:
         """Whether a name before parentheses is a definition that is called."""
@@ -147,3 +154,11 @@ class Tensors:
                 ),
             )
         self.places[target.name] = place
+
+
+def _is_half(node: n.Node) -> bool:
+    """Whether a type is one of the halves, or may be: a type variable."""
+    match node:
+        case n.TypeRef(name) | n.Cast(name):
+            return name not in BY_NAME or BY_NAME[name].is_half
+    return False

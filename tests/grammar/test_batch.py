@@ -47,6 +47,20 @@ TEXTS = [
         "def batched_f(float(B, N) x, float(N) w) -> (y) {\n"
         "  y(b, i) = w(i) where b in 0:B\n  y(b, 0) += x(b, 0)\n  y(b, i) = y(b, i) * 2\n}\n",
     ),
+    (  # what a tensor is before the batch is computed once, too
+        "def f(float(M,K) x, float(N,K) w, float(N) c) -> (o) "
+        "{ o(m, n) +=! x(m, k) * w(n, k)  o(m, n) = fmax(o(m, n) + c(n), 0) }",
+        {"c": 0},
+        "def batched_f(float(M, K) x, float(N, K) w, float(B, N) c) -> (o) {\n"
+        "  o_2(m, n) +=! x(m, k) * w(n, k)\n  o(b, m, n) = o_2(m, n) where b in 0:B\n"
+        "  o(b, m, n) = fmax(o(b, m, n) + c(b, n), 0)\n}\n",
+    ),
+    (  # but not where another name would change what it holds: N is no index here
+        "def f(float(N,M) w, float(N) x) -> (o) { o(N, i) +=! w(i, j)  o(0, i) = o(N, i) + x(i) }",
+        {"x": 0},
+        "def batched_f(float(N, M) w, float(B, N) x) -> (o) {\n"
+        "  o(b, N, i) +=! w(i, j) where b in 0:B\n  o(b, 0, i) = o(b, N, i) + x(b, i)\n}\n",
+    ),
     (  # in a loop what is written below is read above
         "def f(float(T) x, float w) -> (h) { h(0) = w  s = w  for t in 0:T "
         "{ h(t + 1) = h(t) + s  s = x(t) } }",

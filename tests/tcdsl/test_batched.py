@@ -92,6 +92,20 @@ PROGRAMS: list[Any] = [
      {"x": 0}),
     ("def g(float(...) x, float(...) w) -> (y) { y(...) = x(...) * w(...) } "
      "def f(float(N,M) x, float(M) w) -> (o) { o = g(x, w) }", {"w": 0}),
+    ("def f(float(N,M) w, float(N) x) -> (o, p) { t +=! w(i, j)  p = t  t = t * x(0) "
+     "o(i) = x(i) * t + p }", {"x": 0}),
+    ("def f(int32(N,M) w, int32(N) x) -> (o) { o(i) +=! w(i, j)  o(i) = o(i) / 2 where i in 0:3 "
+     "for t in 0:3 { o(i) = o(i) * x(t) }  o(i + 3) max= x(i) }", {"x": 1}),
+    ("def f(float(M,N) w, float(N) x) -> (p, o) { s(i + 1) = w(i, 0) * 2  s(i) +=! w(i, j) "
+     "p(i) = s(i)  s(i) += x(j)  o(i) = s(i) }", {"x": 0}),
+    ("def f(float(N,M) w, float(N) x) -> (o, p) { p(i) = w(i, 0) + 1 where i in 2:4  o(i) = p(i) "
+     "p(j) += x(j) }", {"x": 0}),
+    ("def f(float16(N,M) w, float(N) x) -> (o) { o(i) +=! w(i, j) * w(i, j)  o(i) = o(i) / 3 "
+     "o(i) = o(i) * float16(x(i)) }", {"x": 0}),
+    ("def f(float(N,M) w, float(N) x) -> (double(N) o) { o(i) +=! w(i, j)  o(i) = o(i) * x(i) }",
+     {"x": 0}),
+    ("def g(float(N,M) w, float(N) x) -> (o) { o(i) +=! w(i, j)  o(i) *= x(i) } "
+     "def f(float(N,M) w, float(N) x) -> (o) { o = g(w, x) }", {"x": 0}),
     ("def g<P=1>(float(N) x) -> (y) { y(i) = x(i) * P } "
      "def f<Q=3>(float(N) x) -> (o) { y = g(x, P=Q)  o(i) = y(i) }", {"x": 1}),
 ]  # fmt: skip

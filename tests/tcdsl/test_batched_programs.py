@@ -71,6 +71,37 @@ def test_programs_of_the_examples(example: texts.Example) -> None:
     assert_near(once, once.variant().checked, batch_of(batch, once.params, more, 2), more, 200)
 
 
+WITH_GRADIENT = [e for e in texts.examples() if e.name not in ("edit_distance", "brightest")]
+
+
+@sampled("example", WITH_GRADIENT, ids=lambda e: e.name, keep=2)
+def test_gradients_of_examples_over_a_batch(example: texts.Example) -> None:
+    """The gradient of a batch, by the reference: stacked where a parameter has it, else summed."""
+    rng = np.random.default_rng(len(example.name))
+    kernel = example.kernel()
+    checked = kernel.variant().checked
+    in_dims = random_places(checked, random.Random(example.name))
+    args = texts.arguments(checked, example.sizes, rng)
+    batch = batch_of(args, kernel.params, in_dims, 3)
+    out_dims = dict.fromkeys((r.name for r in checked.returns if r.dtype.is_float), -1)
+    over = kernel.batched(in_dims, out_dims=out_dims)
+    one, all_ = tc.grad(kernel).whole, tc.grad(over).whole
+    outs = reference(over.variant().checked, batch, float64=True)
+    shapes = [o.shape for o, place in zip(outs, over.out_dims, strict=True) if place == -1]
+    adjoints = [rng.normal(size=shape) for shape in shapes]
+    got = reference(all_.variant().checked, [*batch, *adjoints], float64=True)
+    named = [*zip(batch, kernel.params, strict=True)]
+    each = []
+    for b in range(3):
+        element = [np.take(a, b, axis=in_dims[p]) if p in in_dims else a for a, p in named]
+        element += [d[..., b] for d in adjoints]
+        each.append(reference(one.variant().checked, element, float64=True))
+    floats = [p.name for p in checked.params if p.dtype.is_float]
+    for name, g, *parts in zip(floats, got, *each, strict=True):
+        want = np.stack(parts, in_dims[name]) if name in in_dims else sum(parts)
+        np.testing.assert_allclose(g, want, rtol=1e-9, atol=1e-9 * max(np.abs(want).max(), 1))
+
+
 def run_random(seed: int, run: Run) -> int:
     """Hold a random program over batches against loops, twice nested; return how often it did."""
     text = random_programs.Maker(seed).text()
