@@ -12,7 +12,7 @@ more forward pass. Known as checkpointing; the split of the loop as strip-mining
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, statements
@@ -23,7 +23,9 @@ from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.typed import CheckedDef, Expr, Statement, Stmt, Tensor
 
 
-def segmented(checked: CheckedDef, turns: int) -> tuple[CheckedDef, frozenset[str]]:
+def segmented(
+    checked: CheckedDef, turns: int, still: Collection[str] = ()
+) -> tuple[CheckedDef, frozenset[str]]:
     """Return a definition with its outermost loops in segments, and the variables of those.
 
     Loops of which nothing is kept stay as they are, and those of no more turns than a segment has.
@@ -32,8 +34,10 @@ def segmented(checked: CheckedDef, turns: int) -> tuple[CheckedDef, frozenset[st
     ----------
     turns
         How many turns a segment has.
+    still
+        Tensors of loops that the gradient does not go back through.
     """
-    maker = _Segments(checked, turns)
+    maker = _Segments(checked, turns, still)
     body = tuple(y for x in checked.body for y in maker.split(x))
     temps = (*checked.temps, *maker.temps)
     return replace(checked, body=body, temps=temps), frozenset(maker.variables)
@@ -53,8 +57,9 @@ def turns_between(checked: CheckedDef, sizes: Mapping[str, int]) -> int:
 
 
 class _Segments:
-    def __init__(self, checked: CheckedDef, turns: int) -> None:
+    def __init__(self, checked: CheckedDef, turns: int, still: Collection[str]) -> None:
         self.order = Order(checked)
+        self.still = still
         self.turns = turns
         self.used = {*self.order.tensors, *checked.sizes, checked.name}
         self.used |= {r.name for p in self.order.all for r in p.statement.ranges}
@@ -94,6 +99,8 @@ class _Segments:
     def _keeps(self, loop: typed.Loop) -> bool:
         """Whether the gradient keeps something of every turn: a state, or a sum."""
         written = {s.target for s, _ in statements(loop.body, ())}
+        if written <= {*self.still}:
+            return False
         if any(not self.order.is_settled(n) and not self.order.is_straight(n) for n in written):
             return True
         return any(

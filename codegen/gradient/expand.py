@@ -24,7 +24,9 @@ from tcdsl.grammar.sizes import Size, maximum
 from tcdsl.grammar.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
 
 
-def expanded(checked: CheckedDef, again: Collection[str] = ()) -> tuple[CheckedDef, frozenset[str]]:
+def expanded(
+    checked: CheckedDef, again: Collection[str] = (), still: Collection[str] = ()
+) -> tuple[CheckedDef, frozenset[str]]:
     """Return a definition that does the same, and the tensors that its loops still overwrite.
 
     Expanded is what each turn writes whole: of anything else, or where the number of turns depends
@@ -36,15 +38,19 @@ def expanded(checked: CheckedDef, again: Collection[str] = ()) -> tuple[CheckedD
     ----------
     again
         The variables of loops whose turns run again: of those only the state before each is kept.
+    still
+        Tensors of loops that the gradient does not go back through: they stay as they are.
     """
     in_place: set[str] = set()
     while True:
-        found = _expanded(checked, again, in_place)
+        found = _expanded(checked, again, in_place, still)
         if found is not None:
             return found, frozenset(in_place)
 
 
-def _expanded(checked: CheckedDef, again: Collection[str], in_place: set[str]) -> CheckedDef | None:
+def _expanded(
+    checked: CheckedDef, again: Collection[str], in_place: set[str], still: Collection[str]
+) -> CheckedDef | None:
     """Return a definition with what can be expanded; None where a tensor turned out not to be.
 
     That one is then in place.
@@ -56,7 +62,10 @@ def _expanded(checked: CheckedDef, again: Collection[str], in_place: set[str]) -
             (
                 n
                 for n in order.written
-                if n not in in_place and not order.is_settled(n) and not order.is_straight(n)
+                if n not in in_place
+                and n not in still
+                and not order.is_settled(n)
+                and not order.is_straight(n)
             ),
             None,
         )

@@ -119,7 +119,7 @@ class _Maker:
         self.before: list[Part] = []  # what begins tensors of a loop, to stand in front of it
         self.around: tuple[typed.Loop, ...] = ()
         self.tangents: dict[str, str] = {}
-        active = self._active(order)
+        active = order.depending(t.name for t in self.inputs)
         for name in self.tensors:
             tensor = self.tensors[name]
             if name in active or (tensor.role == "return" and tensor.dtype.is_float):
@@ -137,20 +137,6 @@ class _Maker:
         self.versions = Versions(
             (), self.values, {}, frozenset({*self.taken, *self.values}), frozenset()
         )
-
-    def _active(self, order: Order) -> set[str]:
-        """Return the tensors that depend on the parameters which have a tangent."""
-        active = {t.name for t in self.inputs}
-        before = -1
-        while len(active) != before:  # loops carry on what a later statement makes
-            before = len(active)
-            for p in order.all:
-                s = p.statement
-                if self.tensors[s.target].dtype.is_float and any(
-                    r.tensor in active for r in reads_of(s.value)
-                ):
-                    active.add(s.target)
-        return active
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""

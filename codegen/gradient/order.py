@@ -6,7 +6,7 @@ B(n) = A(n)  for t in 1:N { B(n) = B(n) * A(n) }         B does not: each turn o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -45,6 +45,35 @@ class Order:
             self.written.setdefault(p.statement.target, []).append(p)
             for r in reads(p):
                 self._read.setdefault(r.tensor, []).append((p, r))
+
+    def depending(self, names: Iterable[str]) -> set[str]:
+        """Return tensors of floats that depend on some, and these."""
+        found = {*names}
+        before = -1
+        while len(found) != before:  # loops carry on what a later statement makes
+            before = len(found)
+            for p in self.all:
+                s = p.statement
+                if self.tensors[s.target].dtype.is_float and any(
+                    r.tensor in found for r in reads_of(s.value)
+                ):
+                    found.add(s.target)
+        return found
+
+    def apart_from(self, names: Iterable[str]) -> frozenset[str]:
+        """Return what only loops write of which no statement depends on some tensors."""
+        depending = self.depending(names)
+        outermost = {
+            n: {id(p.loops[0]) for p in found if p.loops} for n, found in self.written.items()
+        }
+        passed = {x for n in depending & outermost.keys() for x in outermost[n]}
+        before = -1
+        while len(passed) != before:
+            before = len(passed)
+            for its in outermost.values():
+                if not its.isdisjoint(passed):
+                    passed |= its
+        return frozenset(n for n, its in outermost.items() if its and its.isdisjoint(passed))
 
     def depth(self, name: str) -> int:
         """Return how many loops around all uses of a tensor make it anew in each turn.

@@ -153,7 +153,10 @@ STARTING: dict[AssignOp, AssignOp] = {
 
 
 def versions_of(
-    checked: CheckedDef, again: Collection[str] = (), in_place: Collection[str] = ()
+    checked: CheckedDef,
+    again: Collection[str] = (),
+    in_place: Collection[str] = (),
+    still: Collection[str] = (),
 ) -> Versions:
     """Return the versions of a definition.
 
@@ -163,8 +166,11 @@ def versions_of(
         The variables of loops of whose turns nothing is kept.
     in_place
         Tensors that loops overwrite (`expand.py`): all others they do not.
+    still
+        Tensors of loops that the gradient does not go back through: they may be overwritten too,
+        and only what such a loop leaves is a version.
     """
-    return _Maker(checked, again, in_place).result()
+    return _Maker(checked, again, in_place, still).result()
 
 
 def steps(nodes: Sequence[Node]) -> Iterator[Step]:
@@ -230,7 +236,11 @@ def apart(s: Step, hidden: Callable[[str], bool], used: Callable[[str], bool]) -
 
 class _Maker:
     def __init__(
-        self, checked: CheckedDef, again: Collection[str], in_place: Collection[str]
+        self,
+        checked: CheckedDef,
+        again: Collection[str],
+        in_place: Collection[str],
+        still: Collection[str],
     ) -> None:
         self.checked = checked
         self.again = again
@@ -246,6 +256,7 @@ class _Maker:
         self.settled = {
             n for n in self.order.written if n not in self.in_place and self.order.is_settled(n)
         }
+        self.still = {n for n in still if n not in self.settled and not self.order.is_straight(n)}
         self.left = {name: len(found) for name, found in self.order.written.items()}
         self.turning: list[str] = []
         found = [s for s, _ in statements(checked.body, ())]
@@ -270,6 +281,7 @@ class _Maker:
                 continue
             nodes += self._filled(stmt.body, in_loop=True)
             nodes += self._begun(stmt)
+            nodes += self._left_by(stmt)
             self.turning.append(stmt.var)
             inner = self.block(stmt.body)
             self.turning.pop()
@@ -297,6 +309,33 @@ class _Maker:
                 zero: Expr = typed.Lit(0.0 if t.dtype.is_float else 0, t.dtype)
                 box = _box(t.shape, self.taken)
                 begun.append(Step(s.target, None, _at(box), "=", zero, box, covers=True))
+        return begun
+
+    def _left_by(self, loop: typed.Loop) -> list[Node]:
+        """Return steps that begin what a loop leaves of tensors that it overwrites as it goes."""
+        begun: list[Node] = []
+        count: dict[str, int] = {}
+        for s, _ in statements(loop.body, ()):
+            count[s.target] = count.get(s.target, 0) + 1
+        for s, _ in statements(loop.body, ()):
+            n = count.pop(s.target, 0)
+            if self.turning or s.target not in self.still or not n:
+                continue
+            t, old = self.tensors[s.target], self.current.get(s.target)
+            name = s.target if self.left[s.target] == n else self._version(s.target)
+            self.current[s.target] = name
+            self.values[name] = Value(name, s.target, t.dtype, t.shape)
+            if old is None and (s.op == "=" or s.op.endswith("!")):
+                continue
+            held = FLOAT32 if t.dtype.is_half else t.dtype
+            box = _box(t.shape, self.taken)
+            if old is None:
+                first: Expr = typed.Lit(identity_of(s.op, held), held)
+            else:
+                first = typed.Read(old, _at(box), t.dtype)
+                first = typed.Cast(first, held) if t.dtype.is_half else first
+            first = typed.Cast(first, t.dtype) if t.dtype.is_half else first
+            begun.append(Step(name, None, _at(box), "=", first, box, covers=True))
         return begun
 
     def _filled(self, body: Sequence[typed.Stmt], *, in_loop: bool) -> list[Node]:
@@ -392,7 +431,10 @@ class _Maker:
         covers = covers_box(subs, s.ranges, tensor.shape)
         self.left[s.target] -= 1
         op, base, name = s.op, None, s.target
-        if s.target in self.settled | self.in_place:
+        if s.target in self.still and self.turning:
+            assert old is not None
+            name = old
+        elif s.target in self.settled | self.in_place:
             if old is None:
                 op = STARTING.get(op, op)
         else:
@@ -404,7 +446,8 @@ class _Maker:
                 name = self._version(s.target)
         others = self.order.written[s.target]
         is_sum = name == s.target and any(p.statement.op == "+=" for p in others)
-        if op == "=" and not is_sum and name not in self.in_place:
+        is_whole = s.target not in self.still or not self.turning
+        if op == "=" and not is_sum and name not in self.in_place and is_whole:
             self.exact.add(name)
         self.values[name] = Value(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name

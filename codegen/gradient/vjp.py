@@ -18,11 +18,12 @@ from tcdsl.codegen.gradient.forward import Axes, lines_of, scattered, turn_of, w
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.lines import Part, forwards, spread
+from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
-from tcdsl.codegen.gradient.versions import Turns, Value, versions_of
+from tcdsl.codegen.gradient.versions import Turns, Value, Versions, versions_of
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.grammar.dtypes import DType
 from tcdsl.grammar.errors import Diagnostic, Note, raise_one
@@ -100,15 +101,16 @@ def gradient(
     check_floats(checked)
     inputs = wanted(checked, wrt)
     again: Collection[str] = ()
+    still: Collection[str] = ()  # no way back through the loops that write these
+    if wrt is not None:
+        still = Order(checked).apart_from(t.name for t in inputs)
     if checkpoint is not None:
-        checked, again = segmented(checked, checkpoint)
-    return _gradient(*expanded(checked, again), again, inputs)
+        checked, again = segmented(checked, checkpoint, still)
+    f, in_place = expanded(checked, again, still)
+    return _gradient(f, versions_of(f, again, in_place, still), inputs)
 
 
-def _gradient(
-    f: CheckedDef, in_place: Collection[str], again: Collection[str], inputs: Sequence[Tensor]
-) -> Gradient:
-    versions = versions_of(f, again, in_place)
+def _gradient(f: CheckedDef, versions: Versions, inputs: Sequence[Tensor]) -> Gradient:
     finals = versions.finals
     outputs = [t for t in f.returns if t.dtype.is_float]
     params = tuple(t.name for t in f.params)

@@ -125,3 +125,65 @@ def test_tensors_may_be_called_as_a_gradient_is(rng: np.random.Generator) -> Non
     d = differentiated(text)
     assert d.gradient.name == "d_f_2"
     assert_gradient(d, drawn(d.checked, {"N": 3}, rng), rng)
+
+
+# ---- loops that only other parameters go through
+
+STILL = {
+    "a state": "h(n) = X(0, n) for t in 1:T { h(n) = tanh(h(n) + X(t, n)) } y(n) = h(n) * w(n)",
+    "two loops": """h(n) = X(0, n)
+      for t in 1:T { h(n) = sin(h(n) + X(t, n)) }
+      y(n) = h(n) * w(n)
+      for t in 1:T { h(n) = h(n) * X(t, n) }
+      y(n) += h(n) * w(n) * w(n)""",
+    "a part of a state": """h(n) = X(0, n)
+      for t in 1:T { h(t % 2) = h(t % 2) * X(t, 0) }
+      y(n) = h(n) * w(n)""",
+    "loops in a loop": """h(n) = X(0, n)
+      for t in 0:T {
+        z(n) = X(t, n)
+        for s in 0:T { z(n) = z(n) * X(s, n) }
+        h(n) = h(n) + z(n)
+      }
+      y(n) = exp(h(n)) * w(n)""",
+    "begun in the loop": "for t in 0:T { y(n) += X(t, n) y(n) *= X(t, n) } v(n) = y(n) * w(n)",
+    "an active loop behind": """h(n) = X(0, n)
+      for t in 1:T { h(n) = cos(h(n) * X(t, n)) }
+      g(n) = w(n)
+      for t in 0:T { g(n) = g(n) * h(n) }
+      y(n) = g(n)""",
+    "an active loop around": """h(n) = X(0, n)  g(n) = w(n)
+      for t in 1:T { h(n) = cos(h(n) * X(t, n))  g(n) = g(n) * h(n) }
+      y(n) = g(n)""",
+    "changed on the way": """h(n) = w(n)
+      for t in 1:T { z(n) = sin(X(t, n))  z(n) = z(n) * z(n)  k(n) max=! z(n) }
+      y(n) = k(n) * h(n)""",
+}
+
+
+@sampled("name", STILL, keep=3)
+@pytest.mark.parametrize("dtype", ["float", pytest.param("float16", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("checkpoint", [None, pytest.param(2, marks=pytest.mark.wide)])
+def test_loops_of_other_parameters_are_not_gone_through(
+    name: str, dtype: str, checkpoint: int | None, rng: np.random.Generator
+) -> None:
+    results = "(y, v)" if "v(n) =" in STILL[name] else "(y)"
+    text = f"def f({dtype}(T,N) X, {dtype}(N) w) -> {results} {{ {STILL[name]} }}"
+    f = check(parse(text))
+    d = differentiated(text)
+    args = drawn(f, {"T": 5, "N": 2}, rng)
+    seeds = seeds_of(f, args, rng)
+    _, want = d.pull(args, seeds)
+    one = gradient(f, checkpoint, "w")
+    forward, backward = check(parse(one.forward)), check(parse(one.text))
+    values = evaluate(forward, args, float64=True)
+    for got, plain in zip(values, evaluate(f, args, float64=True), strict=False):
+        np.testing.assert_allclose(got, plain, rtol=1e-12)
+    names = [t.name for t in forward.returns]
+    given = [*args, *(values[names.index(k)] for k in one.kept), *seeds]
+    (found,) = evaluate(backward, given, float64=True)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12, err_msg=one.text)
+    is_apart = name != "an active loop around"
+    if is_apart and name != "an active loop behind":
+        assert "for " not in one.text
+        assert not any("_all" in k or "_old" in k or "_kept" in k for k in one.kept)
