@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +90,23 @@ class Pushed:
     tangents: Tangents
     model: Kernel
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.tangents, self.model)
+
     @cached_property
     def kernel(self) -> Kernel:
         """The Jacobian-vector product."""
         program = parse(self.tangents.text, "<tangents>")
         session = Session(program, self.model.session.settings)
         return self.model.derive(session, program.defs[-1])
+
+    @cached_property
+    def called(self) -> Kernel:
+        """The same for calls of `jvp`: under the name that its user wrote, which errors tell."""
+        kernel = self.kernel
+        named = replace(kernel.definition, name=self.model.name)  # a name that tangents keep free
+        program = replace(kernel.session.program, defs=(named,))
+        return self.model.derive(Session(program, kernel.session.settings), named)
 
     @cached_property
     def result(self) -> Any:
@@ -110,6 +121,15 @@ class WithTangents:
         self.kernel = kernel
         self._known: dict[tuple[int, tuple[str, ...] | None], tuple[CheckedDef, Pushed]] = {}
         self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kernel,)
+
+    def __copy__(self) -> WithTangents:
+        return self
+
+    def __deepcopy__(self, memo: object) -> WithTangents:
+        return self
 
     def __call__(
         self,
@@ -129,7 +149,7 @@ class WithTangents:
         checked = kernel.call(*values, **given.generics).variant.checked
         found = self._directions(checked, directions)
         made = self.of(checked, tuple(found))
-        results = made.kernel(*values, *found.values())
+        results = made.called(*values, *found.values())
         outputs = results[: len(checked.returns)]
         along = results[len(checked.returns) :][: len(made.tangents.results)]
         return (

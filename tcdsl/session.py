@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -65,14 +66,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_budget(self.seconds, self.trials)
-        threads = self.threads
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise TCTypeError(f"threads is {threads!r:.40}; expected an int from 1 on, or None")
+        for name, least in (("threads", 1), ("trials", 0), ("seed", None)):
+            object.__setattr__(self, name, _count(name, getattr(self, name), least))
+        object.__setattr__(self, "seconds", float(self.seconds))
         for name, value, kind in (("tune", self.tune, Tune), ("check", self.check, Check)):
             if value not in get_args(kind):
                 *first, last = map(repr, get_args(kind))
                 raise TCTypeError(f"{name} is '{value}'; expected {', '.join(first)} or {last}")
-
         if not (self.configs is None or hasattr(self.configs, "lookup")):
             raise TCTypeError(
                 f"configs is {self.configs!r:.40}; expected what a file was read into"
@@ -120,6 +120,26 @@ class Settings:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Settings.from_json, (self.to_json(),)
+
+
+def _count(name: str, value: Any, least: int | None) -> int | None:
+    """Return a setting that counts as a plain int, whichever integer it came as.
+
+    Raises
+    ------
+    TCTypeError
+        If it is none, or less than the least.
+    """
+    if value is None and least is not None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or (least is not None and count < least):
+        wanted = "an int" if least is None else f"an int from {least} on, or None"
+        raise TCTypeError(f"{name} is {value!r:.40}; expected {wanted}")
+    return count
 
 
 def check_budget(seconds: float | None, trials: int | None) -> None:

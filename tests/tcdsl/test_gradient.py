@@ -200,6 +200,8 @@ def turns(float(N) x, int32 T) -> (H) {
         with pytest.raises(tc.BoundsError, match=r"^xent: subscript 1 of 'X' is 3") as caught:
             call(x, labels)
         messages.append(str(caught.value))
+    with pytest.raises(tc.BoundsError, match=r"^xent: subscript 1 of 't_X' is 3"):
+        k.xent.jvp((x, labels), (x, None))
     assert len({*messages}) == 1
     with pytest.raises(MemoryError, match=r"^turns: no memory"):
         k.turns.vjp(np.zeros(1 << 20, np.float32), 1 << 26)

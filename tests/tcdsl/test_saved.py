@@ -95,6 +95,9 @@ def test_settings_of_a_later_version_are_refused_and_of_an_earlier_one_read() ->
     assert Settings.from_json("") == Settings.from_json("{}") == Settings()
     settings = Settings("off", Path("a.db"), 1.5, 3, 4, 2, "sync", deterministic=True)
     assert Settings.from_json(settings.to_json()) == settings
+    numbers = np.float32(2.5), np.int64(3), np.uint8(4), np.int32(2)
+    like = Settings("off", None, *numbers)  # type: ignore[arg-type]
+    assert again(like) == like == Settings("off", None, 2.5, 3, 4, 2)
     with pytest.raises(tc.TCTypeError, match="have 'knobs', which this version"):
         Settings.from_json('{"knobs": 1}')
     with pytest.raises(tc.TCTypeError, match="tune is 'no'; expected"):
@@ -144,6 +147,13 @@ def test_gradients_come_back_the_kept_values_and_all() -> None:
         assert a.tobytes() == b.tobytes()
     with pytest.raises(tc.TCError, match="expected d_H of the shape of 'H'"):
         again(slope.whole)(x, w, np.ones((9, 3)))  # what its text does not say
+    _, along = again(k.with_tangents())((x, w), (None, w))
+    np.testing.assert_array_equal(along, k.jvp((x, w), (None, w))[1])
+    by_w = again(k.with_grad(wrt="w"))
+    np.testing.assert_array_equal(by_w(x, w)[1](np.ones_like(y)), k.vjp(x, w, wrt="w")[1](y**0))
+    batched = again(k.batched("w", out_dims=1))
+    assert batched.out_dims == k.batched("w", out_dims=1).out_dims == (1,)
+    assert batched(x, np.stack([w, w])).shape == (5, 2, 3)
     with_gradient = again(WithGradient(k, Memory(2), copy=False))
     y2, pull2 = with_gradient(x, w)
     np.testing.assert_array_equal(y2, y)
@@ -168,7 +178,7 @@ def test_a_pickle_holds_no_machine_code_whatever_ran_before() -> None:
 def test_a_copy_of_what_nobody_can_change_is_itself() -> None:
     both = defined()
     k = both.normalize
-    for value in (both, k, tc.grad(k), k.with_grad(), k.with_grad(copy=False)):
+    for value in (both, k, tc.grad(k), k.with_grad(), k.with_grad(wrt="X"), k.with_tangents()):
         assert copy.copy(value) is value
         assert copy.deepcopy(value) is value
         assert copy.deepcopy([value])[0] is value
@@ -198,6 +208,9 @@ def test_what_is_made_of_a_kernel_is_of_its_class() -> None:
         "backward": scan.with_grad().of(scan.variant().checked).backward,
         "by the way back": scan.with_grad(checkpoint=2).of(scan.variant().checked).whole,
         "pickled": again(k),
+        "batched": scan.batched(),
+        "wrt": tc.grad(scan, wrt="w"),
+        "tangents": tc.jvp(scan),
     }
     assert {n: (type(m), getattr(m, "scale", None)) for n, m in made.items()} == dict.fromkeys(
         made, (Layer, 3.0)
