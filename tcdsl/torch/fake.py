@@ -76,9 +76,10 @@ def results_of(
         found = kernel.infer(forms, generics_of(generics), least=torch.sym_min, most=torch.sym_max)
     except GuardOnDataDependentSymNode as unknown:
         raise ShapeError(
-            f"{asked}: a size comes from data, and the text asks of it what nobody knows before: "
-            f"{unknown.cond}\n"
-            "  state it before the call, as by torch._check(x.shape[0] == y.shape[0])"
+            f"{asked}: a size comes from data, and the call asks what nobody knows before: is "
+            f"{unknown.cond}?\n"
+            "  say it before the call: torch._check(x.shape[0] == y.shape[0]) of extents that the "
+            "text has equal,\n  torch._check(x.shape[0] != 1) of each that '...' stands for"
         ) from unknown
     return [(form.shape, getattr(torch, form.dtype.name)) for form in found]
 
