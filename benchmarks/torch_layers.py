@@ -17,7 +17,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import argparse
 import functools
-import runpy
+import importlib.util
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,13 @@ class Case:
 
 def example(name: str) -> dict[str, Any]:
     """Return the names of an example, which is not run."""
-    return runpy.run_path(str(EXAMPLES / f"torch_{name}.py"), run_name="example")
+    spec = importlib.util.spec_from_file_location(f"torch_{name}", EXAMPLES / f"torch_{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # where torch.compile looks for names
+    spec.loader.exec_module(module)
+    return vars(module)
 
 
 def rand(*shape: int) -> torch.Tensor:

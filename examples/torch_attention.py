@@ -34,7 +34,7 @@ def main() -> None:
     q, k, v = (torch.randn(2, heads, 37, 16, requires_grad=True) for _ in range(3))
     slope = torch.tensor([2.0 ** (-8 * (h + 1) / heads) for h in range(heads)], requires_grad=True)
     operands, seed = (q, k, v, slope), torch.randn(2, heads, 37, 16)
-    for function in (attention,):
+    for function in (attention, torch.compile(attention, fullgraph=True)):
         torch.testing.assert_close(function(*operands), in_torch(*operands))
         found = torch.autograd.grad(function(*operands), operands, seed)
         wanted = torch.autograd.grad(in_torch(*operands), operands, seed)

@@ -39,6 +39,8 @@ def main() -> None:
     with torch.no_grad():  # the same start
         for own, other in zip(ours.parameters(), plain.parameters(), strict=True):
             own.copy_(other)
+    compiled = torch.compile(ours, fullgraph=True)
+    torch.testing.assert_close(compiled(x), plain(x))
 
     losses = train(ours, x[:1536], labels[:1536], epochs=10)
     beside = train(plain, x[:1536], labels[:1536], epochs=10)

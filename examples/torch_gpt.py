@@ -108,7 +108,9 @@ def main() -> None:
     symbols = torch.tensor([letters.index(x) for x in text])
     ours, plain = GPT(len(letters)), GPT(len(letters), norm=rms_norm, attend=attention)
     plain.load_state_dict(ours.state_dict())
-    torch.testing.assert_close(ours(symbols[None, :33]), plain(symbols[None, :33]))
+    torch.testing.assert_close(
+        torch.compile(ours, fullgraph=True)(symbols[None, :33]), plain(symbols[None, :33])
+    )
 
     losses, beside = train(ours, symbols, 40), train(plain, symbols, 40)
     torch.testing.assert_close(losses[:5], beside[:5], rtol=1e-3, atol=1e-3)

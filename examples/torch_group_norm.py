@@ -31,7 +31,7 @@ def main() -> None:
     ours.load_state_dict(plain.state_dict())
     x = torch.randn(4, 64, 14, 14, requires_grad=True)
     seed = torch.randn(4, 64, 14, 14)
-    for module in (ours,):
+    for module in (ours, torch.compile(ours, fullgraph=True)):
         torch.testing.assert_close(module(x), plain(x))
         found = torch.autograd.grad(module(x), [x, *ours.parameters()], seed)
         wanted = torch.autograd.grad(plain(x), [x, *plain.parameters()], seed)
