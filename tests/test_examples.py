@@ -27,12 +27,10 @@ WITHOUT_GRADIENT = {"edit_distance", "brightest"}
 
 
 def scripts() -> Iterator[ParameterSet]:
-    """Yield the scripts; of those for PyTorch, which train and compile, one is not wide."""
+    """Yield the scripts; those for PyTorch train, and wait for torch's own compiler."""
     for path in sorted(EXAMPLES.glob("*.py")):
-        of_torch = path.stem.startswith("torch_")
-        marks = [pytest.mark.torch] if of_torch else []
-        if of_torch and path.stem != "torch_group_norm":
-            marks.append(pytest.mark.wide)
+        for_torch = path.stem.startswith("torch_")
+        marks = [pytest.mark.torch, pytest.mark.wide] if for_torch else []
         yield pytest.param(path, marks=marks, id=path.stem)
 
 

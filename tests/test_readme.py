@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -33,7 +34,13 @@ def test_its_python_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.cc
 @pytest.mark.torch
-def test_its_python_for_pytorch_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_python_for_pytorch_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    # All but the last step, in which torch's own compiler takes ten seconds.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     code = "\n".join(blocks("python", IN_PYTORCH))
     assert "tct.nn.TC" in code
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
