@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -38,7 +39,7 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
     TCTypeError
         If it gives none, or its elements are more than what lies in memory.
     """
-    value = plain(value, name, is_output=is_output)
+    given, value = value, plain(value, name, is_output=is_output)
     try:
         array = _taken(value)
     except _REFUSALS as refusal:
@@ -48,7 +49,7 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
         raise TCTypeError(
             f"argument '{name}' has the shape {array.shape}, but no memory: its address is 0"
         )
-    _lend(value, _library_of(value, "torch", "Tensor"))
+    _lend(given, _library_of(given, "torch", "Tensor"))
     return array
 
 
@@ -162,30 +163,47 @@ def _lend(value: object, torch: Any) -> None:
         if kind not in (torch.Tensor, torch.nn.Parameter):
             return  # of a subclass nothing is known
         functions = getattr(kind, "__dlpack_c_exchange_api__", None)
-        ad, transforms = torch.autograd.forward_ad, torch._C._functorch.maybe_current_level
-        autocast = torch._C._is_any_autocast_enabled
-        modes, trace = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state
-        rules: runtime.Rules = (
-            (torch.Tensor.is_neg,),
-            "requires_grad",
-            torch.is_grad_enabled,
-            lambda: (
-                ad._current_level >= 0
-                or transforms() is not None
-                or autocast()
-                or modes() > 0
-                or trace() is not None
-            ),
-            torch.autograd.graph.increment_version,
-        )
+        rules = _rules_of_torch(torch)
     else:
         functions = vars(kind).get("__dlpack_c_exchange_api__")
-        rules = ((), None, None, None, None)
+        rules = ((), None, None, (), None, None, None, False)
     if functions is not None:
         try:
             runtime.lend(kind, functions, *rules)
         except (TypeError, ValueError):
             return  # no capsule of that name: the slow path serves
+
+
+_OWN_MEMORY = 32 << 20  # bytes; from here on the C library gives freed memory back to the system
+
+
+def _rules_of_torch(torch: Any) -> runtime.Rules:
+    """Return what calls ask of torch's tensors; see `runtime.lend`."""
+    ad, core = torch.autograd.forward_ad, torch._C
+
+    def model(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        if math.prod(shape) * dtype.itemsize >= _OWN_MEMORY:
+            return None
+        made = torch.empty(shape, dtype=getattr(torch, dtype.name), device="cpu")
+        made.untyped_storage().resize_(0)  # it is asked for its form only
+        return made
+
+    return (
+        (torch.Tensor.is_neg,),
+        "requires_grad",
+        torch.is_grad_enabled,
+        (
+            core._are_functorch_transforms_active,
+            core._len_torch_dispatch_stack,
+            core._is_torch_function_mode_enabled,
+            core._get_tracing_state,
+            lambda: ad._current_level >= 0,
+        ),
+        core._increment_version,
+        model,
+        torch.empty_like,
+        True,
+    )
 
 
 def written(value: Any) -> None:

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+import numpy as np
+
 from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call, tell_apart
@@ -484,12 +486,14 @@ class Kernel(Described):
         """Call with arrays in the host's memory, whether or not the launcher knows their form."""
         call, arrays = self._call(given)
         if given.outputs is None:
-            result = self._run(replace(call, outs=call.initial()), given)
             example = next((v for v, a in zip(given.values, arrays, strict=True) if a.ndim), 0)
+            result = self._run(replace(call, outs=call.initial()), given, example)
             convert = like(example)
             if len(self.returns) == 1:
-                return convert(result)
-            return self.result(tuple(map(convert, result)))
+                return convert(result) if isinstance(result, np.ndarray) else result
+            if isinstance(result[0], np.ndarray):
+                return self.result(tuple(map(convert, result)))
+            return result  # the launcher made them in the kind of the example
         outs = call.check_outputs(given.outputs)
         targets = call.targets(outs, lambda out: out.copy(order="C"))
         self._run(replace(call, outs=targets), given)
@@ -513,18 +517,18 @@ class Kernel(Described):
         variant, sizes = self.session.bind(self.definition, arrays, given.generics)
         return Call.of(variant, sizes, given.values, arrays), arrays
 
-    def _run(self, call: Call, given: Arguments) -> Any:
+    def _run(self, call: Call, given: Arguments, example: object = None) -> Any:
         try:
-            return self._run_on_host(call, given)
+            return self._run_on_host(call, given, example)
         except AllocationError:
             raise
         except MemoryError:
             raise call.no_memory() from None
 
-    def _run_on_host(self, call: Call, given: Arguments) -> Any:
+    def _run_on_host(self, call: Call, given: Arguments, example: object) -> Any:
         candidate = self.candidate(call)
         if candidate is not None:
-            return self.run(call.entry(candidate), call.operands, call.outs)
+            return self.run(call.entry(candidate), call.operands, call.outs, example)
         with self._lock:  # what another thread's tuning makes stale is not installed after it
             entry = self._entry(call)
             if self.is_settled(call):
@@ -536,7 +540,7 @@ class Kernel(Described):
                 )
                 if any(a is not v for a, v in pairs):
                     self._install_as_given(entry, call, given)
-        return self.run(entry, call.operands, call.outs)
+        return self.run(entry, call.operands, call.outs, example)
 
     def _install_as_given(self, entry: Entry, call: Call, given: Arguments) -> None:
         """Let the launcher take arrays of other libraries itself, where it can read them."""

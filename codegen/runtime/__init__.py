@@ -19,6 +19,8 @@ Launcher(name, params, returns, slow, on_error, result_type=None)
         Tuple type for several returns (a `collections.namedtuple`); made without calling it.
 
     A Python subclass is called as fast, unless it defines `__call__`. `calls` counts the runs.
+    Two attributes may be set: while `unusual()` gives true every call is `slow`'s, and
+    `max_threads()` is how many threads a call may use at most.
 
 Launcher.install(entry, args, outs=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
@@ -27,10 +29,11 @@ Launcher.install(entry, args, outs=None)
     Operands the fast path never takes (no exact, aligned ndarray in native byte order, nor an
     array of a type that was lent) are not kept; that is no error. ValueError if the operands are
     not of the entry's form.
-Launcher.run(entry, args, outs=None)
-    Run the entry now. Arrays must be exact ndarrays of the entry's form. ValueError if not, if an
-    output is read-only or overlaps another operand (but for `Entry.inplace`), or if a number does
-    not fit the type of its parameter.
+Launcher.run(entry, args, outs=None, example=None)
+    Run the entry now. Fresh outputs are made by the library of example, where it has a `model`,
+    else they are NumPy's. Arrays must be exact ndarrays of the entry's form. ValueError if not, if
+    an output is read-only or overlaps another operand (but for `Entry.inplace`), or if a number
+    does not fit the type of its parameter.
 Launcher.clear()
     Forget all forms.
 
@@ -57,19 +60,26 @@ Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=(), max_
     max_threads : int
         How many threads its calls may use at most; 0: as many as any call.
 
-lend(kind, functions, plain, tracked, tracks, unusual, written) -> int
+lend(kind, functions, plain, tracked, tracks, unusual, written, model=None, make=None,
+     writable=False) -> int
     Let calls read arrays of exactly this type without `slow`, through the C functions of its
-    ``__dlpack_c_exchange_api__``. Fresh outputs are of the kind of the first array parameter.
-    Returns whether it is done; 0: the functions are none that are served.
+    ``__dlpack_c_exchange_api__``. Fresh outputs are of the kind of the first array parameter: made
+    by the library where it has a `model`, else arrays of its that hold our memory. Returns whether
+    it is done; 0: the functions are none that are served.
 
     plain : tuple of callables
         An array for which one of them gives true is `slow`'s: its memory is not all there is to it.
     tracked, tracks : str and callable, or None
-        So is one whose attribute `tracked` is true, while `tracks()` is.
-    unusual : callable or None
-        While `unusual()` gives true every call on such arrays is `slow`'s.
+        So is one whose attribute `tracked` is true, while `tracks()` is, asked once a call.
+    unusual : tuple of callables
+        While one of them gives true every call on such arrays is `slow`'s.
     written : callable or None
-        Called with each array that a call has written as `out`.
+        Called with a tuple of one for each array that a call has written as `out`.
+    model, make : callables or None
+        ``make(model(dtype, shape))`` is a fresh output in C order; the model is kept for later
+        calls. A model of None: our memory.
+    writable : bool
+        Whether all arrays may be written; else each is asked.
 
     What a rule raises, a signal's handler for one, ends the call.
 
@@ -133,8 +143,11 @@ Rules = tuple[  # of `lend`, behind the functions
     tuple[Callable[[Any], object], ...],
     str | None,
     Callable[[], object] | None,
-    Callable[[], object] | None,
-    Callable[[Any], object] | None,
+    tuple[Callable[[], object], ...],
+    Callable[[tuple[Any]], object] | None,
+    Callable[[np.dtype[Any], Shape], Any] | None,
+    Callable[[Any], Any] | None,
+    bool,
 ]
 lend = _core.lend
 empty_cache = _core.empty_cache

@@ -28,6 +28,8 @@ class Launcher:
     params: tuple[str, ...]
     returns: tuple[str, ...]
     calls: int
+    unusual: Callable[[], object] | None
+    max_threads: Callable[[], int] | None
     def __init__(
         self,
         name: str,
@@ -42,7 +44,11 @@ class Launcher:
         self, entry: Entry, args: tuple[Any, ...], outs: tuple[Any, ...] | None = None
     ) -> None: ...
     def run(
-        self, entry: Entry, args: tuple[Any, ...], outs: tuple[Any, ...] | None = None
+        self,
+        entry: Entry,
+        args: tuple[Any, ...],
+        outs: tuple[Any, ...] | None = None,
+        example: object = None,
     ) -> Any: ...
     def clear(self) -> None: ...
 
@@ -58,8 +64,11 @@ def lend(
     plain: tuple[Callable[[Any], object], ...],
     tracked: str | None,
     tracks: Callable[[], object] | None,
-    unusual: Callable[[], object] | None,
-    written: Callable[[Any], object] | None,
+    unusual: tuple[Callable[[], object], ...],
+    written: Callable[[tuple[Any]], object] | None,
+    model: Callable[[np.dtype[Any], Shape], Any] | None = None,
+    make: Callable[[Any], Any] | None = None,
+    writable: bool = False,
     /,
 ) -> int: ...
 def empty_cache() -> int: ...

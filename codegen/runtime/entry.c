@@ -24,6 +24,8 @@ typedef struct {
   Py_ssize_t *dims;    /* where the operands' dims and strides lie */
   int max_threads;     /* 0: as many as calls may use */
   int planned_threads; /* 0: no plan yet */
+  int modelled;        /* the lender whose arrays models are, or 0: there are none yet */
+  PyObject **model;    /* per return, an array like fresh outputs, or None: our memory */
   int parallel;        /* whether any phase pays for threads */
   double cost_ns;      /* of all phases, serial */
   size_t shared_bytes, slot_bytes, work_bytes; /* workspace: shared, then one slot a thread */
@@ -148,6 +150,8 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
 static void entry_dealloc(Entry *e) {
   PyTypeObject *type = Py_TYPE(e);
   for (int i = 0; i < e->n_params + e->n_returns; i++) Py_DecRef((PyObject *)e->operand[i].descr);
+  for (int r = 0; e->modelled && r < e->n_returns; r++) Py_DecRef(e->model[r]);
+  free(e->model);
   free(e->operand);
   free(e->inplace);
   free(e->sizes);
@@ -224,8 +228,9 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
   e->dims = calloc(2 * (size_t)room + 1, sizeof *e->dims);
   e->sizes = calloc((size_t)(n_sizes + room) + 1, sizeof *e->sizes);
   e->planned_scalars = calloc((size_t)n_params + 1, sizeof *e->planned_scalars);
+  e->model = calloc((size_t)n_returns + 1, sizeof *e->model);
   e->bounds = calloc((size_t)n_params + 1, sizeof *e->bounds);
-  if (!e->planned_scalars || !e->bounds || !e->operand || !e->inplace || !e->dims || !e->sizes) {
+  if (!e->planned_scalars || !e->model || !e->bounds || !e->operand || !e->inplace || !e->dims || !e->sizes) {
     PyErr_NoMemory();
     return -1;
   }
@@ -287,14 +292,15 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   return &e->ob_base;
 }
 
-static int threads_of(const Entry *e) {
+/* How many threads a call may use, where its caller allows so many (0: all). */
+static int threads_of(const Entry *e, int allowed) {
   int threads = pool_threads();
+  if (allowed && allowed < threads) threads = allowed;
   return e->max_threads && e->max_threads < threads ? e->max_threads : threads;
 }
 
 /* Ask the executable for its plan. */
-static int plan_entry(Entry *e) {
-  int threads = threads_of(e);
+static int plan_entry(Entry *e, int threads) {
   tc_error error = {0, 0, 0, 0, 0};
   tc_i64 turn[TC_MAX_LOOPS] = {0};
   tc_args args = {NULL, e->sizes, e->strides, e->planned_scalars, NULL, NULL, &error, threads, turn};

@@ -45,9 +45,12 @@ typedef struct {
   const ExchangeApi *api;
   PyObject *plain;   /* tuple of callables: an object for which one is true is for slow */
   PyObject *tracked; /* None, or the name of an attribute: one for which it is true is for slow ... */
-  PyObject *tracks;  /* ... while this callable gives true */
-  PyObject *unusual; /* None, or a callable: while it gives true, all calls are for slow */
-  PyObject *written; /* None, or a callable: told of each array that was written */
+  PyObject *tracks;  /* ... while this callable gives true, or always where it is None */
+  PyObject *unusual; /* tuple of callables: while one gives true, all calls are for slow */
+  PyObject *written; /* None, or a callable: told of an array that was written, in a tuple of its own */
+  PyObject *model;   /* None, or a callable of dtype and shape: an array like fresh outputs, None for our memory ... */
+  PyObject *make;    /* ... and the callable that makes an output like it */
+  int writable;      /* whether every array may be written, so that none is asked */
 } Lender;
 
 static Lender lenders[MAX_LENDERS];
@@ -84,24 +87,17 @@ static int is_true(PyObject *answer) {
   return yes;
 }
 
-/* Whether the memory of an array is all there is to it; the slow path says what else there is. With an error
- * set it is not known: a rule may run a signal's handler, whose exception is the caller's. */
-static int is_lendable(const Lender *l, PyObject *o) {
-  if (l->tracked != Py_None) {
-    int tracked = is_true(PyObject_GetAttr(o, l->tracked));
-    if (tracked > 0) tracked = is_true(PyObject_Vectorcall(l->tracks, NULL, 0, NULL));
-    if (tracked) return 0;
-  }
-  for (Py_ssize_t i = 0, n = PyTuple_Size(l->plain); i < n; i++)
-    if (is_true(PyObject_Vectorcall(PyTuple_GetItem(l->plain, i), &o, 1, NULL))) return 0;
-  return 1;
+/* Whether one of these callables gives true, of an object if there is one; so does one that fails, with an error set. */
+static int is_any(PyObject *callables, PyObject *o) {
+  for (Py_ssize_t i = 0, n = PyTuple_Size(callables); i < n; i++)
+    if (is_true(PyObject_Vectorcall(PyTuple_GetItem(callables, i), o ? &o : NULL, o ? 1 : 0, NULL))) return 1;
+  return 0;
 }
 
-/* See the memory of an array of a lender; 0 if it is for slow, or, with an error set, if a rule failed. */
-static int view_of(int lender, PyObject *o, View *v) {
+/* See the memory of an array of a lender; 0 if it is none that kernels read. */
+static int memory_of(int lender, PyObject *o, View *v) {
   const Lender *l = &lenders[lender - 1];
   DLTensor t;
-  if (!is_lendable(l, o)) return 0;
   if (l->api->view_of(o, &t)) {
     PyErr_Clear();
     return 0;
@@ -130,6 +126,7 @@ static int view_of(int lender, PyObject *o, View *v) {
 /* Whether an array of a lender may be written: what it hands out for good says so. */
 static int is_writable(int lender, PyObject *o) {
   Managed *m = NULL;
+  if (lenders[lender - 1].writable) return 1;
   if (lenders[lender - 1].api->managed_of(o, &m) || !m) {
     PyErr_Clear();
     return 0;
@@ -139,26 +136,52 @@ static int is_writable(int lender, PyObject *o) {
   return yes;
 }
 
-/* Whether calls on arrays of a lender may go without slow now; not known with an error set. */
-static int is_usual(int lender) {
-  PyObject *unusual = lenders[lender - 1].unusual;
-  return unusual == Py_None || !is_true(PyObject_Vectorcall(unusual, NULL, 0, NULL));
+/* What a call asks of its lenders once. */
+typedef struct {
+  int lender; /* whose answers these are, 0: nobody's */
+  int is_usual, tracks;
+} Mood;
+
+/* Ask a lender; not 0 with an error set: a rule may run a signal's handler, whose exception is the caller's. */
+static int ask(int lender, Mood *to) {
+  const Lender *l = &lenders[lender - 1];
+  to->lender = lender;
+  to->is_usual = !is_any(l->unusual, NULL);
+  to->tracks = to->is_usual && l->tracked != Py_None &&
+               (l->tracks == Py_None || is_true(PyObject_Vectorcall(l->tracks, NULL, 0, NULL)));
+  return (to->tracks || !to->is_usual) && PyErr_Occurred() ? -1 : 0;
+}
+
+/* See the memory of an array of a lender, as it is asked for a call; 0 if it is for slow, which says what more
+ * there is to it, or, with an error set, if a rule failed. */
+static int view_of(int lender, PyObject *o, Mood *mood, View *v) {
+  const Lender *l = &lenders[lender - 1];
+  if (mood->lender != lender && ask(lender, mood)) return 0;
+  if (!mood->is_usual || (mood->tracks && is_true(PyObject_GetAttr(o, l->tracked)))) return 0;
+  return !is_any(l->plain, o) && memory_of(lender, o, v);
 }
 
 static int tell_written(int lender, PyObject *o) {
   PyObject *told = lenders[lender - 1].written;
   if (told == Py_None) return 0;
-  PyObject *done = PyObject_Vectorcall(told, &o, 1, NULL);
+  PyObject *one = PyTuple_New(1);
+  if (!one) return -1;
+  PyTuple_SetItem(one, 0, Py_NewRef(o));
+  PyObject *done = PyObject_Vectorcall(told, &one, 1, NULL);
+  Py_DecRef(one);
   Py_DecRef(done);
   return done ? 0 : -1;
 }
 
 static PyObject *m_lend(PyObject *m, PyObject *args) {
-  PyObject *type, *capsule, *plain, *tracked, *tracks, *unusual, *written;
+  PyObject *type, *capsule, *plain, *tracked, *tracks, *unusual, *written, *model = Py_None, *make = Py_None;
+  int writable = 0;
   (void)m;
-  if (!PyArg_ParseTuple(args, "OOOOOOO", &type, &capsule, &plain, &tracked, &tracks, &unusual, &written)) return NULL;
-  if (!is_type(type) || !is_tuple_type((PyObject *)Py_TYPE(plain))) {
-    PyErr_SetString(PyExc_TypeError, "lend takes a type, a capsule, a tuple of callables, and what is tracked");
+  if (!PyArg_ParseTuple(args, "OOOOOOO|OOi", &type, &capsule, &plain, &tracked, &tracks, &unusual, &written, &model,
+                        &make, &writable))
+    return NULL;
+  if (!is_type(type) || tuple_length(plain) < 0 || tuple_length(unusual) < 0) {
+    PyErr_SetString(PyExc_TypeError, "lend takes a type, a capsule, and rules: plain and unusual are tuples");
     return NULL;
   }
   const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
@@ -169,7 +192,8 @@ static PyObject *m_lend(PyObject *m, PyObject *args) {
   if (known || n_lenders == MAX_LENDERS || !api || !api->view_of || !api->managed_of || !api->object_of)
     return PyLong_FromLongLong(known);
   lenders[n_lenders++] = (Lender){(PyTypeObject *)Py_NewRef(type), api, Py_NewRef(plain), Py_NewRef(tracked),
-                                  Py_NewRef(tracks), Py_NewRef(unusual), Py_NewRef(written)};
+                                  Py_NewRef(tracks), Py_NewRef(unusual), Py_NewRef(written), Py_NewRef(model),
+                                  Py_NewRef(make), writable};
   return PyLong_FromLongLong(1);
 }
 #endif

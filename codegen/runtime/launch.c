@@ -14,6 +14,8 @@ typedef struct {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
+  PyObject *unusual;     /* NULL, None, or a callable: while it gives true, every call is slow's */
+  PyObject *max_threads; /* NULL, None, or a callable: how many threads a call may use */
   Py_ssize_t calls; /* runs so far, those of run() too */
   int n_params, n_returns;
   int n_bounds, bounds[MAX_BOUNDS]; /* parameters, ascending, on whose values sizes of an entry depend */
@@ -45,7 +47,8 @@ static int bound_of(PyObject *o, const View *lent, tc_i64 *to) {
  * set, for none. Python code may run. */
 static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, Places *at) {
   tc_i64 *w = key, *end = key + KEY_WORDS;
-  int found = 0, usual = 0;
+  int found = 0;
+  Mood mood = {0, 0, 0};
   at->maker = at->has_run = 0;
   *w++ = out != NULL;
   for (int i = 0, b = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
@@ -64,9 +67,7 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       at->data[i] = a->data;
       found |= a->nd;
     } else if ((view.lender = lender_of(o))) {
-      if (usual != view.lender && !is_usual(view.lender)) return 0;
-      usual = view.lender;
-      if (!view_of(view.lender, o, &view)) return 0;
+      if (!view_of(view.lender, o, &mood, &view)) return 0;
       lent = &view;
       *w++ = (tc_i64)view.lender << 48 | (tc_i64)view.nd << 32 | (unsigned)view.type_num;
       for (int d = 0; d < view.nd; d++) {
@@ -252,7 +253,8 @@ static void take_back(Managed *m) { /* called by whoever drops the last array, w
   free(m->context);
 }
 
-static PyObject *fresh_lent(int lender, const Operand *o, char **data) {
+/* A fresh output of our memory. */
+static PyObject *handed(int lender, const Operand *o, char **data) {
   Handed *h = malloc(sizeof *h + 2 * (size_t)o->nd * sizeof *h->dims);
   if (!h) return PyErr_NoMemory();
   if (!(h->memory = storage_new((size_t)(o->high - o->low)))) {
@@ -270,6 +272,46 @@ static PyObject *fresh_lent(int lender, const Operand *o, char **data) {
   if (!lenders[lender - 1].api->object_of(&h->managed, &made)) return made;
   if (!PyErr_Occurred()) PyErr_SetString(internal_error, "an array library took no memory and said nothing");
   return NULL; /* the memory is the library's, whatever it did with it */
+}
+
+/* Ask a lender what its fresh outputs are like. */
+static int take_models(Entry *e, int lender) {
+  for (int r = 0; e->modelled && r < e->n_returns; r++) Py_CLEAR(e->model[r]);
+  e->modelled = 0;
+  for (int r = 0; r < e->n_returns; r++) {
+    const Operand *o = &e->operand[e->n_params + r];
+    PyObject *shape = PyTuple_New(o->nd), *model = NULL;
+    for (int d = 0; shape && d < o->nd; d++) PyTuple_SetItem(shape, d, PyLong_FromLongLong(o->dims[d]));
+    if (shape && !PyErr_Occurred())
+      model = o->c_order ? PyObject_CallFunction(lenders[lender - 1].model, "OO", o->descr, shape)
+                         : Py_NewRef(Py_None);
+    Py_DecRef(shape);
+    if (!model) {
+      while (r--) Py_CLEAR(e->model[r]);
+      return -1;
+    }
+    e->model[r] = model;
+  }
+  e->modelled = lender;
+  return 0;
+}
+
+/* A fresh output r that a lender makes, or that holds our memory where it says so. */
+static PyObject *fresh_lent(int lender, Entry *e, int r, char **data) {
+  const Operand *o = &e->operand[e->n_params + r];
+  if (lenders[lender - 1].model == Py_None) return handed(lender, o, data);
+  if (e->modelled != lender && take_models(e, lender)) return NULL;
+  if (e->model[r] == Py_None) return handed(lender, o, data);
+  PyObject *made = PyObject_Vectorcall(lenders[lender - 1].make, &e->model[r], 1, NULL);
+  View v;
+  if (!made) return NULL;
+  if (!memory_of(lender, made, &v) || !fits_view(o, &v)) {
+    PyErr_SetString(internal_error, "an array library made an output of another form");
+    Py_DecRef(made);
+    return NULL;
+  }
+  *data = v.data;
+  return made;
 }
 
 typedef struct {
@@ -362,9 +404,20 @@ static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scala
   return 0;
 }
 
+/* The most threads that the launcher's owner allows now, 0 for all; -1 with an error set. */
+static int allowed_threads(const Launcher *l) {
+  if (!l->max_threads || l->max_threads == Py_None) return 0;
+  PyObject *number = PyObject_Vectorcall(l->max_threads, NULL, 0, NULL);
+  long long n = number ? PyLong_AsLongLong(number) : -1;
+  Py_DecRef(number);
+  return PyErr_Occurred() ? -1 : n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (int)n;
+}
+
 /* Plan again where the number of threads or a scalar that stands in bounds has changed. */
-static int ready(Entry *e, const tc_scalar *scalars) {
-  int current = e->planned_threads == threads_of(e);
+static int ready(const Launcher *l, Entry *e, const tc_scalar *scalars) {
+  int allowed = allowed_threads(l), threads = threads_of(e, allowed);
+  if (allowed < 0) return -1;
+  int current = e->planned_threads == threads;
   for (int i = 0, k = 0, b = 0; b < e->n_bounds; i++) {
     if (e->operand[i].pass == BY_ADDRESS) continue;
     if (i == e->bounds[b]) {
@@ -374,7 +427,7 @@ static int ready(Entry *e, const tc_scalar *scalars) {
     }
     k++;
   }
-  return current ? 0 : plan_entry(e);
+  return current ? 0 : plan_entry(e, threads);
 }
 
 static PyObject *result_of(const Launcher *l, PyObject **made) {
@@ -429,11 +482,12 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
   char **data = at->data;
   int n = 0;
   Py_IncRef(&e->ob_base); /* whatever runs from here on may clear the table */
-  int failed = locate(e, in, out, data, scalars) || ready(e, scalars);
+  int failed = locate(e, in, out, data, scalars) || ready(l, e, scalars);
   while (!failed && n < e->n_returns) {
-    const Operand *o = &e->operand[e->n_params + n];
     char **place = &data[e->n_params + n];
-    made[n] = out ? Py_NewRef(out[n]) : at->maker ? fresh_lent(at->maker, o, place) : fresh_array(o, place);
+    made[n] = out         ? Py_NewRef(out[n])
+              : at->maker ? fresh_lent(at->maker, e, n, place)
+                          : fresh_array(&e->operand[e->n_params + n], place);
     if (made[n])
       n++;
     else
@@ -471,6 +525,10 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
   Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_keywords = keywords ? PyTuple_Size(keywords) : 0;
   int given = n_keywords ? -1 : 0;
   if (n_keywords == 1) given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[n], out);
+  if (l->unusual && l->unusual != Py_None && is_true(PyObject_Vectorcall(l->unusual, NULL, 0, NULL))) {
+    if (PyErr_Occurred()) return NULL;
+    given = -1;
+  }
   if (n == l->n_params && given >= 0) {
     size_t words = key_of(l, args, given ? out : NULL, key, &at);
     int row = words ? look_up(l, key, words) : -1;

@@ -47,6 +47,8 @@ static int launcher_traverse(Launcher *l, visitproc visit, void *arg) {
   Py_VISIT(l->slow);
   Py_VISIT(l->on_error);
   Py_VISIT(l->result_type);
+  Py_VISIT(l->unusual);
+  Py_VISIT(l->max_threads);
   return 0;
 }
 
@@ -54,6 +56,8 @@ static int launcher_clear(Launcher *l) {
   Py_CLEAR(l->slow);
   Py_CLEAR(l->on_error);
   Py_CLEAR(l->result_type);
+  Py_CLEAR(l->unusual);
+  Py_CLEAR(l->max_threads);
   forget(l);
   return 0;
 }
@@ -71,9 +75,9 @@ static void launcher_dealloc(Launcher *l) {
 
 /* Operands given from Python: in[] and out[] borrowed, *given set. */
 static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out,
-                       int *given) {
+                       int *given, PyObject **example) {
   PyObject *e, *args, *outs = Py_None;
-  if (!PyArg_ParseTuple(call_args, "OO|O", &e, &args, &outs)) return -1;
+  if (!PyArg_ParseTuple(call_args, "OO|OO", &e, &args, &outs, example)) return -1;
   if (Py_TYPE(e) != entry_type) {
     PyErr_SetString(PyExc_TypeError, "expected an Entry");
     return -1;
@@ -94,6 +98,7 @@ static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, Py
 
 /* Check operands against an entry. Its own arrays are NumPy's; a lender's are checked by their key's words. */
 static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyObject *const *out, char **data) {
+  Mood mood = {0, 0, 0};
   for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *x = i < l->n_params ? in[i] : out[i - l->n_params];
     const Operand *o = &e->operand[i];
@@ -101,7 +106,7 @@ static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyO
     if (o->pass != BY_ADDRESS) continue;
     int lender = Py_TYPE(x) == numpy.array_type ? 0 : lender_of(x);
     View v;
-    if (lender ? !view_of(lender, x, &v) || !fits_view(o, &v) : !fits(o, x)) {
+    if (lender ? !view_of(lender, x, &mood, &v) || !fits_view(o, &v) : !fits(o, x)) {
       if (PyErr_Occurred()) return -1;
       PyErr_Format(PyExc_ValueError,
                    "operand %d is not a plain, aligned array of the entry's dtype, shape and strides", i);
@@ -117,8 +122,9 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
   tc_i64 key[KEY_WORDS];
   Places at;
+  PyObject *example = Py_None;
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given) ||
+  if (operands_of(l, call_args, &e, in, out, &given, &example) ||
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
   if (take_bounds(l, e)) return Py_NewRef(Py_None);
@@ -139,10 +145,13 @@ static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
   Entry *e;
   PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
   Places at = {.maker = 0, .has_run = 0};
+  PyObject *example = Py_None;
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given) ||
+  if (operands_of(l, call_args, &e, in, out, &given, &example) ||
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
+  at.maker = lender_of(example);
+  if (at.maker && lenders[at.maker - 1].model == Py_None) at.maker = 0;
   PyObject *result = run_entry(l, e, in, given ? out : NULL, &at);
   if (!result && !PyErr_Occurred())
     PyErr_SetString(
@@ -178,6 +187,8 @@ static PyMemberDef launcher_members[] = {
     {"calls", T_PYSSIZET, offsetof(Launcher, calls), READONLY, NULL},
     {"params", T_OBJECT, offsetof(Launcher, params), READONLY, NULL},
     {"returns", T_OBJECT, offsetof(Launcher, returns), READONLY, NULL},
+    {"unusual", T_OBJECT, offsetof(Launcher, unusual), 0, NULL},
+    {"max_threads", T_OBJECT, offsetof(Launcher, max_threads), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyMethodDef launcher_methods[] = {
     {"install", (PyCFunction)(void *)launcher_install, METH_VARARGS, NULL},

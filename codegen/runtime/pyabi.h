@@ -78,6 +78,7 @@ PyObject *PyObject_Init(PyObject *, PyTypeObject *);
 void PyObject_GC_UnTrack(void *);
 Py_ssize_t PyTuple_Size(PyObject *);
 PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
+PyObject *PyTuple_New(Py_ssize_t);
 int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 PyObject *PyLong_FromLongLong(long long);
 long long PyLong_AsLongLong(PyObject *);

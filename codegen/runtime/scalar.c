@@ -148,7 +148,7 @@ static int integer_at(int type_num, const char *at, int bytes, int is_signed, tc
 
 static int convert_lent(int pass, int bytes, int lender, PyObject *o, tc_scalar *to) {
   View v;
-  if (!view_of(lender, o, &v) || v.nd) return -1;
+  if (!memory_of(lender, o, &v) || v.nd) return -1;
   char kind = kind_of(v.type_num);
   int is_float = kind == 'f' || kind == 'V', is_large = 0;
   if (pass == AS_SIGNED || pass == AS_UNSIGNED)

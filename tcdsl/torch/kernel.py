@@ -57,6 +57,10 @@ class Kernel(kernel.Kernel):
         self.spelled = (*head, autocast.declared(definition), policy)
         self._by_cache: dict[Path, Self] = {}
         record.exists(self)
+        if policy in ("lower", "float32"):  # others leave arguments that fit as they are
+            self.unusual = torch._C._is_any_autocast_enabled
+        if not session.settings.threads:
+            self.max_threads = torch.get_num_threads
 
     def derive(self, session: Session, definition: Def) -> Self:
         """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""

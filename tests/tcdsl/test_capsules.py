@@ -176,8 +176,8 @@ def lent() -> type[Lent]:
         (lambda x: x.is_readonly and x.is_tracked,),
         "is_tracked",
         lambda: True,
-        None,
-        Lent.told.append,  # type: ignore[attr-defined]
+        (),
+        lambda arrays: Lent.told.extend(arrays),  # type: ignore[attr-defined]
     )
     assert runtime.lend(Lent, capsule, *rules) == 1
     assert runtime.lend(Lent, capsule, *rules) == 1
@@ -241,10 +241,10 @@ def test_what_a_signal_raises_in_a_rule_is_the_callers(add: Any, lent: Any) -> N
     one = lent(A)
     add(one, A)
     for rules in (
-        ((), None, None, stop, None),
-        ((stop,), None, None, None, None),
-        ((), "is_stopped", None, None, None),
-        ((), "is_tracked", stop, None, None),
+        ((), None, None, (stop,), None),
+        ((stop,), None, None, (), None),
+        ((), "is_stopped", None, (), None),
+        ((), "is_tracked", stop, (), None),
     ):
         x = lend(*rules)
         x.is_tracked = True
@@ -266,7 +266,7 @@ def test_what_has_run_is_not_run_again(lent: Any) -> None:
 
     kind = type("Kind", (Lent,), {})
     functions = new_capsule(ctypes.addressof(lent.functions), b"dlpack_exchange_api", None)
-    assert runtime.lend(kind, functions, (), None, None, None, no_memory) == 1
+    assert runtime.lend(kind, functions, (), None, None, (), no_memory) == 1
     out = kind(np.zeros(4, np.float32), version=(1, 0))
     k(A, out=out)  # by the slow path, which knows the library
     np.testing.assert_array_equal(out.array, A)
@@ -280,7 +280,7 @@ def test_functions_of_another_version_are_not_used() -> None:
         pass
 
     future = Functions(2, 0, None, None, Take(), Make(), Get(), None)
-    rules: Any = ((), None, None, None, None)
+    rules: Any = ((), None, None, (), None)
     named = b"dlpack_exchange_api"
     assert runtime.lend(Other, new_capsule(ctypes.addressof(future), named, None), *rules) == 0
     with pytest.raises(ValueError, match="incorrect name"):
