@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from tcdsl.grammar import nodes as n
 from tcdsl.grammar.batch_tensors import Places, Shared, Tensors
 from tcdsl.grammar.dims import walk
+from tcdsl.grammar.leftovers import targets_of
 from tcdsl.grammar.session import declared_names
 
 _T = TypeVar("_T")
@@ -29,11 +30,21 @@ def split(shared: Shared, definition: n.Def, params: Places, wanted: Collection[
     body = definition.body
     tensors = Tensors(shared, definition, params)
     start = dict.fromkeys(wanted, len(body))  # by tensor, the statement that gives it the batch
+    known: set[str] = set()
+    written: set[str] = set()
     for at, node in enumerate(body):
-        before = {*tensors.places}
         tensors.follow((node,))
-        start |= dict.fromkeys(tensors.places.keys() - before, at)
-    copies = {}
+        targets = dict.fromkeys(targets_of((node,)))  # in order: the text is one in any process
+        for name in targets:
+            if name in known or name not in tensors.places:
+                continue
+            known.add(name)
+            if name in written:
+                start[name] = at
+            else:  # it has the batch from the first on
+                start.pop(name, None)
+        written.update(targets)
+    copies: dict[str, tuple[str, tuple[n.Expr, ...]]] = {}
     for name, at in start.items():
         is_used = any(r.name == name for r in definition.returns) or _reads(body[at:], name)
         subs = _subscripts(shared, definition, name, body[:at]) if is_used else None
@@ -66,7 +77,7 @@ def _subscripts(
     ]
     if not any(map(_is_work, writes)) or declared.get(name) is not None or shared.has_halves:
         return None
-    first = next(x for x in before if any(_is_target(y, name) for y in walk(x)))
+    first = next(x for x in before if name in targets_of((x,)))
     if not isinstance(first, n.Comprehension) or first.op not in ("=", "+=!"):
         return None
     if isinstance(first.value, n.Apply) and first.value.name in shared.defs:
@@ -86,10 +97,6 @@ def _subscripts(
 
 def _reads(body: Sequence[n.Stmt], name: str) -> bool:
     return any(isinstance(x, n.Apply | n.Name) and x.name == name for x in walk(tuple(body)))
-
-
-def _is_target(node: n.Node, name: str) -> bool:
-    return isinstance(node, n.Target) and node.name == name
 
 
 def _is_work(node: n.Comprehension) -> bool:
