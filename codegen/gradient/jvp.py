@@ -10,38 +10,21 @@ the text, so nothing is kept, and loops, states and scatters stay what they are:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tcdsl.codegen.gradient import build as g
-from tcdsl.codegen.gradient.combine import (
-    computed,
-    first_extreme,
-    has,
-    held,
-    is_one_to_one,
-    other_factors,
-    product,
-)
+from tcdsl.codegen.gradient.along import Along
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
-from tcdsl.codegen.gradient.known import is_trivial, with_known
-from tcdsl.codegen.gradient.lines import Line, Loop, Part
-from tcdsl.codegen.gradient.order import Order, Placed, misses
-from tcdsl.codegen.gradient.push import joined, push
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_dead
-from tcdsl.codegen.gradient.versions import STARTING, Step, Value, Versions, apart
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
-from tcdsl.codegen.program import from_lowest, map_typed, reads_of, substitute_indices
-from tcdsl.codegen.ssa import covers_box, identity_of
+from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
-from tcdsl.grammar.builtins import BUILTINS
 from tcdsl.grammar.check import check
-from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.stack import on_own_stack
-from tcdsl.grammar.typed import CheckedDef, Expr, Range, Tensor
+from tcdsl.grammar.typed import CheckedDef, Expr, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,328 +73,51 @@ def tangents(checked: CheckedDef, wrt: Wrt | None = None) -> Tangents:
     """
     check_floats(checked)
     inputs = wanted(checked, wrt)
-    maker = _Maker(checked, inputs)
-    made = maker.result()
-    short = maker.short(made.text)  # a callee's return may be larger than what is written of it
-    return _Maker(checked, inputs, short).result() if short else made
+    lines = Along(checked, inputs)
+    made = _result(checked, inputs, lines)
+    short = _short(lines, made.text)  # a callee's return may be larger than what is written of it
+    return _result(checked, inputs, Along(checked, inputs, short)) if short else made
 
 
-class _Maker:
-    """Lines of a Jacobian-vector product in the making, all tensors counted from 0."""
+def _result(f: CheckedDef, inputs: Sequence[Tensor], made: Along) -> Tangents:
+    """Return the definition."""
+    scattered = [
+        n
+        for n, found in made.order.written.items()
+        if made.tensors[n].role == "temp"
+        and any(_is_open(e) for p in found for e in p.statement.subs)
+    ]
+    parts = made.block(f.body)
+    for t in f.returns:
+        if t.dtype.is_float and t.name not in made.active:
+            parts.append(made.whole(made.tangents[t.name], made.zero(t.name)))
+    given = tuple(made.tangents[t.name] for t in inputs)
+    results = tuple(made.tangents[t.name] for t in f.returns if t.dtype.is_float)
+    extra = [*scattered, *(made.active[n] for n in scattered if n in made.active)]
+    names = (*(t.name for t in f.returns), *results, *extra)
+    returned = {n: made.values[n] for n in names}
+    parts = tidied(without_dead(parts, returned), made.taken)
+    parts = bounded(parts, made.values, {*made.tensors, *made.tangents.values()})
+    parts = padded(parts, made.values, made.taken)
+    parts = rounded(parts, returned, made.versions, made.fresh)
+    heads = [head(t.name, t.dtype, t.shape) for t in f.params]
+    heads += [head(t, made.values[t].dtype, made.values[t].shape) for t in given]
+    returns = [head(n, v.dtype, v.shape) for n, v in returned.items()]
+    text = definition_text(made.name, heads, returns, parts)
+    wrt = tuple(t.name for t in inputs)
+    return Tangents(made.name, wrt, text, given, results, tuple(extra))
 
-    def __init__(
-        self, checked: CheckedDef, inputs: Sequence[Tensor], filled: Collection[str] = ()
-    ) -> None:
-        self.checked = checked
-        self.filled = filled  # tensors whose box only a statement over all of it gives
-        self.inputs = inputs
-        order = Order(checked)
-        self.tensors = order.tensors
-        self.values = {
-            t.name: Value(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
-        }
-        self.taken = {*self.tensors, *checked.sizes, checked.name}
-        self.taken |= {x.var for p in order.all for x in p.loops}
-        self.indices = {r.name for p in order.all for r in p.statement.ranges}
-        self.name = self.fresh(f"j_{checked.name}")
-        self.products: dict[Step, typed.Read] = {}
-        self.begun: set[str] = set()
-        self.before: list[Part] = []  # what begins tensors of a loop, to stand in front of it
-        self.around: tuple[typed.Loop, ...] = ()
-        self.tangents: dict[str, str] = {}
-        active = order.depending(t.name for t in self.inputs)
-        for name in self.tensors:
-            tensor = self.tensors[name]
-            if name in active or (tensor.role == "return" and tensor.dtype.is_float):
-                self.tangents[name] = self.fresh(f"t_{name}")
-                self.values[self.tangents[name]] = replace(
-                    self.values[name], name=self.tangents[name], tensor=name
-                )
-        self.scattered = [
-            n
-            for n, found in order.written.items()
-            if self.tensors[n].role == "temp"
-            and any(_is_open(e) for p in found for e in p.statement.subs)
-        ]
-        self.active = {n: t for n, t in self.tangents.items() if n in active}
-        self.versions = Versions(
-            (), self.values, {}, frozenset({*self.taken, *self.values}), frozenset()
-        )
 
-    def fresh(self, name: str) -> str:
-        """Return a name like this one that nothing else has."""
-        candidate, count = name, 1
-        while candidate in self.taken or candidate in self.indices or candidate in BUILTINS:
-            count += 1
-            candidate = f"{name}_{count}"
-        self.taken.add(candidate)
-        return candidate
-
-    def box(self, version: str) -> tuple[Range, ...]:
-        """Return indices over the whole of a tensor."""
-        return self.versions.box(version)
-
-    def at(self, version: str) -> tuple[Expr, ...]:
-        """Return the subscripts of `box`."""
-        return self.versions.at(version)
-
-    def result(self) -> Tangents:
-        """Return the definition."""
-        f = self.checked
-        parts = self.block(f.body)
-        for t in f.returns:
-            if t.dtype.is_float and t.name not in self.active:
-                parts.append(self._whole(self.tangents[t.name], self._zero(t.name)))
-        given = tuple(self.tangents[t.name] for t in self.inputs)
-        results = tuple(self.tangents[t.name] for t in f.returns if t.dtype.is_float)
-        extra = [*self.scattered, *(self.active[n] for n in self.scattered if n in self.active)]
-        names = (*(t.name for t in f.returns), *results, *extra)
-        returned = {n: self.values[n] for n in names}
-        parts = tidied(without_dead(parts, returned), self.taken)
-        parts = bounded(parts, self.values, {*self.tensors, *self.tangents.values()})
-        parts = padded(parts, self.values, self.taken)
-        parts = rounded(parts, returned, self.versions, self.fresh)
-        heads = [head(t.name, t.dtype, t.shape) for t in f.params]
-        heads += [head(t, self.values[t].dtype, self.values[t].shape) for t in given]
-        returns = [head(n, v.dtype, v.shape) for n, v in returned.items()]
-        text = definition_text(self.name, heads, returns, parts)
-        wrt = tuple(t.name for t in self.inputs)
-        return Tangents(self.name, wrt, text, given, results, tuple(extra))
-
-    def short(self, text: str) -> frozenset[str]:
-        """Return the tensors that have another box in the text than here."""
-        found = {t.name: t.shape for t in check(parse(text)).temps}
-        wanted = {n: v.shape for n, v in self.values.items()}
-        short = {n for n, shape in found.items() if shape != wanted.get(n, shape)}
-        origins = {t: n for n, t in self.tangents.items()}
-        return frozenset(origins.get(n, n) for n in short)
-
-    # ---- statements
-
-    def block(self, body: Sequence[typed.Stmt]) -> list[Part]:
-        """Return the lines of a body."""
-        out: list[Part] = []
-        for s in body:
-            if isinstance(s, typed.Loop):
-                self.around = (*self.around, s)
-                loop = Loop(s.var, s.low, s.high, tuple(self.block(s.body)))
-                self.around = self.around[:-1]
-                if not self.around:
-                    out += self.before
-                    self.before = []
-                out.append(loop)
-            else:
-                out += self.statement(self._step(s))
-        return out
-
-    def _step(self, s: typed.Statement) -> Step:
-        """Return a statement with all tensors counted from 0."""
-
-        def one(x: Expr) -> Expr:
-            if not isinstance(x, typed.Read):
-                return x
-            lows = self.tensors[x.tensor].low
-            subs = tuple(from_lowest(e, low) for e, low in zip(x.subs, lows, strict=True))
-            return replace(x, subs=subs, checked=())
-
-        t = self.tensors[s.target]
-        subs = tuple(
-            from_lowest(map_typed(e, one), low) for e, low in zip(s.subs, t.low, strict=True)
-        )
-        covers = covers_box(subs, s.ranges, t.shape)
-        base = None if s.op.endswith("!") or s.op == "=" else s.target
-        step = Step(s.target, base, subs, s.op, map_typed(s.value, one), s.ranges, covers)
-        return apart(
-            step,
-            lambda n: n in BUILTINS or n in self.values,
-            lambda n: n in self.taken or n in self.indices,
-        )
-
-    def statement(self, s: Step) -> list[Part]:
-        """Return the lines of a statement: its own, and those that give its target's tangent."""
-        begin, s = self._begun(s)
-        if s.target not in self.active:
-            return [*begin, _own(s)]
-        terms = push(s.value, self.active)
-        match s.op.rstrip("!"):
-            case "=":
-                return begin + self._assigned(s, joined(terms))
-            case "+=":
-                return begin + self._summed(s, terms)
-            case "*=":
-                return begin + self._multiplied(s, joined(terms))
-            case _:
-                return begin + self._extreme(s, joined(terms))
-
-    def _begun(self, s: Step) -> tuple[list[Part], Step]:
-        """Return a statement that begins its target or goes on from it, behind what it needs.
-
-        A return that a call would add to begins as the operator's identity.
-        """
-        if s.target in self.begun:
-            return [], s
-        self.begun.add(s.target)
-        is_anew = s.op == "=" or s.op.endswith("!")
-        if s.target in self.filled or (self.around and not is_anew):
-            op: AssignOp = "=" if s.op.startswith("arg") else s.op
-            begin: list[Part] = [self._whole(s.target, self._identity(s.target, op))]
-            if s.target in self.active:
-                begin.append(self._whole(self.active[s.target], self._zero(s.target)))
-            if not self.around:
-                return begin, s
-            self.before += begin
-            return [], s
-        return [], s if is_anew else replace(s, op=STARTING[s.op], base=None)
-
-    def _identity(self, name: str, op: AssignOp) -> Expr:
-        dtype = self.values[name].dtype
-        lit = typed.Lit(identity_of(op, held(dtype)), held(dtype))
-        return typed.Cast(lit, dtype) if dtype.is_half else lit
-
-    def _whole(self, name: str, value: Expr) -> Line:
-        return Line(name, self.at(name), "=", value, self.box(name))
-
-    def _zero(self, name: str) -> Expr:
-        return self._identity(name, "+=")
-
-    # ---- tangents
-
-    def _tangent(
-        self, s: Step, op: AssignOp, value: Expr, ranges: Sequence[Range] | None = None
-    ) -> Line:
-        """Return the line that puts a value into the tangent of what a statement writes."""
-        its = s.ranges if ranges is None else tuple(ranges)
-        return Line(self.tangents[s.target], s.subs, op, value, its)
-
-    def _constant(self, s: Step, op: AssignOp) -> Line:
-        """Return the line of a statement whose value has no tangent."""
-        zero = g.number(0, s.value.dtype)
-        outputs = [r for r in s.ranges if r.kind == "output"]
-        return self._tangent(s, op, self._zero(s.target) if op == "=" else zero, outputs)
-
-    def _assigned(self, s: Step, value: Expr | None) -> list[Part]:
-        """`O(i) = tanh(A(i))`: the tangent reads what is stored, or else comes first."""
-        if value is None:
-            return [self._constant(s, "="), _own(s)]
-        is_kept = s.value.dtype == held(s.value.dtype) and not self._reads_own(s)
-        if is_kept and not is_trivial(s.value) and not any(map(reads_of, s.subs)):
-            known = with_known(value, s.value, typed.Read(s.target, s.subs, s.value.dtype))
-            if known != value:
-                return [_own(s), self._tangent(s, "=", known)]
-        return [self._tangent(s, "=", value), _own(s)]
-
-    def _summed(self, s: Step, terms: Sequence[Expr]) -> list[Part]:
-        """`O(i) +=! A(i, k) * B(k)`: a sum for each term, so that each is one of plain factors."""
-        if not terms:
-            is_temp = self.tensors[s.target].role == "temp"
-            says = s.op == "+=!" or (is_temp and not s.covers)  # where it begins, or its box
-            return [*([self._constant(s, s.op)] if says else []), _own(s)]
-        if self._reads_own(s):
-            terms = [x for x in (joined(terms),) if x is not None]
-        first, *others = terms
-        lines = [self._tangent(s, s.op, first)]
-        lines += [self._tangent(s, "+=", term) for term in others]
-        return [*lines, _own(s)]
-
-    def _multiplied(self, s: Step, value: Expr | None) -> list[Part]:
-        """`O(i) *= A(i, k)`: each factor's tangent times the other factors."""
-        name = self.tangents[s.target]
-        dtype = self.values[name].dtype
-        if all(r.kind == "output" for r in s.ranges) and is_one_to_one(s):
-            if s.base is None:
-                return [self._constant(s, "+=!") if value is None else
-                        self._tangent(s, "+=!", value), _own(s)]  # fmt: skip
-            before = computed(typed.Read(s.target, s.subs, dtype))
-            whole = g.mul(computed(typed.Read(name, s.subs, dtype)), s.value)
-            if value is not None:
-                whole = g.add(whole, g.mul(before, value))
-            return [self._tangent(s, "=", g.convert(whole, dtype)), _own(s)]
-        lines: list[Part] = []
-        if s.base is not None:
-            every = product(s, self)
-            assert isinstance(every.value, typed.Read)
-            at = self.at(name)
-            scaled = g.mul(computed(typed.Read(name, at, dtype)), replace(every.value, subs=at))
-            lines += [*every.lines, self._whole(name, g.convert(scaled, dtype))]
-        op: AssignOp = "+=!" if s.base is None else "+="
-        if value is not None:
-            factor = other_factors(s, value, self)
-            lines += [*factor.lines, self._tangent(s, op, factor.value)]
-        elif s.base is None:
-            lines.append(self._constant(s, op))
-        return [*lines, _own(s)]
-
-    def _extreme(self, s: Step, value: Expr | None) -> list[Part]:
-        """`O(i) max= A(i, k)`: the tangent of the first point that has the extreme."""
-        name = self.tangents[s.target]
-        dtype = self.values[name].dtype
-        names = [s.target] if s.base is not None else []
-        if self._reads_own(s):
-            names = [s.target, name]
-        old, lines = self._kept(names)
-        base = None if s.base is None else old[s.target]
-        lines.append(_own(s))
-        if base is not None:
-            at = self.at(name)
-            here = computed(typed.Read(s.target, at, dtype))
-            its = computed(typed.Read(name, at, dtype))
-            stays = has(typed.Read(base, at, held(dtype)), here)
-            kept = g.choose(stays, its, g.number(0, its.dtype))
-            lines.append(self._whole(name, g.convert(kept, dtype)))
-        op: AssignOp = "+=!" if base is None else "+="
-        if value is None:
-            return [*lines, *([self._constant(s, op)] if base is None else [])]
-        step = replace(s, value=_renamed(s.value, old), base=base)
-        factor = first_extreme(step, _renamed(value, old), self)
-        lines += factor.lines
-        if factor.plain is None:
-            return [*lines, self._tangent(s, op, factor.value)]
-        ranges = [r for r in s.ranges if r.name not in factor.at]
-        found = substitute_indices(factor.plain, factor.at)
-        return [*lines, self._tangent(s, op, found, ranges)]
-
-    def _reads_own(self, s: Step) -> bool:
-        """Whether a statement reads elements that it writes: then what they were is asked for."""
-        at = typed.Statement(s.target, s.subs, s.op, s.value, s.ranges)
-        here = Placed(0, at, self.around)
-        return any(
-            r.tensor == s.target and not misses(here, here, r, len(self.around), None)
-            for r in reads_of(s.value)
-        )
-
-    def _kept(self, names: Sequence[str]) -> tuple[dict[str, str], list[Part]]:
-        """Return what copies of tensors are called, and the lines that make them."""
-        old: dict[str, str] = {}
-        lines: list[Part] = []
-        for name in names:
-            v = self.values[name]
-            old[name] = self.fresh(f"{name}_old")
-            self.values[old[name]] = Value(old[name], name, held(v.dtype), v.shape)
-            value = computed(typed.Read(name, self.at(name), v.dtype))
-            lines.append(self._whole(old[name], value))
-        return old, lines
+def _short(made: Along, text: str) -> frozenset[str]:
+    """Return the tensors that have another box in the text than here."""
+    found = {t.name: t.shape for t in check(parse(text)).temps}
+    wanted = {n: v.shape for n, v in made.values.items()}
+    short = {n for n, shape in found.items() if shape != wanted.get(n, shape)}
+    origins = {t: n for n, t in made.tangents.items()}
+    return frozenset(origins.get(n, n) for n in short)
 
 
 def _is_open(e: Expr) -> bool:
     """Whether data says what a subscript writes, and nothing in the text where that lies."""
     is_clamped = isinstance(e, typed.Builtin) and e.name in ("clamp", "min", "max")
     return bool(reads_of(e)) and not is_clamped
-
-
-def _own(s: Step) -> Line:
-    return Line(s.target, s.subs, s.op, s.value, s.ranges)
-
-
-def _renamed(e: Expr, names: dict[str, str]) -> Expr:
-    """Return an expression that reads copies, which are held in the type that computes."""
-
-    def one(x: Expr) -> Expr:
-        match x:
-            case typed.Read(tensor, dtype=dtype) if tensor in names:
-                return replace(x, tensor=names[tensor], dtype=held(dtype))
-            case typed.Cast(typed.Read(tensor, dtype=its) as read, dtype) if its == dtype:
-                return read if tensor in names.values() else x
-            case _:
-                return x
-
-    return map_typed(e, one) if names else e

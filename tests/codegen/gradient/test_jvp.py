@@ -46,14 +46,19 @@ def checked(text: str, **generics: Any) -> CheckedDef:
     return check(parse(text), generics=generics)
 
 
-OFTEN = {"softmax_tmp", "bag", "in place", "updates of a part", "product with zeros", "half"}
-OFTEN |= {*[*EVERY][::3]} - {"lstm", "lstm of 64 turns"}
+ALWAYS = {"bag", "in place", "product onto the output", "reshape", "half"}
+OFTEN = {"softmax_tmp", "updates of a part", "product with zeros", *[*EVERY][::3]}
+OFTEN -= {"lstm", "lstm of 64 turns"}
 
 
-@sampled(
+@pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in EVERY],
-    keep=6,
+    [
+        pytest.param(
+            n, marks=() if n in ALWAYS else pytest.mark.wide if n in OFTEN else pytest.mark.deep
+        )
+        for n in EVERY
+    ],
 )
 def test_tangents_of_a_layer(name: str, rng: np.random.Generator) -> None:
     f = made(EVERY[name]).checked
@@ -71,7 +76,7 @@ def thinned(cases: Sequence[Any], step: int, name: Callable[[Any], str]) -> list
 PROGRAMS = [e for e in LEGAL if is_differentiable(e)]
 
 
-@sampled("entry", thinned(PROGRAMS, 5, lambda e: e["name"]), keep=2)
+@sampled("entry", thinned(PROGRAMS, 5, lambda e: e["name"]), keep=1)
 def test_tangents_of_a_catalog_program(entry: dict[str, Any]) -> None:
     rng = np.random.default_rng(zlib.crc32(entry["name"].encode()))
     f = checked_of(entry)
@@ -101,14 +106,14 @@ def _seeds(fast: int, wide: int, deep: int) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("seed", _seeds(2, 6, 32))
+@pytest.mark.parametrize("seed", _seeds(0, 4, 32))
 def test_tangents_of_a_random_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     f = checked(random_program(rng).text)
     assert_tangents(f, drawn(f, {"N": 3, "M": 4}, rng), rng, step=1e-7, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("seed", _seeds(0, 4, 60))
+@pytest.mark.parametrize("seed", _seeds(0, 3, 60))
 def test_tangents_of_a_random_loop_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     f = checked(random_loops(rng, ("float", "float16")[seed % 4 == 3]))
@@ -117,7 +122,7 @@ def test_tangents_of_a_random_loop_program(seed: int) -> None:
 
 # ---- with the gradient
 
-COMPOSED = ["softmax", "cum_prod", "bag", "in place", "ternary guards a read"]
+COMPOSED = ["in place", "softmax", "cum_prod", "bag", "ternary guards a read"]
 REST = sorted({*EVERY} - {*COMPOSED, "lstm of 64 turns", "long sum"})
 
 
@@ -186,17 +191,20 @@ def test_tangents_have_the_types_of_what_they_are_tangents_of(dtype: str) -> Non
 
 
 def test_parameters_without_a_tangent_are_constants(rng: np.random.Generator) -> None:
-    f = made(LAYERS["attention"]).checked
-    args = drawn(f, LAYERS["attention"].sizes, rng)
+    f = checked("""def f(float(N) A, float(N) B, float(N) C) -> (O) {
+      s +=! A(i) * B(i)
+      O(i) = tanh(s) * C(i)
+    }""")
+    args = drawn(f, {"N": 3}, rng)
     along = directions(f, args, rng)
-    by_v = forwards(f, "V")
-    assert by_v.tangents.given == ("t_V",)
-    assert "t_P" not in by_v.tangents.text
-    zeros = [np.zeros(t.shape) for t in along]
-    (want,) = forwards(f).push(args, [*zeros[:2], along[2]])
-    np.testing.assert_allclose(by_v.push(args, along[2:])[0], want, rtol=1e-12)
-    (both,) = forwards(f, "V", "Q").push(args, [along[2], along[0]])
-    (want,) = forwards(f).push(args, [along[0], zeros[1], along[2]])
+    by_c = forwards(f, "C")
+    assert by_c.tangents.given == ("t_C",)
+    assert "t_s" not in by_c.tangents.text
+    zero = np.zeros(3)
+    (want,) = forwards(f).push(args, [zero, zero, along[2]])
+    np.testing.assert_allclose(by_c.push(args, along[2:])[0], want, rtol=1e-12)
+    (both,) = forwards(f, "C", "A").push(args, [along[2], along[0]])
+    (want,) = forwards(f).push(args, [along[0], zero, along[2]])
     np.testing.assert_allclose(both, want, rtol=1e-12)
 
 
@@ -226,7 +234,7 @@ def test_a_result_that_depends_on_none_has_no_slope() -> None:
         "O(i) = A(i) O(i) = 3.0 where i in 1:2 O(i) = O(i) * B(i)",
         "O(i) = relu(A(i)) * relu(A(i)) + B(i)",
     ],
-    keep=5,
+    keep=2,
 )
 def test_what_a_statement_overwrites(body: str, rng: np.random.Generator) -> None:
     f = checked(f"def f(float(N) A, float(N) B) -> (float(N) O) {{ {body} }}")
@@ -284,7 +292,7 @@ def test_a_long_product_is_flat(rng: np.random.Generator) -> None:
 # ---- texts and errors
 
 
-@sampled("name", ["matmul", "fcrelu", "conv", "softmax", "lstm", "max_pool"], keep=3)
+@sampled("name", ["fcrelu", "matmul", "conv", "softmax", "lstm", "max_pool"], keep=1)
 def test_tangents_read_well(name: str, golden: Callable[[str, str], None]) -> None:
     golden(with_bare_results(tangents(TEXTS[name]()).text), f"jvp/{name}.tc")
 

@@ -33,7 +33,7 @@ TWO = """def two(float(B,M) X, float(N,M) W, float(P,N) V) -> (O) {
   Y(b, p) +=! H(b, n) * V(p, n)
   O(b, p) = tanh(Y(b, p))
 }"""
-OFTEN = ["batch_norm", "attention", "lstm", "casts", "in place", "half", "unused parameter"]
+OFTEN = ["casts", "in place", "half", "unused parameter"]
 REST = sorted({*LAYERS, *CORNERS} - {*OFTEN, "long sum", "lstm of 64 turns"})
 
 
@@ -41,7 +41,7 @@ def of(text: str, *wrt: str) -> Gradient:
     return gradient(check(parse(text)), wrt=wrt or None)
 
 
-@sampled("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.wide) for n in REST)], keep=7)
+@sampled("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.wide) for n in REST)], keep=4)
 def test_a_gradient_by_one_parameter_is_that_of_all(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]
     d = made(layer)
@@ -161,7 +161,7 @@ STILL = {
 }
 
 
-@sampled("name", STILL, keep=3)
+@sampled("name", STILL, keep=2)
 @pytest.mark.parametrize("dtype", ["float", pytest.param("float16", marks=pytest.mark.wide)])
 @pytest.mark.parametrize("checkpoint", [None, pytest.param(2, marks=pytest.mark.wide)])
 def test_loops_of_other_parameters_are_not_gone_through(
