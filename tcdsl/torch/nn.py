@@ -275,10 +275,16 @@ class TC(Keeper):
         """
         if named or len(inputs) != len(self._inputs):
             inputs, named = self._told_apart(inputs, named)
-        values = [*inputs]
+        values, own = [*inputs], self._parameters
         for place, name, value in self._filled:
-            values.insert(place, getattr(self, name) if name else value)
-        return self.tc(*values, **self._generics, **named)
+            if name:  # parametrizations and buffers are attributes only
+                value = own.get(name)
+                if value is None:
+                    value = getattr(self, name)
+            values.insert(place, value)
+        if self._generics or named:
+            return self.tc(*values, **self._generics, **named)
+        return self.tc(*values)
 
     def _told_apart(
         self, inputs: Sequence[Any], named: Mapping[str, Any]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -183,7 +184,7 @@ def calls_of(
     """Return what a module calls for inputs, by problem in the order of the first call."""
     modules = [*run.modules()] if isinstance(run, torch.nn.Module) else []
     own = [p for m in modules for p in m.parameters(recurse=False)]
-    with _unchanged(modules), recording() as record:
+    with _unchanged(modules), _eager(), recording() as record:
         with torch.no_grad():
             run(*inputs, **kwargs)
         if training:
@@ -203,6 +204,14 @@ def _there_and_back(
         adjoints = [torch.randn_like(r) for r in results]
         once = [*{id(t): t for t in wanted}.values()]
         torch.autograd.grad(results, once, adjoints, allow_unused=True)  # .grad stays as it is
+
+
+def _eager() -> AbstractContextManager[Any]:
+    """Let compiled code run as it was written: its kernels are the same, and seen."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled, and it takes a second to import
+        return nullcontext()
+    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 @contextmanager

@@ -72,6 +72,15 @@ def test_each_form_is_seen_once_forward_and_backward() -> None:
     assert not record._records
 
 
+@pytest.mark.wide
+def test_a_compiled_model_is_seen_as_it_was_written() -> None:
+    model = torch.nn.Sequential(tct.nn.TC(SCALE, parameters={"g": 4}), torch.nn.Linear(4, 2))
+    x = torch.randn(3, 4)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    compiled(x).sum().backward()
+    assert names(calls_of(compiled, [x], {})) == names(calls_of(model, [x], {}))
+
+
 def test_strides_and_outputs_given_are_those_of_the_call() -> None:
     kernel = tct.define(SCALE)
     x, g, out = torch.randn(4, 6).T, torch.ones(4), torch.empty(6, 8)[:, ::2]
