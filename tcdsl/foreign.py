@@ -144,7 +144,8 @@ def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
 def _is_transformed(torch: Any, x: Any) -> bool:
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
     ad = torch.autograd.forward_ad
-    is_dual = ad._current_level >= 0 and ad.unpack_dual(x).tangent is not None
+    is_pushed = ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
+    is_dual = is_pushed and ad.unpack_dual(x).tangent is not None
     return bool(is_wrapped or is_dual)
 
 

@@ -24,6 +24,7 @@ from tcdsl.torch.library import (
     runner_of,
     spelling_of,
 )
+from tcdsl.torch.routes import is_pushed
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:
     ------
     TCTypeError
     """
-    if forward_ad._current_level < 0:
+    if not is_pushed():
         return
     unpack: Any = forward_ad.unpack_dual
     if any(unpack(t).tangent is not None for t in tensors):

@@ -147,6 +147,11 @@ class ByHand(Derivative):
     generics: Mapping[str, Any] = field(default_factory=dict)
     of_forward: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The generics that the way back takes."""
+        return self.generics
+
     def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the outputs of a call, and what is kept of it."""
         results = self.forward(*values, **self.of_forward)

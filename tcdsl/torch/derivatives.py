@@ -61,6 +61,11 @@ class Derivative:
         """The way back without kept values; see the class."""
         return None if self.made is None else self.made.whole
 
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The generics that the way back takes."""
+        return {}
+
     @cached_property
     def integers(self) -> tuple[int, ...]:
         """The outputs that have no derivative."""
@@ -117,6 +122,11 @@ class Derivatives:
         self._lock = Lock()
         definition = self._whole.definition
         self._is_one = not (definition.generics or any(map(has_any_rank, definition.params)))
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether somebody wrote the way back."""
+        return self._by_hand is not None
 
     def of(
         self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs

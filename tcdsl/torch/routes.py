@@ -31,14 +31,19 @@ def tensors_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[tor
 
 def route_of(tensors: Sequence[torch.Tensor]) -> Route:
     """Return the route of a call with these tensors, of which there is one at least."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+    if torch.compiler.is_compiling():
         return Route.OPERATOR
-    if torch._C._get_tracing_state() is not None:  # torch.jit.trace
+    if torch._C._are_functorch_transforms_active() or is_pushed():
+        return Route.TRANSFORM  # beneath which the other routes are chosen again
+    if torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state() is not None:
         return Route.OPERATOR
     if any(t.is_meta or type(t).__torch_dispatch__ is not _PLAIN_DISPATCH for t in tensors):
         return Route.OPERATOR
-    if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
-        return Route.TRANSFORM
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return Route.RECORDED
     return Route.PLAIN
+
+
+def is_pushed() -> bool:
+    """Whether tangents may be on their way: in forward of a `Function` nobody pushes any."""
+    return torch.autograd.forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()

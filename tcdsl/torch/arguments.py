@@ -1,0 +1,103 @@
+"""Arguments of calls inside transforms: what is known of them, and numbers among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+
+from tcdsl.arguments import check_integer
+from tcdsl.call import Arguments
+from tcdsl.forms import Form, form_of
+from tcdsl.grammar.dtypes import BY_NAME, DType
+from tcdsl.grammar.nodes import Def, Param
+from tcdsl.names import generic_values
+from tcdsl.torch.weights import language_type, torch_type
+
+Tensor = torch.Tensor
+
+
+def form(value: Any, param: Param, generics: Mapping[str, Any]) -> Form:
+    """Return what the meaning of a call depends on: an argument's type and shape; an integer."""
+    found = form_of(value, param, generics)
+    is_number = isinstance(value, Tensor) and not value.ndim and not value.is_floating_point()
+    return replace(found, value=_number(value)) if is_number else found
+
+
+def is_unknown(form: Form) -> bool:
+    """Whether a form is that of an integer whose value each element of a batch has its own of."""
+    return form.value is None and not form.shape and not form.dtype.is_float
+
+
+def _number(value: Tensor) -> int | None:
+    """Return the value of a tensor of rank 0, whatever wraps it; None for a batch of them."""
+    plain = _unwrapped(value)
+    return None if plain.ndim else int(plain)
+
+
+def _unwrapped(value: Tensor) -> Tensor:
+    """Return what transforms have wrapped; batches are dimensions of it."""
+    while is_functorch_wrapped_tensor(value):
+        value = get_unwrapped(value)
+    return value
+
+
+def is_recorded(value: Tensor) -> bool:
+    """Whether autograd records what a value does, or a transform of torch.func does."""
+    if not torch.is_grad_enabled():
+        return False
+    while not value.requires_grad and is_functorch_wrapped_tensor(value):
+        value = get_unwrapped(value)
+    return value.requires_grad
+
+
+def _is_number(param: Param) -> bool:
+    return param.type is not None and not param.type.dims
+
+
+def with_float_numbers(definition: Def, given: Arguments) -> list[Any]:
+    """Return arguments with tensors for float parameters of rank 0 in the type of these.
+
+    A call converts numbers; here torch does, so that derivatives come back in the type given. A
+    type variable is what the arrays make it.
+    """
+    params, values = definition.params, given.values
+    names = [p.type.name if p.type is not None else "" for p in params]
+    types: dict[str, object] = {**BY_NAME, **generic_values(definition, given.generics)}
+    for value, name, param in zip(values, names, params, strict=True):
+        if isinstance(value, Tensor) and not _is_number(param):
+            types.setdefault(name, language_type(value.dtype))
+    return [
+        v.to(torch_type(t))
+        if isinstance(v, Tensor)
+        and _is_number(p)
+        and isinstance(t := types.get(n), DType)
+        and t.is_float
+        else v
+        for v, n, p in zip(values, names, params, strict=True)
+    ]
+
+
+def batch(value: Tensor, param: Param) -> Tensor:
+    """Return a batch of arguments; of numbers in the declared type, to which a call converts one.
+
+    Raises
+    ------
+    NumberError
+        If an integer is none of that type.
+    """
+    declared = BY_NAME.get(param.type.name) if param.type is not None else None
+    if not _is_number(param) or declared is None or value.is_floating_point():
+        return value
+    dtype = torch_type(declared)
+    if declared.is_integer and value.dtype not in (dtype, torch.bool):
+        low, high = declared.limits
+        held = torch.iinfo(value.dtype)
+        plain = _unwrapped(value)
+        if (held.min < low or held.max > high) and plain.numel():
+            for number in (plain.min(), plain.max()):
+                check_integer(int(number), param.name, declared)
+    return value.to(dtype)

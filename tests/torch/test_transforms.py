@@ -1,0 +1,472 @@
+"""Kernels inside torch.func and forward-mode AD, against torch's own operators there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+tct: Any = pytest.importorskip("tcdsl.torch")
+
+from torch.func import (  # noqa: E402 - torch may be missing
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+    vmap,
+)
+
+from tcdsl.grammar.errors import NumberError, TCTypeError  # noqa: E402
+from tcdsl.torch import eager, operator, transforms  # noqa: E402
+from tests.torch.cases import CASES, SOME, Case, listed, total  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+SQUARE = "def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }"
+DROPOUT = """
+def dropout(float(N) x, uint64 seed) -> (y) { y(i) = rand(seed, i) < 0.5 ? 2 * x(i) : 0 }"""
+
+forward_ad: Any = torch.autograd.forward_ad
+same = torch.testing.assert_close
+wide = pytest.mark.wide
+cases = pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=() if c in SOME else wide) for c in CASES], ids=str
+)
+
+
+def both(case: Case) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    return case.kernel, case.reference
+
+
+def agree(case: Case, derive: Callable[[Callable[..., Any]], Any]) -> None:
+    """Hold what is made of the kernel against what is made of the reference."""
+    ours, theirs = map(derive, both(case))
+    same(ours, theirs, check_stride=False)
+
+
+@cases
+def test_grad_by_each_argument_and_by_all(case: Case) -> None:
+    values = case.values()
+    agree(case, lambda f: grad(total(f), case.floats)(*values))
+    agree(case, lambda f: grad_and_value(total(f), case.floats[0])(*values))
+
+
+@cases
+def test_vjp_is_pulled_inside_and_outside_of_its_transform(case: Case) -> None:
+    values = case.values()
+    floats = case.floats
+
+    def pulled(f: Callable[..., Any]) -> Any:
+        def of_floats(*xs: Any) -> Any:
+            filled = [*values]
+            for place, x in zip(floats, xs, strict=True):
+                filled[place] = x
+            return listed(f(*filled))[0]
+
+        found: Any = vjp(of_floats, *(values[i] for i in floats))
+        y, pull = found
+        adjoint = y.detach().cos()
+        return pull(adjoint), pull(2 * adjoint)
+
+    agree(case, pulled)
+
+
+@cases
+def test_vmap_over_each_argument_and_over_all(case: Case) -> None:
+    one, four = case.values(), case.values(4, seed=2)
+    for places in [(i,) for i in case.floats] + [case.floats]:
+        values = [four[i] if i in places else one[i] for i in range(len(one))]
+        agree(case, lambda f: tuple(listed(vmap(f, case.in_dims(*places))(*values))))  # noqa: B023
+
+
+@cases
+def test_per_sample_gradients(case: Case) -> None:
+    one, four = case.values(), case.values(4, seed=2)
+    values = [four[0], *one[1:]]
+    agree(case, lambda f: vmap(grad(total(f), case.floats), case.in_dims(0))(*values))
+
+
+@cases
+def test_grad_of_vmap(case: Case) -> None:
+    one, four = case.values(), case.values(4, seed=2)
+    values = [four[0], *one[1:]]
+
+    def loss(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *v: vmap(total(f), case.in_dims(0))(*v).square().sum()
+
+    agree(case, lambda f: grad(loss(f), case.floats)(*values))
+
+
+@cases
+def test_jacrev(case: Case) -> None:
+    values = case.values()
+    agree(case, lambda f: jacrev(lambda *v: listed(f(*v))[0], case.floats)(*values))
+
+
+@cases
+def test_second_derivatives_by_reverse_mode(case: Case) -> None:
+    values = case.values()
+    agree(case, lambda f: jacrev(jacrev(total(f), case.floats), case.floats)(*values))
+
+
+@cases
+def test_mixed_derivatives_where_each_transform_asks_for_another_argument(case: Case) -> None:
+    values = case.values()
+    pairs = [(i, j) for i in case.floats for j in case.floats if i < j]
+    for i, j in pairs:
+        agree(case, lambda f: jacrev(jacrev(total(f), i), j)(*values))  # noqa: B023
+        agree(case, lambda f: jacrev(jacrev(total(f), j), i)(*values))  # noqa: B023
+
+
+@cases
+def test_derivatives_of_per_sample_gradients(case: Case) -> None:
+    one, four = case.values(), case.values(3, seed=2)
+    values = [four[0], *one[1:]]
+
+    def penalty(f: Callable[..., Any]) -> Callable[..., Any]:
+        each = vmap(grad(total(f), case.floats), case.in_dims(0))
+        return lambda *v: sum(g.square().sum() for g in each(*v))
+
+    agree(case, lambda f: grad(penalty(f), case.floats)(*values))
+
+
+def test_the_route_of_transforms_is_taken_only_inside_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = []
+    for module in (eager, operator, transforms):
+        name = module.__name__.rpartition(".")[2]
+        seen = module.call
+
+        def call(*args: Any, name: str = name, seen: Any = seen) -> Any:
+            taken.append(name)
+            return seen(*args)
+
+        monkeypatch.setattr(module, "call", call)
+    k = tct.define(SQUARE)
+    x = torch.arange(3.0)
+    k(x)
+    assert taken == []
+    grad(lambda x: k(x).sum())(x)
+    vmap(k)(x[None])
+    assert taken == ["transforms"] * 2
+    k(x.requires_grad_())
+    assert taken == ["transforms", "transforms", "eager"]
+
+
+def test_vmap_takes_dims_chunks_and_nesting() -> None:
+    case = CASES[0]
+    _, w, b = case.values()
+    xs, ws, bs = case.values(5, seed=2)
+    agree(case, lambda f: vmap(f, (2, None, None), out_dims=1)(xs.movedim(0, 2), w, b))
+    agree(case, lambda f: vmap(f, (-1, 1, 0))(xs.movedim(0, -1), ws.movedim(0, 1), bs))
+    agree(case, lambda f: vmap(f, chunk_size=3)(xs, ws, bs))
+    agree(case, lambda f: vmap(vmap(f, (None, 0, None)), (0, None, None))(xs, ws, b))
+    agree(case, lambda f: vmap(vmap(f), (0, None, None), out_dims=2)(xs[None], ws, bs))
+    agree(case, lambda f: vmap(lambda x: f(x, w, b))(xs))
+
+
+def test_vmap_of_strided_and_empty_batches() -> None:
+    k = tct.define(SQUARE)
+    x = torch.randn(7, 6)
+    same(vmap(k)(x[::2, 1::2]), x[::2, 1::2].square())
+    same(vmap(k)(x[:1].expand(4, 6)), x[:1].expand(4, 6).square(), check_stride=False)
+    assert vmap(k)(x[:0]).shape == (0, 6)
+
+
+def test_parameters_and_buffers_of_a_layer_go_through_functional_call() -> None:
+    layer = tct.nn.TC(CASES[0].text, parameters={"W": (3, 7), "b": (3,)})
+    values = {n: p.detach() for n, p in layer.named_parameters()}
+    x = torch.randn(4, 5, 7, dtype=torch.float64)
+
+    def loss(p: Any, x: Any) -> Any:
+        return functional_call(layer, p, (x,)).square().sum()
+
+    def reference(p: Any, x: Any) -> Any:
+        return CASES[0].reference(x, p["W"], p["b"]).square().sum()
+
+    for f in (grad, jacrev):
+        same(f(loss)(values, x[0]), f(reference)(values, x[0]))
+    same(vmap(grad(loss), (None, 0))(values, x), vmap(grad(reference), (None, 0))(values, x))
+    same(grad(lambda x: loss({}, x))(x[0]), grad(lambda x: reference(values, x))(x[0]))  # its own
+
+
+def test_layers_are_ensembled_by_stack_module_state() -> None:
+    layers = [
+        tct.nn.TC(CASES[0].text, parameters={"W": (3, 7), "b": (3,)}, init="normal")
+        for _ in range(3)
+    ]
+    parameters, buffers = torch.func.stack_module_state(layers)
+    x = torch.randn(5, 7, dtype=torch.float64)
+
+    def run(p: Any, b: Any, x: Any) -> Any:
+        return functional_call(layers[0], (p, b), (x,))
+
+    found = vmap(run, (0, 0, None))(parameters, buffers, x)
+    same(found, torch.stack([layer(x) for layer in layers]))
+    found.sum().backward()  # the stacked parameters are leaves: the batch is recorded
+    alone = [torch.autograd.grad(layer(x).sum(), layer.W)[0] for layer in layers]
+    same(parameters["W"].grad, torch.stack(alone))
+
+
+@pytest.mark.parametrize("over", ["seed", "x"])
+def test_vmap_of_random_numbers_obeys_its_flag(over: str) -> None:
+    k = tct.define(DROPOUT)
+    x, seeds = torch.ones(3, 20), torch.tensor([1, 2, 3])
+    if over == "seed":  # its own numbers for each, whatever the flag says
+        expected = torch.stack([k(x[0], int(s)) for s in seeds])
+        for flag in ("error", "same", "different"):
+            same(vmap(k, (0, 0), randomness=flag)(x, seeds), expected)
+        return
+    with pytest.raises(TCTypeError, match=r"randomness='error'\n.*its own seed"):
+        vmap(lambda x: k(x, 7))(x)
+    one = k(x[0], 7)
+    same(vmap(lambda x: k(x, 7), randomness="same")(x), torch.stack([one] * 3))
+    found = vmap(lambda x: k(x, 7), randomness="different")(x)
+    assert len({tuple(row.tolist()) for row in found}) == 3
+
+
+def test_numbers_of_a_batch_have_the_type_of_their_parameter() -> None:
+    k = tct.define("def shift(int8(N) x, int8 by, float a) -> (y) { y(i) = a * float(x(i) + by) }")
+    x = torch.arange(3, dtype=torch.int8)
+    by = torch.tensor([1, -5])
+    a = torch.tensor([0.5, 2.0], dtype=torch.float64)
+    expected = torch.stack([a_ * (x + b_).float() for a_, b_ in zip(a, by, strict=True)]).float()
+    same(vmap(k, (None, 0, 0))(x, by, a), expected)
+    same(vmap(k, (None, 0, None))(x, by.bool(), 2.0), torch.stack([2.0 * (x + 1)] * 2))
+    with pytest.raises(NumberError, match="'by' is 300, outside of int8"):
+        vmap(k, (None, 0, None))(x, torch.tensor([0, 300]), 1.0)
+    d = grad(lambda a: k(x, 1, a).sum())(a[0])
+    assert (d.dtype, d.item()) == (torch.float64, 6.0)
+
+
+def test_a_number_that_ranges_depend_on_is_shared_by_a_batch() -> None:
+    k = tct.define("def head(double(N) x, int32 n) -> (s) { s +=! x(i) where i in 0:n }")
+    x, n = torch.arange(5.0, dtype=torch.float64), torch.tensor(3)
+    same(grad(k)(x, n), torch.tensor([1.0, 1, 1, 0, 0], dtype=torch.float64))
+    same(vmap(k, (0, None))(torch.stack([x, 2 * x]), n), torch.tensor([3.0, 6.0]).double())
+    for derive in (lambda f: f, grad):
+        with pytest.raises(TCTypeError, match="'n' cannot be batched: ranges depend on it"):
+            vmap(derive(k), (None, 0))(x, torch.tensor([1, 2]))
+
+
+def test_what_transforms_cannot_see_is_refused() -> None:
+    k = tct.define(SQUARE)
+    x, out = torch.randn(2, 3), torch.empty(3)
+    with pytest.raises(TCTypeError, match="takes no out="):
+        vmap(lambda x: k(x, out=out))(x)
+    with pytest.raises(TCTypeError, match="takes no out="):
+        grad(lambda x: k(x, out=out).sum())(x[0])
+
+
+def test_integer_outputs_have_no_derivative_and_integer_kernels_run() -> None:
+    k = tct.define("def best(float(N,M) x) -> (A) { A(n) argmax=! x(n, m) }")
+    x = torch.randn(3, 4)
+    assert grad(lambda x: (x[:, 0] * k(x)).sum())(x)[:, 0].tolist() == x.argmax(1).tolist()
+    same(vmap(k)(x[None]), x[None].argmax(-1))
+
+
+def test_an_output_that_nobody_uses_gives_no_adjoint() -> None:
+    k = tct.define("def two(double(N) x) -> (y, z) { y(i) = x(i) * x(i)  z(i) = exp(x(i)) }")
+    x = torch.randn(4, dtype=torch.float64)
+    same(grad(lambda x: k(x).y.sum())(x), 2 * x)
+    same(hessian_by_reverse(lambda x: k(x)[1].sum())(x), torch.diag(x.exp()))
+
+
+def hessian_by_reverse(f: Callable[..., Any]) -> Callable[..., Any]:
+    found: Callable[..., Any] = jacrev(jacrev(f))
+    return found
+
+
+def test_under_no_grad_nothing_is_recorded() -> None:
+    k = tct.define(SQUARE)
+    x = torch.randn(3)
+
+    def f(x: Any) -> Any:
+        with torch.no_grad():
+            held = k(x)
+        return (held * x).sum()
+
+    same(grad(f)(x), x.square())
+
+
+# ---- forward mode
+
+
+def tangents_of(values: list[Any], seed: int = 3) -> list[Any]:
+    made = torch.Generator().manual_seed(seed)
+    return [torch.randn(v.shape, generator=made, dtype=v.dtype) for v in values]
+
+
+def of_floats(case: Case, f: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the float arguments, whose results are all floats."""
+    values = case.values()
+
+    def g(*xs: Any) -> Any:
+        filled = [*values]
+        for place, x in zip(case.floats, xs, strict=True):
+            filled[place] = x
+        return tuple(o for o in listed(f(*filled)) if o.is_floating_point())
+
+    return g
+
+
+def floats_of(case: Case) -> list[Any]:
+    values = case.values()
+    return [values[i] for i in case.floats]
+
+
+@cases
+def test_jvp_along_all_arguments_and_along_each(case: Case) -> None:
+    xs = floats_of(case)
+    ts = tangents_of(xs)
+    agree(case, lambda f: jvp(of_floats(case, f), (*xs,), (*ts,)))
+    for i in range(len(xs)):
+        along = [t if i == j else torch.zeros_like(t) for j, t in enumerate(ts)]
+        agree(case, lambda f: jvp(of_floats(case, f), (*xs,), (*along,)))  # noqa: B023
+
+        def one(f: Callable[..., Any], i: int = i) -> Any:
+            g = of_floats(case, f)
+            return jvp(lambda x: g(*xs[:i], x, *xs[i + 1 :]), (xs[i],), (ts[i],))
+
+        agree(case, one)
+
+
+@cases
+def test_jacfwd_and_linearize(case: Case) -> None:
+    xs = floats_of(case)
+    ts = tangents_of(xs)
+    agree(case, lambda f: jacfwd(of_floats(case, f), tuple(range(len(xs))))(*xs))
+    agree(case, lambda f: linearize(of_floats(case, f), *xs)[1](*ts))
+
+
+@cases
+def test_forward_over_reverse_and_reverse_over_forward(case: Case) -> None:
+    xs = floats_of(case)
+    ts = tangents_of(xs)
+    places = tuple(range(len(xs)))
+    agree(case, lambda f: hessian(total(of_floats(case, f)), places)(*xs))
+    agree(case, lambda f: jvp(grad(total(of_floats(case, f)), places), (*xs,), (*ts,)))
+
+    def along(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *xs: jvp(total(of_floats(case, f)), xs, (*ts,))[1]
+
+    agree(case, lambda f: grad(along(f), places)(*xs))
+    agree(case, lambda f: jvp(along(f), (*xs,), (*ts,)))
+
+
+@cases
+def test_vmap_of_jvp_and_jvp_of_vmap(case: Case) -> None:
+    xs = [torch.stack([x, x.cos(), 2 * x]) for x in floats_of(case)]
+    ts = tangents_of(xs)
+
+    def each(f: Callable[..., Any]) -> Any:
+        g = of_floats(case, f)
+        return vmap(lambda x, t: jvp(g, x, t))((*xs,), (*ts,))
+
+    agree(case, each)
+    agree(case, lambda f: jvp(vmap(of_floats(case, f)), (*xs,), (*ts,)))
+
+
+@cases
+def test_dual_tensors_of_forward_ad(case: Case) -> None:
+    xs = floats_of(case)
+    ts = tangents_of(xs)
+
+    def pushed(f: Callable[..., Any]) -> Any:
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(x, t) for x, t in zip(xs, ts, strict=True)]
+            outputs = of_floats(case, f)(*duals)
+            found = [forward_ad.unpack_dual(o) for o in outputs]
+            plain = of_floats(case, f)(*xs)
+            assert all(forward_ad.unpack_dual(o).tangent is None for o in plain)
+        return [tuple(pair) for pair in found]
+
+    agree(case, pushed)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradcheck_of_every_mode(case: Case) -> None:
+    xs = [x.requires_grad_() for x in floats_of(case)]
+    f = of_floats(case, case.kernel)
+    assert torch.autograd.gradcheck(
+        f, xs, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
+    )
+    assert torch.autograd.gradgradcheck(f, xs, check_fwd_over_rev=True, check_rev_over_rev=True)
+
+
+def test_tangents_of_other_types_and_none_at_all() -> None:
+    case = CASES[-2]
+    assert case.name == "scaled"
+    k = case.kernel
+    x, s = case.values()
+    with forward_ad.dual_level():
+        y, z, n = k(forward_ad.make_dual(x, x.cos()), s)
+        same(forward_ad.unpack_dual(y).tangent, 2 * x * x.cos() * s)
+        same(forward_ad.unpack_dual(z).tangent, (3 * x * x * x.cos()).sum())
+        assert forward_ad.unpack_dual(n).tangent is None
+        y, z, _ = k(x, forward_ad.make_dual(s.float(), torch.tensor(2.0)))  # converted, as s is
+        same(forward_ad.unpack_dual(y).tangent, 2 * x * x)
+        same(forward_ad.unpack_dual(z).tangent, torch.zeros((), dtype=torch.float64))
+
+
+def test_old_functions_of_torch_autograd() -> None:
+    k = tct.define("def cube(double(N) x) -> (y) { y(i) = x(i) * x(i) * x(i) }")
+    x = torch.randn(4, dtype=torch.float64)
+    v = x.cos()
+    functional: Any = torch.autograd.functional
+    ways: list[Any] = [
+        lambda f: functional.jvp(f, x, v),
+        lambda f: functional.jacobian(f, x),
+        lambda f: functional.hessian(lambda x: f(x).sum(), x),
+        lambda f: functional.hvp(lambda x: f(x).sum(), x, v),
+        lambda f: functional.vhp(lambda x: f(x).sum(), x, v),
+    ]
+    for derive in ways:
+        same(derive(k), derive(lambda x: x * x * x))
+
+
+def test_what_forward_mode_cannot_derive_raises() -> None:
+    bessel = tct.define("def bessel(double(N) x) -> (y) { y(i) = cyl_bessel_i0(x(i)) }")
+    x = torch.rand(3, dtype=torch.float64)
+    try:
+        expected = grad(lambda x: bessel(x).sum())(x)
+    except TCTypeError:
+        with pytest.raises(TCTypeError):
+            jvp(bessel, (x,), (x,))
+    else:
+        same(jvp(bessel, (x,), (torch.ones_like(x),))[1], expected)
+
+
+BY_HAND = """
+def straight(float(N) x) -> (y) { y(i) = x(i) > 0 ? 1.0 : 0.0 }
+def back(float(N) x, float(N) y, float(N) d_y) -> (d_x) { d_x(i) = d_y(i) * (2 + y(i)) }"""
+
+
+def test_a_way_back_by_hand_is_the_one_that_transforms_take() -> None:
+    k = tct.define(BY_HAND, "straight", backward="back")
+    x = torch.tensor([1.0, -1.0, 3.0])
+    expected = torch.tensor([3.0, 2.0, 3.0])
+    same(grad(lambda x: k(x).sum())(x), expected)
+    same(vmap(grad(lambda x: k(x).sum()))(x[None]), expected[None])
+    same(jacrev(k)(x), torch.diag(expected))
+    # the way back is a function of y too, whose derivative is by hand again
+    again = grad(lambda x: (grad(lambda x: k(x).sum())(x) * x).sum())(x)
+    same(again, expected + x * expected)
+    for derive in (
+        lambda: jvp(k, (x,), (x,)),
+        lambda: grad(lambda x: vmap(k)(x[None]).sum())(x),
+        lambda: vmap(k)(x[None].requires_grad_()),
+        lambda: jvp(vmap(k), (x[None],), (x[None],)),
+    ):
+        with pytest.raises(TCTypeError, match="way back is written by hand"):
+            derive()
+    same(vmap(k)(x.detach()[None]), torch.tensor([[1.0, 0.0, 1.0]]))
