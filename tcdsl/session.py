@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tcdsl.arguments import Operand, dtype_of
+from tcdsl.caller import warn
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.codegen.machine import Machine, detect, usable_cores
@@ -229,7 +229,7 @@ class Session:
                     text = render(warning)
                     if text not in self._warned:
                         self._warned.add(text)
-                        warnings.warn(text, stacklevel=4)
+                        warn(text)
                 if gpu is None:  # the CPU's results never depend on the moment
                     found = Variant(checked, self.machine, self.threads)
                 else:

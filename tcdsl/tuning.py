@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
@@ -22,6 +21,7 @@ from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.trial import FINAL, Trial, UntunedError
 from tcdsl.call import Call
+from tcdsl.caller import warn
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.cachedir import usable_folder
 from tcdsl.codegen.config import Config
@@ -275,7 +275,7 @@ def tune_first_call(call: Call, session: Session) -> None:
             _tune(problem_of_call(call), session, reporter())
         except (UntunedError, OSError) as error:
             name = call.variant.checked.name
-            warnings.warn(f"{name} runs untuned: {error}", stacklevel=2)
+            warn(f"{name} runs untuned: {error}")
 
 
 class FirstCalls:
@@ -341,7 +341,7 @@ class Online:
         try:
             _tune(problem, session, _Listener(self._offer))
         except (UntunedError, OSError) as error:
-            warnings.warn(f"{problem.checked.name} runs untuned: {error}", stacklevel=2)
+            warn(f"{problem.checked.name} runs untuned: {error}")
         finally:
             self._has_ended = True
 

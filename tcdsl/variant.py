@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tcdsl.arguments import contiguous
 from tcdsl.bounded import thinned
+from tcdsl.caller import warn
 from tcdsl.codegen import compiler, cpu
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.gpu import Gpu
@@ -160,7 +160,7 @@ class Variant:
             return self.compile(exact, config, sizes)
         except (ScheduleError, CompileError) as error:
             text = f"{self.checked.name}: a tuned config is not used: {str(error)[:400]}"
-            warnings.warn(text, stacklevel=2)
+            warn(text)
             return None
 
     def _generic_for(self, sizes: Mapping[str, int], layouts: Layouts, is_small: bool) -> Compiled:
