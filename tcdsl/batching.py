@@ -60,6 +60,8 @@ def asked(
     if not dims:
         dims = dict.fromkeys(params, 0)
     in_dims = {name: dims[name] for name in params if dims.get(name) is not None}
+    if not params:
+        raise TCTypeError(f"{call}: it has no parameters, so nothing differs within a batch")
     if not in_dims:
         raise TCTypeError(
             f"{call}: no parameter has the batch; name at least one of {', '.join(params)}"
@@ -151,12 +153,13 @@ def _origin(
     head = forward.defs[-1]
     params = {p.name: in_dims[p.name] for p in head.params if p.name in in_dims}
     kept = {name: in_dims.get(name) for name in origin.kept}
+    any_kept = any(at is not None for at in kept.values())
     if params:
         try:
             forward = batched(forward, head.name, params, kept, randomness=randomness).program
         except TCError:
             return None
-    elif any(at is not None for at in kept.values()):
+    elif any_kept:
         return None
     size = Size.symbol(made.size)
     given = tuple(
@@ -169,9 +172,7 @@ def _origin(
         text=format_program(made.program),
         forward=format_program(forward),
         given=given,
-        memory=origin.memory * size
-        if any(at is not None for at in kept.values())
-        else origin.memory,
+        memory=origin.memory * size if any_kept else origin.memory,  # at most
     )
 
 

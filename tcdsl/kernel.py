@@ -167,7 +167,7 @@ class Kernel(Described):
             for all. A seed that has the batch gives each the numbers of its seed.
         **in_dims : int or None
             The dimension of the batch by parameter, ``X=1, W=None``; negative ones count from the
-            last.
+            last. A parameter that is called `out_dims` or `randomness` goes into a mapping.
 
         Returns
         -------

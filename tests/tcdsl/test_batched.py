@@ -261,6 +261,20 @@ def test_what_cannot_be_meant_is_refused(which: Any, named: Any, message: str) -
     assert str(caught.value) == message
 
 
+def test_a_definition_without_parameters_has_no_batch() -> None:
+    with pytest.raises(TCTypeError, match=r"^f.batched: it has no parameters, so nothing differs"):
+        kernel("def f() -> (y) { y(i) = 1.0 where i in 0:3 }").batched()
+
+
+def test_parameters_may_have_the_names_of_settings() -> None:
+    k = kernel(
+        "def f(float(N) out_dims, float randomness) -> (y) { y(i) = out_dims(i) * randomness }"
+    )
+    over = k.batched({"out_dims": 1, "randomness": 0}, out_dims=-1)
+    x, a = np.ones((3, 2), np.float32), np.array([2, 3], np.float32)
+    np.testing.assert_array_equal(over(x, a), x * a)
+
+
 def test_random_numbers_are_the_same_or_different_for_each_element() -> None:
     k = kernel("def f(float(N) x, uint64 seed) -> (o) { o(i) = rand(seed, i) + 0 * x(i) }")
     x = np.zeros((3, 4), np.float32)
@@ -342,7 +356,7 @@ def test_a_kernel_over_a_batch_is_tuned_pickled_and_kept_like_any_other() -> Non
     np.testing.assert_array_equal(again(x), 2 * x.T)
 
 
-def test_the_text_of_a_product_over_a_batch_is_one_product() -> None:
+def test_products_over_a_batch_are_those_of_numpy() -> None:
     text = "def mm(float(M,K) A, float(K,N) W) -> (C) { C(m, n) +=! A(m, k) * W(k, n) }"
     k = kernel(text)
     a, w = (
