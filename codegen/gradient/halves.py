@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.combine import computed, held
-from tcdsl.codegen.gradient.lines import Line, Loop, Part
+from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import type_in_text
 from tcdsl.codegen.gradient.versions import Value, Versions
 from tcdsl.codegen.program import affine_of, from_lowest, indices_of
@@ -24,30 +24,50 @@ def rounded(
     versions: Versions,
     fresh: Callable[[str], str],
 ) -> list[Part]:
-    """Return parts in which no line combines a float32 into a half output.
+    """Return parts in which no line combines a float32 into a half.
 
     Parameters
     ----------
     returns
         The outputs by name.
+    versions
+        Of all tensors: a temporary is a half in text if its first line is one.
     fresh
         Gives a tensor a name that nothing else has.
     """
+    halves = {n: v for n, v in returns.items() if v.dtype.is_half}
+    begun: set[str] = set()
+    for line in walk(parts):
+        v = versions.values.get(line.target)
+        if line.target not in begun and v is not None and v.dtype.is_half:
+            dtype = type_in_text(line.value)
+            if dtype is not None and dtype.is_half:
+                halves[line.target] = v
+        begun.add(line.target)
+    return _all_rounded(parts, halves, versions, fresh)
+
+
+def _all_rounded(
+    parts: Sequence[Part],
+    halves: Mapping[str, Value],
+    versions: Versions,
+    fresh: Callable[[str], str],
+) -> list[Part]:
     out: list[Part] = []
     for part in parts:
         if isinstance(part, Loop):
-            body = rounded(part.body, returns, versions, fresh)
+            body = _all_rounded(part.body, halves, versions, fresh)
             out.append(replace(part, body=tuple(body)))
-        elif part.target in returns and _is_mixed(part, returns[part.target]):
-            out += _rounded(part, returns[part.target], versions, fresh)
+        elif part.target in halves and _is_mixed(part):
+            out += _rounded(part, halves[part.target], versions, fresh)
         else:
             out.append(part)
     return out
 
 
-def _is_mixed(line: Line, v: Value) -> bool:
+def _is_mixed(line: Line) -> bool:
     dtype = type_in_text(line.value)
-    return line.op != "=" and v.dtype.is_half and dtype is not None and not dtype.is_half
+    return line.op != "=" and dtype is not None and not dtype.is_half
 
 
 def _rounded(line: Line, v: Value, versions: Versions, fresh: Callable[[str], str]) -> list[Part]:

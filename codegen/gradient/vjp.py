@@ -138,6 +138,7 @@ def _gradient(f: CheckedDef, versions: Versions, inputs: Sequence[Tensor]) -> Gr
     lines = forwards(started(distributed(lines, values, wanted), values))
     lines = bounded(tidied(lines, versions.taken), values, wanted)
     lines = padded(lines, values, back.taken)
+    lines = rounded(lines, {}, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape) for t in f.params]
     sizes = _Sizes(f, back)
     heads += [sizes.parameter(n, values[n].dtype, values[n].shape) for n in kept]
@@ -168,7 +169,8 @@ def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) ->
             parts = spread(parts, name, turn_of(node))
     parts = tidied(without_dead(parts, {*finals, *also}), versions.taken)
     parts = padded(parts, values, versions.taken)
-    parts = rounded(parts, {n: values[n] for n in (*finals, *also)}, versions, back.fresh)
+    returned = {n: values[n] for n in (*finals, *also)}
+    parts = rounded(parts, returned, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape) for t in f.params]
     returns = [head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [head(n, values[n].dtype, values[n].shape) for n in also]
