@@ -24,7 +24,7 @@ from tcdsl.torch.library import (
     runner_of,
     spelling_of,
 )
-from tcdsl.torch.routes import is_pushed
+from tcdsl.torch.transformed import has_tangents, pushed
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Call:
     """What of a call is no tensor, and its derivative.
 
     kinds: as of the operator, with a letter for each parameter in any case. below: the keys that
-    the dispatcher goes on with.
+    the dispatcher goes on with. is_pushing: whether forward-mode AD is on.
     """
 
     derivative: Derivative
@@ -41,6 +41,7 @@ class _Call:
     integers: Sequence[Any] | None
     floats: Sequence[Any] | None
     below: Any
+    is_pushing: bool
 
     def arguments(self, kernel: Kernel, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """Return what the operator takes to call a kernel whose further arguments are tensors."""
@@ -57,7 +58,11 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     def forward(call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         # as operators of PyTorch's own do: what is below may record too, for another transform
-        with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
+        with (
+            torch._C._AutoDispatchBelowAutograd(),
+            torch.enable_grad(),
+            forward_ad._set_fwd_grad_enabled(call.is_pushing),
+        ):
             given = call.arguments(call.derivative.forward, tensors)
             return tuple(torch.ops.tcdsl.call.default.redispatch(call.below, *given))
 
@@ -101,7 +106,10 @@ class _Recorded(torch.autograd.Function):
         placed = derivative.placed(found)
         if derivative.made is None:
             _check_gradients(derivative, placed, tensors, call.kinds)
-        return (None, *(g for g, k in zip(placed, call.kinds, strict=True) if k == "t"))
+        found = [g for g, k in zip(placed, call.kinds, strict=True) if k == "t"]
+        # a tensor of rank 0 is converted to its parameter's type, and its gradient back
+        pairs = zip(found, tensors, strict=True)
+        return (None, *(g if g is None else g.to(t.dtype) for g, t in pairs))
 
 
 def _single_level() -> Any:
@@ -166,15 +174,18 @@ def _call(
     integers: Sequence[Any] | None = None,
     floats: Sequence[Any] | None = None,
 ) -> list[torch.Tensor]:
-    _refuse_tangents(name, tensors)
+    spelling = Spelling(text, name, backward, settings)
+    if has_tangents(tensors):
+        return pushed(spelling, generics, tensors, (kinds, integers, floats))
     below = keyset & torch._C._after_autograd_keyset
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        runner = runner_of(Spelling(text, name, backward, settings))
+        runner = runner_of(spelling)
         values = merged(tensors, kinds, integers, floats)
         derivative = _derivative(runner, values, generics)
         if derivative is not None:
             kinds = kinds or "t" * len(tensors)
-            call = _Call(derivative, generics, kinds, integers, floats, below)
+            is_pushing = torch._C._is_fwd_grad_enabled()
+            call = _Call(derivative, generics, kinds, integers, floats, below, is_pushing)
             with _single_level():
                 results: Any = _apply(call, *tensors)
             return [*results[: derivative.outputs]]
@@ -194,11 +205,11 @@ def _call_out(
     outputs: Sequence[torch.Tensor],
     *numbers: Any,
 ) -> None:
-    _refuse_tangents(name, [*tensors, *outputs])
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *outputs)):
+    both = [*tensors, *outputs]
+    if has_tangents(both) or (torch.is_grad_enabled() and any(t.requires_grad for t in both)):
         raise TCTypeError(
             f"{name}: out= does not support automatic differentiation, but one of the arguments "
-            "requires grad\n  leave out= away, or call under torch.no_grad()"
+            "requires grad or has a tangent\n  leave out= away, or call under torch.no_grad()"
         )
     below = keyset & torch._C._after_autograd_keyset
     given = (text, name, backward, settings, generics, tensors, outputs, *numbers)
@@ -213,23 +224,6 @@ def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivat
     needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
     known = sizes if all(type(n) is int for n in sizes.values()) else None
     return runner.derivatives.of_bound(variant.checked, known, named, needs)
-
-
-def _refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:
-    """Refuse tensors with a tangent, which would be lost.
-
-    Raises
-    ------
-    TCTypeError
-    """
-    if not is_pushed():
-        return
-    unpack: Any = forward_ad.unpack_dual
-    if any(unpack(t).tangent is not None for t in tensors):
-        raise TCTypeError(
-            f"{name}: the operator of a saved or compiled program has no forward-mode derivative\n"
-            "  call the kernel itself, outside of torch.compile"
-        )
 
 
 LIBRARY.impl("call", _call, "Autograd", with_keyset=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+from functools import cache
 from typing import Any
 
 import pytest
@@ -190,26 +191,90 @@ def test_the_operator_has_derivatives_of_any_order() -> None:
     assert not call(softmax, x, a)[1].requires_grad
 
 
-def test_functions_of_torch_func_are_right_over_the_operator_or_raise() -> None:
-    softmax = tct.define(SOFTMAX)
+def ours(x: Any, a: Any = 0.5) -> Any:
+    if isinstance(a, float):
+        return call(_softmax(), x, kinds="tf", floats=[a])[0].square().sum()
+    return call(_softmax(), x, a)[0].square().sum()
+
+
+def theirs(x: Any, a: Any = 0.5) -> Any:
+    return torch.softmax(a * x, 0).square().sum()
+
+
+@cache
+def _softmax() -> Any:
+    return tct.define(SOFTMAX)
+
+
+def _again(f: Any) -> Any:
+    return torch.func.grad(lambda *a: torch.func.grad(f)(*a).square().sum())
+
+
+def _push(f: Any) -> Any:
+    return lambda x: torch.func.jvp(f, (x,), (x.cos(),))
+
+
+TRANSFORMS: dict[str, Any] = {
+    "grad": torch.func.grad,
+    "grad of grad": _again,
+    "grad of grad of grad": lambda f: _again(lambda x: torch.func.grad(f)(x).square().sum()),
+    "vmap": lambda f: lambda x: torch.vmap(f)(torch.stack([x, 2 * x, x.sin()])),
+    "vmap of grad": lambda f: lambda x: torch.vmap(torch.func.grad(f))(torch.stack([x, 2 * x])),
+    "grad of vmap": lambda f: torch.func.grad(
+        lambda x: torch.vmap(f, in_dims=1)(torch.stack([x, 2 * x], 1)).square().sum()
+    ),
+    "jvp": _push,
+    "jvp of grad": lambda f: _push(torch.func.grad(f)),
+    "grad of jvp": lambda f: torch.func.grad(lambda x: _push(f)(x)[1]),
+    "jvp of jvp": lambda f: _push(lambda x: _push(f)(x)[1]),
+    "jvp of vmap": lambda f: _push(lambda x: torch.vmap(f)(torch.stack([x, 2 * x]))),
+    "hessian": torch.func.hessian,
+    "jacrev": torch.func.jacrev,
+    "jacfwd": torch.func.jacfwd,
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n if n in ("grad of grad", "vmap", "jvp") else pytest.param(n, marks=pytest.mark.wide)
+        for n in TRANSFORMS
+    ],
+)
+def test_functions_of_torch_func_are_right_over_the_operator(name: str) -> None:
+    transform = TRANSFORMS[name]
+    torch.manual_seed(1)
     x = torch.randn(5, dtype=torch.float64)
-    grad = torch.func.grad
+    torch.testing.assert_close(transform(ours)(x), transform(theirs)(x))
 
-    def ours(x: Any) -> Any:
-        return call(softmax, x, kinds="tf", floats=[0.5])[0].square().sum()
 
-    def theirs(x: Any) -> Any:
-        return torch.softmax(0.5 * x, 0).square().sum()
+def test_what_the_operator_has_no_rule_for_raises() -> None:
+    noise = tct.define(NOISE)
+    text = """
+def twice(double(N) x) -> (y) { y(i) = 2 * x(i) }
+def back(double(N) x, double(N) d_y) -> (d_x) { d_x(i) = 2 * d_y(i) }"""
+    by_hand = tct.define(text, "twice", backward="back")
+    x = torch.randn(2, 3)
+    with pytest.raises(TypeError, match="way back is written by hand"):
+        torch.func.jvp(lambda x: call(by_hand, x)[0], (x[0].double(),), (x[0].double(),))
+    with pytest.raises(TypeError, match="no vmap where the way back is written by hand"):
+        torch.vmap(lambda x: call(by_hand, x)[0])(x.double())
 
-    def again(f: Any) -> Any:
-        return grad(lambda x: grad(f)(x).square().sum())
+    def noisy(x: Any) -> Any:
+        return call(noise, x, kinds="ti", integers=[7])[0]
 
-    torch.testing.assert_close(grad(ours)(x), grad(theirs)(x))
-    torch.testing.assert_close(again(ours)(x), again(theirs)(x))
-    with pytest.raises(TypeError, match="has no forward-mode derivative"):
-        torch.func.jvp(ours, (x,), (x,))
-    with pytest.raises(RuntimeError):
-        torch.vmap(ours)(torch.stack([x, x]))
+    with pytest.raises(TypeError, match="randomness='error'"):
+        torch.vmap(noisy)(x)
+    same, other = (torch.vmap(noisy, randomness=r)(x) - x for r in ("same", "different"))
+    torch.testing.assert_close(same[0], same[1])
+    assert not torch.allclose(other[0], other[1])
+
+
+def test_a_number_in_a_tensor_of_another_type_gets_a_gradient_of_that_type() -> None:
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    a = torch.tensor(0.5, requires_grad=True)
+    ours(x, a).backward()
+    assert (x.grad.dtype, a.grad.dtype) == (torch.float64, torch.float32)
 
 
 def test_an_output_that_is_given_is_not_recorded() -> None:

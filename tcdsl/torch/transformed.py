@@ -1,0 +1,117 @@
+"""What transforms of torch.func and forward-mode AD do with the operator: calls of other texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from tcdsl.grammar.declare import applied
+from tcdsl.grammar.errors import TCTypeError
+from tcdsl.torch.fake import form_of
+from tcdsl.torch.library import (
+    LIBRARY,
+    Runner,
+    Spelling,
+    generics_of,
+    merged,
+    runner_of,
+    spelling_of,
+)
+from tcdsl.torch.routes import is_pushed
+
+Numbers = tuple[str, Sequence[Any] | None, Sequence[Any] | None]
+
+
+def _mapped(
+    info: Any,
+    in_dims: Sequence[Any],
+    text: str,
+    name: str,
+    backward: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[torch.Tensor],
+    kinds: str = "",
+    integers: Sequence[Any] | None = None,
+    floats: Sequence[Any] | None = None,
+) -> tuple[list[torch.Tensor], list[int | None]]:
+    """Call over a batch: the text with one more index, for the tensors that have the batch."""
+    runner = runner_of(Spelling(text, name, backward, settings))
+    dims = in_dims[5]
+    with_batch = iter(dims)
+    places = {
+        p: 0
+        for p, k in zip(runner.params, kinds or "t" * len(dims), strict=True)
+        if k == "t" and next(with_batch) is not None
+    }
+    if info.randomness == "error" and _is_random(runner):
+        raise TCTypeError(
+            f"{name}: vmap over random numbers, with randomness='error'\n"
+            "  say vmap(..., randomness='same' or 'different')"
+        )
+    if backward:
+        raise TCTypeError(
+            f"{name}: the operator has no vmap where the way back is written by hand\n"
+            "  call the kernel itself, outside of torch.compile"
+        )
+    is_different = info.randomness == "different"
+    over = runner.batched(places, randomness="different" if is_different else "same")
+    given = [t if d is None else t.movedim(d, 0) for t, d in zip(tensors, dims, strict=True)]
+    found = torch.ops.tcdsl.call.default(
+        *spelling_of(over), generics, given, kinds, integers, floats
+    )
+    return found, list(over.out_dims)
+
+
+def _is_random(runner: Runner) -> bool:
+    return "rand" in applied(runner.session.program.defs)
+
+
+torch.library.register_vmap("tcdsl::call", _mapped, lib=LIBRARY)
+
+
+def has_tangents(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether forward-mode AD pushes tangents through a call with these tensors."""
+    if not is_pushed():
+        return False
+    unpack: Any = forward_ad.unpack_dual
+    return any(unpack(t).tangent is not None for t in tensors)
+
+
+def pushed(
+    spelling: Spelling, generics: str, tensors: Sequence[torch.Tensor], numbers: Numbers
+) -> list[torch.Tensor]:
+    """Call with tangents; return outputs with theirs, by a text that computes both."""
+    runner = runner_of(spelling)
+    if spelling.backward:
+        raise TCTypeError(
+            f"{spelling.name}: forward-mode AD of a kernel whose way back is written by hand\n"
+            "  leave backward= away, and it is derived in both directions"
+        )
+    unpack: Any = forward_ad.unpack_dual
+    duals = [unpack(t) for t in tensors]
+    kinds, integers, floats = numbers
+    kinds = kinds or "t" * len(tensors)
+    values = merged([d.primal for d in duals], kinds, integers, floats)
+    forms = [form_of(v, n) for v, n in zip(values, runner.params, strict=True)]
+    variant, _ = runner.session.bind(runner.definition, forms, generics_of(generics))
+    rest = iter(duals)
+    along = {
+        p: t
+        for p, k in zip(runner.params, kinds, strict=True)
+        if k == "t" and (t := next(rest).tangent) is not None
+    }
+    made = runner.with_tangents().of(variant.checked, tuple(along))
+    given = [*(d.primal for d in duals), *along.values()]
+    wider = (kinds + "t" * len(along), integers, floats)
+    results = torch.ops.tcdsl.call.default(*spelling_of(made.kernel), "", given, *wider)
+    returns = variant.checked.returns
+    tangents = iter(results[len(returns) :])
+    make: Any = forward_ad.make_dual
+    return [
+        make(r, next(tangents)) if t.dtype.is_float else r
+        for r, t in zip(results, returns, strict=False)
+    ]
