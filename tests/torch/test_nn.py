@@ -284,6 +284,30 @@ def test_parametrizations_and_containers_see_its_parameters() -> None:
     assert len([*layers.parameters()]) == 4
 
 
+def test_functional_call_replaces_its_parameters() -> None:
+    layer, x = fcrelu(), torch.randn(4, 7)
+    given = {"W": torch.ones(3, 7), "b": torch.full((3,), 0.5)}
+    found = torch.func.functional_call(layer, given, (x,))
+    torch.testing.assert_close(found, torch.relu(x.sum(1, keepdim=True) + 0.5).expand(4, 3))
+
+
+@pytest.mark.wide
+def test_it_is_compiled_and_exported_as_it_is() -> None:
+    x = torch.randn(4, 8)
+    layers = [
+        tct.nn.TC(NORM, parameters={"scale": 8, "shift": 8}, eps=1e-5),
+        tct.nn.TC(FCRELU, parameters={"W": (3, 8), "b": 3}),
+    ]
+    model = torch.nn.Sequential(*layers)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), model(x))
+    ours, theirs = (
+        torch.autograd.grad(m(x).square().sum(), [*model.parameters()]) for m in (compiled, model)
+    )
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(torch.export.export(model, (x,)).module()(x), model(x))
+
+
 def test_a_subclass_may_have_the_text() -> None:
     class FcRelu(tct.nn.TC):  # type: ignore[misc]
         text = FCRELU

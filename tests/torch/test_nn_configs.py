@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import pickle
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +61,12 @@ def test_a_state_dict_carries_them_through_a_file_of_tensors(tuned: Any, tmp_pat
     assert torch.equal(x.grad, tuned[0].g.expand(3, 4))
     assert torch.equal(other.state_dict()["0._extra_state"], state["0._extra_state"])
     assert not (tmp_path / "none.db").exists()
+
+
+def test_copies_and_pickles_have_them(tuned: Any) -> None:
+    for other in (copy.deepcopy(tuned), pickle.loads(pickle.dumps(tuned))):
+        assert known(other) == [True, True]
+        assert torch.equal(other.state_dict()["0._extra_state"], tuned[0].get_extra_state())
 
 
 def test_casts_and_copies_of_a_state_dict_do_not_hurt(tuned: Any, tmp_path: Path) -> None:
