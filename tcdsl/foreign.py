@@ -6,6 +6,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -178,6 +179,7 @@ def _lend(value: object, torch: Any) -> None:
 _OWN_MEMORY = 32 << 20  # bytes; from here on the C library gives freed memory back to the system
 
 
+@cache  # one object: Tensor and Parameter are asked once a call
 def _rules_of_torch(torch: Any) -> runtime.Rules:
     """Return what calls ask of torch's tensors; see `runtime.lend`."""
     ad, core = torch.autograd.forward_ad, torch._C

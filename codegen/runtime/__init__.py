@@ -19,8 +19,9 @@ Launcher(name, params, returns, slow, on_error, result_type=None)
         Tuple type for several returns (a `collections.namedtuple`); made without calling it.
 
     A Python subclass is called as fast, unless it defines `__call__`. `calls` counts the runs.
-    Two attributes may be set: while `unusual()` gives true every call is `slow`'s, and
-    `max_threads()` is how many threads a call may use at most.
+    Three attributes may be set: while `unusual()` gives true every call is `slow`'s;
+    `recorded(*args)` takes in its place calls without keywords where nothing but a tracked array
+    (see `lend`) stands in the way; `max_threads()` is how many threads a call may use at most.
 
 Launcher.install(entry, args, outs=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,

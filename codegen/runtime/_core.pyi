@@ -29,6 +29,7 @@ class Launcher:
     returns: tuple[str, ...]
     calls: int
     unusual: Callable[[], object] | None
+    recorded: Callable[..., Any] | None
     max_threads: Callable[[], int] | None
     def __init__(
         self,

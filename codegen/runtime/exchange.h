@@ -140,7 +140,14 @@ static int is_writable(int lender, PyObject *o) {
 typedef struct {
   int lender; /* whose answers these are, 0: nobody's */
   int is_usual, tracks;
+  int is_tracked; /* whether an array was for slow because it is tracked */
 } Mood;
+
+/* Whether two lenders ask the same. */
+static inline int same_mood(int a, int b) {
+  return a && (a == b || (lenders[a - 1].unusual == lenders[b - 1].unusual &&
+                          lenders[a - 1].tracks == lenders[b - 1].tracks));
+}
 
 /* Ask a lender; not 0 with an error set: a rule may run a signal's handler, whose exception is the caller's. */
 static int ask(int lender, Mood *to) {
@@ -156,8 +163,12 @@ static int ask(int lender, Mood *to) {
  * there is to it, or, with an error set, if a rule failed. */
 static int view_of(int lender, PyObject *o, Mood *mood, View *v) {
   const Lender *l = &lenders[lender - 1];
-  if (mood->lender != lender && ask(lender, mood)) return 0;
-  if (!mood->is_usual || (mood->tracks && is_true(PyObject_GetAttr(o, l->tracked)))) return 0;
+  if (!same_mood(mood->lender, lender) && ask(lender, mood)) return 0;
+  if (!mood->is_usual) return 0;
+  if (mood->tracks && is_true(PyObject_GetAttr(o, l->tracked))) {
+    mood->is_tracked = 1;
+    return 0;
+  }
   return !is_any(l->plain, o) && memory_of(lender, o, v);
 }
 

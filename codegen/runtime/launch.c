@@ -15,6 +15,7 @@ typedef struct {
   vectorcallfunc call;
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
   PyObject *unusual;     /* NULL, None, or a callable: while it gives true, every call is slow's */
+  PyObject *recorded;    /* NULL, None, or a callable: slow's calls on arrays of which one is tracked */
   PyObject *max_threads; /* NULL, None, or a callable: how many threads a call may use */
   Py_ssize_t calls; /* runs so far, those of run() too */
   int n_params, n_returns;
@@ -45,10 +46,10 @@ static int bound_of(PyObject *o, const View *lent, tc_i64 *to) {
 
 /* The form of the operands as words, exact to the stride; 0 words: not for the fast path, or, with an error
  * set, for none. Python code may run. */
-static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, Places *at) {
+static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, Places *at,
+                     Mood *mood) {
   tc_i64 *w = key, *end = key + KEY_WORDS;
   int found = 0;
-  Mood mood = {0, 0, 0};
   at->maker = at->has_run = 0;
   *w++ = out != NULL;
   for (int i = 0, b = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
@@ -67,7 +68,7 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       at->data[i] = a->data;
       found |= a->nd;
     } else if ((view.lender = lender_of(o))) {
-      if (!view_of(view.lender, o, &mood, &view)) return 0;
+      if (!view_of(view.lender, o, mood, &view)) return 0;
       lent = &view;
       *w++ = (tc_i64)view.lender << 48 | (tc_i64)view.nd << 32 | (unsigned)view.type_num;
       for (int d = 0; d < view.nd; d++) {
@@ -517,6 +518,17 @@ static int outputs_of(const Launcher *l, PyObject *keyword, PyObject *value, PyO
   return 1;
 }
 
+/* Whether a call is slow's for no other reason than that an array is tracked: all others are numbers, or arrays of
+ * the same library. */
+static int is_for_recorded(const Launcher *l, PyObject *const *in, const Mood *mood) {
+  if (!mood->is_tracked || !l->recorded || l->recorded == Py_None) return 0;
+  for (int i = 0; i < l->n_params; i++) {
+    int lender = is_array(in[i]) ? 0 : lender_of(in[i]);
+    if (lender ? !same_mood(mood->lender, lender) : is_array(in[i]) || !source_of(in[i])) return 0;
+  }
+  return 1;
+}
+
 static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   Launcher *l = (Launcher *)self;
   PyObject *out[MAX_OPERANDS];
@@ -530,9 +542,11 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
     given = -1;
   }
   if (n == l->n_params && given >= 0) {
-    size_t words = key_of(l, args, given ? out : NULL, key, &at);
+    Mood mood = {0, 0, 0, 0};
+    size_t words = key_of(l, args, given ? out : NULL, key, &at, &mood);
     int row = words ? look_up(l, key, words) : -1;
     if (!words && PyErr_Occurred()) return NULL;
+    if (!n_keywords && is_for_recorded(l, args, &mood)) return PyObject_Vectorcall(l->recorded, args, nargsf, NULL);
     if (row >= 0) {
       l->recent = row;
       PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL, &at);

@@ -48,6 +48,7 @@ static int launcher_traverse(Launcher *l, visitproc visit, void *arg) {
   Py_VISIT(l->on_error);
   Py_VISIT(l->result_type);
   Py_VISIT(l->unusual);
+  Py_VISIT(l->recorded);
   Py_VISIT(l->max_threads);
   return 0;
 }
@@ -57,6 +58,7 @@ static int launcher_clear(Launcher *l) {
   Py_CLEAR(l->on_error);
   Py_CLEAR(l->result_type);
   Py_CLEAR(l->unusual);
+  Py_CLEAR(l->recorded);
   Py_CLEAR(l->max_threads);
   forget(l);
   return 0;
@@ -98,7 +100,7 @@ static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, Py
 
 /* Check operands against an entry. Its own arrays are NumPy's; a lender's are checked by their key's words. */
 static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyObject *const *out, char **data) {
-  Mood mood = {0, 0, 0};
+  Mood mood = {0, 0, 0, 0};
   for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *x = i < l->n_params ? in[i] : out[i - l->n_params];
     const Operand *o = &e->operand[i];
@@ -128,7 +130,8 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
   if (take_bounds(l, e)) return Py_NewRef(Py_None);
-  size_t words = key_of(l, in, given ? out : NULL, key, &at);
+  Mood mood = {0, 0, 0, 0};
+  size_t words = key_of(l, in, given ? out : NULL, key, &at, &mood);
   if (!words) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
   tc_i64 *kept = malloc(words * sizeof *kept);
   if (!kept) return PyErr_NoMemory();
@@ -188,6 +191,7 @@ static PyMemberDef launcher_members[] = {
     {"params", T_OBJECT, offsetof(Launcher, params), READONLY, NULL},
     {"returns", T_OBJECT, offsetof(Launcher, returns), READONLY, NULL},
     {"unusual", T_OBJECT, offsetof(Launcher, unusual), 0, NULL},
+    {"recorded", T_OBJECT, offsetof(Launcher, recorded), 0, NULL},
     {"max_threads", T_OBJECT, offsetof(Launcher, max_threads), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyMethodDef launcher_methods[] = {

@@ -72,9 +72,19 @@ class Derivative:
         return tuple(r for r in range(self.outputs) if r not in self.floats)
 
     @cached_property
-    def reads_all(self) -> bool:
-        """Whether the values of every parameter are read."""
-        return all(self.reads)
+    def is_simple(self) -> bool:
+        """Whether a call has one output, and tensors only, all of which are saved."""
+        is_one = self.outputs == len(self.floats) == 1
+        return is_one and all(self.reads) and self.made is not None and not self._has_scalars
+
+    @cached_property
+    def _has_scalars(self) -> bool:
+        return not all(p.type and p.type.dims for p in self.forward.definition.params)
+
+    @cached_property
+    def is_by_all(self) -> bool:
+        """Whether every parameter has a gradient, in their order."""
+        return self.wrt == tuple(range(len(self.reads)))
 
     def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the outputs of a call, and what is kept of it."""
@@ -92,6 +102,8 @@ class Derivative:
 
     def placed(self, gradients: Sequence[Any]) -> list[Any]:
         """Return a gradient or None for each parameter."""
+        if self.is_by_all:
+            return [*gradients]
         found: list[Any] = [None] * len(self.reads)
         for p, gradient in zip(self.wrt, gradients, strict=True):
             found[p] = gradient

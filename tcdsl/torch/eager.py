@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,12 +30,13 @@ def call(of: Kernel, given: Arguments) -> Any:
             "requires grad\n  leave out= away, or call under torch.no_grad()"
         )
     values = tuple(map(_as_tensor, given.values))
-    return _recorded(of, given.generics, values)
+    return recorded(of, given.generics, values)
 
 
-def _recorded(of: Kernel, generics: Any, values: Sequence[Any]) -> Any:
+def recorded(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> Any:
+    """Call with tensors and numbers, where no mode and no transform is active."""
     results = _apply_call(of, generics, *values)
-    return results[0] if len(of.returns) == 1 else of.result(results)
+    return of.result(results) if type(results) is tuple else results
 
 
 def _as_tensor(value: Any) -> Any:
@@ -51,22 +52,38 @@ class _Call(torch.autograd.Function):
         derivative = of.derivatives.of(values, generics, ctx.needs_input_grad[2:])
         if derivative is None:  # integers and bool
             results = of(*values, **generics)  # autograd's forward runs without grad mode
-            results = tuple(results) if len(of.returns) > 1 else (results,)
-            ctx.mark_non_differentiable(*results)
-            return results
+            is_one = len(of.returns) == 1
+            ctx.mark_non_differentiable(*((results,) if is_one else results))
+            return results if is_one else tuple(results)
+        ctx.derivative = derivative
+        if derivative.is_simple:
+            results = derivative.forward(*values)
+            if len(derivative.forward.returns) == 1:
+                ctx.save_for_backward(*values, *[results] * len(derivative.kept))
+                return results
+            ctx.save_for_backward(*values, *[results[r] for r in derivative.kept])
+            return results[0]
         outputs, kept = derivative.run(values)
         ctx.set_materialize_grads(False)
         if derivative.integers:
             ctx.mark_non_differentiable(*(outputs[r] for r in derivative.integers))
-        ctx.derivative = derivative
         ctx.forms = tuple((outputs[r].shape, outputs[r].dtype) for r in derivative.floats)
         ctx.device = outputs[0].device
         ctx.values = _save(ctx, values, kept, derivative.reads)
-        return outputs
+        return outputs[0] if len(outputs) == 1 else outputs
 
     @staticmethod
     def backward(ctx: Any, *adjoints: Any) -> Any:
         derivative: Derivative = ctx.derivative
+        if derivative.is_simple:
+            saved = ctx.saved_tensors
+            if not torch.is_grad_enabled():
+                found = derivative.backward(*saved, *adjoints)
+                gradients = (found,) if len(derivative.backward.returns) == 1 else found
+            else:  # somebody may differentiate what comes next
+                count = len(derivative.reads)
+                gradients = _apply_pull(derivative, saved[count:], *saved[:count], *adjoints)
+            return (None, None, *derivative.placed(gradients))
         given = _given(ctx, [adjoints[r] for r in derivative.floats])
         if given is None:
             return (None,) * len(ctx.needs_input_grad)

@@ -59,6 +59,7 @@ class Kernel(kernel.Kernel):
         record.exists(self)
         if policy in ("lower", "float32"):  # others leave arguments that fit as they are
             self.unusual = torch._C._is_any_autocast_enabled
+        self.recorded = self._call_recorded
         if not session.settings.threads:
             self.max_threads = torch.get_num_threads
 
@@ -177,6 +178,12 @@ class Kernel(kernel.Kernel):
                 return operator.call(self, self.arguments(args, keywords))
             case Route.TRANSFORM:
                 return transforms.call(self, self.arguments(args, keywords))
+
+    def _call_recorded(self, /, *values: Any) -> Any:
+        """Call where one requires grad and no mode is active, as the launcher knows."""
+        if self._autocast is not None and torch._C._is_any_autocast_enabled():
+            return self._call_slowly(*values)
+        return eager.recorded(self, {}, values)
 
     def _listed(self, /, *args: Any, **keywords: Any) -> Any:
         """Call; several results are a plain tuple, whose type takes a sequence of others."""

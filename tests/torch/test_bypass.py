@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -247,3 +249,31 @@ def test_plain_kernels_take_tensors_the_same_way() -> None:
     assert kernel.calls == calls + 1
     assert type(s) is torch.Tensor
     assert type(kernel(np.ones((2, 3), np.float32)).s) is np.ndarray
+
+
+def test_recorded_calls_on_plain_tensors_are_not_looked_at_twice(mul: Watched) -> None:
+    x, w = ones(2, 3), torch.nn.Parameter(ones(2, 3))
+    mul.kernel(x, w)
+    slow = mul.slow
+    y = mul.kernel(x, w)
+    assert mul.slow == slow
+    y.sum().backward()
+    torch.testing.assert_close(w.grad, x)
+    derivative = mul.kernel.derivatives.of((x, w), {}, (False, True))
+    calls = derivative.forward.calls, derivative.backward.calls
+    mul.kernel(x, w).sum().backward()
+    assert (derivative.forward.calls, derivative.backward.calls) == (calls[0] + 1, calls[1] + 1)
+    with torch.autocast("cpu", torch.bfloat16):  # arguments may have to be cast
+        mul.kernel(x, w)
+    assert mul.slow == slow + 1
+    mul.kernel(x.numpy(), w)
+    assert mul.slow == slow + 2
+
+
+def test_the_launcher_keeps_no_kernel_alive() -> None:
+    kernel, x = tct.define(MUL), ones(2, 3)
+    kernel(x, torch.nn.Parameter(x)).sum().backward()
+    gone = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert gone() is None
