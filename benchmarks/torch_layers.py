@@ -210,12 +210,16 @@ def main() -> None:
     print(f"{options.threads} threads, torch {torch.__version__}, load {load[0]:.1f}")
     print(f"{'':38}{'forward':>9}{'x compile':>10}{'ours':>7}{'both':>7}", end="")
     print(f"{'step':>11}{'x compile':>10}{'ours':>7}{'both':>7}")
-    rows = []
+    costs = call_costs(options.seconds) if options.only in "calls" else {}
+    rows: list[dict[str, Any]] = []
+    report = {**facts(), "torch": torch.__version__, "load": load, "call_ns": costs}
     for case in cases():
         if options.only not in case.name:
             continue
         row = measure(case, options.seconds)
         rows.append(row)
+        load.append(os.getloadavg()[0])
+        keep({**report, "layers": rows}, options.json)  # a part is better than nothing
         line = f"{case.name:38}"
         for what, width in (("forward", 9), ("step", 11)):
             us = [row["time_us"][f"{route}, {what}"] for route in ROUTES]
@@ -223,12 +227,8 @@ def main() -> None:
                 f"{us[0]:{width}.0f}{us[0] / us[1]:10.2f}{us[0] / us[2]:7.2f}{us[0] / us[3]:7.2f}"
             )
         print(line, flush=True)
-    costs = call_costs(options.seconds) if options.only in "calls" else {}
     for name, ns in costs.items():
         print(f"{name:38}{ns:9.0f} ns")
-    load.append(os.getloadavg()[0])
-    report = {"torch": torch.__version__, "load": load, "layers": rows, "call_ns": costs}
-    keep({**facts(), **report}, options.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@ GROUP_NORM = """
 def group_norm(float(N,G,D,P) X, float(G,D) gamma, float(G,D) beta) -> (Y) {
   m(n, g) +=! X(n, g, d, p) / (D * P)
   v(n, g) +=! (X(n, g, d, p) - m(n, g)) * (X(n, g, d, p) - m(n, g)) / (D * P)
-  Y(n, g, d, p) = (X(n, g, d, p) - m(n, g)) * rsqrt(v(n, g) + 1e-5) * gamma(g, d) + beta(g, d)
+  r(n, g) = rsqrt(v(n, g) + 1e-5)
+  a(n, g, d) = gamma(g, d) * r(n, g)
+  c(n, g, d) = beta(g, d) - m(n, g) * a(n, g, d)
+  Y(n, g, d, p) = X(n, g, d, p) * a(n, g, d) + c(n, g, d)
 }"""
 
 group_norm = tct.define(GROUP_NORM)

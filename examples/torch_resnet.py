@@ -9,31 +9,32 @@ import tcdsl.torch as tct
 
 # Convolution, batch norm, (sum,) relu: a text each; training gives mean and variance as well.
 BLOCKS = """
-def conv(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
-  O(n, f, y, x) +=! pad(I(n, c, {S} * y + i - KH / 2, {S} * x + j - KW / 2), 0) * K(f, c, i, j)
+def conv(float(N,{C},H,W) I, float({F},{C},3,3) K) -> (O) {
+  O(n, f, y, x) +=! pad(I(n, c, {S} * y + i - 1, {S} * x + j - 1), 0) * K(f, c, i, j)
       where y in 0:(H - 1) / {S} + 1, x in 0:(W - 1) / {S} + 1
 }
-def train(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) gamma, float(F) beta) -> (Y, m, v) {
+def train(float(N,{C},H,W) I, float({F},{C},3,3) K, float({F}) gamma,
+          float({F}) beta) -> (Y, m, v) {
   O = conv(I, K)
   m(f) +=! O(n, f, y, x) / (O.0 * O.2 * O.3)
   v(f) +=! (O(n, f, y, x) - m(f)) * (O(n, f, y, x) - m(f)) / (O.0 * O.2 * O.3)
   Y(n, f, y, x) = relu((O(n, f, y, x) - m(f)) * (gamma(f) * rsqrt(v(f) + 1e-5)) + beta(f))
 }
-def train_sum(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) gamma, float(F) beta,
-                 float(N,F,H,W) skip) -> (Y, m, v) {
+def train_sum(float(N,{C},H,W) I, float({F},{C},3,3) K, float({F}) gamma, float({F}) beta,
+              float(N,{F},H,W) skip) -> (Y, m, v) {
   O = conv(I, K)
   m(f) +=! O(n, f, y, x) / (O.0 * O.2 * O.3)
   v(f) +=! (O(n, f, y, x) - m(f)) * (O(n, f, y, x) - m(f)) / (O.0 * O.2 * O.3)
   Y(n, f, y, x) = relu((O(n, f, y, x) - m(f)) * (gamma(f) * rsqrt(v(f) + 1e-5)) + beta(f)
                        + skip(n, f, y, x))
 }
-def use(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) gamma, float(F) beta,
-           float(F) m, float(F) v) -> (Y) {
+def use(float(N,{C},H,W) I, float({F},{C},3,3) K, float({F}) gamma, float({F}) beta,
+        float({F}) m, float({F}) v) -> (Y) {
   O = conv(I, K)
   Y(n, f, y, x) = relu((O(n, f, y, x) - m(f)) * (gamma(f) * rsqrt(v(f) + 1e-5)) + beta(f))
 }
-def use_sum(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) gamma, float(F) beta,
-               float(F) m, float(F) v, float(N,F,H,W) skip) -> (Y) {
+def use_sum(float(N,{C},H,W) I, float({F},{C},3,3) K, float({F}) gamma, float({F}) beta,
+            float({F}) m, float({F}) v, float(N,{F},H,W) skip) -> (Y) {
   O = conv(I, K)
   Y(n, f, y, x) = relu((O(n, f, y, x) - m(f)) * (gamma(f) * rsqrt(v(f) + 1e-5)) + beta(f)
                        + skip(n, f, y, x))
@@ -57,8 +58,9 @@ class Fused(ConvNormRelu):
 
     def __init__(self, conv: nn.Conv2d, norm: nn.BatchNorm2d) -> None:
         super().__init__(conv, norm)
-        # Kernels of its own: those of a size that is always the same are the fastest.
-        self.kernels = tct.define_all(BLOCKS, constants={"S": conv.stride[0]})
+        # Sizes that a layer knows stand in its text: layers of other sizes have other kernels.
+        sizes = {"C": conv.in_channels, "F": conv.out_channels, "S": conv.stride[0]}
+        self.kernels = tct.define_all(BLOCKS, constants=sizes)
 
     def forward(self, x: torch.Tensor, skip: torch.Tensor | None = None) -> torch.Tensor:
         norm, more = self.norm, [] if skip is None else [skip]
