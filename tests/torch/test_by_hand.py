@@ -57,6 +57,7 @@ def test_it_is_the_gradient_and_its_own_derivative_is_derived() -> None:
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.wide
 def test_it_may_read_outputs_and_have_any_rank() -> None:
     squash = tct.define(SIGMOID, backward="back")
     assert squash.name == "squash"
@@ -184,6 +185,7 @@ def test_there_has_to_be_such_a_definition_and_one_that_it_belongs_to() -> None:
         tct.define(text, "f", backward="b")
 
 
+@pytest.mark.wide
 def test_what_only_a_call_shows_is_said_by_the_call() -> None:
     text = CONV.replace("double(N,C,H,W) d_I", "d_I").replace(
         "d_I(n, c, h + kh, w + kw) +=! d_O(n, m, h, w)", "d_I(n, c, h, w) +=! d_O(n, m, h, w)"

@@ -120,6 +120,7 @@ def test_what_a_stranger_wrote_is_left_out_with_a_warning(state: Any, tmp_path: 
     assert [*other.state_dict()] == ["g"]
 
 
+@pytest.mark.wide
 def test_tuning_a_model_leaves_them_in_its_layers(tmp_path: Path) -> None:
     first, second = layer(tmp_path / "t.db"), layer(tmp_path / "t.db")
     model = torch.nn.Sequential(first, torch.nn.Linear(4, 4), second, torch.nn.Linear(4, 2))
