@@ -134,6 +134,7 @@ class Derivatives:
         self._lock = Lock()
         definition = self._whole.definition
         self._is_one = not (definition.generics or any(map(has_any_rank, definition.params)))
+        self._has_loops = False  # it is seen at the first call
 
     @property
     def is_by_hand(self) -> bool:
@@ -152,22 +153,27 @@ class Derivatives:
         TCTypeError, ShapeError
             If the arguments fit no call.
         """
-        key: Any = needs
-        if not self._is_one:
-            key = needs, tuple(map(_look, values)), tuple(sorted(generics.items(), key=str))
-        known = self._known.get(key, _MISSING)
-        return self._made(values, generics, needs, key) if known is _MISSING else known
+        known = self._known.get(self._key(values, generics, needs), _MISSING)
+        return self._made(values, generics, needs) if known is _MISSING else known
+
+    def _key(self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs) -> Any:
+        """Return what decides which derivative serves a call."""
+        if self._is_one:
+            return needs
+        look = _look_with_turns if self._has_loops else _look
+        return needs, tuple(map(look, values)), tuple(sorted(generics.items(), key=str))
 
     def _made(
-        self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs, key: Any
+        self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs
     ) -> Derivative | None:
         call = self._whole.call(*map(_shown, values), **generics)
         checked = call.variant.checked
         made = self.of_bound(checked, call.sizes, generics, needs)
-        if not any(isinstance(s, Loop) for s in checked.body):
-            with self._lock:  # of loops the number of turns decides as well, what is kept of them
-                self._known = thinned(self._known, _MAX_FORMS)
-                self._known[key] = made
+        with self._lock:
+            if any(isinstance(s, Loop) for s in checked.body):  # their turns decide what is kept
+                self._is_one, self._has_loops = False, True
+            self._known = thinned(self._known, _MAX_FORMS)
+            self._known[self._key(values, generics, needs)] = made
         return made
 
     def of_bound(
@@ -230,6 +236,13 @@ _MISSING: Any = object()
 def _look(value: Any) -> Any:
     """Return what of an argument decides which derivative serves it."""
     return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else type(value)
+
+
+def _look_with_turns(value: Any) -> Any:
+    """Return the same of a text with loops, whose bounds may be integers among the arguments."""
+    if isinstance(value, int) or not getattr(value, "ndim", 1):
+        return _look(value), float(value)
+    return _look(value)
 
 
 def _shown(value: Any) -> Any:

@@ -94,6 +94,18 @@ def test_derivatives_of_loops_windows_and_gathers_are_right(text: str) -> None:
     assert gradgradcheck(f, leaves)
 
 
+def test_what_is_kept_of_a_loop_goes_by_its_turns() -> None:
+    kernel = tct.define(
+        "def power(double(N) x, int32 n) -> (double(N) y) {\n"
+        "  y(i) = 1.0 * x(i)\n  for t in 1:n { y(i) = y(i) * x(i) }\n}"
+    )
+    x = leaf(3)
+    for n in (2, torch.tensor(5, dtype=torch.int32), 1, 2):
+        (found,) = torch.autograd.grad(kernel(x, n).sum(), x)
+        torch.testing.assert_close(found, int(n) * x ** (int(n) - 1))
+    assert len(kernel.derivatives._known) == 3
+
+
 def test_third_derivatives_are_right() -> None:
     kernel, x = tct.define("def f(double(N) x) -> (y) { y(i) = exp(2 * x(i)) }"), leaf(4)
     found = kernel(x)
