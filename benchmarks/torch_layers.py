@@ -4,8 +4,8 @@
 for each layer or model of `examples/torch_*.py`, the microseconds of torch's forward pass and of a
 training step (forward, and the gradient by every input and parameter that has one), and how many
 times faster the other three are; then what a call costs on tiny tensors. Results and gradients are
-held against torch's before their time counts. No kernel is tuned. All take their turns in one
-process; times are 20 % quantiles.
+held against torch's before their time counts. No kernel is tuned. The four routes of a
+layer take their turns in one process; times are 20 % quantiles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +197,24 @@ def call_costs(seconds: float) -> dict[str, float]:
     return {name: t.time_ns for name, t in interleaved(calls, seconds).items()}
 
 
+def alone(name: str, seconds: float, threads: int) -> dict[str, Any]:
+    """Measure a case in a process of its own: layers of one text share what is compiled."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_alone, name, seconds, threads).result()
+
+
+def _alone(name: str, seconds: float, threads: int) -> dict[str, Any]:
+    _set(threads)
+    return measure(next(case for case in cases() if case.name == name), seconds)
+
+
+def _set(threads: int) -> None:
+    runtime.set_num_threads(threads)
+    torch.set_num_threads(threads)
+    # the same graph goes backward in every turn
+    torch._functorch.config.donated_buffer = False
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="per layer")
@@ -202,27 +222,22 @@ def main() -> None:
     parser.add_argument("--only", default="", help="layers whose name contains this")
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
     options = parser.parse_args()
-    runtime.set_num_threads(options.threads)
-    torch.set_num_threads(options.threads)
-    # the same graph goes backward in every turn
-    torch._functorch.config.donated_buffer = False
+    _set(options.threads)
     load = [os.getloadavg()[0]]
     print(f"{options.threads} threads, torch {torch.__version__}, load {load[0]:.1f}")
     print(f"{'':38}{'forward':>9}{'x compile':>10}{'ours':>7}{'both':>7}", end="")
     print(f"{'step':>11}{'x compile':>10}{'ours':>7}{'both':>7}")
+    names = [case.name for case in cases() if options.only in case.name]
     costs = call_costs(options.seconds) if options.only in "calls" else {}
     rows: list[dict[str, Any]] = []
     report = {**facts(), "torch": torch.__version__, "load": load, "call_ns": costs}
-    for case in cases():
-        if options.only not in case.name:
-            continue
-        row = measure(case, options.seconds)
-        rows.append(row)
+    for name in names:
+        rows.append(alone(name, options.seconds, options.threads))
         load.append(os.getloadavg()[0])
         keep({**report, "layers": rows}, options.json)  # a part is better than nothing
-        line = f"{case.name:38}"
+        line = f"{name:38}"
         for what, width in (("forward", 9), ("step", 11)):
-            us = [row["time_us"][f"{route}, {what}"] for route in ROUTES]
+            us = [rows[-1]["time_us"][f"{route}, {what}"] for route in ROUTES]
             line += (
                 f"{us[0]:{width}.0f}{us[0] / us[1]:10.2f}{us[0] / us[2]:7.2f}{us[0] / us[3]:7.2f}"
             )

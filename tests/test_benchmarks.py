@@ -1,4 +1,4 @@
-"""The benchmarks run: that of gradients on a small layer, that of a GPU without one."""
+"""The benchmarks run: those of gradients and for PyTorch on a layer, that of a GPU without one."""
 
 from __future__ import annotations
 
@@ -90,3 +90,17 @@ def test_the_table_of_gradients_checks_and_times_a_layer(tmp_path: Path) -> None
     (row,) = json.loads(path.read_text())["layers"]
     assert row["ratio"] > 0
     assert all("contraction" in form for form in row["forms"])
+
+
+@pytest.mark.wide
+@pytest.mark.torch
+@pytest.mark.cc
+def test_the_table_of_examples_for_pytorch_checks_and_times_a_layer(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    options = ("--only", "fcrelu 100", "--seconds", "0.05", "--json", str(path))
+    done = run(*options, script=ROOT / "benchmarks" / "torch_layers.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(path.read_text())
+    (row,) = report["layers"]
+    assert len(row["time_us"]) == 8  # four routes, forward and step
+    assert len(report["load"]) == 2
