@@ -45,7 +45,13 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
         array = _taken(value)
     except _REFUSALS as refusal:
         why = str(refusal) or type(refusal).__name__
-        raise TCTypeError(f"argument '{name}' gives no memory: {why}") from None
+        cure = ""
+        if _library_of(value, "torch", "Tensor"):  # a batch of torch.autograd's own, older vmap
+            cure = (
+                "\n  is_grads_batched= and vectorize= of torch.autograd do not reach kernels: "
+                "torch.func.vmap, jacrev, jacfwd and hessian do"
+            )
+        raise TCTypeError(f"argument '{name}' gives no memory: {why}{cure}") from None
     if array.size and array.flags.owndata:  # NumPy allocates where the address is 0
         raise TCTypeError(
             f"argument '{name}' has the shape {array.shape}, but no memory: its address is 0"

@@ -157,3 +157,23 @@ def test_a_policy_that_is_none_or_decides_nothing_is_refused() -> None:
         tct.define(ANY_TYPE, autocast="half")
     with pytest.raises(TCTypeError, match=r"declares all types.*\n.*def fcrelu<T>"):
         tct.define(DECLARED, autocast="lower")
+
+
+def test_transforms_see_the_casts() -> None:
+    k = tct.define(DECLARED)
+    x, w, b = torch.randn(4, 3).bfloat16(), torch.randn(5, 3), torch.randn(5)
+    with lowered():
+        found = torch.func.grad(lambda x: k(x, w, b).sum())(x)
+        each = torch.func.vmap(k, (0, None, None))(x[None], w, b)
+    expected = torch.func.grad(lambda x: torch.relu(x.float() @ w.T + b).sum())(x)
+    torch.testing.assert_close(found, expected)
+    assert (found.dtype, each.dtype) == (BFLOAT16, FLOAT32)
+
+
+@pytest.mark.wide
+def test_a_compiled_call_sees_the_casts() -> None:
+    k = tct.define(DECLARED)
+    x, w, b = torch.randn(4, 3).bfloat16(), torch.randn(5, 3), torch.randn(5)
+    with lowered():
+        y = torch.compile(k, fullgraph=True, backend="aot_eager")(x, w, b)
+    torch.testing.assert_close(y, k(x.float(), w, b))
