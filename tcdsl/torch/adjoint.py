@@ -11,8 +11,10 @@ import torch
 from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
+from tcdsl.bounded import thinned
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
+from tcdsl.torch import library
 from tcdsl.torch.derivatives import Derivative
 from tcdsl.torch.fake import form_of
 from tcdsl.torch.library import (
@@ -190,8 +192,14 @@ def _call(
                 results: Any = _apply(call, *tensors)
             return [*results[: derivative.outputs]]
     given = (text, name, backward, settings, generics, tensors, kinds, integers, floats)
+    if (keyset & _BEHIND).highestPriorityTypeId() in _MEMORY:  # nobody else has to see the call
+        return library.call(*given)
     found: list[torch.Tensor] = torch.ops.tcdsl.call.default.redispatch(below, *given)
     return found
+
+
+_BEHIND = torch._C._after_ADInplaceOrView_keyset
+_MEMORY = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 
 
 def _call_out(
@@ -218,12 +226,46 @@ def _call_out(
 
 def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivative | None:
     """Return the derivative of a call, by the tensors that need it; None if it has none."""
+    values = [_number_in(v) for v in values]
+    needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+    key = (needs, generics, tuple(map(_look, values)))
+    try:
+        known: Any = runner.recorded.get(key, _UNKNOWN)
+    except TypeError:  # symbols have no hash: a tracer sees a call once
+        known = _UNKNOWN
+    if known is not _UNKNOWN:
+        of_before: Derivative | None = known
+        return of_before
     forms = [form_of(v, n) for v, n in zip(values, runner.params, strict=True)]
     named = generics_of(generics)
     variant, sizes = runner.session.bind(runner.definition, forms, named)
-    needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
-    known = sizes if all(type(n) is int for n in sizes.values()) else None
-    return runner.derivatives.of_bound(variant.checked, known, named, needs)
+    is_concrete = all(type(n) is int for n in sizes.values())
+    found = runner.derivatives.of_bound(
+        variant.checked, sizes if is_concrete else None, named, needs
+    )
+    if is_concrete:
+        runner.recorded = thinned(runner.recorded, _MOST_FORMS)
+        runner.recorded[key] = found
+    return found
+
+
+_UNKNOWN: Any = object()
+_MOST_FORMS = 512
+
+
+def _look(value: Any) -> Any:
+    """Return what of an argument decides which derivative serves it."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape)
+    return value if isinstance(value, int) else type(value)
+
+
+def _number_in(value: Any) -> Any:
+    """Return the integer in a tensor of rank 0, on which the turns of a loop may depend."""
+    is_one = type(value) is torch.Tensor and not value.ndim and not value.dtype.is_floating_point
+    if not is_one or value.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(value):
+        return value
+    return int(value)
 
 
 LIBRARY.impl("call", _call, "Autograd", with_keyset=True)

@@ -23,10 +23,11 @@ import torch
 
 from tcdsl import kernel
 from tcdsl.bounded import thinned
+from tcdsl.grammar.nodes import Def
 from tcdsl.grammar.parser import parse
 from tcdsl.session import Session, Settings, text_of
 from tcdsl.torch.by_hand import WayBack
-from tcdsl.torch.derivatives import Derivatives
+from tcdsl.torch.derivatives import Derivative, Derivatives
 
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
 
@@ -77,9 +78,16 @@ _runners: dict[Spelling, Runner] = {}
 
 
 class Runner(kernel.Kernel):
-    """A kernel that knows no routes: memory in, memory out."""
+    """A kernel that knows no routes: memory in, memory out.
+
+    recorded: its derivatives by the look of a call.
+    """
 
     backward = ""
+
+    def __init__(self, session: Session, definition: Def) -> None:
+        super().__init__(session, definition)
+        self.recorded: dict[Any, Derivative | None] = {}
 
     @cached_property
     def derivatives(self) -> Derivatives:
@@ -141,7 +149,7 @@ def generics_of(spelled: str) -> dict[str, Any]:
 # ---- implementations for memory
 
 
-def _call(
+def call(
     text: str,
     name: str,
     backward: str,
@@ -153,6 +161,7 @@ def _call(
     floats: Sequence[float] | None = None,
     **out: Any,
 ) -> list[torch.Tensor]:
+    """Call a kernel with tensors in memory."""
     runner = runner_of(Spelling(text, name, backward, settings))
     values = merged(tensors, kinds, integers, floats)
     keywords = generics_of(generics) if generics else {}
@@ -181,8 +190,8 @@ def _call_out(
     floats: Sequence[float] | None = None,
 ) -> None:
     given = (tensors, kinds, integers, floats)
-    _call(text, name, backward, settings, generics, *given, out=tuple(outputs))
+    call(text, name, backward, settings, generics, *given, out=tuple(outputs))
 
 
-LIBRARY.impl("call", _call, "CompositeExplicitAutograd")
+LIBRARY.impl("call", call, "CompositeExplicitAutograd")
 LIBRARY.impl("call_out", _call_out, "CompositeExplicitAutograd")

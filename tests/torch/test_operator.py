@@ -270,6 +270,16 @@ def back(double(N) x, double(N) d_y) -> (d_x) { d_x(i) = 2 * d_y(i) }"""
     assert not torch.allclose(other[0], other[1])
 
 
+def test_an_integer_in_a_tensor_bounds_a_range_of_a_recorded_call() -> None:
+    first = tct.define(FIRST)
+    x = torch.randn(5, requires_grad=True)
+    for n in (2, 4, 2):
+        count = torch.tensor(n, dtype=torch.int32)
+        (y,) = call(first, x, count, kinds="tft", floats=[2.0])
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+        assert gradient.tolist() == [2.0] * n + [0.0] * (5 - n)
+
+
 def test_a_number_in_a_tensor_of_another_type_gets_a_gradient_of_that_type() -> None:
     x = torch.randn(5, dtype=torch.float64, requires_grad=True)
     a = torch.tensor(0.5, requires_grad=True)
