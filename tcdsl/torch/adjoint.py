@@ -230,7 +230,7 @@ def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivat
     needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
     key = (needs, generics, tuple(map(_look, values)))
     try:
-        known: Any = runner.recorded.get(key, _UNKNOWN)
+        known: Any = runner.by_look.get(key, _UNKNOWN)
     except TypeError:  # symbols have no hash: a tracer sees a call once
         known = _UNKNOWN
     if known is not _UNKNOWN:
@@ -244,8 +244,8 @@ def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivat
         variant.checked, sizes if is_concrete else None, named, needs
     )
     if is_concrete:
-        runner.recorded = thinned(runner.recorded, _MOST_FORMS)
-        runner.recorded[key] = found
+        runner.by_look = thinned(runner.by_look, _MOST_FORMS)
+        runner.by_look[key] = found
     return found
 
 

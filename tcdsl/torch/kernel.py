@@ -107,7 +107,7 @@ class Kernel(kernel.Kernel):
 
     def _forget_choices(self, variant: Variant) -> None:
         super()._forget_choices(variant)
-        forget_choices(self, variant)
+        forget_choices(self)
 
     def autotune(
         self,

@@ -80,14 +80,14 @@ _runners: dict[Spelling, Runner] = {}
 class Runner(kernel.Kernel):
     """A kernel that knows no routes: memory in, memory out.
 
-    recorded: its derivatives by the look of a call.
+    by_look: its derivatives by the look of a call.
     """
 
     backward = ""
 
     def __init__(self, session: Session, definition: Def) -> None:
         super().__init__(session, definition)
-        self.recorded: dict[Any, Derivative | None] = {}
+        self.by_look: dict[Any, Derivative | None] = {}
 
     @cached_property
     def derivatives(self) -> Derivatives:
@@ -119,12 +119,11 @@ def runner_of(spelling: Spelling) -> Runner:
     return found
 
 
-def forget_choices(of: kernel.Kernel, variant: Any) -> None:
+def forget_choices(of: kernel.Kernel) -> None:
     """Let operators find what was tuned, as calls of the kernel do."""
     spelling = _spellings.get(of)
-    runner = None if spelling is None else _runners.get(spelling)
-    if runner is not None:
-        runner._forget_choices(variant)
+    if spelling is not None and _runners.pop(spelling, None) is not None:
+        _kernels[spelling] = of  # of several kernels of one text it is the tuned one
 
 
 def merged(

@@ -92,6 +92,7 @@ def test_several_results_are_a_named_tuple_inside_and_outside() -> None:
     torch.testing.assert_close(compiled(lambda x: sum(two(x)))[0](x), 3 * x + 1)
 
 
+@pytest.mark.wide
 def test_numbers_generics_and_types_are_constants_or_symbols() -> None:
     first, conv, noise = tct.define(FIRST), tct.define(CONV), tct.define(NOISE)
     cast = tct.define("def cast<R, T>(T(...) X) -> (R(...) Y) { Y(...) = R(X(...)) }")
@@ -127,6 +128,7 @@ def test_an_output_that_is_given_is_written() -> None:
         assert s is given
 
 
+@pytest.mark.wide
 def test_what_a_call_refuses_dynamo_shows() -> None:
     fcrelu = tct.define(FCRELU)
     x, w, b = operands()
@@ -161,6 +163,7 @@ def test_sizes_that_change_do_not_compile_again() -> None:
     assert len(backend.graphs) == 1
 
 
+@pytest.mark.wide
 def test_kernels_of_one_text_share_a_graph_and_another_text_has_its_own() -> None:
     def f(kernel: Any, x: Any) -> Any:
         return kernel(x)
@@ -211,14 +214,19 @@ def trained(model: Any, f: Any, x: Any) -> list[Any]:
     return [x.grad, *(p.grad.clone() for p in model.parameters())]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "aot_eager",
-        pytest.param("eager", marks=pytest.mark.wide),
-        pytest.param("inductor", marks=pytest.mark.wide),
-    ],
-)
+def test_parameters_get_the_gradients_that_they_get_without() -> None:
+    fcrelu = tct.define(FCRELU)
+    given = operands()
+    leaves = [[t.clone().requires_grad_() for t in given] for _ in range(2)]
+    traced = compiled(lambda *a: fcrelu(*a), "aot_eager")[0]
+    for f, given in zip((fcrelu, traced), leaves, strict=True):
+        f(*given).square().sum().backward()
+    for ours, theirs in zip(*leaves, strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["aot_eager", "eager", "inductor"])
 def test_a_model_learns_what_it_learns_without(name: str) -> None:
     model = Model()
     f, backend = compiled(model, name)
@@ -256,7 +264,10 @@ def test_texts_of_every_kind_compile_forward_and_backward(name: str) -> None:
             torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-@pytest.mark.parametrize("policy", ["promote", "lower", "float32", None])
+@pytest.mark.parametrize(
+    "policy",
+    ["promote", *(pytest.param(p, marks=pytest.mark.wide) for p in ("lower", "float32", None))],
+)
 def test_autocast_casts_as_it_does_without(policy: Any) -> None:
     fcrelu = tct.define(FCRELU)
     scale = tct.define(
