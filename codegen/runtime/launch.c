@@ -275,25 +275,31 @@ static PyObject *handed(int lender, const Operand *o, char **data) {
   return NULL; /* the memory is the library's, whatever it did with it */
 }
 
-/* Ask a lender what its fresh outputs are like. */
+/* Ask a lender what its fresh outputs are like. While it answers, another thread may ask for the same entry: so
+ * models are set all at once. */
 static int take_models(Entry *e, int lender) {
-  for (int r = 0; e->modelled && r < e->n_returns; r++) Py_CLEAR(e->model[r]);
-  e->modelled = 0;
+  PyObject *model[MAX_OPERANDS];
   for (int r = 0; r < e->n_returns; r++) {
     const Operand *o = &e->operand[e->n_params + r];
-    PyObject *shape = PyTuple_New(o->nd), *model = NULL;
+    PyObject *shape = PyTuple_New(o->nd);
+    model[r] = NULL;
     for (int d = 0; shape && d < o->nd; d++) PyTuple_SetItem(shape, d, PyLong_FromLongLong(o->dims[d]));
     if (shape && !PyErr_Occurred())
-      model = o->c_order ? PyObject_CallFunction(lenders[lender - 1].model, "OO", o->descr, shape)
-                         : Py_NewRef(Py_None);
+      model[r] = o->c_order ? PyObject_CallFunction(lenders[lender - 1].model, "OO", o->descr, shape)
+                            : Py_NewRef(Py_None);
     Py_DecRef(shape);
-    if (!model) {
-      while (r--) Py_CLEAR(e->model[r]);
+    if (!model[r]) {
+      while (r--) Py_DecRef(model[r]);
       return -1;
     }
-    e->model[r] = model;
+  }
+  for (int r = 0; r < e->n_returns; r++) {
+    PyObject *old = e->model[r];
+    e->model[r] = model[r];
+    model[r] = old;
   }
   e->modelled = lender;
+  for (int r = 0; r < e->n_returns; r++) Py_DecRef(model[r]); /* may run Python */
   return 0;
 }
 
@@ -301,9 +307,12 @@ static int take_models(Entry *e, int lender) {
 static PyObject *fresh_lent(int lender, Entry *e, int r, char **data) {
   const Operand *o = &e->operand[e->n_params + r];
   if (lenders[lender - 1].model == Py_None) return handed(lender, o, data);
-  if (e->modelled != lender && take_models(e, lender)) return NULL;
+  int is_known = e->modelled && lenders[e->modelled - 1].model == lenders[lender - 1].model;
+  if (!is_known && take_models(e, lender)) return NULL;
   if (e->model[r] == Py_None) return handed(lender, o, data);
-  PyObject *made = PyObject_Vectorcall(lenders[lender - 1].make, &e->model[r], 1, NULL);
+  PyObject *model = Py_NewRef(e->model[r]); /* another call may take others while the library runs */
+  PyObject *made = PyObject_Vectorcall(lenders[lender - 1].make, &model, 1, NULL);
+  Py_DecRef(model);
   View v;
   if (!made) return NULL;
   if (!memory_of(lender, made, &v) || !fits_view(o, &v)) {
@@ -414,11 +423,9 @@ static int allowed_threads(const Launcher *l) {
   return PyErr_Occurred() ? -1 : n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (int)n;
 }
 
-/* Plan again where the number of threads or a scalar that stands in bounds has changed. */
-static int ready(const Launcher *l, Entry *e, const tc_scalar *scalars) {
-  int allowed = allowed_threads(l), threads = threads_of(e, allowed);
-  if (allowed < 0) return -1;
-  int current = e->planned_threads == threads;
+/* Plan again where the number of threads or a scalar that stands in bounds has changed. No Python code runs here. */
+static int ready(Entry *e, int allowed, const tc_scalar *scalars) {
+  int threads = threads_of(e, allowed), current = e->planned_threads == threads;
   for (int i = 0, k = 0, b = 0; b < e->n_bounds; i++) {
     if (e->operand[i].pass == BY_ADDRESS) continue;
     if (i == e->bounds[b]) {
@@ -483,7 +490,7 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
   char **data = at->data;
   int n = 0;
   Py_IncRef(&e->ob_base); /* whatever runs from here on may clear the table */
-  int failed = locate(e, in, out, data, scalars) || ready(l, e, scalars);
+  int allowed = 0, failed = locate(e, in, out, data, scalars) || (allowed = allowed_threads(l)) < 0;
   while (!failed && n < e->n_returns) {
     char **place = &data[e->n_params + n];
     made[n] = out         ? Py_NewRef(out[n])
@@ -494,7 +501,9 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
     else
       failed = 1;
   }
-  if (!failed) failed = execute(l, e, at, scalars) || (out && n_lenders && tell_all_written(e, out));
+  /* the plan comes last: while outputs are made another thread may call, by another plan */
+  if (!failed) failed = ready(e, allowed, scalars) || execute(l, e, at, scalars);
+  if (!failed) failed = out && n_lenders && tell_all_written(e, out);
   Py_DecRef(&e->ob_base);
   if (!failed) {
     l->calls++;

@@ -13,6 +13,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.codegen import runtime
 from tcdsl.grammar.errors import TCTypeError
+from tests.codegen.runtime.conftest import Kernels, library  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.cc
 
@@ -273,6 +274,73 @@ def test_what_has_run_is_not_run_again(lent: Any) -> None:
     with pytest.raises(MemoryError):
         k(A, out=out)
     np.testing.assert_array_equal(out.array, 2 * A)
+
+
+@pytest.fixture
+def made_by() -> Any:
+    """Return a function that lends a type whose outputs these two make."""
+
+    def lend(lent: Any, model: Any, make: Any) -> Any:
+        kind = type("Kind", (lent,), {})
+        functions = new_capsule(ctypes.addressof(lent.functions), b"dlpack_exchange_api", None)
+        rules: Any = ((), None, None, (), None, model, make)
+        assert runtime.lend(kind, functions, *rules) == 1
+        return kind(A)
+
+    return lend
+
+
+def test_a_call_has_its_own_plan_though_another_comes_while_outputs_are_made(
+    library: Any,  # noqa: F811 - the fixture
+    lent: Any,
+    made_by: Any,
+) -> None:
+    """Another thread, here what makes the outputs, may call the same with fewer threads."""
+    k = runtime.Launcher("told", (), ("n",), lambda: None, lambda *_: None)
+    form = (np.dtype(np.int64), (2,), None)
+    entry = runtime.Entry(Kernels(library).address("told"), (), (), (form,), keep=library)
+
+    def make(_: Any) -> Any:
+        k.max_threads = lambda: 1
+        assert k.run(entry, ()).tolist() == [1, 1]
+        return lent(np.zeros(2, np.int64))
+
+    x = made_by(lent, lambda dtype, shape: shape, make)
+    before = runtime.get_num_threads()
+    runtime.set_num_threads(5)
+    try:
+        k.max_threads = lambda: 3
+        assert k.run(entry, (), None, x).array.tolist() == [3, 3]
+    finally:
+        runtime.set_num_threads(before)
+
+
+def test_what_outputs_are_like_is_asked_while_others_ask(lent: Any, made_by: Any) -> None:
+    """An answer that fails takes none away that another call has got meanwhile."""
+    text = "def sums(float(N) A) -> (B, C) { B(i) = A(i) + A(i)  C(i) = 3 * A(i) }"
+    k: Any = tc.define(text, tune="off")
+    asked = []
+
+    def model(dtype: Any, shape: Any) -> Any:
+        asked.append(shape)
+        if len(asked) == 2:
+            k(x)
+            raise Stopped
+        return shape
+
+    x = made_by(lent, model, lambda shape: lent(np.zeros(shape, np.float32)))
+    k(lent(A))
+    with pytest.raises(Stopped):
+        k(x)
+    for _ in range(2):
+        found = k(x)
+        np.testing.assert_array_equal(found.B.array, 2 * A)
+        np.testing.assert_array_equal(found.C.array, 3 * A)
+    assert len(asked) == 4, "they are kept"
+    y = made_by(lent, model, lambda shape: lent(np.ones(shape, np.float32)))
+    for one in (y, x, y, x):
+        np.testing.assert_array_equal(k(one).C.array, 3 * A)
+    assert len(asked) == 4, "of types that are asked the same, for both"
 
 
 def test_functions_of_another_version_are_not_used() -> None:
