@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tcdsl.bounded import thinned
+from tcdsl.forms import form_of
 from tcdsl.gradient import Differentiated
 from tcdsl.grammar.ellipsis import has_any_rank
 from tcdsl.grammar.typed import CheckedDef, Loop, statements, tensors_read
@@ -166,15 +167,26 @@ class Derivatives:
     def _made(
         self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs
     ) -> Derivative | None:
-        call = self._whole.call(*map(_shown, values), **generics)
-        checked = call.variant.checked
-        made = self.of_bound(checked, call.sizes, generics, needs)
+        checked, sizes = self._bound(values, generics)
+        made = self.of_bound(checked, sizes, generics, needs)
         with self._lock:
             if any(isinstance(s, Loop) for s in checked.body):  # their turns decide what is kept
                 self._is_one, self._has_loops = False, True
             self._known = thinned(self._known, _MAX_FORMS)
             self._known[self._key(values, generics, needs)] = made
         return made
+
+    def _bound(
+        self, values: Sequence[Any], generics: Mapping[str, Any]
+    ) -> tuple[CheckedDef, Mapping[str, int]]:
+        whole = self._whole
+        if not any(isinstance(v, torch.Tensor) and v.is_meta for v in values):
+            call = whole.call(*map(_shown, values), **generics)
+            return call.variant.checked, call.sizes
+        params = whole.definition.params  # there is no memory that a call could mean
+        forms = [form_of(v, p, generics) for v, p in zip(values, params, strict=True)]
+        variant, sizes = whole.session.bind(whole.definition, forms, generics)
+        return variant.checked, sizes
 
     def of_bound(
         self,

@@ -29,8 +29,9 @@ def _call(
     floats: Sequence[Any] | None = None,
 ) -> list[torch.Tensor]:
     kernel = runner_of(Spelling(text, name, backward, settings))
-    found = results_of(kernel, generics, merged(tensors, kinds, integers, floats))
-    device = _device(tensors)
+    values = merged(tensors, kinds, integers, floats)
+    found = results_of(kernel, generics, values)
+    device = _device(kernel, [*zip(kernel.params, values, strict=True)])
     return [torch.empty(s, dtype=d, device=device) for s, d in found]
 
 
@@ -47,7 +48,10 @@ def _call_out(
     floats: Sequence[Any] | None = None,
 ) -> None:
     kernel = runner_of(Spelling(text, name, backward, settings))
-    found = results_of(kernel, generics, merged(tensors, kinds, integers, floats))
+    values = merged(tensors, kinds, integers, floats)
+    found = results_of(kernel, generics, values)
+    named = *zip(kernel.params, values, strict=True), *zip(kernel.returns, outputs, strict=True)
+    _device(kernel, named)
     for of, out, (shape, dtype) in zip(kernel.returns, outputs, found, strict=True):
         if out.dtype != dtype:
             raise TCTypeError(f"{name}: expected out '{of}' of type {dtype}, got {out.dtype}")
@@ -106,7 +110,30 @@ def form_of(value: Any, name: str) -> Form:
     return Form((), FLOAT64)
 
 
-def _device(tensors: Sequence[torch.Tensor]) -> torch.device:
-    """Return where the results lie: where the arrays do, which numbers in tensors follow."""
-    first = next((t for t in tensors if t.ndim), tensors[0] if tensors else None)
-    return torch.device("cpu") if first is None else first.device
+def _device(kernel: Kernel, named: Sequence[tuple[str, Any]]) -> torch.device:
+    """Return where the results lie: where the arrays do, which numbers in tensors follow.
+
+    Raises
+    ------
+    TCTypeError
+        If arrays lie in two places, or what is not there is to make what is.
+    """
+    tensors = [(n, v) for n, v in named if isinstance(v, torch.Tensor)]
+    if not tensors:
+        return torch.device("cpu")
+    name, first = next(((n, t) for n, t in tensors if t.ndim), tensors[0])
+    for other, t in tensors:
+        if t.device != first.device and (t.ndim or _is_meta(t)):
+            cure = f"move one of them: {other}.to({str(first.device)!r})"
+            if _is_meta(t, first):
+                empty = other if _is_meta(t) else name
+                cure = f"give {empty} values: a meta tensor has none"
+            raise TCTypeError(
+                f"{kernel.name}: expected all arguments on one device, "
+                f"got {name} on {first.device} and {other} on {t.device}\n  {cure}"
+            )
+    return first.device
+
+
+def _is_meta(*tensors: torch.Tensor) -> bool:
+    return any(t.device.type == "meta" for t in tensors)

@@ -94,6 +94,40 @@ def test_what_a_call_refuses_is_refused_of_fake_tensors() -> None:
         fcrelu(x, w, b, out=torch.empty(3, 5, device="meta"))
 
 
+def test_tensors_with_and_without_memory_do_not_mix() -> None:
+    """The kernel of fakes would serve, and hand out memory that nobody wrote."""
+    fcrelu, first = tct.define(FCRELU), tct.define(FIRST)
+    x, w, b = operands()
+    empty = torch.empty(3, 7, device="meta")
+    message = (
+        "fcrelu: expected all arguments on one device, got I on cpu and W on meta\n"
+        "  give W values: a meta tensor has none"
+    )
+    for given in ((x, empty, b), (x, empty.requires_grad_(), b)):
+        with pytest.raises(TypeError) as mixed:
+            fcrelu(*given)
+        assert str(mixed.value) == message
+    with pytest.raises(TypeError, match="got I on meta and W on cpu"):
+        fcrelu(x.to("meta"), w, b)
+    with pytest.raises(TypeError, match="give I values"), torch.no_grad():
+        fcrelu(x.to("meta"), w, b, out=torch.empty(5, 3))
+    with pytest.raises(TypeError, match="got I on cpu and O on meta"):
+        fcrelu(x, w, b, out=torch.empty(5, 3, device="meta"))
+    with pytest.raises(TypeError, match="give a values"):
+        first(b, torch.tensor(2.0, device="meta"), 2)
+    meta = first(b.to("meta"), torch.tensor(2.0), 2)
+    assert meta.device.type == "meta"
+
+
+def test_meta_tensors_are_recorded_after_others_were() -> None:
+    fcrelu = tct.define(FCRELU)
+    fcrelu(*operands())
+    given = [t.to("meta").requires_grad_() for t in operands()]
+    y = fcrelu(*given)
+    assert (y.shape, y.device.type) == ((5, 3), "meta")
+    assert [g.shape for g in torch.autograd.grad(y.sum(), given)] == [t.shape for t in given]
+
+
 @pytest.mark.wide
 def test_sizes_of_results_are_expressions_of_symbols() -> None:
     conv = tct.define(CONV)
