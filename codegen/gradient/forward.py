@@ -10,26 +10,42 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
 from tcdsl.codegen.gradient.tidy import only, without_dead
 from tcdsl.codegen.gradient.versions import Node, Step, Turns, Versions, loops, reads_in, steps
 from tcdsl.codegen.program import reads_of
+from tcdsl.codegen.ssa import identity_of
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.dtypes import FLOAT32, INT64
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr
 
 
 def lines_of(node: Node, versions: Versions) -> list[Part]:
-    """Return a node as lines: a step that goes on from another version copies that first."""
+    """Return a node as lines: a step that goes on from another version copies that first.
+
+    A version of which a step reaches a part only is filled first: nothing else tells its box.
+    """
     if not isinstance(node, Step):
         body = tuple(p for n in node.body for p in lines_of(n, versions))
         return [Loop(node.var, node.low, node.high, body)]
     line = Line(node.target, node.subs, node.op, node.value, node.ranges)
     if node.base is None:
-        return [line]
+        return [*_filled(node, versions), line]
     at = versions.at(node.base)
     dtype = versions.values[node.target].dtype
     before = computed(typed.Read(node.base, at, versions.values[node.base].dtype))
     if dtype.is_half:  # what a statement left in an output was rounded
         before = typed.Cast(before, dtype)
     return [Line(node.target, at, "=", before, versions.box(node.base)), line]
+
+
+def _filled(s: Step, versions: Versions) -> list[Part]:
+    """Return the line that gives a version all its elements, where its own does not."""
+    value = versions.values[s.target]
+    is_told = s.target == value.tensor or any(reads_of(e) for e in s.subs)
+    if s.covers or is_told:  # by all statements on the tensor; by the head (`scattered`)
+        return []
+    held = FLOAT32 if value.dtype.is_half else value.dtype
+    first: Expr = typed.Lit(identity_of(s.op, held), held)
+    first = typed.Cast(first, value.dtype) if value.dtype.is_half else first
+    return [Line(s.target, versions.at(s.target), "=", first, versions.box(s.target))]
 
 
 Axes = dict[str, tuple[Turns, ...]]

@@ -201,6 +201,12 @@ CORNERS: dict[str, Layer] = {
           O(i) = A(i) O(i) max= B(i) where i in 1:N O(i) min= A(i) * B(i) where i in 0:N-1
           O(i) *= A(i) where i in 1:N-1 }"""
     ),
+    "parts of a sum begun one by one": _n(
+        """def f(float(N) A, float(N) B) -> (float(2*N) O) {
+          t(2 * i) +=! A(i) * A(i) t(2 * i + 1) = B(i) t(i + N - 1) *= A(i) where i in 1:N
+          O(2 * i) +=! t(i) * B(i) where i in 0:N O(2 * i + 1) max=! A(i) + t(i) where i in 0:N
+          O(i + N - 1) += B(i) * B(i) where i in 0:N }"""
+    ),
     "accumulating onto the output": _n("def f(float(N,M) A) -> (O) { O(i) += A(i, j) }", N=3, M=4),
     "product onto the output": _n("def f(float(N,M) A) -> (O) { O(i) *= A(i, j) }", N=3, M=4),
     "casts": _n("def f(float(N) A, double(N) B) -> (double(N) O) { O(i) = A(i) * B(i) }"),
