@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcdsl.grammar import nodes
 from tcdsl.grammar.declare import applied, type_variables
@@ -13,13 +13,47 @@ from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import CheckedDef, Tensor
-from tcdsl.torch.derivatives import Derivative, Needs
+from tcdsl.torch.derivatives import Derivative, Derivatives, Needs
 
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel
     from tcdsl.session import Session
 
 _SPELLINGS = ("d_{}", "d{}", "{}_grad", "grad_{}")  # of the gradient by a parameter
+
+
+def derivatives_of(kernel: Kernel, backward: str) -> Derivatives:
+    """Return what recorded calls of a kernel run.
+
+    backward: the definition that is the way back, "" where it is derived. Where the text has none
+    of that name, it is the text over a batch.
+    """
+    if not backward:
+        return Derivatives(kernel)
+    if not kernel.session.has(backward):
+        return Derivatives(kernel, OfElements(kernel.name, backward))
+    return Derivatives(kernel, WayBack(kernel, kernel.session.definition(backward)))
+
+
+@dataclass(frozen=True)
+class OfElements:
+    """The way back of a batch whose elements have one by hand: what is derived would be another."""
+
+    name: str
+    backward: str
+
+    def __call__(self, checked: CheckedDef, generics: Mapping[str, Any], needs: Needs) -> NoReturn:
+        """Refuse to be differentiated.
+
+        Raises
+        ------
+        TCTypeError
+        """
+        raise TCTypeError(
+            f"{self.name}: the way back '{self.backward}' was written for one element, not for a "
+            "batch\n  take the derivative inside, torch.func.vmap(torch.func.grad(...)) of the "
+            "kernel itself,\n  or write the batch into both definitions, or leave backward= away"
+        )
 
 
 class WayBack:

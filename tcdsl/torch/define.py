@@ -30,7 +30,8 @@ def define(
         derived. It takes the parameters, then outputs that it reads, by their names, then an
         adjoint for each float output; it gives a gradient for each float parameter in order, or for
         some of them, told by their names: ``d_W`` or ``W_grad``. Its own derivative is derived.
-        `vjp`, `with_grad` and `tcdsl.grad` derive from the text all the same.
+        `vjp`, `jvp`, `with_grad` and `tcdsl.grad` derive from the text all the same; a kernel over
+        a batch (`batched`) has none, and raises where autograd would need one.
     training : bool
         Of no effect, the first Python API had it: every kernel trains.
     autocast : "promote", "lower", "float32" or None, default "promote"

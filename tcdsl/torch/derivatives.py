@@ -128,6 +128,7 @@ class Derivatives:
 
     def __init__(self, of: kernel.Kernel, by_hand: ByHand | None = None) -> None:
         self._by_hand = by_hand
+        self.is_by_hand = by_hand is not None  # and nobody may take what is derived for it
         self._whole = of.whole  # a gradient's kept values are functions of the others
         self._with_gradient = self._whole.with_grad(copy=False)  # torch checks versions
         self._known: dict[Any, Derivative | None] = {}
@@ -136,11 +137,6 @@ class Derivatives:
         definition = self._whole.definition
         self._is_one = not (definition.generics or any(map(has_any_rank, definition.params)))
         self._has_loops = False  # it is seen at the first call
-
-    @property
-    def is_by_hand(self) -> bool:
-        """Whether somebody wrote the way back."""
-        return self._by_hand is not None
 
     def of(
         self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs

@@ -17,7 +17,7 @@ from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.nodes import Def
 from tcdsl.session import Session
 from tcdsl.torch import autocast, compat, eager, operator, record, transforms
-from tcdsl.torch.by_hand import WayBack
+from tcdsl.torch.by_hand import WayBack, derivatives_of
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
@@ -66,7 +66,10 @@ class Kernel(kernel.Kernel):
     def derive(self, session: Session, definition: Def) -> Self:
         """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
         has_backward = definition.name == self.name and session.has(self._backward)
-        backward = self._backward if has_backward else ""
+        is_batch = (
+            session.out_dims is not None
+        )  # which has none, and may not get one that is derived
+        backward = self._backward if has_backward or is_batch else ""
         return type(self)(session, definition, self._autocast, backward)
 
     def with_autocast(self, policy: autocast.Policy) -> Self:
@@ -96,9 +99,7 @@ class Kernel(kernel.Kernel):
     @cached_property
     def derivatives(self) -> Derivatives:
         """What recorded calls run."""
-        if not self._backward:
-            return Derivatives(self)
-        return Derivatives(self, WayBack(self, self.session.definition(self._backward)))
+        return derivatives_of(self, self._backward)
 
     def call(self, /, *args: Any, **generics: Any) -> Call:
         """Return what a call with these arguments means, without making it."""
@@ -136,7 +137,7 @@ class Kernel(kernel.Kernel):
         by_sizes = not args and named.get("sizes") is None
         named = compat.tuning(self.name, named, own | _OF_TUNING, by_sizes=by_sizes)
         place = None if isinstance(cache, bool) else cache
-        if args and (bool(self._backward) if training is None else training):
+        if args and (self.session.has(self._backward) if training is None else training):
             tuning.autotune_training(self, args, place, named)
         return super().autotune(*args, cache=place, **named)
 

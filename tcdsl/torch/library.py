@@ -26,7 +26,7 @@ from tcdsl.bounded import thinned
 from tcdsl.grammar.nodes import Def
 from tcdsl.grammar.parser import parse
 from tcdsl.session import Session, Settings, text_of
-from tcdsl.torch.by_hand import WayBack
+from tcdsl.torch.by_hand import derivatives_of
 from tcdsl.torch.derivatives import Derivative, Derivatives
 
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
@@ -92,9 +92,7 @@ class Runner(kernel.Kernel):
     @cached_property
     def derivatives(self) -> Derivatives:
         """What calls that autograd records run."""
-        if not self.backward:
-            return Derivatives(self)
-        return Derivatives(self, WayBack(self, self.session.definition(self.backward)))
+        return derivatives_of(self, self.backward)
 
 
 def runner_of(spelling: Spelling) -> Runner:

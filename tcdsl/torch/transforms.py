@@ -68,7 +68,9 @@ def _outputs(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> 
     """Return the outputs of a call whose values are as the innermost transform sees them."""
     step = _Step(of, generics)
     needs = tuple(map(_is_recorded, values))
-    if of.derivatives.is_by_hand:  # whoever records it: the text alone would be another way back
+    if (
+        of.derivatives.is_by_hand and of.session.out_dims is None
+    ):  # whoever records it: the text alone would be another way back
         step = step.training(values, tuple(isinstance(v, Tensor) for v in values))
     elif any(needs) and of.whole is of:
         step = step.training(values, needs)

@@ -185,6 +185,29 @@ def test_there_has_to_be_such_a_definition_and_one_that_it_belongs_to() -> None:
         tct.define(text, "f", backward="b")
 
 
+DERIVED: dict[str, Any] = {  # of kernel and argument
+    "backward": lambda k, x: k(x.clone().requires_grad_()).sum().backward(),
+    "grad": lambda k, x: torch.func.grad(lambda x: k(x).sum())(x),
+    "grad of vmap": lambda k, x: torch.func.grad(lambda x: torch.func.vmap(k)(x).sum())(x[None]),
+    "vmap of grad": lambda k, x: torch.func.vmap(torch.func.grad(lambda x: k(x).sum()))(x[None]),
+    "jvp": lambda k, x: torch.func.jvp(k, (x,), (x,)),
+    "operator": lambda k, x: torch.ops.tcdsl.call(*k.spelled[0], "", [x.clone().requires_grad_()]),
+}
+
+
+@pytest.mark.parametrize("how", DERIVED)
+def test_a_batch_does_not_get_a_derived_one_in_its_place(how: str) -> None:
+    step = tct.define(STEP, "step", backward="straight")
+    many = step.batched("x")
+    x = torch.randn(3, 5)
+    for kernel in (many, pickle.loads(pickle.dumps(many))):
+        assert torch.equal(torch.func.vmap(kernel)(x[None])[0], step(x.flatten()).reshape(3, 5))
+        with pytest.raises(TCTypeError, match=r"by hand|'straight' was written for one element"):
+            DERIVED[how](kernel, x)
+    inside = torch.func.vmap(torch.func.grad(lambda x: step(x).sum()))(x)
+    assert torch.equal(inside, torch.ones(3, 5))
+
+
 @pytest.mark.wide
 def test_what_only_a_call_shows_is_said_by_the_call() -> None:
     text = CONV.replace("double(N,C,H,W) d_I", "d_I").replace(
