@@ -13,7 +13,6 @@ import click
 from tcdsl.cli.app import print_json
 
 _TARGET = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
-_MISSING = 'PyTorch is not installed\n  pip install "tcdsl[torch]"'
 
 
 class FileOrClass(click.Path):
@@ -60,10 +59,10 @@ def tune_class(
     try:
         from tcdsl.torch import named
         from tcdsl.torch.tuning import autotune
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if error.name != "torch":
             raise
-        raise click.ClickException(_MISSING) from None
+        raise click.ClickException(str(error)) from None
     if not inputs:
         raise click.UsageError(f"{target} needs inputs: --input 32,3,224,224 for each")
     try:

@@ -1,5 +1,8 @@
 """Layers as text in PyTorch: `import tcdsl.torch as tct`."""
 
+from tcdsl.torch import installed  # noqa: F401 - says what to install, before the rest needs it
+
+# isort: split
 from tcdsl.torch import dynamo, nn
 from tcdsl.torch.compat import (
     Options,
