@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cast
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cas
 from tcdsl.constants import fill_constants
 from tcdsl.grammar.check import want_bounded
 from tcdsl.grammar.errors import TCSyntaxError, TCTypeError
+from tcdsl.instead import instead
 from tcdsl.kernel import Kernel
 from tcdsl.session import Check, Session, Settings, Tune, parsed, shipped_in
 from tcdsl.textfile import read_text
@@ -210,7 +211,10 @@ def define_all(
 
 
 def read(
-    text: str | PathLike[str], constants: Constants | None = None, options: Options | None = None
+    text: str | PathLike[str],
+    constants: Constants | None = None,
+    options: Options | None = None,
+    further: Sequence[str] = (),
 ) -> Session:
     """Return the session of a text or of a file of one; its definitions are not checked yet.
 
@@ -218,6 +222,8 @@ def read(
     ----------
     text, constants, options
         Of `define`.
+    further : sequence of str
+        Keywords that the caller takes beside them, one of which an unknown option may have meant.
 
     Raises
     ------
@@ -225,6 +231,9 @@ def read(
         If it cannot be read or parsed, or a setting is wrong.
     """
     given: dict[str, Any] = {**(options or {})}
+    for option in given.keys() - Options.__annotations__.keys():
+        known = (*Options.__annotations__, "constants", *further)
+        raise TCTypeError(f"there is no setting '{option}'{instead(option, known)}")
     source, cache = given.pop("source", None), given.pop("cache", None)
     configs = shipped_in(given.pop("configs", None))
     settings = Settings(**given, cache=None if cache is None else Path(cache), configs=configs)

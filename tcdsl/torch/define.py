@@ -39,7 +39,7 @@ def define(
         the type that the text declares. Where that is a type variable: to the widest type among
         its arguments, to autocast's own type, or to float32. None leaves them as they are.
     """
-    session = read(text, constants, options)
+    session = read(text, constants, options, ("name", "backward", "training", "autocast"))
     if backward is not None and name is None and session.has(backward):
         others = [d.name for d in session.program.defs if d.name != backward]
         name = others[0] if len(others) == 1 else None
@@ -65,7 +65,7 @@ def define_all(
     **options: Unpack[Options],
 ) -> Definitions[Kernel]:
     """Parse a text and return all its kernels on tensors by name; see `tcdsl.define_all`."""
-    return _with_policy(all_of(Kernel, read(text, constants, options)), autocast)
+    return _with_policy(all_of(Kernel, read(text, constants, options, ("autocast",))), autocast)
 
 
 def _with_policy(made: Definitions[Kernel], autocast: Policy) -> Definitions[Kernel]:

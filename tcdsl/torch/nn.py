@@ -142,6 +142,11 @@ class TC(Keeper):
         own = parameters if isinstance(parameters, Mapping) else dict.fromkeys(_names(parameters))
         buffers = buffers or {}
         self._check_names(own, buffers, fixed)
+        for key in init if isinstance(init, Mapping) else ():
+            if key not in own:
+                raise TCTypeError(
+                    f"{definition.name} has no parameter '{key}' for init{instead(key, own)}"
+                )
         names = {g.name for g in definition.generics}
         self._generics = {n: v for n, v in fixed.items() if n in names}
         known = Sizes(definition, sizes or {}, self._generics)
@@ -247,6 +252,10 @@ class TC(Keeper):
                     raise TCTypeError(
                         f"{of}: {name} has a shape, so it is no fixed number\n"
                         f'  give it as a buffer: buffers={{"{name}": tensor}}'
+                    )
+                elif not _is_number(fixed[name]):
+                    raise TCTypeError(
+                        f"{of}: expected a number for {name}, got {type(fixed[name]).__name__}"
                     )
 
     def _param(self, name: str) -> nodes.Param:
@@ -431,6 +440,10 @@ def _kernel(
         names = ", ".join(k.name for k in found)
         raise TCTypeError(f"a layer is one definition, the text has {names}: choose one by name=")
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or getattr(value, "ndim", None) == 0
 
 
 def _is_tensor(value: object) -> bool:

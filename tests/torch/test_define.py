@@ -63,3 +63,11 @@ def test_configs_that_come_with_a_model_reach_its_operator(tmp_path: Path) -> No
     elsewhere = runner_of(spelling._replace(text=spelling.text + " "))
     for kernel in (shipped, elsewhere, pickle.loads(pickle.dumps(shipped)), copy.deepcopy(shipped)):
         assert kernel.tuned_config(*given) == wanted
+
+
+def test_an_unknown_setting_is_refused_with_the_one_that_was_meant() -> None:
+    for define in (tct.define, tct.define_all):
+        with pytest.raises(TypeError, match="there is no setting 'tunes'; did you mean 'tune'"):
+            define(FCRELU, tunes="off")
+    with pytest.raises(TypeError, match="there is no setting 'trainin'; did you mean 'training'"):
+        tct.define(FCRELU, trainin=True)

@@ -135,6 +135,7 @@ def test_a_tensor_is_the_first_value_and_a_parameter_is_shared() -> None:
         ({"parameters": {"b": 3}, "init": "orthogonal"}, TCTypeError, "'orthogonal' does not serv"),
         ({"parameters": {"b": 3}, "init": torch.ones(4)}, TCTypeError, "expected the shape (3,)"),
         ({"parameters": {"b": 3}, "init": [1]}, TCTypeError, "got list"),
+        ({"parameters": {"b": 3}, "init": {"B": 0}}, TCTypeError, "no parameter 'B' for init; it"),
         ({"parameters": {"b": torch.ones(3).double()}}, TCTypeError, "b is float32 in the text"),
     ],
 )
@@ -142,6 +143,14 @@ def test_what_does_not_fit_the_text_is_named(given: Any, kind: Any, message: str
     with pytest.raises(kind) as caught:
         tct.nn.TC(FCRELU, **given)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["3", None, (1.0,), torch.ones(1)])
+def test_a_fixed_number_is_a_number(value: Any) -> None:
+    text = "def f(float(N) x, float a) -> (y) { y(i) = a * x(i) }"
+    with pytest.raises(TCTypeError, match="expected a number for a, got "):
+        tct.nn.TC(text, a=value)
+    assert tct.nn.TC(text, a=torch.tensor(2.0))(torch.ones(1)).item() == 2
 
 
 def test_names_that_a_module_has_and_types_that_are_not_learnt_are_refused() -> None:
