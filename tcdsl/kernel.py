@@ -486,7 +486,7 @@ class Kernel(Described):
         """Call with arrays in the host's memory, whether or not the launcher knows their form."""
         call, arrays = self._call(given)
         if given.outputs is None:
-            example = next((v for v, a in zip(given.values, arrays, strict=True) if a.ndim), 0)
+            example = _example(given.values, arrays)
             result = self._run(replace(call, outs=call.initial()), given, example)
             convert = like(example)
             if len(self.returns) == 1:
@@ -610,6 +610,16 @@ class Kernel(Described):
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
         names = Names(self.name, (*self.params, *self.returns))
         raise bounds_error(names, operand, dim, value, extent)
+
+
+def _example(values: Sequence[Any], arrays: Sequence[Array]) -> Any:
+    """Return the argument in whose kind results are: the first array of any rank but 0.
+
+    Where all are of rank 0, the first of another library; 0, a number, where there is none.
+    """
+    of_rank = (v for v, a in zip(values, arrays, strict=True) if a.ndim)
+    foreign = (v for v in values if not isinstance(v, np.ndarray | np.generic) and has_dlpack(v))
+    return next(of_rank, next(foreign, 0))
 
 
 def _values_of(keywords: Mapping[str, Any]) -> Iterator[Any]:

@@ -66,6 +66,7 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       }
       w += 2 * a->nd;
       at->data[i] = a->data;
+      if (!found && a->nd) at->maker = 0;
       found |= a->nd;
     } else if ((view.lender = lender_of(o))) {
       if (!view_of(view.lender, o, mood, &view)) return 0;
@@ -77,7 +78,8 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       }
       w += 2 * view.nd;
       at->data[i] = view.data;
-      if (!found && view.nd && i < l->n_params) at->maker = view.lender; /* results are of the first array's kind */
+      /* results are of the first array's kind, or, where all are numbers, of the first lender's */
+      if (!found && (view.nd || !at->maker) && i < l->n_params) at->maker = view.lender;
       found |= view.nd;
     } else {
       int source = i < l->n_params ? source_of(o) : 0;

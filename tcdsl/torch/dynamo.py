@@ -85,7 +85,8 @@ def _define(*args: Any, **keywords: Any) -> Any:
 
 
 def _defined(*args: Any, **keywords: Any) -> str:
-    name = repr((args, sorted(keywords.items())))
+    spelt = repr((args, sorted(keywords.items())))
+    name = "k" + spelt.encode("utf-8", "surrogatepass").hex()  # Dynamo takes no "." in a name
     if not hasattr(_made, name):
         setattr(_made, name, define(*args, **keywords))
     return name

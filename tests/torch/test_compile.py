@@ -77,6 +77,9 @@ def test_a_call_is_one_node_of_one_graph_wherever_the_kernel_is_kept() -> None:
         assert torch.equal(ours(*given), fcrelu(*given))
         assert [g.count("tcdsl.call.default") for g in backend.graphs] == [1]
     (x,) = given[2:]
+    half = "def half(float(...) x) -> (y) { y(...) = 0.5 * x(...) }"  # no point is lost on Dynamo
+    ours, backend = compiled(lambda x: tct.define(half)(x))
+    assert torch.equal(ours(x), x / 2)
     for f in (lambda x: two.square(x), lambda x: two["square"](x), lambda x: two.two(x).z):
         ours, backend = compiled(f)
         assert torch.equal(ours(x), f(x))

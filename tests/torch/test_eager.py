@@ -328,6 +328,32 @@ def test_arrays_of_numpy_beside_parameters_give_tensors() -> None:
     torch.testing.assert_close(w.grad, torch.from_numpy(x).sum(0).expand(5, 3))
 
 
+def test_tensors_of_rank_0_alone_give_tensors_that_learn() -> None:
+    kernel = tct.define(
+        "def f<T>(T(...) a, T(...) b) -> (y, n) { y(...) = a(...) * b(...) n +=! 1 }"
+    )
+    a, b = torch.tensor(3.0), torch.tensor(5.0)
+    for _ in range(2):  # of a form that is new, and of one that the launcher knows
+        y, n = kernel(a, b)
+        assert type(y) is type(n) is torch.Tensor
+        assert (y.item(), n.item()) == (15, 1)
+    for given in ((a, b), (a.double(), b.double())):
+        leaves = [g.clone().requires_grad_() for g in given]
+        for _ in range(2):
+            y, _n = kernel(*leaves)
+            assert [g.item() for g in torch.autograd.grad(y, leaves)] == [5, 3]
+    assert torch.func.grad(lambda x: kernel(x, b).y)(a) == 5
+    product = tct.define("def g(double a, double b) -> (y) { y = a * b }")
+    for args in ((a, 2.0), (2.0, a), (np.float64(2), a)):
+        for _ in range(2):
+            assert type(product(*args)) is torch.Tensor
+            torch.testing.assert_close(product(*args), 2 * a.double())
+    rows = tct.define("def h(double a, double(N) x) -> (y) { y(i) = a * x(i) }")
+    for _ in range(2):  # the first array still says it
+        assert type(rows(a, np.ones(2))) is np.ndarray
+        assert type(rows(np.asarray(2.0), torch.ones(2).double())) is torch.Tensor
+
+
 class Tagged(torch.Tensor):  # type: ignore[misc, name-defined]
     """A subclass without rules of its own."""
 
