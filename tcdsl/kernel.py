@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
 from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.bounded import thinned
-from tcdsl.call import Arguments, Call, tell_apart
+from tcdsl.call import Arguments, Call, Outputs, tell_apart
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.runtime import MAX_OPERANDS, Entry
 from tcdsl.codegen.spec import Spec
@@ -27,7 +28,7 @@ from tcdsl.grammar.dtypes import BY_NAME
 from tcdsl.grammar.ellipsis import shapes_of_rank
 from tcdsl.grammar.errors import AllocationError, TCTypeError
 from tcdsl.locks import Lock
-from tcdsl.names import of_the_text, result_type
+from tcdsl.names import is_lasting, of_the_text, result_type
 from tcdsl.session import Session, Tune, check_budget, shipped_in
 from tcdsl.variant import Compiled, Variant
 
@@ -83,11 +84,12 @@ class Kernel(Described):
         self._result = result_type(definition.name, names)
         super().__init__(
             definition.name,
-            tuple(p.name for p in params),
+            tuple(intern(p.name) for p in params),
             names,
             self._call_slowly,
             self._raise_fault,
             self._result if len(names) > 1 else None,
+            tuple(intern(g.name) for g in definition.generics),
         )
         self._devices = DeviceCalls(self)
         self.__name__ = self.__qualname__ = definition.name  # as functions have it
@@ -532,7 +534,7 @@ class Kernel(Described):
         with self._lock:  # what another thread's tuning makes stale is not installed after it
             entry = self._entry(call)
             if self.is_settled(call):
-                self.install(entry, call.operands, call.outs)
+                self._install(entry, call.operands, call.outs, given.generics)
                 pairs = zip(
                     (*call.operands, *(call.outs or ())),
                     (*given.values, *(given.outputs or ())),
@@ -549,7 +551,15 @@ class Kernel(Described):
             pairs = zip(outs, given.outputs, strict=True)
             outs = tuple(v if has_dlpack(v) else o for o, v in pairs)
         with contextlib.suppress(ValueError):  # a copy is what fits the entry, not what was given
-            self.install(entry, given.values, outs)
+            self._install(entry, given.values, outs, given.generics)
+
+    def _install(
+        self, entry: Entry, operands: Outputs, outs: Outputs | None, generics: Mapping[str, Any]
+    ) -> None:
+        """Let the launcher run calls of this form itself, where generics have these values."""
+        if all(map(is_lasting, generics.values())):
+            values = tuple(generics.get(g.name) for g in self.definition.generics)
+            self.install(entry, operands, outs, values)
 
     def _entry(self, call: Call) -> Entry:
         """Return the entry of a call's form, with the executable that serves it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -66,6 +67,21 @@ def _type(definition: Def, name: str, value: Any) -> DType:
             f"{definition.name}: expected a scalar type for type variable '{name}', got {value!r}"
         )
     return found
+
+
+def is_lasting(value: Any) -> bool:
+    """Whether a value of a generic means the same at every call that gives this very object.
+
+    So that there is one object of each value, strings count where they are interned, as those that
+    stand in a program are.
+    """
+    if isinstance(value, type):
+        return issubclass(value, np.generic)
+    if type(value) is str:
+        return sys.intern(value) is value
+    if isinstance(value, DType):
+        return BY_NAME.get(value.name) is value
+    return type(value) is int or isinstance(value, np.integer)
 
 
 def of_the_text(

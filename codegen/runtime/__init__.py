@@ -2,11 +2,12 @@
 
 Importing this package compiles the core (once, into the cache directory) and loads it.
 
-Launcher(name, params, returns, slow, on_error, result_type=None)
+Launcher(name, params, returns, slow, on_error, result_type=None, generics=())
     The callable of a definition. `k(a, b)`, `k(a, b, out=c)`, `k(a, b, out=(c, d))`, and the same
-    with `outputs=`. A call whose operands have a form the launcher knows runs at once: it
-    allocates what `out` does not give, runs the executable and returns the outputs, one array or
-    one `result_type`. Any other call is `slow(*args, **kwargs)`, as it came.
+    with `outputs=`; parameters and generics may come by keyword in any order. A call whose
+    operands have a form the launcher knows runs at once: it allocates what `out` does not give,
+    runs the executable and returns the outputs, one array or one `result_type`. Any other call is
+    `slow(*args, **kwargs)`, as it came.
 
     params, returns : tuple of str
         Names, in order.
@@ -17,19 +18,28 @@ Launcher(name, params, returns, slow, on_error, result_type=None)
         Raises for a subscript that was out of bounds; the numbers are those of `tc_error`.
     result_type : type, optional
         Tuple type for several returns (a `collections.namedtuple`); made without calling it.
+    generics : tuple of str, optional
+        Names of what calls may give by keyword beside operands. Calls find these names and those
+        of params where they are interned; calls by another string of equal text are `slow`'s, and
+        so are those that give a generic after the 31st.
 
     A Python subclass is called as fast, unless it defines `__call__`. `calls` counts the runs.
     Three attributes may be set: while `unusual()` gives true every call is `slow`'s;
-    `recorded(*args)` takes in its place calls without keywords where nothing but a tracked array
-    (see `lend`) stands in the way; `max_threads()` is how many threads a call may use at most.
+    `recorded(*args, **generics)` takes in its place calls where nothing but a tracked array (see
+    `lend`) stands in the way, if all that comes by keyword are generics that are integers;
+    `max_threads()` is how many threads a call may use at most.
 
-Launcher.install(entry, args, outs=None)
+Launcher.install(entry, args, outs=None, generics=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
     which Python or NumPy type it has; of arrays of other libraries their type; with or without
     `outs`) run the entry. 2048 forms are kept; one more takes the place of one by chance.
     Operands the fast path never takes (no exact, aligned ndarray in native byte order, nor an
     array of a type that was lent) are not kept; that is no error. ValueError if the operands are
     not of the entry's form.
+
+    generics : tuple, optional
+        A value for each, None for those that the call does not give. An integer counts by its
+        value. Anything else is that very object: it must be one that means the same for ever.
 Launcher.run(entry, args, outs=None, example=None)
     Run the entry now. Fresh outputs are made by the library of example, where it has a `model`,
     else they are NumPy's. Arrays must be exact ndarrays of the entry's form. ValueError if not, if

@@ -39,10 +39,15 @@ class Launcher:
         slow: Callable[..., Any],
         on_error: Callable[[int, int, int, int], None],
         result_type: type[tuple[Any, ...]] | None = None,
+        generics: tuple[str, ...] = (),
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def install(
-        self, entry: Entry, args: tuple[Any, ...], outs: tuple[Any, ...] | None = None
+        self,
+        entry: Entry,
+        args: tuple[Any, ...],
+        outs: tuple[Any, ...] | None = None,
+        generics: tuple[Any, ...] | None = None,
     ) -> None: ...
     def run(
         self,

@@ -1,12 +1,13 @@
 /* Launcher, the callable: looks its operands up in a table of exact forms, allocates, runs; all else is slow's. */
 
-enum { MAX_ROWS = 2048, KEY_WORDS = 2048, RELEASE_NS = 20000 };
+enum { MAX_ROWS = 2048, KEY_WORDS = 2048, MAX_GENERICS = 31, RELEASE_NS = 20000 };
 
 typedef struct {
   tc_u64 mix;
   tc_i64 *key;
   size_t words;
   Entry *entry;
+  PyObject *generics; /* a value for each generic, kept since words may be addresses of some; or NULL */
   int next; /* row of the same bucket, or -1 */
 } Row;
 
@@ -14,11 +15,12 @@ typedef struct {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
+  PyObject *generics;    /* a tuple of names, interned as those of params are */
   PyObject *unusual;     /* NULL, None, or a callable: while it gives true, every call is slow's */
   PyObject *recorded;    /* NULL, None, or a callable: slow's calls on arrays of which one is tracked */
   PyObject *max_threads; /* NULL, None, or a callable: how many threads a call may use */
   Py_ssize_t calls; /* runs so far, those of run() too */
-  int n_params, n_returns;
+  int n_params, n_returns, n_generics;
   int n_bounds, bounds[MAX_BOUNDS]; /* parameters, ascending, on whose values sizes of an entry depend */
   int rows, room, recent; /* room: of rows and of buckets, a power of two */
   tc_u32 chance;
@@ -44,14 +46,38 @@ static int bound_of(PyObject *o, const View *lent, tc_i64 *to) {
   return -1;
 }
 
-/* The form of the operands as words, exact to the stride; 0 words: not for the fast path, or, with an error
- * set, for none. Python code may run. */
-static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, Places *at,
-                     Mood *mood) {
-  tc_i64 *w = key, *end = key + KEY_WORDS;
+/* Begin a key: whether outputs are given, which generics are, and the value of each of those. An integer is
+ * its value. Anything else is the object itself: install keeps it, if it means the same for ever. NULL without
+ * an error: not for the fast path. */
+static tc_i64 *key_generics(const Launcher *l, PyObject *const *generics, int has_out, tc_i64 *key) {
+  tc_i64 *w = key + 1;
+  tc_u64 given = 0, objects = 0;
+  for (int g = 0; generics && g < l->n_generics; g++) {
+    PyObject *o = generics[g];
+    if (!o || o == Py_None) continue;
+    int source = source_of(o);
+    given |= (tc_u64)1 << g;
+    if (source == FROM_INT || source > FROM_NUMPY) {
+      if (integer_of(o, 8, 1, w++)) {
+        PyErr_Clear();
+        return NULL;
+      }
+    } else {
+      objects |= (tc_u64)1 << g;
+      *w++ = (tc_i64)(size_t)o;
+    }
+  }
+  key[0] = (tc_i64)(objects << (1 + MAX_GENERICS) | given << 1 | (tc_u64)(has_out != 0));
+  return w;
+}
+
+/* The form of the operands as words, exact to the stride, behind those of generics at w; 0 words: not for the
+ * fast path, or, with an error set, for none. Python code may run. */
+static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, tc_i64 *w,
+                     Places *at, Mood *mood) {
+  tc_i64 *end = key + KEY_WORDS;
   int found = 0;
   at->maker = at->has_run = 0;
-  *w++ = out != NULL;
   for (int i = 0, b = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *o = i < l->n_params ? in[i] : out[i - l->n_params];
     const View *lent = NULL;
@@ -158,9 +184,9 @@ static int grow(Launcher *l) {
 }
 
 /* Keep a row. A full table gives up one by chance: forms that come in turn, more than there are rows, then
- * still find most of theirs, where giving up the oldest would find none. Steals key and entry. */
-static void keep_row(Launcher *l, tc_u64 mix, tc_i64 *key, size_t words, Entry *entry) {
-  Row old = {0, NULL, 0, NULL, -1};
+ * still find most of theirs, where giving up the oldest would find none. Steals key, entry and generics. */
+static void keep_row(Launcher *l, tc_u64 mix, tc_i64 *key, size_t words, Entry *entry, PyObject *generics) {
+  Row old = {0, NULL, 0, NULL, NULL, -1};
   int at = look_up(l, key, words);
   if (at < 0 && l->rows < l->room)
     at = l->rows++;
@@ -169,11 +195,12 @@ static void keep_row(Launcher *l, tc_u64 mix, tc_i64 *key, size_t words, Entry *
     unlink_row(l, at);
     old = l->row[at];
   }
-  l->row[at] = (Row){mix, key, words, entry, -1};
+  l->row[at] = (Row){mix, key, words, entry, generics, -1};
   link_row(l, at);
   l->recent = at;
   free(old.key);
   if (old.entry) Py_DecRef(&old.entry->ob_base); /* last: what it keeps may run Python code */
+  Py_DecRef(old.generics);
 }
 
 static void forget(Launcher *l) {
@@ -186,6 +213,7 @@ static void forget(Launcher *l) {
   for (int i = 0; i < rows; i++) {
     free(row[i].key);
     Py_DecRef(&row[i].entry->ob_base);
+    Py_DecRef(row[i].generics);
   }
   free(row);
 }
@@ -515,9 +543,11 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
   return NULL;
 }
 
+static int is_word_of_outputs(PyObject *word) { return word == word_out || word == word_outputs; }
+
 /* The outputs given by out= or outputs=: 1 if given, 0 if not, -1 if the fast path does not take them. */
 static int outputs_of(const Launcher *l, PyObject *keyword, PyObject *value, PyObject **out) {
-  if (keyword != word_out && keyword != word_outputs) return -1;
+  if (!is_word_of_outputs(keyword)) return -1;
   if (value == Py_None) return 0;
   int is_tuple = is_tuple_type((PyObject *)Py_TYPE(value));
   if (l->n_returns == 1 && !is_tuple) {
@@ -540,34 +570,117 @@ static int is_for_recorded(const Launcher *l, PyObject *const *in, const Mood *m
   return 1;
 }
 
+/* What a call says by keyword, beside its arguments by position. */
+typedef struct {
+  PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS], *generics[MAX_GENERICS];
+  int has_out, is_generics; /* is_generics: and nothing else by keyword */
+} Named;
+
+static int place_in(PyObject *names, Py_ssize_t from, Py_ssize_t to, PyObject *word) {
+  for (Py_ssize_t i = from; i < to; i++)
+    if (PyTuple_GetItem(names, i) == word) return (int)i;
+  return -1;
+}
+
+/* Sort keywords as tell_apart in tcdsl/call.py does: a parameter or a generic without a value comes before out=.
+ * Not 0: the call is slow's, which knows what is wrong, if anything is. */
+static int sort_keywords(const Launcher *l, PyObject *const *args, Py_ssize_t n, PyObject *keywords, Named *to) {
+  if (n > l->n_params) return -1;
+  memcpy(to->in, args, (size_t)n * sizeof *to->in);
+  memset(to->in + n, 0, (size_t)(l->n_params - n) * sizeof *to->in);
+  memset(to->generics, 0, (size_t)l->n_generics * sizeof *to->generics);
+  to->has_out = 0;
+  to->is_generics = 1;
+  Py_ssize_t n_keywords = PyTuple_Size(keywords), named = n;
+  for (Py_ssize_t k = 0; k < n_keywords; k++) {
+    PyObject *word = PyTuple_GetItem(keywords, k), *value = args[n + k];
+    int g = place_in(l->generics, 0, l->n_generics, word);
+    if (g >= 0) {
+      to->generics[g] = value;
+      if (value == Py_None) return -1;
+      continue;
+    }
+    to->is_generics = 0;
+    int i = place_in(l->params, n, l->n_params, word);
+    if (i >= 0 && !to->in[i]) {
+      to->in[i] = value;
+      named++;
+      continue;
+    }
+    int given = outputs_of(l, word, value, to->out);
+    if (given < 0 || (given && to->has_out)) return -1;
+    to->has_out |= given;
+  }
+  return named == l->n_params ? 0 : -1;
+}
+
+/* Run a call whose form is known, or hand it to `recorded`. NULL without an error: it is slow's. */
+static inline PyObject *run_form(Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, tc_i64 *w,
+                                 int may_record, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  Places at;
+  Mood mood = {0, 0, 0, 0};
+  size_t words = key_of(l, in, out, key, w, &at, &mood);
+  int row = words ? look_up(l, key, words) : -1;
+  if (!words && PyErr_Occurred()) return NULL;
+  if (may_record && is_for_recorded(l, in, &mood)) return PyObject_Vectorcall(l->recorded, args, nargsf, keywords);
+  if (row < 0) return NULL;
+  l->recent = row;
+  PyObject *result = run_entry(l, l->row[row].entry, in, out, &at);
+  if (!result && !at.has_run && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError))
+    PyErr_Clear(); /* memory ended before anything ran: slow says for what */
+  return result;
+}
+
+static PyObject *run_plain(Launcher *l, PyObject *const *args, size_t nargsf) {
+  tc_i64 key[KEY_WORDS];
+  key[0] = 0;
+  return run_form(l, args, NULL, key, key + 1, 1, args, nargsf, NULL);
+}
+
+/* Whether outputs are all that comes by keyword; a generic may be called so. */
+static int is_only_outputs(const Launcher *l, PyObject *keywords) {
+  PyObject *word = PyTuple_GetItem(keywords, 0);
+  return is_word_of_outputs(word) && place_in(l->generics, 0, l->n_generics, word) < 0;
+}
+
+/* The usual one: all arguments by position, and outputs. */
+static PyObject *run_into(Launcher *l, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  tc_i64 key[KEY_WORDS];
+  PyObject *out[MAX_OPERANDS];
+  int given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[l->n_params], out);
+  if (given < 0) return NULL;
+  key[0] = given;
+  return run_form(l, args, given ? out : NULL, key, key + 1, 0, args, nargsf, keywords);
+}
+
+static PyObject *run_named(Launcher *l, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  tc_i64 key[KEY_WORDS], *w;
+  Named named;
+  if (sort_keywords(l, args, PyVectorcall_NARGS(nargsf), keywords, &named) ||
+      !(w = key_generics(l, named.generics, named.has_out, key)))
+    return NULL;
+  /* a generic that is no number may be a tensor, of which slow asks more */
+  int may_record = named.is_generics && !(key[0] >> (1 + MAX_GENERICS));
+  return run_form(l, named.in, named.has_out ? named.out : NULL, key, w, may_record, args, nargsf, keywords);
+}
+
 static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   Launcher *l = (Launcher *)self;
-  PyObject *out[MAX_OPERANDS];
-  tc_i64 key[KEY_WORDS];
-  Places at;
-  Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_keywords = keywords ? PyTuple_Size(keywords) : 0;
-  int given = n_keywords ? -1 : 0;
-  if (n_keywords == 1) given = outputs_of(l, PyTuple_GetItem(keywords, 0), args[n], out);
-  if (l->unusual && l->unusual != Py_None && is_true(PyObject_Vectorcall(l->unusual, NULL, 0, NULL))) {
-    if (PyErr_Occurred()) return NULL;
-    given = -1;
-  }
-  if (n == l->n_params && given >= 0) {
-    Mood mood = {0, 0, 0, 0};
-    size_t words = key_of(l, args, given ? out : NULL, key, &at, &mood);
-    int row = words ? look_up(l, key, words) : -1;
-    if (!words && PyErr_Occurred()) return NULL;
-    if (!n_keywords && is_for_recorded(l, args, &mood)) return PyObject_Vectorcall(l->recorded, args, nargsf, NULL);
-    if (row >= 0) {
-      l->recent = row;
-      PyObject *result = run_entry(l, l->row[row].entry, args, given ? out : NULL, &at);
-      if (result || at.has_run || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError))) return result;
-      PyErr_Clear(); /* memory ended before anything ran: slow says for what */
-    }
-  }
+  PyObject *result = NULL;
   if (!l->slow) {
     PyErr_SetString(PyExc_TypeError, "this launcher was not initialised");
     return NULL;
   }
+  Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_keywords = keywords ? PyTuple_Size(keywords) : 0;
+  int is_unusual = l->unusual && l->unusual != Py_None && is_true(PyObject_Vectorcall(l->unusual, NULL, 0, NULL));
+  if (is_unusual)
+    ; /* slow's, or an error */
+  else if (n == l->n_params && !n_keywords)
+    result = run_plain(l, args, nargsf);
+  else if (n == l->n_params && n_keywords == 1 && is_only_outputs(l, keywords))
+    result = run_into(l, args, nargsf, keywords);
+  else if (n_keywords)
+    result = run_named(l, args, nargsf, keywords);
+  if (result || PyErr_Occurred()) return result;
   return PyObject_Vectorcall(l->slow, args, nargsf, keywords);
 }

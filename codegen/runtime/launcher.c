@@ -1,17 +1,18 @@
 /* The Launcher type: making one, its table seen from Python, its life. */
 
 static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", NULL};
-  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|O", names, &name, &params, &returns, &slow, &on_error,
-                                   &result_type))
+  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", "generics", NULL};
+  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None, *generics = NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|OO", names, &name, &params, &returns, &slow, &on_error,
+                                   &result_type, &generics))
     return -1;
   if (l->slow) {
     PyErr_SetString(PyExc_TypeError, "a launcher is initialised once");
     return -1;
   }
   Py_ssize_t n_params = tuple_length(params), n_returns = tuple_length(returns);
-  if (n_params < 0 || n_returns < 0) return -1;
+  Py_ssize_t n_generics = generics ? tuple_length(generics) : 0;
+  if (n_params < 0 || n_returns < 0 || n_generics < 0) return -1;
   if (n_returns == 0 || n_params + n_returns > MAX_OPERANDS) {
     PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns",
                  MAX_OPERANDS);
@@ -23,9 +24,11 @@ static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
   }
   l->n_params = (int)n_params;
   l->n_returns = (int)n_returns;
+  l->n_generics = n_generics > MAX_GENERICS ? MAX_GENERICS : (int)n_generics; /* calls by later ones are slow's */
   l->name = Py_NewRef(name);
   l->params = Py_NewRef(params);
   l->returns = Py_NewRef(returns);
+  l->generics = generics ? Py_NewRef(generics) : NULL;
   l->on_error = Py_NewRef(on_error);
   l->result_type = Py_NewRef(result_type);
   l->slow = Py_NewRef(slow);
@@ -71,15 +74,16 @@ static void launcher_dealloc(Launcher *l) {
   Py_CLEAR(l->name);
   Py_CLEAR(l->params);
   Py_CLEAR(l->returns);
+  Py_CLEAR(l->generics);
   ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(l);
   Py_DecRef((PyObject *)type);
 }
 
 /* Operands given from Python: in[] and out[] borrowed, *given set. */
 static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, PyObject **in, PyObject **out,
-                       int *given, PyObject **example) {
+                       int *given, PyObject **last) {
   PyObject *e, *args, *outs = Py_None;
-  if (!PyArg_ParseTuple(call_args, "OO|OO", &e, &args, &outs, example)) return -1;
+  if (!PyArg_ParseTuple(call_args, "OO|OO", &e, &args, &outs, last)) return -1;
   if (Py_TYPE(e) != entry_type) {
     PyErr_SetString(PyExc_TypeError, "expected an Entry");
     return -1;
@@ -121,17 +125,30 @@ static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyO
 
 static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   Entry *e;
-  PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS];
-  tc_i64 key[KEY_WORDS];
+  PyObject *in[MAX_OPERANDS], *out[MAX_OPERANDS], *values[MAX_GENERICS];
+  tc_i64 key[KEY_WORDS], *w;
   Places at;
-  PyObject *example = Py_None;
+  PyObject *generics = Py_None;
   int given;
-  if (operands_of(l, call_args, &e, in, out, &given, &example) ||
+  if (operands_of(l, call_args, &e, in, out, &given, &generics) ||
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
-  if (take_bounds(l, e)) return Py_NewRef(Py_None);
+  Py_ssize_t n = generics == Py_None ? 0 : tuple_length(generics);
+  if (n < 0) return NULL;
+  if (n != 0 && (!l->generics || n != PyTuple_Size(l->generics))) {
+    PyErr_SetString(PyExc_ValueError, "the numbers of generics of launcher and call differ");
+    return NULL;
+  }
+  for (Py_ssize_t g = 0; g < n; g++) {
+    PyObject *value = PyTuple_GetItem(generics, g);
+    if (g < MAX_GENERICS)
+      values[g] = value;
+    else if (value != Py_None) /* of which no key tells */
+      return Py_NewRef(Py_None);
+  }
+  if (take_bounds(l, e) || !(w = key_generics(l, n ? values : NULL, given, key))) return Py_NewRef(Py_None);
   Mood mood = {0, 0, 0, 0};
-  size_t words = key_of(l, in, given ? out : NULL, key, &at, &mood);
+  size_t words = key_of(l, in, given ? out : NULL, key, w, &at, &mood);
   if (!words) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
   tc_i64 *kept = malloc(words * sizeof *kept);
   if (!kept) return PyErr_NoMemory();
@@ -140,7 +157,7 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
     free(kept);
     return NULL;
   }
-  keep_row(l, mix_of(key, words), kept, words, (Entry *)Py_NewRef(e));
+  keep_row(l, mix_of(key, words), kept, words, (Entry *)Py_NewRef(e), n ? Py_NewRef(generics) : NULL);
   return Py_NewRef(Py_None);
 }
 

@@ -180,11 +180,11 @@ class Kernel(kernel.Kernel):
             case Route.TRANSFORM:
                 return transforms.call(self, self.arguments(args, keywords))
 
-    def _call_recorded(self, /, *values: Any) -> Any:
+    def _call_recorded(self, /, *values: Any, **generics: int) -> Any:
         """Call where one requires grad and no mode is active, as the launcher knows."""
         if self._autocast is not None and torch._C._is_any_autocast_enabled():
-            return self._call_slowly(*values)
-        return eager.recorded(self, {}, values)
+            return self._call_slowly(*values, **generics)
+        return eager.recorded(self, generics, values)
 
     def _listed(self, /, *args: Any, **keywords: Any) -> Any:
         """Call; several results are a plain tuple, whose type takes a sequence of others."""

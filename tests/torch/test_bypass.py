@@ -277,3 +277,30 @@ def test_the_launcher_keeps_no_kernel_alive() -> None:
     del kernel
     gc.collect()
     assert gone() is None
+
+
+def test_generics_by_keyword_do_not_enter_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = Watched("def every<S=2>(float(N) x) -> (y) { y(i) = x(S * i) }", monkeypatch)
+    x, p = torch.arange(6.0), torch.nn.Parameter(torch.arange(6.0))
+    assert every.is_fast(x, S=3)
+    assert every.is_fast(x=x, S=1)
+    assert every.is_fast(x, S=3, out=torch.empty(2))
+    assert every.kernel(x, S=3).tolist() == [0, 3]
+    assert every.kernel(x).tolist() == [0, 2, 4]
+    with torch.no_grad():
+        assert every.is_fast(p, S=3)
+    with torch.device("cpu"):  # a mode, which sees calls of known forms
+        assert not every.is_fast(x, S=3)
+    slow = every.slow
+    for step in (3, 2, 3):  # recorded, by a way of their own
+        p.grad = None
+        every.kernel(p, S=step).sum().backward()
+        assert p.grad.tolist() == [float(i % step == 0) for i in range(6)]
+    assert every.slow == slow
+    every.kernel(p, S=torch.tensor(2)).sum().backward()  # as Python has it
+    every.kernel(x=p, S=2).sum().backward()
+    assert every.slow == slow + 2
+    with pytest.raises(TCTypeError, match="out= does not support automatic differentiation"):
+        every.kernel(p, S=2, out=torch.empty(3))
+    with pytest.raises(TCTypeError, match="expected an integer for generic 'S'"):
+        every.kernel(p, S=1.5)
