@@ -150,6 +150,11 @@ class CupyDevice:
         pointer: int = self._cupy.cuda.get_current_stream().ptr
         return pointer
 
+    def is_capturing(self, stream: int) -> bool:
+        """Return whether a stream is captured."""
+        with self._failures.of("does not say whether a stream is captured"):
+            return bool(self._runtime.streamIsCapturing(stream))
+
     def wait(self, stream: int, other: int) -> None:
         """Let a stream wait for another."""
         runtime = self._runtime

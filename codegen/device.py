@@ -108,6 +108,10 @@ class Device(Protocol):
         """Return the thread's current stream on this device."""
         ...
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what a stream is given now is recorded for a CUDA graph, and does not run."""
+        ...
+
     def wait(self, stream: int, other: int) -> None:
         """Let what a stream is given from now on begin after what another was given so far."""
         ...

@@ -10,11 +10,13 @@ from typing import Any
 
 from tcdsl.arguments import as_float, check_integer, element_strides
 from tcdsl.call import Call
+from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.launch import Executable
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.device_arrays import DeviceArray, dense_strides
 from tcdsl.faults import Names, faults_of
+from tcdsl.grammar.errors import DeviceError
 from tcdsl.grammar.typed import Tensor
 from tcdsl.session import Check
 
@@ -28,6 +30,7 @@ class BoundCall:
         Of that form; its outs are the caller's, or None where fresh ones are made.
     executable : Executable
     device : Device
+        Whose current stream it runs on, and who makes outputs and workspaces.
     names : Names
         For faults.
     check : {"async", "sync", "off"}
@@ -39,7 +42,8 @@ class BoundCall:
     ) -> None:
         self.device = device
         self._names = names
-        self._faults = faults_of(device)
+        gpu = devices.device(device.number)  # what is loaded and recorded is the GPU's own
+        self._faults = faults_of(gpu)
         self._is_checked = check != "off"
         self._fresh = [(shape, dtype) for dtype, shape in call.forms]
         params = call.variant.checked.params
@@ -47,13 +51,14 @@ class BoundCall:
         self._params = len(params)
         self._inplace = call.variant.inplace
         arrays = [*call.operands, *(call.outs or ())]
-        self._arrays = [a if isinstance(a, DeviceArray) else None for a in arrays]
-        self._reaches = [(0, 0) if a is None else a.reach for a in self._arrays]
-        self._bound = executable.bind(device, call.sizes, strides_of(call))
+        # forms only: the arrays themselves are the caller's to free
+        self._forms = [(a.shape, a.strides) if isinstance(a, DeviceArray) else None for a in arrays]
+        self._reaches = [a.reach if isinstance(a, DeviceArray) else (0, 0) for a in arrays]
+        self._bound = executable.bind(gpu, call.sizes, strides_of(call))
         self._waits = check == "sync" and self._bound.can_fault
 
     def __call__(self, places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-        """Run, and return fresh outputs, arrays of the device's own library.
+        """Run, and return fresh outputs, arrays of the device's library.
 
         Parameters
         ----------
@@ -76,6 +81,12 @@ class BoundCall:
     def _start(self, places: Sequence[int], values: Sequence[Any]) -> None:
         device, bound = self.device, self._bound
         stream = device.stream()
+        if self._waits and device.is_capturing(stream):
+            raise DeviceError(
+                f"{self._names.kernel} has check='sync', which waits for the GPU, on a stream that "
+                "is captured for a CUDA graph\n  with define(check='async') faults of its replays "
+                "are told by tcdsl.synchronize()"
+            )
         if self._is_checked:
             self._faults.poll(stream)
         scalars = [convert(values[i]) for i, convert in self._scalars]
@@ -105,13 +116,12 @@ class BoundCall:
         return True
 
     def _is_inplace(self, r: int, p: int, places: Sequence[int]) -> bool:
-        a, b = self._arrays[r], self._arrays[p]
+        form = self._forms[r]
         return (
             (r - self._params, p) in self._inplace
             and places[r] == places[p]
-            and a is not None
-            and b is not None
-            and (a.shape, a.strides) == (b.shape, b.strides)
+            and form is not None
+            and form == self._forms[p]
         )
 
 

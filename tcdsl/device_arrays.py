@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Place, Shape
+from tcdsl.codegen.device import Device, Place, Shape
 from tcdsl.dlpack import CUDA_DEVICES, Borrowed
 from tcdsl.foreign import plain
 from tcdsl.grammar.errors import TCTypeError
@@ -142,7 +142,13 @@ def native_place(value: object) -> Place | None:
     return None if place is None else place(value)
 
 
-def as_device_array(value: Any, name: str, *, is_output: bool = False) -> DeviceArray:
+def as_device_array(
+    value: Any,
+    name: str,
+    *,
+    is_output: bool = False,
+    device_at: Callable[[int], Device] | None = None,
+) -> DeviceArray:
     """Return a value that `is_on_device` as an array that shares its memory.
 
     What the device's current stream is given from now on comes after what the value's own stream
@@ -155,6 +161,9 @@ def as_device_array(value: Any, name: str, *, is_output: bool = False) -> Device
         The parameter, for messages.
     is_output : bool, default False
         Whether it will be written.
+    device_at : callable, optional
+        Gives the device of a number, whose current stream will use the array; by default the one
+        whose library is CuPy, for whose arrays there is nothing to wait.
 
     Raises
     ------
@@ -167,15 +176,17 @@ def as_device_array(value: Any, name: str, *, is_output: bool = False) -> Device
     if isinstance(value, DeviceArray):
         return value
     place = native_place(value)
-    if place is not None:
+    if place is not None and device_at is None:
         return DeviceArray(*place, value)
     if not hasattr(value, "__dlpack__"):
-        return _by_interface(value, name)
+        return _by_interface(value, name, device_at or devices.device)
     number = int(value.__dlpack_device__()[1])
-    device = devices.device(number)
-    if isinstance(value, device.array_type):
-        NATIVE[device.array_type] = device.place
-        return DeviceArray(*device.place(value), value)
+    own = devices.device(number)
+    if isinstance(value, own.array_type):
+        NATIVE[own.array_type] = own.place
+        if device_at is None:
+            return DeviceArray(*own.place(value), value)
+    device = own if device_at is None else device_at(number)
     value = plain(value, name, is_output=is_output)
     try:
         with device.active():
@@ -186,7 +197,7 @@ def as_device_array(value: Any, name: str, *, is_output: bool = False) -> Device
     return DeviceArray(*taken.place, (taken, value), not taken.is_readonly)
 
 
-def _by_interface(value: Any, name: str) -> DeviceArray:
+def _by_interface(value: Any, name: str, device_at: Callable[[int], Device]) -> DeviceArray:
     """Return the array of an object with ``__cuda_array_interface__`` only (numba's).
 
     References
@@ -204,7 +215,8 @@ def _by_interface(value: Any, name: str) -> DeviceArray:
     strides = facts.get("strides")
     if strides is None:
         strides = dense_strides(shape, dtype.itemsize)
-    device = devices.device(0) if 0 in shape else devices.device_of(address)  # nothing is nowhere
+    number = 0 if 0 in shape else devices.device_of(address).number  # nothing is nowhere
+    device = device_at(number)
     stream = facts.get("stream")
     if stream is not None:
         with device.active():

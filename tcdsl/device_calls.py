@@ -25,7 +25,7 @@ from tcdsl.device_arrays import (
 )
 from tcdsl.device_copies import copy, fill, new_array
 from tcdsl.faults import Names
-from tcdsl.foreign import like
+from tcdsl.foreign import like, written
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.raw import Raw
@@ -39,20 +39,29 @@ _PLACE = 5  # members of a `Place`; behind them stands the array of a foreign li
 
 
 class DeviceCalls:
-    """How one kernel is called on GPUs.
+    """How one kernel is called on GPUs: on CuPy's current stream, with CuPy's arrays as outputs.
 
     A call whose arguments look like those of one before is a look-up, the allocation of its
     outputs and the start of its kernels; any other is checked as calls on the host are.
+
+    A subclass for another library says by `device` on which streams calls run and who makes what
+    they return, by `_look` and `_readers` how its arrays are read, by `_results` and `_written`
+    what the caller gets.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self._readers = NATIVE  # of arrays whose place is read quickly
         self._quick: dict[Hashable, BoundCall] = {}  # by what arguments look like
         self._bound: dict[Hashable, BoundCall] = {}  # by what a checked call is
         self._names = Names(kernel.name, (*kernel.params, *kernel.returns))
         self._in_bounds: frozenset[int] = frozenset()  # parameters whose values are sizes
         self._count, self._is_single = len(kernel.params), len(kernel.returns) == 1
         self._lock = Lock()
+
+    def device(self, number: int) -> Device:
+        """Return a GPU with the streams and the memory that calls use."""
+        return devices.device(number)
 
     def clear(self) -> None:
         """Forget bound calls, so that the next ones choose their executables anew."""
@@ -83,7 +92,7 @@ class DeviceCalls:
         looks: list[Any] = []
         places = []
         for i, v in enumerate(values):
-            read = NATIVE.get(type(v))
+            read = self._readers.get(type(v))
             if read is not None:
                 place = read(v)
                 places.append(place[0])
@@ -111,16 +120,38 @@ class DeviceCalls:
     def _seen(self, given: Arguments) -> list[Any]:
         """Return the places of arrays of devices, and other arguments as they are."""
         kernel = self._kernel
-        seen = [_look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
+        seen = [self._look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
         for i, x in enumerate(seen):
             if type(x) is tuple:
-                seen[i] = x if x[1] else _number(x)
+                seen[i] = x if x[1] else self._number(x)
             elif type(x) not in _NUMBERS:
                 a = as_array(x, kernel.params[i])
                 seen[i] = a if a.ndim else a[()]
         if given.outputs is not None:
-            seen += [_look(v, n, True) for v, n in zip(given.outputs, kernel.returns, strict=True)]
+            outputs = zip(given.outputs, kernel.returns, strict=True)
+            seen += [self._look(v, n, is_output=True) for v, n in outputs]
         return seen
+
+    def _look(self, value: Any, name: str, *, is_output: bool = False) -> Any:
+        """Return the place of an array of a device; any other value as it is.
+
+        Behind the place of an array that is not of the device's own library stands the array.
+        """
+        place = native_place(value)
+        if place is not None:
+            return place
+        if not is_on_device(value):
+            return value
+        a = as_device_array(value, name, is_output=is_output)
+        return a.address, a.shape, a.strides, a.dtype, a.device, a
+
+    def _number(self, place: tuple[Any, ...]) -> Any:
+        """Return the number that an array of rank 0 on a device holds; waits for it."""
+        device = self.device(place[4])
+        number = np.empty((), place[3])
+        with device.active():
+            device.download(number, place[0], device.stream())
+        return number[()]
 
     def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
         """Return what tells forms apart: of arrays all but the address, of numbers the type."""
@@ -197,15 +228,19 @@ class DeviceCalls:
             if given.outputs is not None:
                 self._write(call, device, arrays[count:], self._look_of(given, seen))
                 return self._written(device, given.outputs)
-            identities = call.identities
-            if identities is None:
+            if call.identities is None:
                 bound = self._bind(call, device, self._look_of(given, seen))
                 return self._results(bound(_places(call), call.operands), given, seen)
-            fresh, targets = _fresh(call, device)
-            for target, identity in zip(targets, identities, strict=True):
-                fill(device, target, identity)
-            self._run(replace(call, outs=targets), device)
-            return self._results(fresh, given, seen)
+            return self._results(self._filled(call, device), given, seen)
+
+    def _filled(self, call: Call, device: Device) -> tuple[Any, ...]:
+        """Run onto new outputs that hold the identities of what adds to them; return these."""
+        assert call.identities is not None
+        fresh, targets = _fresh(call, device)
+        for target, identity in zip(targets, call.identities, strict=True):
+            fill(self, device, target, identity)
+        self._run(replace(call, outs=targets), device)
+        return fresh
 
     def _arrays(self, given: Arguments, seen: Sequence[Any]) -> list[Operand]:
         """Return parameters, and outputs where they are given, as arrays."""
@@ -219,7 +254,7 @@ class DeviceCalls:
 
         def copied(out: DeviceArray) -> DeviceArray:
             fresh = new_array(device, out)
-            copy(out, fresh)  # what is not written stays, and `op=` goes on from it
+            copy(self, out, fresh)  # what is not written stays, and `op=` goes on from it
             return fresh
 
         targets = call.targets(outs, copied)
@@ -227,7 +262,7 @@ class DeviceCalls:
         self._run(replace(call, outs=targets), device, look if is_direct else None)
         for out, target in zip(outs, targets, strict=True):
             if target is not out:
-                copy(target, out)
+                copy(self, target, out)
 
     def _run(self, call: Call, device: Device, look: Hashable = None) -> None:
         self._bind(call, device, look).write(_places(call), call.operands)
@@ -279,7 +314,7 @@ class DeviceCalls:
                     f"{_place_text(other)}\n  bring all arrays to one place: "
                     f"cupy.asarray(x), torch's x.to('cuda:{on_device}')"
                 )
-        return devices.device(on_device)
+        return self.device(on_device)
 
     # ---- results
 
@@ -293,34 +328,13 @@ class DeviceCalls:
 
     def _written(self, device: Device, outputs: tuple[Any, ...]) -> Any:
         """Return the caller's buffers, after which their library's stream sees what they hold."""
+        for out in outputs:
+            written(out)
         foreign = next((o for o in outputs if not is_native(o)), None)
         if foreign is not None and hasattr(foreign, "__dlpack__"):
             with device.active():  # whoever takes an array waits for what was written before
                 like(foreign)(device.empty((1,), np.dtype(np.float32)))
         return outputs[0] if len(outputs) == 1 else self._kernel.result(outputs)
-
-
-def _look(value: Any, name: str, is_output: bool = False) -> Any:
-    """Return the place of an array of a device; any other value as it is.
-
-    Behind the place of an array that is not of the device's own library stands the array.
-    """
-    place = native_place(value)
-    if place is not None:
-        return place
-    if not is_on_device(value):
-        return value
-    a = as_device_array(value, name, is_output=is_output)
-    return a.address, a.shape, a.strides, a.dtype, a.device, a
-
-
-def _number(place: tuple[Any, ...]) -> Any:
-    """Return the number that an array of rank 0 on a device holds; waits for it."""
-    device = devices.device(place[4])
-    number = np.empty((), place[3])
-    with device.active():
-        device.download(number, place[0], device.stream())
-    return number[()]
 
 
 def _array(seen: Any, value: Any, name: str) -> Operand:

@@ -12,6 +12,7 @@ from tcdsl.codegen.device import Device, HostArray
 from tcdsl.device_arrays import DeviceArray, dense_strides
 
 if TYPE_CHECKING:
+    from tcdsl.device_calls import DeviceCalls
     from tcdsl.kernel import Kernel
 
 
@@ -39,24 +40,25 @@ def new_array(device: Device, like: DeviceArray) -> DeviceArray:
     return replace(like, address=memory.address, strides=strides, owner=memory, is_writeable=True)
 
 
-def copy(source: DeviceArray, target: DeviceArray) -> None:
-    """Copy elements on the current stream; the arrays must not overlap."""
+def copy(calls: DeviceCalls, source: DeviceArray, target: DeviceArray) -> None:
+    """Copy elements on the stream on which calls run; the arrays must not overlap."""
     if not source.shape:
         source, target = (replace(a, shape=(1,), strides=(a.itemsize,)) for a in (source, target))
-    _copier(source.ndim)(source, out=target)
+    kind: Any = type(calls)
+    _copier(source.ndim, kind)((source,), {"out": target})
 
 
-def fill(device: Device, target: DeviceArray, value: Any) -> None:
-    """Set every element on the current stream."""
+def fill(calls: DeviceCalls, device: Device, target: DeviceArray, value: Any) -> None:
+    """Set every element on the stream on which calls run."""
     one = np.array(value, target.dtype)
     memory = device.allocate(one.nbytes)
     device.upload(memory.address, one, device.stream())
     strides = (0,) * target.ndim
-    copy(replace(target, address=memory.address, strides=strides, owner=memory), target)
+    copy(calls, replace(target, address=memory.address, strides=strides, owner=memory), target)
 
 
 @functools.cache
-def _copier(rank: int) -> Kernel:
+def _copier(rank: int, kind: Any) -> DeviceCalls:
     from tcdsl.definitions import define  # on use: it needs the kernels that need this
 
     sizes = ", ".join(f"N{d}" for d in range(rank))
@@ -64,4 +66,5 @@ def _copier(rank: int) -> Kernel:
     text = f"def copy<T>(T({sizes}) A) -> (B) {{ B({at}) = A({at}) }}"
     found: Any = define(text, tune="off", check="off", source="<copy>")
     kernel: Kernel = found
-    return kernel
+    made: DeviceCalls = kind(kernel)
+    return made

@@ -17,7 +17,8 @@ from tcdsl.locks import Lock
 
 _FIELDS = 5  # code, operand, dim, value, extent
 _RECORD_BYTES = 64
-_BLOCK_BYTES = 64 * _RECORD_BYTES
+# Page-locked memory cannot be had while a stream is captured, a record in it can.
+_BLOCK_BYTES = 1024 * _RECORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,14 @@ class Faults:
             return known[names]
 
     def poll(self, stream: int) -> None:
-        """Raise the fault of a kernel that was started on a stream before, if it is known yet."""
+        """Raise the fault of a kernel that was started on a stream before, if it is known yet.
+
+        While the stream is captured nobody may wait for it; what is known then is raised later.
+        """
         records = self._records.get(stream)
         if records is not None:
             for record in records.values():
-                if record.is_filled:
+                if record.is_filled and not self._device.is_capturing(stream):
                     self._device.synchronize(stream)
                     raise record.take()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -456,7 +456,9 @@ class Kernel(Described):
         """Return what a call with these arguments means, without making it."""
         given = self.arguments(args, generics)
         return (
-            self._devices.meaning(given) if any(map(is_on_device, args)) else self._call(given)[0]
+            self._calls_on_device(args).meaning(given)
+            if any(map(is_on_device, args))
+            else self._call(given)[0]
         )
 
     def arguments(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
@@ -481,8 +483,12 @@ class Kernel(Described):
 
     def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
         if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):
-            return self._devices(args, kwargs)
+            return self._calls_on_device((*args, *_values_of(kwargs)))(args, kwargs)
         return self.call_on_host(self.arguments(args, kwargs))
+
+    def _calls_on_device(self, values: Iterable[Any]) -> DeviceCalls:
+        """Return what makes calls with these values on a GPU: a subclass may have its own."""
+        return self._devices
 
     def call_on_host(self, given: Arguments) -> Any:
         """Call with arrays in the host's memory, whether or not the launcher knows their form."""

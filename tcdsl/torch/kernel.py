@@ -11,7 +11,6 @@ from typing import Any, Self
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from tcdsl import kernel
 from tcdsl.call import Call
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.nodes import Def
@@ -19,6 +18,7 @@ from tcdsl.session import Session
 from tcdsl.torch import autocast, compat, eager, operator, record, transforms
 from tcdsl.torch.by_hand import WayBack, derivatives_of
 from tcdsl.torch.derivatives import Derivatives
+from tcdsl.torch.gpu import TensorKernel
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
 from tcdsl.variant import Variant
@@ -26,7 +26,7 @@ from tcdsl.variant import Variant
 _OF_TUNING = frozenset({"sizes", "seconds", "trials", "seed", "target", "quiet"})
 
 
-class Kernel(kernel.Kernel):
+class Kernel(TensorKernel):
     """A definition as a callable on tensors; on arrays of other kinds it is a `tcdsl.Kernel`.
 
     Calls on plain tensors of which none requires grad do not enter this class: the launcher runs

@@ -28,6 +28,7 @@ from tcdsl.grammar.parser import parse
 from tcdsl.session import Session, Settings, text_of
 from tcdsl.torch.by_hand import derivatives_of
 from tcdsl.torch.derivatives import Derivative, Derivatives
+from tcdsl.torch.gpu import TensorKernel
 
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
 
@@ -77,7 +78,7 @@ _runners: dict[Spelling, Runner] = {}
 # ---- text to kernels
 
 
-class Runner(kernel.Kernel):
+class Runner(TensorKernel):
     """A kernel that knows no routes: memory in, memory out.
 
     by_look: its derivatives by the look of a call.

@@ -128,6 +128,9 @@ class ToyDevice:
     def stream(self) -> int:
         return 0
 
+    def is_capturing(self, stream: int) -> bool:
+        return False
+
     def wait(self, stream: int, other: int) -> None:
         pass
 

@@ -76,6 +76,7 @@ class FakeCupy:
             getDeviceProperties=lambda n: {"name": b"fake"},
             driverGetVersion=lambda: 13000,
             deviceSynchronize=lambda: self._runtime_call(None),
+            streamIsCapturing=lambda s: self._runtime_call(s == 6),
             streamSynchronize=lambda s: self._runtime_call(None),
             memcpyAsync=lambda *a: self._runtime_call(None),
             memsetAsync=lambda *a: self._runtime_call(None),

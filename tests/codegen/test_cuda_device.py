@@ -95,6 +95,7 @@ def test_after_a_fatal_failure_every_message_names_it(fake: FakeCupy) -> None:
         "did not copy 24 bytes from the GPU": lambda: device.download(a, 16, 0),
         "did not fill 8 bytes": lambda: device.fill(16, 0, 8, 0),
         "cannot let streams wait": lambda: device.wait(1, 2),
+        "does not say whether a stream is captured": lambda: device.is_capturing(5),
         "cannot mark a point in a stream": lambda: device.event(0),
         "does not load a kernel that was compiled for it": lambda: _function(device, fake),
     }
@@ -107,6 +108,11 @@ def test_after_a_fatal_failure_every_message_names_it(fake: FakeCupy) -> None:
     error = _in_a_thread(lambda: _launch(device, f))
     assert isinstance(error, DeviceError)
     assert "GPU 0 cannot be used: it failed before, by" in str(error)
+
+
+def test_a_captured_stream_is_told_from_another(fake: FakeCupy) -> None:
+    device = CupyDevice(0)
+    assert (device.is_capturing(6), device.is_capturing(5)) == (True, False)
 
 
 def test_a_failure_that_is_not_fatal_is_said_once(fake: FakeCupy) -> None:

@@ -181,6 +181,9 @@ class SimDevice:
     starts : list of (kernel, stream)
     waits : list of (stream, stream)
         Which stream was told to wait for which.
+    captured : set of int
+        Streams that are captured for a graph: while there is one, nothing may wait, and neither
+        page-locked memory nor machine code is to be had.
     live_bytes : int
         Allocated and not given back.
     """
@@ -194,6 +197,7 @@ class SimDevice:
         self.starts: list[tuple[str, int]] = []
         self.waits: list[tuple[int, int]] = []
         self.synchronized: list[int | None] = []
+        self.captured: set[int] = set()
         self.live_bytes = 0
         self._streams = threading.local()
         self._lock = threading.RLock()
@@ -279,6 +283,7 @@ class SimDevice:
 
     def load(self, text: str, name: str) -> SimModule:
         self._assert_active()
+        self._assert_nothing_captured()
         return SimModule(self, text)
 
     def raw(self, text: str, name: str, function: str, shared_bytes: int = 0) -> SimRawKernel:
@@ -289,11 +294,20 @@ class SimDevice:
         number: int = getattr(self._streams, "current", 0)
         return number
 
+    def is_capturing(self, stream: int) -> bool:
+        self._assert_active()
+        return stream in self.captured
+
+    def _assert_nothing_captured(self) -> None:
+        if self.captured:
+            raise DeviceError("operation not permitted when stream is capturing")
+
     def wait(self, stream: int, other: int) -> None:
         self.waits.append((stream, other))
 
     def synchronize(self, stream: int | None = None) -> None:
         self._assert_active()
+        self._assert_nothing_captured()
         self.synchronized.append(stream)
 
     def event(self, stream: int) -> SimEvent:
@@ -304,15 +318,18 @@ class SimDevice:
         return SimMemory(self, Block.of(size_bytes), "write", "memory")
 
     def pinned(self, size_bytes: int) -> SimMemory:
+        self._assert_nothing_captured()
         return SimMemory(self, Block.of(size_bytes, fill=0), "update", "pinned memory")
 
     def upload(self, address: int, source: Array, stream: int) -> None:
         self._assert_active()
+        self._assert_nothing_captured()
         ctypes.memmove(address, source.ctypes.data, source.nbytes)
         self._was_filled(address)
 
     def download(self, target: Array, address: int, stream: int) -> None:
         self._assert_active()
+        self._assert_nothing_captured()
         ctypes.memmove(target.ctypes.data, address, target.nbytes)
 
     def owns(self, address: int) -> bool:

@@ -53,6 +53,17 @@ def executables(k: tc.Kernel, gpu: Gpu) -> list[tuple[bool, bool]]:
 # ---- what comes back
 
 
+def test_what_is_known_of_a_call_keeps_none_of_its_arrays(device: SimDevice) -> None:
+    k, a = kernel(ADD), device.array(ramp(4))
+    b, out = device.array(ramp(4)), device.array(ramp(4))
+    k(a, b)
+    k(a, b, out=out)
+    del b, out
+    gc.collect()
+    assert device.live_bytes == a.values.nbytes
+    k(a, a)
+
+
 def test_a_call_on_a_device_gives_arrays_of_its_library(device: SimDevice) -> None:
     a, b = ramp(4, 3), ramp(3, 5)
     c = kernel(MM)(device.array(a), device.array(b))

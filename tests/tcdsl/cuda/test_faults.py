@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import BoundsError, TCTypeError
+from tcdsl.grammar.errors import BoundsError, DeviceError, TCTypeError
 from tests.tcdsl.cuda.sim import SimArray, SimDevice
 from tests.tcdsl.cuda.test_calls import ADD, GATHER, kernel, ramp
 
@@ -39,6 +39,31 @@ def test_a_fault_is_raised_at_the_next_call_on_the_stream_once(device: SimDevice
     assert str(caught.value) == TEXT
     assert device.synchronized == [0]  # only then somebody waited
     tc.synchronize()  # the call that raised started nothing
+
+
+def test_a_captured_stream_is_not_waited_for(device: SimDevice) -> None:
+    k, args = gather(device)
+    k(*args)
+    device.captured.add(0)
+    k(*args)
+    device.captured.clear()
+    assert not device.synchronized
+    with pytest.raises(BoundsError, match="is 12"):
+        k(*args)
+
+
+def test_a_checked_call_is_refused_on_a_captured_stream(device: SimDevice) -> None:
+    k, args = gather(device, [3, 0], check="sync")
+    k(*args)
+    device.captured.add(0)
+    with pytest.raises(DeviceError) as caught:
+        k(*args)
+    device.captured.clear()
+    assert str(caught.value) == (
+        "gather has check='sync', which waits for the GPU, on a stream that is captured for a "
+        "CUDA graph\n  with define(check='async') faults of its replays are told by "
+        "tcdsl.synchronize()"
+    )
 
 
 def test_another_kernel_on_the_stream_raises_it(device: SimDevice) -> None:
