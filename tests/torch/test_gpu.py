@@ -301,6 +301,7 @@ def test_buffers_are_written_in_place_and_count_a_version(cuda: Torch) -> None:
     assert not cuda.gpus[0].waits
 
 
+@pytest.mark.filterwarnings("ignore:.*TC150")
 def test_an_output_that_is_added_to_begins_at_its_identity(cuda: Torch) -> None:
     with cuda.on(41):
         s = define(ONTO)(cuda.tensor(ramp(4)))
@@ -394,6 +395,7 @@ def test_a_call_in_a_graph_neither_waits_nor_loads(cuda: Torch) -> None:
         tc.synchronize()
 
 
+@pytest.mark.filterwarnings("ignore:.*TC150")
 def test_calls_that_have_to_wait_are_refused_in_a_graph(cuda: Torch) -> None:
     x, device = cuda.tensor(ramp(4)), cuda.gpus[0]
     at = cuda.tensor(np.array([1], np.int32))
