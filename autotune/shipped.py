@@ -23,6 +23,7 @@ from tcdsl.codegen.plainjson import loads
 
 MOST_CHARS = 1 << 26  # of `to_json`: a hundred thousand rows
 _FORMAT = "tcdsl configs 1"
+_LATEST_S = 1 << 53  # since 1970; an integer beyond may be more than a float holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,10 @@ def _row(row: object) -> Row:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 5:
         raise ValueError("a row has five columns")
     key, config, time_ns, default_ns, updated = row
-    if isinstance(updated, bool) or not isinstance(updated, int | float) or updated != updated:
+    if isinstance(updated, bool) or not isinstance(updated, int | float):
         raise ValueError("it has a value of another type")
+    if not -_LATEST_S < updated < _LATEST_S:
+        raise ValueError("it has a date of no calendar")
     return Row(
         ProblemKey.from_json(key),
         Config.from_json(config),

@@ -121,6 +121,11 @@ def test_configs_are_text_and_the_same_rows_the_same_object(tmp_path: Path) -> N
             json.dumps({**good, "rows": [[*good["rows"][0][:i], None, *good["rows"][0][i + 1 :]]]})
             for i in (0, 1, 2, 4)
         ),
+        *(
+            json.dumps({**good, "rows": [[*good["rows"][0][:i], wrong, *good["rows"][0][i + 1 :]]]})
+            for i in (2, 3, 4)
+            for wrong in (10**400, -(10**400), True)
+        ),
         json.dumps({**good, "rows": [good["rows"][0][:4]]}),
     ):
         with pytest.raises(ValueError, match=r"."):
