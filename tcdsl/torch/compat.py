@@ -7,13 +7,13 @@ Tensor Comprehensions v0.1.1, ``tensor_comprehensions/tc_unit.py``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, NoReturn, Self
 
 import torch
 
+from tcdsl.caller import warn
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.instead import instead
 
@@ -85,7 +85,7 @@ class Options:
 
 @cache
 def _warn_once(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+    warn(text)
 
 
 def _warn_of_options() -> None:

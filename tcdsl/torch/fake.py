@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tcdsl.forms import Form
 from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT64, INT64
@@ -78,7 +78,7 @@ def results_of(
     asked = f"{kernel.name}({', '.join(kernel.params)})"
     try:
         found = kernel.infer(forms, generics_of(generics), least=torch.sym_min, most=torch.sym_max)
-    except GuardOnDataDependentSymNode as unknown:
+    except _unknown() as unknown:
         raise ShapeError(
             f"{asked}: a size comes from data, and the call asks what nobody knows before: is "
             f"{unknown.cond}?\n"
@@ -86,6 +86,15 @@ def results_of(
             "text has equal,\n  torch._check(x.shape[0] != 1) of each that '...' stands for"
         ) from unknown
     return [(form.shape, getattr(torch, form.dtype.name)) for form in found]
+
+
+def _unknown() -> Any:
+    """Return what PyTorch raises where only data tells; nothing before it has loaded symbols.
+
+    They take longer to import than all of ours.
+    """
+    symbols = sys.modules.get("torch.fx.experimental.symbolic_shapes")
+    return () if symbols is None else symbols.GuardOnDataDependentSymNode
 
 
 def form_of(value: Any, name: str) -> Form:

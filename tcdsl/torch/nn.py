@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from tcdsl import kernel
-from tcdsl.autotune.shipped import Shipped
 from tcdsl.grammar import nodes
 from tcdsl.grammar.declare import type_variables
 from tcdsl.grammar.dtypes import BY_NAME, DType
@@ -25,6 +24,9 @@ from tcdsl.torch.shapes import Shape, Sizes, dims_of
 from tcdsl.torch.state import Keeper
 from tcdsl.torch.tuning import Tuned, autotune
 from tcdsl.torch.weights import Init, Role, fill, language_type, role_in, torch_type
+
+if TYPE_CHECKING:
+    from tcdsl.autotune.shipped import Shipped
 
 
 class TC(Keeper):

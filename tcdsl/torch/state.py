@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tcdsl.autotune.shipped import Row, Shipped
+from tcdsl.caller import warn
 from tcdsl.torch.kernel import Kernel
+
+if TYPE_CHECKING:
+    from tcdsl.autotune.shipped import Row
 
 _EXTRA = "_extra_state"  # torch's name for what a module saves besides parameters and buffers
 
@@ -21,6 +23,8 @@ class Keeper(torch.nn.Module):
 
     def keep(self, rows: Iterable[Row]) -> None:
         """Take over tuned configs, to use and to save them with the parameters."""
+        from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+
         old = self.tc.session.settings.configs
         every = {r.key.digest: r for r in (*(old.rows if old else ()), *rows)}
         if every:
@@ -34,16 +38,15 @@ class Keeper(torch.nn.Module):
 
     def set_extra_state(self, state: Any) -> None:
         """Take over the tuned configs of a state dict; what is none is left out, with a warning."""
+        from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+
         try:
             if not isinstance(state, torch.Tensor) or state.is_meta or state.ndim != 1:
                 raise ValueError("expected a tensor of bytes")
             text = bytes(state.to("cpu", torch.uint8).tolist()).decode()
             rows = Shipped.from_json(text).rows if text else ()
         except ValueError as error:
-            warnings.warn(
-                f"{self.tc.name}: the tuned configs of a state dict are left out: {error!s:.200}",
-                stacklevel=2,
-            )
+            warn(f"{self.tc.name}: the tuned configs of a state dict are left out: {error!s:.200}")
         else:
             self.keep(rows)
 
