@@ -289,12 +289,14 @@ class _Step:
 
 def _want_nobody_around(of: Kernel, values: Sequence[Any]) -> None:
     """Refuse a batch inside of a derivative where the way back was written for one element."""
-    if any(i.key() == TransformType.Jvp for i in get_interpreter_stack() or ()) or any(
-        isinstance(v, Tensor) and is_recorded(v) for v in values
-    ):
+    pairs = zip(of.params, values, strict=True)
+    recorded = [n for n, v in pairs if isinstance(v, Tensor) and is_recorded(v)]
+    if recorded or any(i.key() == TransformType.Jvp for i in get_interpreter_stack() or ()):
+        by = f", by {' and '.join(recorded)}" if recorded else ""
         raise TCTypeError(
-            f"{of.name}: a derivative of vmap of a kernel whose way back is written by hand\n"
-            "  take the derivative inside, vmap(grad(...)), or leave backward= away"
+            f"{of.name}: a derivative of vmap of a kernel whose way back is written by hand{by}\n"
+            "  take the derivative inside, vmap(grad(...)), of tensors that require no grad "
+            "outside (detach(), torch.no_grad()), or leave backward= away"
         )
 
 

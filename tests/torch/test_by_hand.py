@@ -208,6 +208,25 @@ def test_a_batch_does_not_get_a_derived_one_in_its_place(how: str) -> None:
     assert torch.equal(inside, torch.ones(3, 5))
 
 
+def test_per_sample_gradients_of_recorded_weights_are_refused_with_a_cure_that_serves() -> None:
+    text = """
+    def scale(float(N) x, float(N) w) -> (y) { y(i) = x(i) * w(i) }
+    def twice(float(N) x, float(N) w, float(N) d_y) -> (d_w) { d_w(i) = 2 * d_y(i) * x(i) }"""
+    scale = tct.define(text, "scale", backward="twice")
+    x, w = torch.randn(3, 5), torch.nn.Parameter(torch.ones(5))
+    each = torch.func.vmap(torch.func.grad(lambda w, x: scale(x, w).sum()), in_dims=(None, 0))
+    with pytest.raises(TCTypeError) as caught:
+        each(w, x)
+    assert str(caught.value) == (
+        "scale: a derivative of vmap of a kernel whose way back is written by hand, by w\n"
+        "  take the derivative inside, vmap(grad(...)), of tensors that require no grad outside "
+        "(detach(), torch.no_grad()), or leave backward= away"
+    )
+    assert torch.equal(each(w.detach(), x), 2 * x)
+    with torch.no_grad():
+        assert torch.equal(each(w, x), 2 * x)
+
+
 @pytest.mark.wide
 def test_what_only_a_call_shows_is_said_by_the_call() -> None:
     text = CONV.replace("double(N,C,H,W) d_I", "d_I").replace(
