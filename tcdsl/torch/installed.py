@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 OLDEST = (2, 13)
-CURE = 'pip install -U "tcdsl[torch]"'
+CURE = 'pip install "tcdsl[torch]"'
 
 
 def _check() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tcdsl.autotune.report import Report
     from tcdsl.codegen.config import Config
     from tcdsl.torch.kernel import Kernel
+    from tcdsl.tuning import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +276,19 @@ def _tune_one(
         )
     except TuneError as error:
         why = str(error).partition("\n")[0]
-        return Row(problem.name, problem.key, why=why), True
+        return Row(_label(problem), problem.key, why=why), True
     if not found:
         return None, False
     verdict = found[0].verdict
-    row = Row(problem.name, problem.key, verdict.config, verdict.default_ns, verdict.time_ns)
+    row = Row(_label(problem), problem.key, verdict.config, verdict.default_ns, verdict.time_ns)
     return row, found[0].is_complete
+
+
+def _label(problem: Problem) -> str:
+    """Return the name of a problem, for a training forward that of its text.
+
+    Elsewhere it has the name of the definition, whose own row stands beside it here.
+    """
+    name, *sizes = problem.name.split(" ")
+    training = re.search(rf"\bdef ({re.escape(name)}_forward\w*)\(", problem.text)
+    return problem.name if training is None else " ".join([training[1], *sizes])

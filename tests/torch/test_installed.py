@@ -28,7 +28,7 @@ except ImportError as error:
 def test_without_pytorch_the_import_says_what_to_install() -> None:
     assert imported_after("import sys; sys.modules['torch'] = None") == (
         "ModuleNotFoundError of torch: tcdsl.torch needs PyTorch, which is not installed\n"
-        '  pip install -U "tcdsl[torch]"'
+        '  pip install "tcdsl[torch]"'
     )
 
 
@@ -36,7 +36,7 @@ def test_an_old_pytorch_is_refused_with_its_version() -> None:
     fake = "import sys, types; sys.modules['torch'] = t = types.ModuleType('torch')"
     assert imported_after(f"{fake}; t.__version__ = '2.4.1+cpu'") == (
         "ImportError of torch: tcdsl.torch needs PyTorch 2.13 or newer, found 2.4.1+cpu\n"
-        '  pip install -U "tcdsl[torch]"'
+        '  pip install "tcdsl[torch]"'
     )
 
 

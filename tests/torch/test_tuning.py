@@ -165,6 +165,16 @@ def test_the_table_has_a_line_for_each_kernel() -> None:
     ]
 
 
+def test_rows_of_a_forward_pass_in_training_and_without_it_are_told_apart() -> None:
+    from tcdsl.torch.tuning import _label
+
+    text = "def soft(float(N) x) -> (y) { z +=! exp(x(i)) y(i) = x(i) * x(i) * z }"
+    soft = tct.define(text)
+    x = torch.randn(4, requires_grad=True)
+    found = [_label(one[0].problem) for one in calls_of(soft, [x], {})]
+    assert found == ["soft N=4", "soft_forward N=4", "d_soft N=4"]
+
+
 # ---- the command
 
 
