@@ -108,6 +108,8 @@ def reading(path: Path, *, alone: bool = False) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as error:
         raise explained(path, error) from error
+    except UnicodeDecodeError as error:  # of SQLite's message, which quotes what is damaged
+        raise DamagedError(f"{path} is damaged: it names what is no text") from error
 
 
 def restrict(connection: sqlite3.Connection) -> None:

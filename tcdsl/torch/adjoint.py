@@ -182,7 +182,7 @@ def _call(
     below = keyset & torch._C._after_autograd_keyset
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         runner = runner_of(spelling)
-        values = merged(tensors, kinds, integers, floats)
+        values = merged(runner, tensors, kinds, integers, floats)
         derivative = _derivative(runner, values, generics)
         if derivative is not None:
             kinds = kinds or "t" * len(tensors)

@@ -29,7 +29,7 @@ def _call(
     floats: Sequence[Any] | None = None,
 ) -> list[torch.Tensor]:
     kernel = runner_of(Spelling(text, name, backward, settings))
-    values = merged(tensors, kinds, integers, floats)
+    values = merged(kernel, tensors, kinds, integers, floats)
     found = results_of(kernel, generics, values)
     device = _device(kernel, [*zip(kernel.params, values, strict=True)])
     return [torch.empty(s, dtype=d, device=device) for s, d in found]
@@ -48,8 +48,10 @@ def _call_out(
     floats: Sequence[Any] | None = None,
 ) -> None:
     kernel = runner_of(Spelling(text, name, backward, settings))
-    values = merged(tensors, kinds, integers, floats)
+    values = merged(kernel, tensors, kinds, integers, floats)
     found = results_of(kernel, generics, values)
+    if len(outputs) != len(kernel.returns):
+        raise TCTypeError(f"{name} has {len(kernel.returns)} returns, got {len(outputs)} outputs")
     named = *zip(kernel.params, values, strict=True), *zip(kernel.returns, outputs, strict=True)
     _device(kernel, named)
     for of, out, (shape, dtype) in zip(kernel.returns, outputs, found, strict=True):

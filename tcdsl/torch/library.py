@@ -13,6 +13,7 @@ without a sign; "f", the next float. "" is all tensors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,6 +24,7 @@ import torch
 
 from tcdsl import kernel
 from tcdsl.bounded import thinned
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.grammar.nodes import Def
 from tcdsl.grammar.parser import parse
 from tcdsl.session import Session, Settings, text_of
@@ -105,17 +107,35 @@ def runner_of(spelling: Spelling) -> Runner:
     found = _runners.get(spelling)
     if found is None:
         of = _kernels.get(spelling)
-        if of is not None:
-            session = of.session
-        else:
-            program = parse(spelling.text, f"<{spelling.name}>")
-            session = Session(program, Settings.from_json(spelling.settings))
+        session = of.session if of is not None else _session_of(spelling)
         found = Runner(session, session.definition(spelling.name))
         found.backward = spelling.backward
         _spellings[found] = spelling
         _runners = thinned(_runners, _MOST_RUNNERS)
         _runners[spelling] = found
     return found
+
+
+def _session_of(spelling: Spelling) -> Session:
+    """Return the session of a text that nobody here has a kernel of: a stranger's, perhaps.
+
+    Raises
+    ------
+    TCError
+        If the text is wrong, lacks a definition, or the settings are none or name a file.
+    """
+    settings = Settings.from_json(spelling.settings)
+    if settings.cache is not None:
+        raise TCTypeError(
+            f"{spelling.name}: the settings of a saved program name the file {settings.cache}\n"
+            "  save it again: programs hold no paths, and this one was changed"
+        )
+    session = Session(parse(spelling.text, f"<{spelling.name}>"), settings)
+    for name in (spelling.name, spelling.backward or spelling.name):
+        if not session.has(name):
+            known = ", ".join(d.name for d in session.program.defs)
+            raise TCTypeError(f"no definition {name!r:.60} in the text of a call; it has {known}")
+    return session
 
 
 def forget_choices(of: kernel.Kernel) -> None:
@@ -126,12 +146,34 @@ def forget_choices(of: kernel.Kernel) -> None:
 
 
 def merged(
+    kernel: kernel.Kernel,
     tensors: Sequence[Any],
     kinds: str,
     integers: Sequence[Any] | None,
     floats: Sequence[Any] | None,
 ) -> Sequence[Any]:
-    """Return the arguments of a kernel in order."""
+    """Return the arguments of a kernel in order.
+
+    Raises
+    ------
+    TCTypeError
+        If they are more or fewer than the parameters, or than kinds says.
+    """
+    letters = kinds or "t" * len(tensors)
+    count_t, count_f = letters.count("t"), letters.count("f")
+    count_i = letters.count("i") + letters.count("u")
+    given = len(tensors), len(integers or ()), len(floats or ())
+    if given != (count_t, count_i, count_f) or count_t + count_i + count_f != len(letters):
+        raise TCTypeError(
+            f"{kernel.name}: kinds is {kinds!r:.60}, but the call has {given[0]} tensors, "
+            f"{given[1]} integers and {given[2]} floats\n"
+            "  kinds has a letter for each argument: t tensor, i or u integer, f float"
+        )
+    if len(letters) != len(kernel.params):
+        raise TCTypeError(
+            f"{kernel.name}({', '.join(kernel.params)}): expected {len(kernel.params)} arguments, "
+            f"got {len(letters)}"
+        )
     if not kinds:
         return tensors
     rest = {"t": iter(tensors), "i": iter(integers or ()), "f": iter(floats or ())}
@@ -139,9 +181,12 @@ def merged(
 
 
 def generics_of(spelled: str) -> dict[str, Any]:
-    """Return values of generics from ``"SH=2 R=float32"``."""
+    """Return values of generics from ``"SH=2 R=float32"``; what is no number stays text."""
     pairs = (g.partition("=") for g in spelled.split())
-    return {n: int(v) if v.lstrip("-").isdigit() else v for n, _, v in pairs}
+    return {n: int(v) if _NUMBER.fullmatch(v) else v for n, _, v in pairs}
+
+
+_NUMBER = re.compile("-?[0-9]{1,19}")
 
 
 # ---- implementations for memory
@@ -161,7 +206,7 @@ def call(
 ) -> list[torch.Tensor]:
     """Call a kernel with tensors in memory."""
     runner = runner_of(Spelling(text, name, backward, settings))
-    values = merged(tensors, kinds, integers, floats)
+    values = merged(runner, tensors, kinds, integers, floats)
     keywords = generics_of(generics) if generics else {}
     is_recording = torch.is_grad_enabled()
     if is_recording:  # what records stands above

@@ -41,9 +41,7 @@ class Keeper(torch.nn.Module):
         from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
 
         try:
-            if not isinstance(state, torch.Tensor) or state.is_meta or state.ndim != 1:
-                raise ValueError("expected a tensor of bytes")
-            text = bytes(state.to("cpu", torch.uint8).tolist()).decode()
+            text = _bytes_in(state).decode()
             rows = Shipped.from_json(text).rows if text else ()
         except ValueError as error:
             warn(f"{self.tc.name}: the tuned configs of a state dict are left out: {error!s:.200}")
@@ -69,3 +67,26 @@ class Keeper(torch.nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
         if prefix + _EXTRA in missing_keys:  # nothing was tuned there
             missing_keys.remove(prefix + _EXTRA)
+
+
+_MOST_BYTES = 1 << 26  # a hundred thousand configs
+
+
+def _bytes_in(state: Any) -> bytes:
+    """Return the bytes of an extra state; a copy of a state dict in another type has them too.
+
+    Raises
+    ------
+    ValueError
+        If it has none, or its storage holds fewer: PyTorch would read past the end of it.
+    """
+    if not isinstance(state, torch.Tensor) or state.is_meta or state.ndim != 1:
+        raise ValueError("expected a tensor of bytes")
+    if state.layout != torch.strided or state.is_quantized or state.is_complex():
+        raise ValueError("expected a tensor of bytes")
+    if state.numel() > _MOST_BYTES:
+        raise ValueError(f"expected at most {_MOST_BYTES} bytes")
+    last = state.storage_offset() + (state.numel() - 1) * state.stride(0)
+    if state.numel() and state.untyped_storage().nbytes() < (last + 1) * state.element_size():
+        raise ValueError(f"its storage does not hold {state.numel()} elements")
+    return bytes(state.to("cpu", torch.uint8).tolist())

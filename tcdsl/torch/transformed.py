@@ -40,6 +40,7 @@ def _mapped(
 ) -> tuple[list[torch.Tensor], list[int | None]]:
     """Call over a batch: the text with one more index, for the tensors that have the batch."""
     runner = runner_of(Spelling(text, name, backward, settings))
+    merged(runner, tensors, kinds, integers, floats)  # they fit
     dims = in_dims[5]
     with_batch = iter(dims)
     places = {
@@ -95,7 +96,7 @@ def pushed(
     duals = [unpack(t) for t in tensors]
     kinds, integers, floats = numbers
     kinds = kinds or "t" * len(tensors)
-    values = merged([d.primal for d in duals], kinds, integers, floats)
+    values = merged(runner, [d.primal for d in duals], kinds, integers, floats)
     forms = [form_of(v, n) for v, n in zip(values, runner.params, strict=True)]
     variant, _ = runner.session.bind(runner.definition, forms, generics_of(generics))
     rest = iter(duals)

@@ -142,6 +142,17 @@ def test_what_is_no_file_of_configs_is_refused_by_define(tmp_path: Path, name: s
     assert isinstance(caught.value, OSError)
 
 
+def test_a_file_damaged_where_sqlite_quotes_it_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE zzz(a)")
+        connection.commit()
+    damaged = path.read_bytes().replace(b"zzz", b"z\xc1z").replace(b"CREATE TABLE", b"CREATE TABL(")
+    path.write_bytes(damaged)
+    with pytest.raises(StoreError, match="is damaged"):
+        Shipped.read(path)
+
+
 def test_rows_of_a_stranger_are_left_out_with_a_warning(tmp_path: Path) -> None:
     path = exported(tmp_path / "c.db", (KEY, A), (replace(KEY, sizes=(7,)), B))
     with closing(sqlite3.connect(path)) as connection:

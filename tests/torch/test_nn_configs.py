@@ -100,6 +100,12 @@ def test_those_of_another_machine_serve_nobody_and_harm_nobody(tuned: Any, tmp_p
     assert len(other.tc.session.settings.configs) == 2 * len(rows)
 
 
+def _shrunk(tensor: Any) -> Any:
+    """Return a tensor whose storage was taken away: PyTorch itself reads past the end of it."""
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
 @pytest.mark.parametrize(
     "state",
     [
@@ -108,6 +114,8 @@ def test_those_of_another_machine_serve_nobody_and_harm_nobody(tuned: Any, tmp_p
         torch.tensor([255, 254], dtype=torch.uint8),
         torch.ones(2, 2),
         torch.empty(3, device="meta"),
+        torch.ones(3).to_sparse(),
+        _shrunk(torch.ones(1 << 20)),
         {"an": "object"},
         None,
     ],

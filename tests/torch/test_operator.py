@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tcdsl.grammar.errors import TCError
 from tests.torch.texts import CONV, FCRELU, FIRST, NOISE, SOFTMAX
 
 torch = pytest.importorskip("torch")
@@ -386,3 +387,34 @@ def short(double(N) x, double(M) d_y) -> (d_x) { d_x(i) = d_y(2 * i) }"""
 
 def _pulled(kernel: Any, x: Any, d: Any) -> Any:
     return torch.autograd.grad(call(kernel, x)[0], x, d, create_graph=True)[0]
+
+
+# ---- calls that lie
+
+
+@pytest.mark.parametrize("spoiled", ["kinds", "count", "name", "backward", "generics", "file"])
+def test_a_changed_program_is_refused_by_its_place(spoiled: str) -> None:
+    text = "def scaled<S=1>(float(N) x, float a) -> (y) { y(i) = x(S * i) * a }"
+    spelling = {"text": text, "name": "scaled", "backward": "", "settings": ""}
+    generics, kinds, floats, says = "S=1", "tf", [2.0], ""
+    match spoiled:
+        case "kinds":
+            kinds, says = "tz", "kinds is 'tz'"
+        case "count":
+            floats, says = [], "1 tensors, 0 integers and 0 floats"
+        case "name":
+            spelling["name"], says = "none", "no definition 'none' in the text"
+        case "backward":
+            spelling["backward"], says = "none", "no definition 'none' in the text"
+        case "generics":
+            generics, says = "S=" + "9" * 5000, "integer for generic 'S'"
+        case "file":
+            spelling["settings"], says = '{"cache": "/some/file"}', "name the file /some/file"
+    operator = torch.ops.tcdsl.call.default
+    for x in (torch.ones(3), torch.ones(3, requires_grad=True), torch.ones(3, device="meta")):
+        with pytest.raises(TCError, match=says):
+            operator(*spelling.values(), generics, [x], kinds, None, floats)
+    with pytest.raises(TCError, match=says):
+        torch.vmap(lambda x: operator(*spelling.values(), generics, [x], kinds, None, floats))(
+            torch.ones(2, 3)
+        )
