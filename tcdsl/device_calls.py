@@ -218,11 +218,11 @@ class DeviceCalls:
         return Call.of(variant, sizes, seen, arrays)
 
     def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
-        kernel, count = self._kernel, len(self._kernel.params)
+        count = len(self._kernel.params)
         arrays = self._arrays(given, seen)
         device = self._device_of(arrays)
         if device is None:  # what lay on a device were numbers
-            return kernel.call_on_host(replace(given, values=tuple(seen[:count])))
+            return self._of_numbers(replace(given, values=tuple(seen[:count])), given)
         with device.active():
             call = self._meant(given, seen[:count], arrays[:count], device)
             if given.outputs is not None:
@@ -241,6 +241,10 @@ class DeviceCalls:
             fill(self, device, target, identity)
         self._run(replace(call, outs=targets), device)
         return fresh
+
+    def _of_numbers(self, numbers: Arguments, given: Arguments) -> Any:
+        """Call on the host, where all that lay on a device were numbers."""
+        return self._kernel.call_on_host(numbers)
 
     def _arrays(self, given: Arguments, seen: Sequence[Any]) -> list[Operand]:
         """Return parameters, and outputs where they are given, as arrays."""

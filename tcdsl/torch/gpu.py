@@ -17,7 +17,7 @@ from tcdsl.codegen.device import Device, Memory, Place, Shape
 from tcdsl.codegen.gpu import Gpu
 from tcdsl.device_arrays import NATIVE, DeviceArray, as_device_array, is_on_device, native_place
 from tcdsl.device_calls import DeviceCalls
-from tcdsl.foreign import plain, written
+from tcdsl.foreign import like, plain, written
 from tcdsl.grammar.errors import DeviceError, TCTypeError
 from tcdsl.variant import Variant
 
@@ -195,6 +195,19 @@ class TensorCalls(DeviceCalls):
             return value
         a = as_device_array(value, name, is_output=is_output, device_at=self.device)
         return a.address, a.shape, a.strides, a.dtype, a.device, a
+
+    def _of_numbers(self, numbers: Arguments, given: Arguments) -> Any:
+        result = super()._of_numbers(numbers, given)
+        tensor = next((v for v in given.values if isinstance(v, torch.Tensor) and v.is_cuda), None)
+        if given.outputs is not None or tensor is None:
+            return result
+        device = self.device(tensor.get_device())
+        outs = result if len(self._kernel.returns) > 1 else (result,)
+        made = []
+        for out in map(np.asarray, outs):
+            made.append(device.empty(out.shape, out.dtype))
+            made[-1].copy_(like(tensor)(out))
+        return self._results(tuple(made), given, ())
 
     def _number(self, place: tuple[Any, ...]) -> Any:
         self._refuse_capture(

@@ -316,6 +316,15 @@ def test_a_tensor_of_rank_0_is_a_number(cuda: Torch) -> None:
         np.testing.assert_array_equal(told(k(a, x)), 3 * ramp(4))
 
 
+def test_numbers_alone_give_tensors_on_their_gpu(cuda: Torch) -> None:
+    text = "def fill<T>(T a) -> (B, C) { B(i) = a where i in 0:4  C = a + a }"
+    for dtype in (np.float32, ml_dtypes.bfloat16):
+        b, c = define(text)(cuda.tensor(np.array(3, dtype), 1))
+        assert (b.device, c.device) == (torch.device("cuda", 1),) * 2
+        np.testing.assert_array_equal(told(b), np.full(4, 3, dtype))
+        assert told(c) == 6
+
+
 def test_arrays_of_cupy_are_waited_for_and_wait(cuda: Torch) -> None:
     k, x, device = define(MUL), cuda.tensor(ramp(4)), cuda.gpus[0]
     with cuda.on(60), device.on_stream(6):
