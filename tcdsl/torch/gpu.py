@@ -258,6 +258,11 @@ class TensorKernel(kernel.Kernel):
     def _tensor_calls(self) -> TensorCalls:
         return TensorCalls(self)
 
+    def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(v, torch.Tensor) and v.is_cuda for v in args):  # no need to ask DLPack
+            return self._tensor_calls(args, kwargs)
+        return super()._call_slowly(*args, **kwargs)
+
     def _calls_on_device(self, values: Iterable[Any]) -> DeviceCalls:
         if any(isinstance(v, torch.Tensor) for v in values):
             return self._tensor_calls

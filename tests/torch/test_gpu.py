@@ -316,6 +316,16 @@ def test_a_tensor_of_rank_0_is_a_number(cuda: Torch) -> None:
         np.testing.assert_array_equal(told(k(a, x)), 3 * ramp(4))
 
 
+def test_a_buffer_alone_may_decide_where_a_call_runs(cuda: Torch) -> None:
+    out = cuda.tensor(np.zeros(4, np.float32))
+    k = define("def fill(float a, int32 s) -> (B) { B(i) = a + s where i in 0:4 }")
+    for handle in (9, 10):
+        with cuda.on(handle):
+            assert k(1.0, handle, out=out) is out
+        np.testing.assert_array_equal(told(out), np.full(4, 1 + handle, np.float32))
+    assert cuda.streams() == [9, 10]
+
+
 def test_numbers_alone_give_tensors_on_their_gpu(cuda: Torch) -> None:
     text = "def fill<T>(T a) -> (B, C) { B(i) = a where i in 0:4  C = a + a }"
     for dtype in (np.float32, ml_dtypes.bfloat16):
