@@ -47,6 +47,7 @@ Shapes = Sequence[tuple[int, ...]]
 parsed = lru_cache(maxsize=64)(parse)  # the layers of a model, and their copies, are of few texts
 
 _MOST_SAVED = 1 << 27  # characters of settings: tuned configs may be among them
+_MOST_THREADS = 2**31 - 1  # the launcher counts them in an int
 _RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says it: the first right
 
 
@@ -68,6 +69,8 @@ class Settings:
         check_budget(self.seconds, self.trials)
         for name, least in (("threads", 1), ("trials", 0), ("seed", None)):
             object.__setattr__(self, name, _count(name, getattr(self, name), least))
+        if self.threads is not None and self.threads > _MOST_THREADS:
+            raise TCTypeError(f"threads is {self.threads!r:.40}; expected at most {_MOST_THREADS}")
         object.__setattr__(self, "seconds", float(self.seconds))
         for name, value, kind in (("tune", self.tune, Tune), ("check", self.check, Check)):
             if value not in get_args(kind):

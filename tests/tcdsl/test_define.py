@@ -98,6 +98,7 @@ def test_define_all_gives_definitions_also_of_one() -> None:
         ({"check": "no"}, "check is 'no'; expected 'async', 'sync' or 'off'"),
         ({"threads": 0}, "threads is 0; expected an int from 1 on, or None"),
         ({"threads": "2"}, "threads is '2'; expected an int from 1 on, or None"),
+        ({"threads": 2**31}, "threads is 2147483648; expected at most 2147483647"),
         ({"seconds": -1}, "seconds is -1; expected a number from 0 on, or None"),
         ({"trials": 1.5}, "trials is 1.5; expected an int from 0 on, or None"),
         ({"seed": "x"}, "seed is 'x'; expected an int"),
