@@ -123,14 +123,13 @@ def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
     if x.requires_grad and torch.is_grad_enabled():
         raise TCTypeError(
             f"{what} requires grad, and torch would not see this call: training would stop here\n"
-            "  call it under torch.no_grad() where no gradient is wanted; else in the forward of a "
-            "torch.autograd.Function,\n  `y, ctx.pull = kernel.vjp(...)`, whose backward returns "
-            "ctx.pull(d_y)"
+            "  define the kernel by tcdsl.torch.define, whose calls autograd sees; or call it "
+            "under torch.no_grad(),\n  where no gradient is wanted"
         )
     if _is_transformed(torch, x):
         raise TCTypeError(
             f"{what} is inside a transform of torch (vmap, jvp, forward-mode AD), which would not "
-            "see this call\n  call the kernel outside of it"
+            "see this call\n  define the kernel by tcdsl.torch.define, or call it outside of it"
         )
     if x.layout is not torch.strided:
         raise TCTypeError(f"{what} has the layout {x.layout}\n  pass {name}.to_dense()")

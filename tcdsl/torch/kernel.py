@@ -158,6 +158,11 @@ class Kernel(TensorKernel):
             theirs = compat.OF_CALLS - {*self.params, *self.generics_in(keywords)}
             if not theirs.isdisjoint(keywords):
                 return self._call_as_in_2018(args, keywords, theirs)
+        if any(isinstance(v, torch.fx.Proxy) for v in args):
+            raise TCTypeError(
+                f"{self.name}: torch.fx.symbolic_trace follows Python, and a kernel is none\n"
+                "  torch.export.export(model, inputs) gives a graph that has its calls"
+            )
         tensors = [*tensors_of(args, keywords)]
         if not tensors:
             return self._call_plainly(*args, **keywords)

@@ -339,15 +339,15 @@ def test_training_does_not_stop_in_silence(torch: Any, k: Any) -> None:
             assert torch.equal(k.add(x, w), x + w)
     assert str(error.value) == (
         "argument 'B' requires grad, and torch would not see this call: training would stop here\n"
-        "  call it under torch.no_grad() where no gradient is wanted; else in the forward of a "
-        "torch.autograd.Function,\n  `y, ctx.pull = kernel.vjp(...)`, whose backward returns "
-        "ctx.pull(d_y)"
+        "  define the kernel by tcdsl.torch.define, whose calls autograd sees; or call it under "
+        "torch.no_grad(),\n  where no gradient is wanted"
     )
 
 
 @torch_too
 def test_the_cure_for_training_trains(torch: Any) -> None:
-    square: Any = tc.define("def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }", tune="off")
+    text = "def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }"
+    square: Any = tc.define(text, tune="off")
 
     class Square(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
@@ -359,10 +359,13 @@ def test_the_cure_for_training_trains(torch: Any) -> None:
         def backward(ctx: Any, d_y: Any) -> Any:
             return ctx.pull(d_y)
 
-    x = torch.tensor([1.0, -3.0], requires_grad=True)
-    Square.apply(x).sum().backward()
-    assert x.grad is not None
-    assert x.grad.tolist() == [2, -6]
+    from tcdsl.torch import define
+
+    for kernel in (define(text, tune="off"), Square.apply):
+        x = torch.tensor([1.0, -3.0], requires_grad=True)
+        kernel(x).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [2, -6]
 
 
 @torch_too

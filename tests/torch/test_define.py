@@ -71,3 +71,11 @@ def test_an_unknown_setting_is_refused_with_the_one_that_was_meant() -> None:
             define(FCRELU, tunes="off")
     with pytest.raises(TypeError, match="there is no setting 'trainin'; did you mean 'training'"):
         tct.define(FCRELU, trainin=True)
+
+
+def test_symbolic_traces_of_torch_fx_are_refused_with_what_serves() -> None:
+    layer = tct.nn.TC(FCRELU, parameters={"W": (3, 7), "b": 3})
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"symbolic_trace follows.*\n  torch.export.export"):
+            torch.fx.symbolic_trace(torch.nn.Sequential(layer))
+        layer(torch.ones(2, 7))
