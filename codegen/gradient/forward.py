@@ -5,47 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.combine import computed
+from tcdsl.codegen.gradient.combine import computed, held
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
 from tcdsl.codegen.gradient.tidy import only, without_dead
 from tcdsl.codegen.gradient.versions import Node, Step, Turns, Versions, loops, reads_in, steps
 from tcdsl.codegen.program import reads_of
-from tcdsl.codegen.ssa import identity_of
+from tcdsl.codegen.ssa import covers_box, identity_of
 from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT32, INT64
+from tcdsl.grammar.dtypes import INT64
+from tcdsl.grammar.nodes import AssignOp
 from tcdsl.grammar.sizes import Size
 from tcdsl.grammar.typed import Expr
 
 
 def lines_of(node: Node, versions: Versions) -> list[Part]:
-    """Return a node as lines: a step that goes on from another version copies that first.
-
-    A version of which a step reaches a part only is filled first: nothing else tells its box.
-    """
+    """Return a node as lines: a step that goes on from another version copies that first."""
     if not isinstance(node, Step):
         body = tuple(p for n in node.body for p in lines_of(n, versions))
         return [Loop(node.var, node.low, node.high, body)]
     line = Line(node.target, node.subs, node.op, node.value, node.ranges)
     if node.base is None:
-        return [*_filled(node, versions), line]
+        return [line]
     at = versions.at(node.base)
     dtype = versions.values[node.target].dtype
     before = computed(typed.Read(node.base, at, versions.values[node.base].dtype))
     if dtype.is_half:  # what a statement left in an output was rounded
         before = typed.Cast(before, dtype)
     return [Line(node.target, at, "=", before, versions.box(node.base)), line]
-
-
-def _filled(s: Step, versions: Versions) -> list[Part]:
-    """Return the line that gives a version all its elements, where its own does not."""
-    value = versions.values[s.target]
-    is_told = s.target == value.tensor or any(reads_of(e) for e in s.subs)
-    if s.covers or is_told:  # by all statements on the tensor; by the head (`scattered`)
-        return []
-    held = FLOAT32 if value.dtype.is_half else value.dtype
-    first: Expr = typed.Lit(identity_of(s.op, held), held)
-    first = typed.Cast(first, value.dtype) if value.dtype.is_half else first
-    return [Line(s.target, versions.at(s.target), "=", first, versions.box(s.target))]
 
 
 Axes = dict[str, tuple[Turns, ...]]
@@ -80,6 +66,49 @@ def with_forward(
     kept |= needed & (finals | inside)
     order = [n for n in versions.values if n in kept and n not in params]
     return [*again, *back], tuple(order), turns.axes
+
+
+def boxed(parts: Sequence[Part], versions: Versions, declared: Collection[str]) -> list[Part]:
+    """Return parts in which a version has its box, whichever statements make it.
+
+    y(2 * i) = A(2 * i)                      y_1(i0) = 0.0 where i0 in 0:H
+    y(i) = y(i) * y(i) where i in 0:H   ->   y_1(2 * i) = A(2 * i)
+                                             y(i) = y_1(i) * y_1(i) where i in 0:H
+
+    The check gives a temporary the box of what is written of it: a version is made by some of the
+    statements on a tensor only, of which all, or a head, give the box. Other elements are what they
+    are before the first statement.
+
+    Parameters
+    ----------
+    declared
+        Names that the head of the text gives a box.
+    """
+    made: dict[str, set[str]] = {}  # versions, of a tensor
+    for step in steps(versions.nodes):
+        made.setdefault(versions.values[step.target].tensor, set()).add(step.target)
+    some = {n for names in made.values() if len(names) > 1 for n in names} - {*declared}
+    for line in walk(parts):
+        name = line.target
+        if name in some and covers_box(line.subs, line.ranges, versions.values[name].shape):
+            some.remove(name)
+    out: list[Part] = []
+    for part in parts:
+        for line in walk((part,)):
+            if line.target in some:
+                some.remove(line.target)
+                op: AssignOp = "=" if line.op.startswith("arg") else line.op
+                out.append(_all(line.target, op, versions))
+        out.append(part)
+    return out
+
+
+def _all(name: str, op: AssignOp, versions: Versions) -> Line:
+    """Return the line that gives all elements of a version what an operator begins with."""
+    dtype = versions.values[name].dtype
+    value: Expr = typed.Lit(identity_of(op, held(dtype)), held(dtype))
+    value = typed.Cast(value, dtype) if dtype.is_half else value
+    return Line(name, versions.at(name), "=", value, versions.box(name))
 
 
 def turn_of(node: Turns) -> Expr:

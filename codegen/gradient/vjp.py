@@ -14,7 +14,7 @@ from tcdsl.codegen.gradient.backward import Backward
 from tcdsl.codegen.gradient.checkpoint import segmented
 from tcdsl.codegen.gradient.distribute import distributed
 from tcdsl.codegen.gradient.expand import expanded
-from tcdsl.codegen.gradient.forward import Axes, lines_of, scattered, turn_of, with_forward
+from tcdsl.codegen.gradient.forward import Axes, boxed, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.lines import Part, forwards, spread
@@ -167,7 +167,8 @@ def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) ->
     for name, nodes in axes.items():
         for node in reversed(nodes):
             parts = spread(parts, name, turn_of(node))
-    parts = tidied(without_dead(parts, {*finals, *also}), versions.taken)
+    parts = boxed(without_dead(parts, {*finals, *also}), versions, (*finals, *also))
+    parts = tidied(parts, versions.taken)
     parts = padded(parts, values, versions.taken)
     returned = {n: values[n] for n in (*finals, *also)}
     parts = rounded(parts, returned, replace(versions, values=values), back.fresh)
