@@ -12,7 +12,7 @@ from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
 from tcdsl.bounded import thinned
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.torch import library
 from tcdsl.torch.derivatives import Derivative
@@ -105,9 +105,11 @@ class _Recorded(torch.autograd.Function):
         else:
             given = call.arguments(derivative.backward, [*tensors, *kept, *filled])
         found = torch.ops.tcdsl.call.default(*given)
+        if derivative.made is None:  # by hand
+            of = derivative.forward
+            values = merged(of, tensors, call.kinds, call.integers, call.floats)
+            derivative.check(found, values)
         placed = derivative.placed(found)
-        if derivative.made is None:
-            _check_gradients(derivative, placed, tensors, call.kinds)
         found = [g for g, k in zip(placed, call.kinds, strict=True) if k == "t"]
         # a tensor of rank 0 is converted to its parameter's type, and its gradient back
         pairs = zip(found, tensors, strict=True)
@@ -119,25 +121,6 @@ def _single_level() -> Any:
     active = torch._C._are_functorch_transforms_active()
     allow: Any = autograd_function.enable_single_level_autograd_function  # type: ignore[attr-defined]
     return allow() if active else nullcontext()
-
-
-def _check_gradients(
-    derivative: Derivative, placed: Sequence[Any], tensors: Sequence[torch.Tensor], kinds: str
-) -> None:
-    """Refuse gradients of a way back by hand that have not the shapes of their parameters.
-
-    Raises
-    ------
-    ShapeError
-    """
-    given = iter(tensors)
-    for gradient, param, kind in zip(placed, derivative.forward.params, kinds, strict=True):
-        wanted = next(given).shape if kind == "t" else torch.Size()
-        if gradient is not None and gradient.shape != wanted:
-            raise ShapeError(
-                f"{derivative.backward.name}: expected the gradient by {param} of its shape, "
-                f"{tuple(wanted)}, got {tuple(gradient.shape)}"
-            )
 
 
 Form = tuple[torch.Size, torch.dtype, torch.device]

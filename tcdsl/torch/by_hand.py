@@ -196,24 +196,26 @@ class ByHand(Derivative):
     def pull(
         self, values: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Return the gradients by the parameters at `wrt`.
+        """Return the gradients by the parameters at `wrt`, checked."""
+        results = self.backward(*values, *kept, *adjoints, **self.generics)
+        gradients = (results,) if len(self.backward.returns) == 1 else tuple(results)
+        self.check(gradients, values)
+        return gradients
+
+    def check(self, gradients: Sequence[Any], values: Sequence[Any]) -> None:
+        """Refuse gradients that have not the shapes of their parameters: torch would sum some up.
 
         Raises
         ------
         ShapeError
-            If one has not the shape of its parameter.
         """
-        results = self.backward(*values, *kept, *adjoints, **self.generics)
-        if len(self.backward.returns) == 1:
-            results = (results,)
-        for name, gradient, i in zip(self.backward.returns, results, self.wrt, strict=True):
+        for name, gradient, i in zip(self.backward.returns, gradients, self.wrt, strict=True):
             wanted = tuple(getattr(values[i], "shape", ()))
             if tuple(gradient.shape) != wanted:
                 raise ShapeError(
                     f"{self.backward.name}: expected {name} of the shape of "
                     f"{self.forward.params[i]}, {wanted}, got {tuple(gradient.shape)}"
                 )
-        return tuple(results)
 
 
 def _rank(session: Session, definition: nodes.Def) -> int:

@@ -101,6 +101,9 @@ class Derivative:
         results = self.backward(*values, *kept, *adjoints)
         return (results,) if len(self.backward.returns) == 1 else tuple(results)
 
+    def check(self, gradients: Sequence[Any], values: Sequence[Any]) -> None:
+        """Refuse gradients at `wrt` that have not the shapes of these values, if any may."""
+
     def placed(self, gradients: Sequence[Any]) -> list[Any]:
         """Return a gradient or None for each parameter."""
         if self.is_by_all:

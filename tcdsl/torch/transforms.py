@@ -227,6 +227,7 @@ class _Step:
             way.append(_zeros(outputs[r]) if adjoint is None else adjoint)
         # torch.func records every way back: what a further one would keep of it waits until it runs
         results = _applied(_Step(cast("Kernel", back), found.given), way)
+        found.check(results, values)
         by_name = {names[p]: d for p, d in zip(found.wrt, results, strict=True)}
         return [*map(by_name.get, self.kernel.params)]
 

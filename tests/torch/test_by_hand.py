@@ -227,6 +227,30 @@ def test_per_sample_gradients_of_recorded_weights_are_refused_with_a_cure_that_s
         assert torch.equal(each(w, x), 2 * x)
 
 
+def test_no_route_sums_up_a_gradient_that_has_not_the_shape_of_its_parameter() -> None:
+    text = """
+    def f(float(N,M) X, float(N,K) Z) -> (Y) { Y(i, j) = X(i, 0) * Z(i, j) }
+    def back(float(N,M) X, float(N,K) Z, float(N,K) d) -> (d_X) { d_X(i, j) = d(i, j) * Z(i, j) }
+    """
+    f = tct.define(text, "f", backward="back")
+    x, z = torch.randn(2, 1), torch.randn(2, 5)
+
+    def total(x: Any) -> Any:
+        return f(x, z).sum()
+
+    def by_operator(x: Any) -> Any:
+        return torch.ops.tcdsl.call(*f.spelled[0], "", [x.requires_grad_(), z])[0].sum().backward()
+
+    for derived in (
+        lambda x: total(x.requires_grad_()).backward(),
+        by_operator,
+        torch.func.grad(total),
+        lambda x: torch.func.vmap(torch.func.grad(total))(x[None]),
+    ):
+        with pytest.raises(ShapeError, match=r"of the shape of X, \(2, 1\), got \(2, 5\)"):
+            derived(x.clone())
+
+
 @pytest.mark.wide
 def test_what_only_a_call_shows_is_said_by_the_call() -> None:
     text = CONV.replace("double(N,C,H,W) d_I", "d_I").replace(
