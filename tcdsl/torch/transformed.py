@@ -76,10 +76,15 @@ torch.library.register_vmap("tcdsl::call", _mapped, lib=LIBRARY)
 
 def has_tangents(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether forward-mode AD pushes tangents through a call with these tensors."""
-    if not is_pushed():
+    # a compiled graph enters a level of forward mode without telling `forward_ad`
+    is_transformed = torch._C._are_functorch_transforms_active() and torch._C._is_fwd_grad_enabled()
+    if not (is_pushed() or is_transformed):
         return False
     unpack: Any = forward_ad.unpack_dual
-    return any(unpack(t).tangent is not None for t in tensors)
+    return any(unpack(t, level=_LEVEL).tangent is not None for t in tensors)
+
+
+_LEVEL = 0  # of forward mode: torch has no other, `torch.func` nests by wrapping
 
 
 def pushed(
@@ -93,7 +98,7 @@ def pushed(
             "  leave backward= away, and it is derived in both directions"
         )
     unpack: Any = forward_ad.unpack_dual
-    duals = [unpack(t) for t in tensors]
+    duals = [unpack(t, level=_LEVEL) for t in tensors]
     kinds, integers, floats = numbers
     kinds = kinds or "t" * len(tensors)
     values = merged(runner, [d.primal for d in duals], kinds, integers, floats)
@@ -113,6 +118,6 @@ def pushed(
     tangents = iter(results[len(returns) :])
     make: Any = forward_ad.make_dual
     return [
-        make(r, next(tangents)) if t.dtype.is_float else r
+        make(r, next(tangents), level=_LEVEL) if t.dtype.is_float else r
         for r, t in zip(results, returns, strict=False)
     ]

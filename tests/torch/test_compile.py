@@ -289,3 +289,14 @@ def test_autocast_casts_as_it_does_without(policy: Any) -> None:
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == theirs.dtype
         torch.testing.assert_close(ours, theirs)
+
+
+def test_tangents_pass_through_compiled_graphs() -> None:
+    square, x = tct.define(SQUARE), torch.arange(3.0)
+
+    def pushed(x: Any) -> Any:  # the sum alone would hide that a tangent was lost
+        return torch.func.jvp(lambda p: square(p).sum() + p.sum(), (x,), (x,))
+
+    for name in ("eager", "aot_eager"):
+        ours, _ = compiled(pushed, name)
+        assert [t.item() for t in ours(x)] == [5 + 3, 2 * 5 + 3]
