@@ -22,7 +22,14 @@ class FileOrClass(click.Path):
         """Return the text as it came; a file has to be there."""
         if is_class(str(value)):
             return value
-        return super().convert(value, param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            module, _, name = str(value).rpartition(".")
+            if not _TARGET.fullmatch(f"{module}:{name}") or not name[:1].isupper():
+                raise
+            text = f"{error.message}\n  a class is named {module}:{name}"
+            raise click.BadParameter(text, ctx, param) from None
 
 
 def is_class(target: str) -> bool:

@@ -256,6 +256,14 @@ def test_a_text_still_needs_its_sizes(home: Path) -> None:
     assert "it takes --sizes" in tcdsl("s.tc", "--sizes", "B=1,N=1", "--input", "3").output
 
 
+def test_a_class_after_a_dot_is_told_how_it_is_named(home: Path) -> None:
+    done = tcdsl("nets_of_test.Net", "--input", "2,4")
+    assert done.exit_code == 2
+    assert "does not exist.\n  a class is named nets_of_test:Net" in done.output
+    done = tcdsl("net.tc")
+    assert "a class is named" not in done.output
+
+
 def test_without_torch_the_command_says_how_to_get_it(home: Path, monkeypatch: Any) -> None:
     for name in [n for n in sys.modules if n.startswith("tcdsl.torch")]:
         monkeypatch.delitem(sys.modules, name)
