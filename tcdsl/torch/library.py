@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from sys import intern
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -181,9 +182,12 @@ def merged(
 
 
 def generics_of(spelled: str) -> dict[str, Any]:
-    """Return values of generics from ``"SH=2 R=float32"``; what is no number stays text."""
+    """Return values of generics from ``"SH=2 R=float32"``; what is no number stays text.
+
+    Names and text are interned, as the launcher finds them.
+    """
     pairs = (g.partition("=") for g in spelled.split())
-    return {n: int(v) if _NUMBER.fullmatch(v) else v for n, _, v in pairs}
+    return {intern(n): int(v) if _NUMBER.fullmatch(v) else intern(v) for n, _, v in pairs}
 
 
 _NUMBER = re.compile("-?[0-9]{1,19}")

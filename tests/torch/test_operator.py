@@ -198,6 +198,19 @@ def test_settings_and_generics_travel_in_strings() -> None:
         torch.ops.tcdsl.call(spelling.text, "conv", "", '{"speed": 2}', "", [x, w])
 
 
+def test_calls_with_generics_of_known_forms_do_not_enter_python() -> None:
+    kernel = tct.define("def every<S=2, T>(T(N) x) -> (y) { y(i) = x(S * i) }", tune="off")
+    runner = tct.library.runner_of(tct.library.Spelling(*kernel.spelled[0]))
+    x = torch.arange(6.0)
+    for _ in range(2):
+        torch.ops.tcdsl.call(*kernel.spelled[0], " S=3 T=float32", [x])
+    calls = runner.calls
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(runner), "call_on_host", None)  # what Python's part would call
+        (found,) = torch.ops.tcdsl.call(*kernel.spelled[0], " S=3 T=float32", [x])
+    assert (found.tolist(), runner.calls) == ([0, 3], calls + 1)
+
+
 def test_kernels_of_a_text_share_what_is_compiled_with_the_operator() -> None:
     fcrelu = tct.define(FCRELU + "# shared")
     given = operands()
