@@ -6,6 +6,7 @@ import operator
 import sys
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,12 @@ def _type(definition: Def, name: str, value: Any) -> DType:
             f"{definition.name}: expected a scalar type for type variable '{name}', got {value!r}"
         )
     return found
+
+
+def with_defaults(definition: Def, values: Mapping[str, Any]) -> Def:
+    """Return a definition whose generics of these names have these defaults."""
+    generics = (replace(g, default=values.get(g.name, g.default)) for g in definition.generics)
+    return replace(definition, generics=tuple(generics))
 
 
 def is_lasting(value: Any) -> bool:

@@ -13,7 +13,8 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl.call import Call
 from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.nodes import Def
+from tcdsl.grammar.nodes import Def, Program
+from tcdsl.names import with_defaults
 from tcdsl.session import Session
 from tcdsl.torch import autocast, compat, eager, operator, record, transforms
 from tcdsl.torch.by_hand import WayBack, derivatives_of
@@ -92,6 +93,16 @@ class Kernel(TensorKernel):
         made = type(self)(self.session, self.definition, self._autocast, backward)
         WayBack(made, self.session.definition(backward))
         return made
+
+    def with_generics(self, values: Mapping[str, Any]) -> Self:
+        """Return this kernel with other defaults of integer generics, for its way back too."""
+        if not values:
+            return self
+        old = self.session
+        names = {self.name, self._backward}
+        defs = tuple(with_defaults(d, values) if d.name in names else d for d in old.program.defs)
+        session = Session(Program(defs), old.settings, old.origin, old.out_dims)
+        return self.derive(session, session.definition(self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.session, self.name, self._autocast, self._backward)

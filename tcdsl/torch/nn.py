@@ -71,7 +71,7 @@ class TC(Keeper):
     Attributes
     ----------
     tc : Kernel
-        The kernel of the text.
+        The kernel of the text, in which the integer generics that are fixed are constants.
     sizes : dict of str to int
         The sizes that are known.
 
@@ -139,7 +139,7 @@ class TC(Keeper):
             "deterministic": deterministic or None,
             "source": source if source != "<text>" else None,
         }
-        self.tc = _kernel(type(self).text if text is None else text, name, settings)
+        self.tc = self._written = _kernel(type(self).text if text is None else text, name, settings)
         definition = self.tc.definition
         own = parameters if isinstance(parameters, Mapping) else dict.fromkeys(_names(parameters))
         buffers = buffers or {}
@@ -177,6 +177,10 @@ class TC(Keeper):
         filled = {i for i, _, _ in self._filled}
         self._inputs = tuple(p for i, p in enumerate(self.tc.params) if i not in filled)
         self.reset_parameters()
+        types = type_variables(definition)
+        integers = {n: v for n, v in self._generics.items() if n not in types}
+        self.tc = self._written.with_generics(generic_values(definition, integers))
+        self._types = {n: v for n, v in self._generics.items() if n in types}
 
     # ---- parameters
 
@@ -293,8 +297,8 @@ class TC(Keeper):
                 if value is None:
                     value = getattr(self, name)
             values.insert(place, value)
-        if self._generics or named:
-            return self.tc(*values, **self._generics, **named)
+        if self._types or named:
+            return self.tc(*values, **self._types, **named)
         return self.tc(*values)
 
     def _told_apart(
@@ -309,7 +313,7 @@ class TC(Keeper):
             raise TCTypeError(f"{signature} takes {wanted}, got {len(inputs)}{has}")
         values = dict(zip(self._inputs, inputs, strict=False))
         rest = {}
-        generics = {g.name for g in self.tc.definition.generics}
+        generics = {g.name for g in self._written.definition.generics}
         for key, value in named.items():
             if key in values:
                 raise TCTypeError(f"{signature}: '{key}' is given twice")
@@ -371,7 +375,7 @@ class TC(Keeper):
 
     def extra_repr(self) -> str:
         """Return the head of the text, and what of it the layer has."""
-        head = "".join(head_pieces(self.tc.definition)).removeprefix("def ")
+        head = "".join(head_pieces(self._written.definition)).removeprefix("def ")
         own = [
             f"{name} {tuple(getattr(self, name).shape)}"
             if name

@@ -357,3 +357,32 @@ def test_its_repr_shows_the_head_of_the_text_and_what_it_has() -> None:
 def test_script_says_what_to_do_instead() -> None:
     with pytest.raises(TCTypeError, match=r"torch\.compile and torch\.export take the"):
         torch.jit.script(torch.nn.Sequential(fcrelu()))
+
+
+def test_generics_that_are_fixed_are_constants_of_its_kernel() -> None:
+    layers = [tct.nn.TC(CONV, parameters={"K": (4, 5, 3, 3)}, S=s) for s in (1, 2)]
+    image = torch.randn(2, 5, 9, 9)
+    for step, layer in enumerate(layers, 1):
+        wanted = torch.nn.functional.conv2d(image, layer.K, stride=step)
+        torch.testing.assert_close(layer(image), wanted, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(layer.tc(image, layer.K), wanted, rtol=1e-4, atol=1e-4)
+        assert "conv<S=1>(float(N, C, H, W) I" in repr(layer)
+        assert f"S={step}" in repr(layer)
+        assert pickle.loads(pickle.dumps(layer)).tc.spelled == layer.tc.spelled
+    assert layers[0].tc.spelled[0] != layers[1].tc.spelled[0]  # each its own kernel when compiled
+    with pytest.raises(TCTypeError, match="'S' is the layer's own"):
+        layers[1](image, S=1)
+
+
+def test_a_way_back_by_hand_has_the_constants_too() -> None:
+    text = """
+    def scale<S=1>(float(B,M) x, float(M) w) -> (y) { y(b, m) = S * x(b, m) * w(m) }
+    def back<S=1>(float(B,M) x, float(M) w, float(B,M) d_y) -> (d_x, d_w) {
+      d_x(b, m) = S * d_y(b, m) * w(m)
+      d_w(m) +=! S * d_y(b, m) * x(b, m)
+    }"""
+    layer = tct.nn.TC(text, "scale", {"w": torch.ones(5)}, backward="back", S=3)
+    x = torch.randn(4, 5, requires_grad=True)
+    layer(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((4, 5), 3.0))
+    torch.testing.assert_close(layer.w.grad, 3 * x.detach().sum(0))
