@@ -6,8 +6,9 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep tests out of the user's cache; one cache for the run, so that kernels compile once."""
     if "TCDSL_CACHE" not in os.environ:
         os.environ["TCDSL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _compiles_anew(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let torch.compile forget: it counts the forms of each function over the whole process."""
+    yield
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None and request.node.get_closest_marker("torch"):
+        dynamo.reset()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,8 @@ TWO = SQUARE + "def two(float(N) x) -> (y, z) { y(i) = x(i) + 1 z(i) = 2 * x(i) 
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
+def _fresh() -> None:
     torch.manual_seed(1)
-    torch._dynamo.reset()
-    yield
     torch._dynamo.reset()
 
 
