@@ -394,7 +394,7 @@ def short(double(N) x, double(M) d_y) -> (d_x) { d_x(i) = d_y(2 * i) }"""
         assert gradient.tolist() == [slope] * 3
         assert torch.autograd.gradcheck(lambda d, k=kernel: _pulled(k, x, d), (x * 2,))
     wrong = tct.define(text, "scale", backward="short")
-    with pytest.raises(ValueError, match=r"expected the gradient by x of its shape, \(3,\)"):
+    with pytest.raises(ValueError, match=r"expected d_x of the shape of x, \(3,\)"):
         call(wrong, x)[0].sum().backward()
 
 
