@@ -157,6 +157,15 @@ class Lines:
             name = self._callee(callee, with_batch, wanted) if with_batch else callee
             yield _called(node, targets, name, given)
             return
+        if shared.is_random and shared.results(callee, frozenset()):
+            raise FaultError(
+                "TC163",
+                f"'{callee}' draws random numbers of its own for each element, "
+                "and none of its arguments has the batch",
+                node.span,
+                "it does not know how many elements there are",
+                Note("write its rand here, or give it a seed that has the batch"),
+            )
         copies = {t.name: shared.fresh(t.name) for t, r in pairs if r.name in wanted}
         fresh = [replace(t, name=copies.get(t.name, t.name)) for t in targets]
         yield _called(node, fresh, callee, given)

@@ -182,6 +182,29 @@ def test_what_is_refused(
     assert str(caught.value) == message
 
 
+def test_a_callee_without_the_batch_draws_no_numbers_for_each_element() -> None:
+    text = (
+        "def noise(float(N) w, uint64 seed) -> (y) { y(i) = rand(seed, i) * w(i) }\n"
+        "def f(float(N) x, float(N) w, uint64 seed) -> (o) {\n"
+        "  u = noise(w, seed)\n"
+        "  o(i) = x(i) * u(i)\n"
+        "}"
+    )
+    program = parse(text, "f.tc")
+    one = format_program(batched(program, "f", {"x": 0}).program)
+    assert "u = noise(w, seed)" in one
+    with pytest.raises(TCTypeError) as caught:
+        batched(program, "f", {"x": 0}, randomness="different")
+    assert str(caught.value) == (
+        "f.tc:3:3: error[TC163]: 'noise' draws random numbers of its own for each element, and "
+        "none of its arguments has the batch\n"
+        "  |\n"
+        "3 |   u = noise(w, seed)\n"
+        "  |   ^^^^^^^^^^^^^^^^^^ it does not know how many elements there are\n"
+        "  note: write its rand here, or give it a seed that has the batch"
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "what"),
     [

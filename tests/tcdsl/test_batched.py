@@ -290,6 +290,13 @@ def test_random_numbers_are_the_same_or_different_for_each_element() -> None:
         np.testing.assert_array_equal(over(x[0], seeds), want)
 
 
+def test_a_batch_of_adjoints_meets_the_numbers_of_the_one_forward_pass() -> None:
+    k = kernel("def f(double(N) x, uint64 seed) -> (o) { o(i) = rand(seed, i) * x(i) }")
+    gradient = tc.grad(k).batched("d_o", randomness="different")
+    rows = gradient(np.ones(4), 7, np.eye(4))
+    np.testing.assert_array_equal(np.diag(rows), k(np.ones(4), 7))
+
+
 @pytest.mark.filterwarnings("ignore:.*TC150")
 def test_outputs_that_are_given_are_added_to_for_each_element() -> None:
     k = kernel("def f(float(N) x, float(N) w) -> (y, z) { y(i) += x(i)  z(i) += w(i) }")

@@ -233,6 +233,32 @@ def test_vmap_of_random_numbers_obeys_its_flag(over: str) -> None:
     assert len({tuple(row.tolist()) for row in found}) == 3
 
 
+@pytest.mark.parametrize("flag", ["error", "same", "different"])
+def test_a_batch_of_directions_meets_the_numbers_of_the_one_pass(flag: str) -> None:
+    k, x = tct.define(DROPOUT), torch.ones(20)
+    y, pull = torch.func.vjp(lambda x: k(x, 7), x)
+    (rows,) = vmap(pull, randomness=flag)(torch.eye(20))
+    same(rows.diagonal(), y)
+    (nested,) = vmap(vmap(pull, randomness=flag), randomness=flag)(torch.eye(20)[None])
+    same(nested[0], rows)
+    found, slopes = vmap(lambda d: torch.func.jvp(lambda x: k(x, 7), (x,), (d,)), randomness=flag)(
+        torch.eye(20)
+    )
+    same(slopes.diagonal(), y)
+    same(found, torch.stack([y] * 20) if found.ndim == 2 else y)
+    same(torch.func.jacrev(lambda x: k(x, 7))(x).diagonal(), y)
+
+
+def test_random_numbers_of_a_callee_are_asked_for_too() -> None:
+    k = tct.define(DROPOUT + "def twice(float(N) x, uint64 seed) -> (y) "
+                   "{ z = dropout(x, seed) y(i) = 2 * z(i) }", "twice")  # fmt: skip
+    x = torch.ones(3, 20)
+    with pytest.raises(TCTypeError, match=r"randomness='error'"):
+        vmap(lambda x: k(x, 7))(x)
+    found = vmap(lambda x: k(x, 7), randomness="different")(x)
+    assert len({tuple(row.tolist()) for row in found}) == 3
+
+
 def test_numbers_of_a_batch_have_the_type_of_their_parameter() -> None:
     k = tct.define("def shift(int8(N) x, int8 by, float a) -> (y) { y(i) = a * float(x(i) + by) }")
     x = torch.arange(3, dtype=torch.int8)
