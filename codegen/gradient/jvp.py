@@ -22,6 +22,7 @@ from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.codegen.program import reads_of
 from tcdsl.grammar import typed
 from tcdsl.grammar.check import check
+from tcdsl.grammar.errors import RangeError
 from tcdsl.grammar.parser import parse
 from tcdsl.grammar.stack import on_own_stack
 from tcdsl.grammar.typed import CheckedDef, Expr, Tensor
@@ -109,8 +110,14 @@ def _result(f: CheckedDef, inputs: Sequence[Tensor], made: Along) -> Tangents:
 
 
 def _short(made: Along, text: str) -> frozenset[str]:
-    """Return the tensors that have another box in the text than here."""
-    found = {t.name: t.shape for t in check(parse(text)).temps}
+    """Return the tensors that have another box in the text than here.
+
+    Where a box is too small for what reads it the text says no more than that: all temporaries.
+    """
+    try:
+        found = {t.name: t.shape for t in check(parse(text)).temps}
+    except RangeError:
+        return frozenset(n for n in made.order.written if made.tensors[n].role == "temp")
     wanted = {n: v.shape for n, v in made.values.items()}
     short = {n for n, shape in found.items() if shape != wanted.get(n, shape)}
     origins = {t: n for n, t in made.tangents.items()}

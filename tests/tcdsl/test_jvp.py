@@ -57,6 +57,20 @@ def test_what_has_no_tangent_stays_as_it_is(rng: np.random.Generator) -> None:
     assert np.array_equal(t_o, rows[at])  # bare: of the integer there is none
 
 
+@pytest.mark.filterwarnings("ignore:.*TC1")
+def test_what_is_called_may_write_a_part_of_what_it_returns() -> None:
+    k: Kernel = tc.define(
+        "def g(double(N) a) -> (double(N+2) y) { y(i) = a(i) }"
+        "def f(double(N) x) -> (o) { t = g(x) o(i) = t(i) * t(i) }",
+        "f",
+        tune="off",
+    )
+    x = np.arange(1.0, 4.0)
+    y, t_y = k.jvp((x,), (np.ones(3),))
+    assert y.tolist() == [1, 4, 9, 0, 0]
+    assert t_y.tolist() == [2, 4, 6, 0, 0]
+
+
 def test_several_outputs_have_a_named_tuple_of_tangents(rng: np.random.Generator) -> None:
     k = kernel("def f(double(N) x) -> (s, q) { s +=! x(i) q(i) = s * x(i) }")
     x, t = rng.normal(size=(2, 3))
