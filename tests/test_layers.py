@@ -1,72 +1,150 @@
-"""The import order of the packages: grammar < codegen < autotune < tcdsl."""
+"""The rooms of the house: who may import whom, and that nobody does so in a circle."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = ("grammar", "codegen", "autotune", "tcdsl")
+PACKAGES = ("grammar", "codegen", "autotune", "tcdsl")
+# Each room, a folder, and the rooms that its files import from: `a/` is a with all rooms in it,
+# `a` is that one only. A folder that has no line is a part of the room that it lies in. Every
+# import counts: at the top of a file, in a function, for annotations.
+ROOMS = {
+    "grammar": "",
+    "codegen": "grammar",
+    "autotune": "grammar codegen",
+    "tcdsl": "grammar codegen autotune",
+}
+# Rooms in which files import each other in a circle, to be mended: a line goes with its circle.
+CIRCLES = {"grammar", "codegen", "tcdsl"}
 # Who may import a heavy optional package, by file.
 OWNERS = {"cupy": ("codegen/cuda.py",), "torch": ("tcdsl/torch/",)}
 
 
-def python_files(layer: str) -> list[Path]:
-    links = {ROOT / "tcdsl" / name for name in LAYERS}
-    return [p for p in (ROOT / layer).rglob("*.py") if links.isdisjoint(p.parents)]
+def python_files(folder: str) -> list[Path]:
+    links = {ROOT / "tcdsl" / name for name in PACKAGES}
+    return [p for p in (ROOT / folder).rglob("*.py") if links.isdisjoint(p.parents)]
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        match node:
-            case ast.Import(names):
-                yield from ((alias.name, node.lineno) for alias in names)
-            case ast.ImportFrom(module=str(module), level=0, names=names):
-                yield from ((f"{module}.{alias.name}", node.lineno) for alias in names)
-            case ast.ImportFrom():
-                yield f"relative import in {path}", node.lineno
-            case _:
-                pass
+@cache
+def modules() -> Mapping[str, Path]:
+    """Return the files of all packages by their import names."""
+    found = {}
+    for path in (p for package in PACKAGES for p in python_files(package)):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts if parts[0] == "tcdsl" else ("tcdsl", *parts))
+        found[name.removesuffix(".__init__")] = path
+    return found
 
 
-def layer_of(module: str) -> int | None:
-    """Return the layer a module belongs to; None where it is not ours."""
-    parts = module.split(".")
-    if parts[0] != "tcdsl":
-        return None
-    return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS) - 1
+@cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
+    """Return what a file imports, modules of ours by their names, and the lines."""
+
+    def found() -> Iterator[tuple[str, int]]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Import(names):
+                    yield from ((alias.name, node.lineno) for alias in names)
+                case ast.ImportFrom(module=str(module), level=0, names=names):
+                    for name in (f"{module}.{alias.name}" for alias in names):
+                        yield name if name in modules() else module, node.lineno
+                case ast.ImportFrom():
+                    yield "a relative import", node.lineno
+                case _:
+                    pass
+
+    return tuple(found())
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_a_package_imports_only_what_stands_to_its_left(layer: str) -> None:
-    own, files = LAYERS.index(layer), python_files(layer)
-    assert files
-    faults = [
-        f"{path.relative_to(ROOT)}:{line}: {module}"
-        for path in files
-        for module, line in imports(path)
-        if module.startswith("relative") or (layer_of(module) or 0) > own
-    ]
+def room_of(path: Path) -> str:
+    folder = path.relative_to(ROOT).parent
+    return next(str(f) for f in (folder, *folder.parents) if str(f) in ROOMS)
+
+
+def listed(room: str, rooms: Collection[str]) -> set[str]:
+    """Return the rooms that a line of the table names."""
+    found = {room}
+    for name in ROOMS[room].split():
+        within = {r for r in rooms if r == name or f"{r}/".startswith(name)}
+        found |= within if name.endswith("/") else {name}
+    return found
+
+
+def circle(arrows: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the nodes of a circle in the order of its arrows; none if there is no circle."""
+    done: set[str] = set()
+
+    def follow(node: str, path: list[str]) -> list[str]:
+        if node in path:
+            return path[path.index(node) :]
+        if node not in done:
+            for other in sorted(arrows[node]):
+                if found := follow(other, [*path, node]):
+                    return found
+            done.add(node)
+        return []
+
+    return next((found for node in sorted(arrows) if (found := follow(node, []))), [])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_from_the_rooms_that_its_line_names(room: str) -> None:
+    files = [p for p in modules().values() if room_of(p) == room]
+    assert files, f"{room} has no files"
+    may, faults, used = listed(room, ROOMS), [], {room}
+    for path in files:
+        for name, line in imports(path):
+            if name.startswith("a relative"):
+                faults.append(f"{path.relative_to(ROOT)}:{line}: {name}")
+            elif name in modules():
+                used.add(other := room_of(modules()[name]))
+                if other not in may:
+                    faults.append(f"{path.relative_to(ROOT)}:{line}: {name} of {other}")
     assert not faults
+    idle = [n for n in ROOMS[room].split() if not any(f"{u}/".startswith(n) for u in used)]
+    assert not idle, f"{room} imports nothing from {idle}: its line is the drawing of the house"
+
+
+def test_the_rooms_are_in_no_circle() -> None:
+    assert not circle({room: listed(room, ROOMS) - {room} for room in ROOMS})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    files = {name: path for name, path in modules().items() if room_of(path) == room}
+    found = circle(
+        {
+            name: {other for other, _ in imports(path) if other in files and other != name}
+            for name, path in files.items()
+        }
+    )
+    assert bool(found) == (room in CIRCLES), found
+
+
+def test_a_walk_of_the_graph_finds_a_circle() -> None:
+    assert circle({"a": "bc", "b": "c", "c": ""}) == []
+    assert circle({"a": "b", "b": "cd", "c": "", "d": "b"}) == ["b", "d"]
 
 
 @pytest.mark.parametrize("package", OWNERS)
 def test_heavy_packages_are_imported_in_one_place(package: str) -> None:
     faults = [
         str(path.relative_to(ROOT))
-        for layer in LAYERS
-        for path in python_files(layer)
+        for path in modules().values()
         if not str(path.relative_to(ROOT)).startswith(OWNERS[package])
-        and any(module.split(".")[0] == package for module, _ in imports(path))
+        and any(name.split(".")[0] == package for name, _ in imports(path))
     ]
     assert not faults
 
 
 def test_the_links_show_the_packages_under_their_import_names() -> None:
-    for name in LAYERS[:-1]:
+    for name in PACKAGES[:-1]:
         link = ROOT / "tcdsl" / name
         assert link.is_symlink()
         assert link.resolve() == ROOT / name
