@@ -88,8 +88,8 @@ def over_batch(
             f"{kernel.name}.batched: randomness is '{randomness}'; expected 'same' or 'different'"
         )
     origin = session.origin
-    if origin is not None and {g.name for g in origin.given}.issuperset(in_dims):
-        randomness = "same"  # of one forward pass, which drew one set of numbers
+    if {*session.settings.directions}.issuperset(in_dims):
+        randomness = "same"  # the pass that this is a derivative of drew once, for all of them
     made = _batch(kernel, in_dims, out_dims, out_dim, randomness)
     if origin is not None:
         origin = _origin(origin, made, in_dims, randomness)

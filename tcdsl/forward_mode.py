@@ -97,7 +97,7 @@ class Pushed:
     def kernel(self) -> Kernel:
         """The Jacobian-vector product."""
         program = parse(self.tangents.text, "<tangents>")
-        session = Session(program, self.model.session.settings)
+        session = Session(program, self.model.session.settings.along(self.tangents.given))
         return self.model.derive(session, program.defs[-1])
 
     @cached_property

@@ -463,5 +463,8 @@ def _zeros() -> Kernel:
 
 
 def _kernel(program: Program, model: K, origin: Gradient | None = None) -> K:
-    session = Session(program, model.session.settings, origin)
+    settings = model.session.settings
+    if origin is not None:
+        settings = settings.along(g.name for g in origin.given if g.output)
+    session = Session(program, settings, origin)
     return model.derive(session, program.defs[-1])

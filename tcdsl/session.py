@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from numbers import Real
@@ -53,7 +53,11 @@ _RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How kernels of a text are tuned and checked; see `define`."""
+    """How kernels of a text are tuned and checked; see `define`.
+
+    directions: of a derivative, the parameters that are adjoints or tangents. The pass that it is a
+    derivative of has not looked at them: so a batch of these alone meets what that pass drew.
+    """
 
     tune: Tune = "cached"
     cache: Path | None = None
@@ -64,6 +68,7 @@ class Settings:
     check: Check = "async"
     deterministic: bool = False
     configs: Shipped | None = None
+    directions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_budget(self.seconds, self.trials)
@@ -80,6 +85,14 @@ class Settings:
             raise TCTypeError(
                 f"configs is {self.configs!r:.40}; expected what a file was read into"
             )
+        given = self.directions
+        if not (isinstance(given, list | tuple) and all(isinstance(n, str) for n in given)):
+            raise TCTypeError(f"directions is {given!r:.40}; expected names of parameters")
+        object.__setattr__(self, "directions", tuple(given))
+
+    def along(self, directions: Iterable[str]) -> Settings:
+        """Return the settings of a derivative, which has these further directions."""
+        return replace(self, directions=tuple(sorted({*self.directions, *directions})))
 
     def to_json(self) -> str:
         """Return those that are not the default, by name: a later version, with more, reads it."""

@@ -8,18 +8,17 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from tcdsl.grammar.declare import applied
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.torch.fake import form_of
 from tcdsl.torch.library import (
     LIBRARY,
-    Runner,
     Spelling,
     generics_of,
     merged,
     runner_of,
     spelling_of,
 )
+from tcdsl.torch.over_batch import over_batch
 from tcdsl.torch.routes import is_pushed
 
 Numbers = tuple[str, Sequence[Any] | None, Sequence[Any] | None]
@@ -48,27 +47,17 @@ def _mapped(
         for p, k in zip(runner.params, kinds or "t" * len(dims), strict=True)
         if k == "t" and next(with_batch) is not None
     }
-    if info.randomness == "error" and _is_random(runner):
-        raise TCTypeError(
-            f"{name}: vmap over random numbers, with randomness='error'\n"
-            "  say vmap(..., randomness='same' or 'different')"
-        )
     if backward:
         raise TCTypeError(
             f"{name}: the operator has no vmap where the way back is written by hand\n"
             "  call the kernel itself, outside of torch.compile"
         )
-    is_different = info.randomness == "different"
-    over = runner.batched(places, randomness="different" if is_different else "same")
+    over = over_batch(runner, places, info.randomness)
     given = [t if d is None else t.movedim(d, 0) for t, d in zip(tensors, dims, strict=True)]
     found = torch.ops.tcdsl.call.default(
         *spelling_of(over), generics, given, kinds, integers, floats
     )
     return found, list(over.out_dims)
-
-
-def _is_random(runner: Runner) -> bool:
-    return "rand" in applied(runner.session.program.defs)
 
 
 torch.library.register_vmap("tcdsl::call", _mapped, lib=LIBRARY)

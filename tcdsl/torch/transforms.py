@@ -25,7 +25,6 @@ from torch._C._functorch import (
 )
 
 from tcdsl.call import Arguments
-from tcdsl.grammar.declare import applied
 from tcdsl.grammar.errors import TCTypeError
 from tcdsl.torch import operator
 from tcdsl.torch.arguments import (
@@ -35,6 +34,7 @@ from tcdsl.torch.arguments import (
     is_unknown,
     with_float_numbers,
 )
+from tcdsl.torch.over_batch import over_batch
 
 if TYPE_CHECKING:
     from tcdsl.grammar.typed import CheckedDef
@@ -64,14 +64,9 @@ def call(of: Kernel, given: Arguments) -> Any:
     return results[0] if len(results) == 1 else of.result(results)
 
 
-def _outputs(
-    of: Kernel,
-    generics: Mapping[str, Any],
-    values: Sequence[Any],
-    directions: frozenset[str] = frozenset(),
-) -> tuple[Tensor, ...]:
+def _outputs(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> tuple[Tensor, ...]:
     """Return the outputs of a call whose values are as the innermost transform sees them."""
-    step = _Step(of, generics, directions=directions)
+    step = _Step(of, generics)
     needs = tuple(map(_is_recorded, values))
     if (
         of.derivatives.is_by_hand and of.session.out_dims is None
@@ -159,15 +154,11 @@ class _Step:
         Of the call.
     derivative : Derivative, optional
         Where kernel is its training forward.
-    directions : frozenset of str
-        The parameters that are adjoints or tangents, at which the pass that kernel is a derivative
-        of has not looked.
     """
 
     kernel: Kernel
     generics: Mapping[str, Any]
     derivative: Derivative | None = None
-    directions: frozenset[str] = frozenset()
 
     def training(self, values: Sequence[Any], needs: tuple[bool, ...]) -> _Step:
         """Return the same with what the way back to some parameters needs as further outputs."""
@@ -175,7 +166,7 @@ class _Step:
         if found is None:  # no output is a float
             return self
         generics = self.generics if found.made is None else {}
-        return _Step(cast("Kernel", found.forward), generics, found, self.directions)
+        return _Step(cast("Kernel", found.forward), generics, found)
 
     def _bound(self, values: Sequence[Any]) -> tuple[CheckedDef, Mapping[str, int]]:
         """Return the definition bound to such values, and the sizes that they bring.
@@ -230,13 +221,11 @@ class _Step:
                 return [None] * len(values)
             assert found.again is not None, "a way back by hand serves always"
             back, way, names = found.again, self._asked(values), self.kernel.whole.params
-        directions = self.directions | {*back.params[len(way) :]}
         for r in found.floats:
             adjoint = adjoints[r]
             way.append(_zeros(outputs[r]) if adjoint is None else adjoint)
         # torch.func records every way back: what a further one would keep of it waits until it runs
-        step = _Step(cast("Kernel", back), found.given, directions=directions)
-        results = _applied(step, way)
+        results = _applied(_Step(cast("Kernel", back), found.given), way)
         found.check(results, values)
         by_name = {names[p]: d for p, d in zip(found.wrt, results, strict=True)}
         return [*map(by_name.get, self.kernel.params)]
@@ -276,10 +265,8 @@ class _Step:
             return (None,) * len(self.kernel.returns)
         checked, _ = self._bound(values)
         made = of.with_tangents().of(checked, wrt)
-        pushed = cast("Kernel", made.kernel)
-        directions = self.directions | {*pushed.params[len(of.params) :]}
         given = [*self._asked(values), *(along[n] for n in wrt)]
-        results = _outputs(pushed, {}, given, directions)
+        results = _outputs(cast("Kernel", made.kernel), {}, given)
         rest = iter(results[len(checked.returns) :])
         return tuple(next(rest) if t.dtype.is_float else None for t in checked.returns)
 
@@ -291,14 +278,10 @@ class _Step:
         if of.derivatives.is_by_hand:
             _want_nobody_around(of, values)
         places = {p: 0 for p, d in zip(of.params, dims, strict=True) if d is not None}
-        if self.directions.issuperset(places):
-            randomness = "same"  # the pass that this is a derivative of had one draw for all
-        over = of.batched(places, randomness="different" if randomness == "different" else "same")
-        if randomness == "error" and "rand" in applied(of.session.program.defs):
-            _want_own_seeds(of, over, of.batched(places, randomness="different"))
+        over = over_batch(of, places, randomness)
         given = zip(values, dims, of.definition.params, strict=True)
         batches = [v if d is None else batch(v.movedim(d, 0), p) for v, d, p in given]
-        return _outputs(over, self.generics, batches, self.directions), over.out_dims
+        return _outputs(over, self.generics, batches), over.out_dims
 
 
 def _want_nobody_around(of: Kernel, values: Sequence[Any]) -> None:
@@ -311,15 +294,6 @@ def _want_nobody_around(of: Kernel, values: Sequence[Any]) -> None:
             f"{of.name}: a derivative of vmap of a kernel whose way back is written by hand{by}\n"
             "  take the derivative inside, vmap(grad(...)), of tensors that require no grad "
             "outside (detach(), torch.no_grad()), or leave backward= away"
-        )
-
-
-def _want_own_seeds(of: Kernel, same: Kernel, different: Kernel) -> None:
-    """Refuse numbers of one seed for all elements, which torch wants to be told of."""
-    if same.session.program != different.session.program:  # a callee may draw them too
-        raise TCTypeError(
-            f"{of.name}: vmap over random numbers of one seed, with randomness='error'\n"
-            "  give each element its own seed, or say vmap(..., randomness='same' or 'different')"
         )
 
 

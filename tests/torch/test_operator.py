@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import gc
 import io
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tcdsl as tc
 from tcdsl.grammar.errors import TCError
 from tests.torch.texts import CONV, FCRELU, FIRST, NOISE, SOFTMAX
 
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
+
+from tcdsl.torch import library  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
@@ -322,6 +330,68 @@ def back(double(N) x, double(N) d_y) -> (d_x) { d_x(i) = 2 * d_y(i) }"""
     same, other = (torch.vmap(noisy, randomness=r)(x) - x for r in ("same", "different"))
     torch.testing.assert_close(same[0], same[1])
     assert not torch.allclose(other[0], other[1])
+
+
+NOISY = "def noisy(double(N) x, uint64 seed) -> (y) { y(i) = rand(seed, i) * x(i) * x(i) }"
+
+
+@pytest.mark.parametrize("flag", ["error", "same", "different"])
+def test_a_batch_of_directions_meets_the_numbers_of_the_one_pass(flag: str) -> None:
+    noisy = tct.define(NOISY)
+    x = torch.ones(5, dtype=torch.float64)
+    y = noisy(x, 7)
+
+    def f(x: Any) -> Any:
+        return call(noisy, x, kinds="ti", integers=[7])[0]
+
+    slopes = torch.vmap(lambda d: torch.func.jvp(f, (x,), (d,))[1], randomness=flag)(
+        torch.eye(5).double()
+    )
+    torch.testing.assert_close(slopes, torch.diag(2 * y))
+    (rows,) = torch.vmap(torch.func.vjp(f, x)[1], randomness=flag)(torch.eye(5).double())
+    torch.testing.assert_close(rows, torch.diag(2 * y))
+    # texts that nobody here has a kernel of, as in a process that loads a program
+    for made in (tc.grad(noisy), tc.jvp(noisy)):
+        text, *rest = library.spelling_of(made)
+        over = torch.vmap(
+            lambda d, text=text, rest=rest: torch.ops.tcdsl.call(
+                f"# loaded\n{text}", *rest, "", [x, d], "tit", [7]
+            )[-1],
+            randomness=flag,
+        )
+        torch.testing.assert_close(over(torch.eye(5).double()), torch.diag(2 * y))
+
+
+def test_a_seed_for_each_element_is_no_random_number_of_vmap() -> None:
+    noisy = tct.define(NOISY)
+    x, seeds = torch.ones(3, 5, dtype=torch.float64), torch.arange(3).to(torch.uint64)
+    found = torch.vmap(lambda x, s: call(noisy, x, s)[0])(x, seeds)
+    torch.testing.assert_close(found, torch.stack([noisy(x[0], s) for s in range(3)]))
+
+
+@pytest.mark.wide
+def test_a_loaded_derivative_over_directions_meets_the_numbers_of_its_pass(tmp_path: Path) -> None:
+    noisy = tct.define(NOISY)
+    x = torch.ones(5, dtype=torch.float64)
+    derivatives = [library.spelling_of(made) for made in (tc.grad(noisy), tc.jvp(noisy))]
+
+    class Slopes(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any, d: Any) -> Any:
+            calls = [torch.ops.tcdsl.call(*s, "", [x, d], "tit", [7]) for s in derivatives]
+            return [c[-1] for c in calls]
+
+    torch.export.save(torch.export.export(Slopes(), (x, 2 * x)), tmp_path / "slopes.pt2")
+    torch.save((x, torch.diag(2 * noisy(x, 7))), tmp_path / "data.pt")
+    code = (
+        "import torch, tcdsl.torch\n"
+        f"program = torch.export.load({str(tmp_path / 'slopes.pt2')!r}).module()\n"
+        f"x, expected = torch.load({str(tmp_path / 'data.pt')!r})\n"
+        "for flag in ('error', 'same', 'different'):\n"
+        "    over = torch.vmap(program, (None, 0), randomness=flag)\n"
+        "    for found in over(x, torch.eye(5).double()):\n"
+        "        torch.testing.assert_close(found, expected)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_an_integer_in_a_tensor_bounds_a_range_of_a_recorded_call() -> None:
