@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from tcdsl.autotune.build import Built
-from tcdsl.autotune.candidate import Candidate, emitted
-from tcdsl.autotune.problem import Problem
-from tcdsl.autotune.process import WorkerDiedError
 from tcdsl.autotune.report import Report
-from tcdsl.autotune.rig import Rig
-from tcdsl.autotune.search import Budget
-from tcdsl.autotune.source import Source
-from tcdsl.autotune.store import TUNER_ENDED, Row, Store
-from tcdsl.autotune.timing import SLICE_NS, quantile_ns
-from tcdsl.autotune.trial import FINAL, Failure, Trial, TuneError, UntunedError, Verdict
+from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.store.store import TUNER_ENDED, Row, Store
+from tcdsl.autotune.store.trial import FINAL, Failure, Trial, TuneError, UntunedError, Verdict
+from tcdsl.autotune.worker.builder import Built
+from tcdsl.autotune.worker.candidate import Candidate, emitted
+from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.problem import Problem
+from tcdsl.autotune.worker.process import WorkerDiedError
+from tcdsl.autotune.worker.runner import Rig
+from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import ScheduleError
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from tcdsl.autotune.problem import Problem, Work
-from tcdsl.autotune.search import Budget
-from tcdsl.autotune.trial import Trial, Verdict
+from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.store.trial import Trial, Verdict
+from tcdsl.autotune.worker.problem import Problem, Work
 from tcdsl.grammar.excerpt import printable
 
 _LINE_EVERY_S = 5.0

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from tcdsl.autotune import best
 from tcdsl.autotune.measure import Measurement
-from tcdsl.autotune.problem import Problem
 from tcdsl.autotune.report import Report, Silent
-from tcdsl.autotune.search import Budget, search
-from tcdsl.autotune.shipped import Shipped
-from tcdsl.autotune.store import Store
-from tcdsl.autotune.trial import FINAL, Verdict
+from tcdsl.autotune.search.strategy import Budget, search
+from tcdsl.autotune.store import best
+from tcdsl.autotune.store.shipped import Shipped
+from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.trial import FINAL, Verdict
+from tcdsl.autotune.worker.problem import Problem
 from tcdsl.codegen.config import Config
 
 _NEIGHBOURS = 4  # configs of other sizes that a search tries after the default

@@ -27,7 +27,7 @@ from common import facts, keep
 from layers import BATCHED, MATMUL
 
 import tcdsl as tc
-from tcdsl.autotune.cache import problems
+from tcdsl.autotune.store.records import problems
 from tcdsl.codegen.peak import fma_probe, measure_peaks
 from tcdsl.codegen.work import flops_of
 from tcdsl.kernel import Kernel

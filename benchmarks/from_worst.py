@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tcdsl as tc
-from tcdsl.autotune.build import Built
-from tcdsl.autotune.cpu import CpuProblem
-from tcdsl.autotune.cpu_bench import CpuBench
-from tcdsl.autotune.timing import interleaved, quantile_ns
+from tcdsl.autotune.targets.cpu.bench import CpuBench
+from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker.builder import Built
+from tcdsl.autotune.worker.timing import interleaved, quantile_ns
 from tcdsl.codegen.config import Config
 from tcdsl.kernel import Kernel
 from tcdsl.tuning import problem_of_sizes

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.inputs import random_inputs
-from tcdsl.autotune.problem import Work
+from tcdsl.autotune.targets.inputs import random_inputs
+from tcdsl.autotune.worker.problem import Work
 from tcdsl.codegen.peak import busy_notes, fma_probe, triad_probe
 from tcdsl.codegen.program import Program
 from tcdsl.codegen.reference import evaluate

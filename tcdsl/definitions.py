@@ -19,7 +19,7 @@ from tcdsl.textfile import read_text
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # checkers have it; the default spares `Definitions[..]`
 
-    from tcdsl.autotune.shipped import Shipped
+    from tcdsl.autotune.store.shipped import Shipped
 
     K = TypeVar("K", bound=Kernel, default=Kernel)
 else:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tcdsl.arguments import Array
-from tcdsl.autotune import best
 from tcdsl.autotune.report import duration
+from tcdsl.autotune.store import best
 from tcdsl.codegen.peak import fma_probe
 from tcdsl.codegen.reference import evaluate
 from tcdsl.codegen.work import flops_of

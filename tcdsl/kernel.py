@@ -33,7 +33,7 @@ from tcdsl.session import Session, Tune, check_budget, shipped_in
 from tcdsl.variant import Compiled, Variant
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.shipped import Shipped
+    from tcdsl.autotune.store.shipped import Shipped
     from tcdsl.codegen.gradient.wanted import Wrt
     from tcdsl.forward_mode import WithTangents
     from tcdsl.gradient import Pull, WithGradient
@@ -348,7 +348,7 @@ class Kernel(Described):
         """Return this kernel with tuned configs that come with a model; see `define`.
 
         They take the place of those that it had; None takes them away. Besides a file it takes what
-        one was read into, `tcdsl.autotune.shipped.Shipped`, which is text by `to_json`.
+        one was read into, `tcdsl.autotune.store.shipped.Shipped`, which is text by `to_json`.
         """
         return self._with_settings(configs=shipped_in(configs))
 

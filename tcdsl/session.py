@@ -36,7 +36,7 @@ from tcdsl.origin import check_given, number_of
 from tcdsl.variant import Variant
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.shipped import Shipped
+    from tcdsl.autotune.store.shipped import Shipped
     from tcdsl.codegen.gradient.vjp import Gradient
     from tcdsl.forms import Form
 
@@ -119,7 +119,7 @@ class Settings:
             if not isinstance(given, dict):
                 raise ValueError("it is no object")
             if (configs := given.get("configs")) is not None:
-                from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+                from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
 
                 given["configs"] = Shipped.from_json(configs)
         except ValueError as error:
@@ -465,6 +465,6 @@ def shipped_in(configs: str | PathLike[str] | Shipped | None) -> Shipped | None:
     """
     if configs is None:
         return None
-    from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+    from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
 
     return configs if isinstance(configs, Shipped) else Shipped.read(Path(configs))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tcdsl.arguments import Array
-from tcdsl.autotune import tolerance
-from tcdsl.autotune.inputs import random_inputs
+from tcdsl.autotune.targets import tolerance
+from tcdsl.autotune.targets.inputs import random_inputs
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Device
 from tcdsl.codegen.reference import evaluate

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tcdsl.arguments import element_strides
-from tcdsl.autotune import best
-from tcdsl.autotune.cpu import CpuProblem, key_of
-from tcdsl.autotune.database import NAME, warn_once
-from tcdsl.autotune.kernel import Strides, space_of
-from tcdsl.autotune.key import ProblemKey
-from tcdsl.autotune.model import choose
 from tcdsl.autotune.report import Report, Silent, reporter
-from tcdsl.autotune.trial import FINAL, Trial, UntunedError
+from tcdsl.autotune.search.cost_model import choose
+from tcdsl.autotune.store import best
+from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.store.trial import FINAL, Trial, UntunedError
+from tcdsl.autotune.store.tuning_file import NAME, warn_once
+from tcdsl.autotune.targets.cpu.problem import CpuProblem, key_of
+from tcdsl.autotune.targets.definition import Strides, space_of
 from tcdsl.call import Call
 from tcdsl.caller import warn
 from tcdsl.codegen import device as devices
@@ -37,9 +37,9 @@ from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
-    from tcdsl.autotune import cache
-    from tcdsl.autotune.cuda import CudaProblem
-    from tcdsl.autotune.shipped import Shipped
+    from tcdsl.autotune.store import records
+    from tcdsl.autotune.store.shipped import Shipped
+    from tcdsl.autotune.targets.cuda.problem import CudaProblem
     from tcdsl.kernel import Kernel
 
     Problem = CpuProblem | CudaProblem
@@ -98,9 +98,11 @@ def neighbour_config(
 
 def _key(variant: Variant, spec: Spec) -> ProblemKey:
     if isinstance(variant.machine, Gpu):
-        from tcdsl.autotune import cuda  # on use: the CPU does without
+        from tcdsl.autotune.targets.cuda.problem import (
+            key_of as cuda_key_of,  # on use: the CPU does without
+        )
 
-        return cuda.key_of(variant.checked, spec, variant.machine)
+        return cuda_key_of(variant.checked, spec, variant.machine)
     return key_of(variant.checked, spec, variant.machine)
 
 
@@ -142,7 +144,7 @@ def _problem(
     """Return a problem for what a variant is for; place is the number of the GPU."""
     machine = variant.machine
     if isinstance(machine, Gpu):
-        from tcdsl.autotune.cuda import CudaProblem  # on use: the CPU does without
+        from tcdsl.autotune.targets.cuda.problem import CudaProblem  # on use: the CPU does without
 
         return CudaProblem(variant.checked, spec, strides, given, device=devices.device(place))
     return CpuProblem(variant.checked, spec, strides, given, machine=machine)
@@ -242,17 +244,19 @@ def _sizes_in(name: str, value: object) -> Iterable[int]:
 
 def draw_history(problem: Problem, database: Path, path: Path) -> None:
     """Draw the trials of a problem, oldest first, as a PNG."""
-    from tcdsl.autotune.cache import find, trials
+    from tcdsl.autotune.store.records import find, trials
 
     found = find(database, problem.key.digest)
     draw_trials(found, trials(database, found), path)
 
 
-def draw_trials(problem: cache.Problem, records: Sequence[cache.TrialRecord], path: Path) -> None:
+def draw_trials(
+    problem: records.Problem, trials: Sequence[records.TrialRecord], path: Path
+) -> None:
     """Draw the trials that have ended, oldest first, as a PNG; a failed one has no time."""
     from tcdsl.autotune.report import plot_history
 
-    ended = [t for t in records if t.status in FINAL]
+    ended = [t for t in trials if t.status in FINAL]
     times = [inf if t.time_ns is None else t.time_ns for t in ended]
     plot_history(problem.name, times, problem.default_ns, path)
 

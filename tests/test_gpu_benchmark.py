@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.autotune.cuda import work_of
+from tcdsl.autotune.targets.cuda.problem import work_of
 from tcdsl.codegen.gpu import KNOWN
 from tests.codegen.harness import problem
 from tests.test_benchmarks import ROOT, script

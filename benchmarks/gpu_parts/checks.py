@@ -20,11 +20,11 @@ import tcdsl as tc
 from gpu_parts.children import run_children
 from gpu_parts.setting import Array, Setting
 from tcdsl.arguments import element_strides, layout_of
-from tcdsl.autotune.build import Built
-from tcdsl.autotune.case import Case, dtype_of
-from tcdsl.autotune.cuda import CudaProblem
-from tcdsl.autotune.cuda_bench import CudaBench
-from tcdsl.autotune.harness import difference
+from tcdsl.autotune.targets.cpu.harness import difference
+from tcdsl.autotune.targets.cuda.bench import CudaBench
+from tcdsl.autotune.targets.cuda.problem import CudaProblem
+from tcdsl.autotune.worker.builder import Built
+from tcdsl.autotune.worker.case import Case, dtype_of
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.reference_math import numpy_dtype
 from tcdsl.codegen.spec import Layout, Spec

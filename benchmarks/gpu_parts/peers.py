@@ -26,9 +26,9 @@ from layers import (
 
 import tcdsl as tc
 from gpu_parts.setting import Array, Setting, random_array
-from tcdsl.autotune.cuda import work_of
-from tcdsl.autotune.timing import interleaved, quantile_ns
-from tcdsl.autotune.tolerance import relative_errors
+from tcdsl.autotune.targets.cuda.problem import work_of
+from tcdsl.autotune.targets.tolerance import relative_errors
+from tcdsl.autotune.worker.timing import interleaved, quantile_ns
 from tcdsl.kernel import Kernel
 
 HALF = "def matmul(float16(M,K) A, float16(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"

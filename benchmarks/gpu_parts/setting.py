@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.case import Operand
-from tcdsl.autotune.cuda_bench import DeviceTurns
-from tcdsl.autotune.margins import DeviceOperand
+from tcdsl.autotune.targets.cuda.bench import DeviceTurns
+from tcdsl.autotune.targets.cuda.margins import DeviceOperand
+from tcdsl.autotune.worker.case import Operand
 from tcdsl.codegen import device as devices
 from tcdsl.codegen.device import Device, Memory
 from tcdsl.codegen.nvrtc import find_nvrtc

@@ -13,12 +13,12 @@ from layers import FCRELU, MATMUL, SOFTMAX
 
 from gpu_parts.setting import Setting
 from tcdsl.arguments import contiguous
-from tcdsl.autotune.cuda import CudaProblem
 from tcdsl.autotune.report import reporter
-from tcdsl.autotune.source import Source
-from tcdsl.autotune.space import Branch, Space
-from tcdsl.autotune.store import Store
+from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker.emitted import Source
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.spec import Spec
 from tcdsl.grammar.check import check

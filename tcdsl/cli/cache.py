@@ -39,8 +39,8 @@ def path_(cache: Path | None) -> None:
 @JSON
 def list_(cache: Path | None, as_json: bool) -> None:
     """List the problems that were tuned, the latest first."""
-    from tcdsl.autotune.cache import problems
     from tcdsl.autotune.report import duration
+    from tcdsl.autotune.store.records import problems
 
     found = problems(_database(cache))
     if as_json:
@@ -60,8 +60,8 @@ def list_(cache: Path | None, as_json: bool) -> None:
 @JSON
 def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> None:
     """Show the trials of PROBLEM: config, time, or why it failed."""
-    from tcdsl.autotune.cache import find, trials
     from tcdsl.autotune.report import duration
+    from tcdsl.autotune.store.records import find, trials
     from tcdsl.tuning import draw_trials
 
     if plot is not None:
@@ -88,8 +88,8 @@ def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> 
 @JSON
 def best(problem: str, cache: Path | None, as_json: bool) -> None:
     """Show the tuned config of PROBLEM and its time beside the default's."""
-    from tcdsl.autotune.cache import find
     from tcdsl.autotune.report import duration
+    from tcdsl.autotune.store.records import find
 
     found = find(_database(cache), problem)
     if as_json:
@@ -109,7 +109,7 @@ def best(problem: str, cache: Path | None, as_json: bool) -> None:
 @CACHE
 def export(target: Path, cache: Path | None) -> None:
     """Copy the tuned configs into the new file TARGET, to merge elsewhere or ship with a model."""
-    from tcdsl.autotune.cache import export as export_to
+    from tcdsl.autotune.store.records import export as export_to
 
     say(f"{export_to(_database(cache), target)} configs written to {target}")
 
@@ -120,7 +120,7 @@ def export(target: Path, cache: Path | None) -> None:
 @click.option("--replace", is_flag=True, help="Prefer the file's configs to those found here.")
 def merge(other: Path, cache: Path | None, replace: bool) -> None:
     """Bring in the tuned configs of the file OTHER; configs only, never machine code."""
-    from tcdsl.autotune.cache import merge as merge_from
+    from tcdsl.autotune.store.records import merge as merge_from
 
     say(f"{merge_from(_database(cache), other, replace=replace)} configs came in")
 
@@ -139,7 +139,7 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
 @click.option("--objects", is_flag=True, help="Remove compiled objects too; they are made again.")
 def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:
     """Remove old trials; tuned configs stay. Deleting the whole folder is always safe."""
-    from tcdsl.autotune.cache import prune as prune_trials
+    from tcdsl.autotune.store.records import prune as prune_trials
     from tcdsl.codegen import contentfile
 
     rows = prune_trials(_database(cache), older_than_days=days, failed=failed)

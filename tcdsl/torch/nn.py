@@ -26,7 +26,7 @@ from tcdsl.torch.tuning import Tuned, autotune
 from tcdsl.torch.weights import Init, Role, fill, language_type, role_in, torch_type
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.shipped import Shipped
+    from tcdsl.autotune.store.shipped import Shipped
 
 
 class TC(Keeper):

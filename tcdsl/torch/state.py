@@ -11,7 +11,7 @@ from tcdsl.caller import warn
 from tcdsl.torch.kernel import Kernel
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.shipped import Row
+    from tcdsl.autotune.store.shipped import Row
 
 _EXTRA = "_extra_state"  # torch's name for what a module saves besides parameters and buffers
 
@@ -23,7 +23,7 @@ class Keeper(torch.nn.Module):
 
     def keep(self, rows: Iterable[Row]) -> None:
         """Take over tuned configs, to use and to save them with the parameters."""
-        from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+        from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
 
         old = self.tc.session.settings.configs
         every = {r.key.digest: r for r in (*(old.rows if old else ()), *rows)}
@@ -38,7 +38,7 @@ class Keeper(torch.nn.Module):
 
     def set_extra_state(self, state: Any) -> None:
         """Take over the tuned configs of a state dict; what is none is left out, with a warning."""
-        from tcdsl.autotune.shipped import Shipped  # on use: it needs SQLite
+        from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
 
         try:
             text = _bytes_in(state).decode()

@@ -21,8 +21,8 @@ from tcdsl.torch.record import Seen, recording
 from tcdsl.torch.weights import torch_type
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.key import ProblemKey
     from tcdsl.autotune.report import Report
+    from tcdsl.autotune.store.key import ProblemKey
     from tcdsl.codegen.config import Config
     from tcdsl.torch.kernel import Kernel
     from tcdsl.tuning import Problem
@@ -130,7 +130,7 @@ def autotune(
 
 def _hand_on(tuned: Tuned, seen: Sequence[Sequence[Seen]], module: torch.nn.Module) -> None:
     """Let the layers of a module keep what was found for their kernels."""
-    from tcdsl.autotune.shipped import Row as Kept
+    from tcdsl.autotune.store.shipped import Row as Kept
     from tcdsl.torch.nn import TC  # on use: it needs this
 
     now = time.time()
@@ -266,7 +266,7 @@ def _tune_one(
     report: Report,
 ) -> tuple[Row | None, bool]:
     """Return what came of a problem, and whether the user lets it go on."""
-    from tcdsl.autotune.trial import TuneError
+    from tcdsl.autotune.store.trial import TuneError
     from tcdsl.autotune.tuner import tune
 
     problem = one.problem

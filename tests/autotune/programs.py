@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcdsl.autotune.cpu import CpuProblem
+from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.codegen.spec import Layout, Spec
 from tcdsl.grammar.check import check
 from tcdsl.grammar.parser import parse

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tcdsl.autotune.cuda import CudaProblem
-from tcdsl.autotune.source import Source
-from tcdsl.autotune.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.targets.cuda.problem import CudaProblem
+from tcdsl.autotune.worker.emitted import Source
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Knob
 from tcdsl.codegen.loopir import Const, Unit

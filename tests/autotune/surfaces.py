@@ -6,9 +6,9 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from tcdsl.autotune.search import Measure
-from tcdsl.autotune.space import Branch, Space
-from tcdsl.autotune.trial import Trial
+from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.strategy import Measure
+from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.config import Config, Knob
 
 POWERS = tuple(2**i for i in range(8))

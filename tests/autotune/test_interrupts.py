@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune import best
-from tcdsl.autotune.store import Store
+from tcdsl.autotune.store import best
+from tcdsl.autotune.store.store import Store
 from tests.autotune.tune_toy import problem
 
 pytestmark = pytest.mark.cc

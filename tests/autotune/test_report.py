@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.problem import Work
 from tcdsl.autotune.report import (
     Lines,
     Live,
@@ -19,8 +18,9 @@ from tcdsl.autotune.report import (
     rate_text,
     reporter,
 )
-from tcdsl.autotune.search import Budget
-from tcdsl.autotune.trial import Trial, Verdict
+from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.store.trial import Trial, Verdict
+from tcdsl.autotune.worker.problem import Work
 from tests.autotune.toy import Toy, config
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune import best, owner
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
-from tcdsl.autotune.search import Budget
-from tcdsl.autotune.store import Store, _locked
-from tcdsl.autotune.trial import TuneError, UntunedError
+from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.store import best, owner
+from tcdsl.autotune.store.store import Store, _locked
+from tcdsl.autotune.store.trial import TuneError, UntunedError
 from tcdsl.autotune.tuner import tune
 from tests.autotune.toy import Toy, config
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune import best
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
-from tcdsl.autotune.rig import Rig
-from tcdsl.autotune.search import Budget
-from tcdsl.autotune.source import Source
-from tcdsl.autotune.store import TUNER_ENDED, Store
-from tcdsl.autotune.trial import TuneError
+from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.store import best
+from tcdsl.autotune.store.store import TUNER_ENDED, Store
+from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.tuner import tune
+from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.runner import Rig
 from tcdsl.codegen.config import Config
 from tests.autotune.toy import FAULTS, Toy, config
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.build import Builder, SharedObjects
-from tcdsl.autotune.case import Case, Expected, Operand
-from tcdsl.autotune.key import ProblemKey, digest_of
-from tcdsl.autotune.problem import Work
-from tcdsl.autotune.source import Source
-from tcdsl.autotune.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.store.key import ProblemKey, digest_of
+from tcdsl.autotune.worker.builder import Builder, SharedObjects
+from tcdsl.autotune.worker.case import Case, Expected, Operand
+from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.problem import Work
 from tcdsl.codegen import cc
 from tcdsl.codegen.config import Config, Knob
 from tcdsl.codegen.objects import compile_many

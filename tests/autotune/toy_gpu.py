@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.build import Built
-from tcdsl.autotune.cuda import CudaProblem
-from tcdsl.autotune.cuda_build import pack
-from tcdsl.autotune.key import ProblemKey
-from tcdsl.autotune.source import Source
-from tcdsl.autotune.space import Branch, Space
-from tcdsl.autotune.trial import Failure
+from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.store.trial import Failure
+from tcdsl.autotune.targets.cuda.builder import pack
+from tcdsl.autotune.targets.cuda.problem import CudaProblem
+from tcdsl.autotune.worker.builder import Built
+from tcdsl.autotune.worker.emitted import Source
 from tcdsl.codegen import compiler
 from tcdsl.codegen.config import Config, Knob
 from tcdsl.codegen.gpu import Gpu, gpu_of

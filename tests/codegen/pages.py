@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.guard import GuardedBytes, Place
+from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes, Place
 from tests.codegen.harness import Problem
 
 

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-from tcdsl.autotune.guard import GuardedBytes
+from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes
 from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import Source
 from tcdsl.codegen.config import Config

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.autotune.guard import GuardedBytes, Place
+from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes, Place
 from tcdsl.codegen import build as b
 from tcdsl.codegen import compiler
 from tcdsl.codegen.cc import Source

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.database import StoreError
+from tcdsl.autotune.store.tuning_file import StoreError
 from tcdsl.codegen import cachedir, contentfile
 from tcdsl.codegen.cachedir import CacheError
 from tcdsl.grammar.errors import TCError

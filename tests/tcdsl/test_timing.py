@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tcdsl.autotune.best import Best
+from tcdsl.autotune.store.best import Best
 from tcdsl.codegen.config import Config
 from tcdsl.codegen.peak import Probe
 from tcdsl.demo import _comparison, _finals

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.store import Store
+from tcdsl.autotune.store.store import Store
 from tcdsl.codegen.config import Config
 from tcdsl.grammar.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel

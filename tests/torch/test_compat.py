@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
-from tcdsl.autotune.trial import TuneError, UntunedError  # noqa: E402
+from tcdsl.autotune.store.trial import TuneError, UntunedError  # noqa: E402
 from tcdsl.grammar.errors import TCTypeError  # noqa: E402
 from tcdsl.torch import compat  # noqa: E402
 

@@ -16,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
-from tcdsl.autotune.shipped import Shipped  # noqa: E402
+from tcdsl.autotune.store.shipped import Shipped  # noqa: E402
 from tcdsl.torch.tuning import calls_of  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]

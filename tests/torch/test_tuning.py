@@ -132,7 +132,7 @@ def test_without_a_kernel_of_ours_there_is_nothing_to_tune() -> None:
 
 def test_one_that_fails_does_not_end_the_rest(monkeypatch: Any) -> None:
     from tcdsl.autotune import tuner
-    from tcdsl.autotune.trial import UntunedError
+    from tcdsl.autotune.store.trial import UntunedError
 
     asked: list[str] = []
 
@@ -153,7 +153,7 @@ def test_one_that_fails_does_not_end_the_rest(monkeypatch: Any) -> None:
 
 
 def test_the_table_has_a_line_for_each_kernel() -> None:
-    from tcdsl.autotune.key import ProblemKey
+    from tcdsl.autotune.store.key import ProblemKey
     from tcdsl.codegen.config import Config
 
     key = ProblemKey("a", ("float32",), "c", (1,), "cpu", 1, "gcc", "1")

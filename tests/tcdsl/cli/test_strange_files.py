@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tcdsl.autotune.key import ProblemKey
-from tcdsl.autotune.store import Store
+from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.store.store import Store
 from tcdsl.cli import main
 from tcdsl.codegen.config import Config
 

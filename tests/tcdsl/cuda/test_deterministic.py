@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.kernel import key_for
+from tcdsl.autotune.targets.definition import key_for
 from tcdsl.codegen.gpu import gpu_of
 from tcdsl.variant import spec_for
 

@@ -1,0 +1,1 @@
+"""Which config to try next."""

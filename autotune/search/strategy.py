@@ -1,0 +1,199 @@
+"""The search: the default, the model's leaders, then evolution around the best."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from tcdsl.autotune.search import cost_model
+from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.store.trial import Trial
+from tcdsl.codegen.config import Config
+
+Measure = Callable[[Sequence[Config], str], list[Trial]]  # candidates and where they come from
+
+BATCH = 16
+_ELITE = 8
+_ELITE_BRANCHES = 3  # of the elite: the fastest of other boxes of the space than the fastest's
+_PATIENCE = 8  # rounds without gain after which a search ends
+_PATIENCE_PAID = 32  # the same where the user gave it time or trials
+_GAIN = 0.005
+_EXHAUSTIBLE = 10_000
+
+
+class Budget:
+    """How much a search may spend: seconds, trials, the user's patience.
+
+    Parameters
+    ----------
+    seconds : float, optional
+    trials : int, optional
+        New ones; what the store knows costs nothing.
+    clock : callable
+        Returns seconds; a test brings its own.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        trials: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.seconds, self.trials, self.clock = seconds, trials, clock
+        self.begun = clock()
+        self.used = 0
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """Let the search end as soon as it can, with the best so far."""
+        self.is_stopped = True
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the budget ends, None without such a limit."""
+        if self.seconds is None:
+            return None
+        return max(0.0, self.seconds - (self.clock() - self.begun))
+
+    @property
+    def trials_left(self) -> int | None:
+        """Trials until the budget ends, None without such a limit."""
+        return None if self.trials is None else max(0, self.trials - self.used)
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the search itself has to find its end."""
+        return self.seconds is None and self.trials is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is under way has to end."""
+        return self.is_stopped or self.seconds_left == 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing new may begin."""
+        return self.is_over or self.trials_left == 0
+
+
+def search(
+    space: Space,
+    measure: Measure,
+    budget: Budget,
+    rng: random.Random,
+    *,
+    start: Sequence[Config] = (),
+    known: Sequence[Trial] = (),
+    use_model: bool = True,
+) -> list[Trial]:
+    """Look for the fastest config and return all timed trials, fastest first.
+
+    Parameters
+    ----------
+    space : Space
+    measure : callable
+        Gives a trial for each config it was able to try, in any order, and new trials of older
+        ones that it has timed again.
+    budget : Budget
+    rng : random.Random
+        All choices come from it: the same seed and the same times give the same path.
+    start : sequence of Config
+        Tried first; the default where it is empty.
+    known : sequence of Trial
+        Of an earlier run: they join the population and are not tried again.
+    use_model : bool
+        Whether the analytic model proposes and orders candidates; without it, chance does.
+    """
+    seen = {t.config: t for t in known}
+    timed = _fastest_first(seen)
+
+    def attempt(configs: Sequence[Config], origin: str) -> None:
+        new = [c for c in dict.fromkeys(configs) if c not in seen][: budget.trials_left]
+        seen.update((c, Trial(c)) for c in new)
+        for i in range(0, len(new), BATCH):
+            if budget.is_spent:
+                break
+            batch = new[i : i + BATCH]
+            budget.used += len(batch)
+            seen.update((t.config, t) for t in measure(batch, origin))
+        timed[:] = _fastest_first(seen)
+
+    attempt(list(start) or [space.default], "start")
+    if use_model and not budget.is_spent:
+        attempt(cost_model.leaders(space, rng, BATCH, seen.keys()), "model")
+    elif not budget.is_spent:
+        attempt(space.spread(rng, 2 * BATCH), "spread")
+    patience = _PATIENCE if budget.is_unlimited else _PATIENCE_PAID
+    idle = 0
+    while not budget.is_spent and idle < patience:
+        before = timed[0].time_ns if timed else None
+        children = _children(space, timed, seen, rng, use_model)
+        if not children:
+            break
+        attempt(children, "evolution")
+        gained = bool(timed) and (before is None or timed[0].time_ns < before * (1 - _GAIN))
+        idle = 0 if gained else idle + 1
+    return timed
+
+
+def _children(
+    space: Space,
+    timed: Sequence[Trial],
+    seen: Collection[Config],
+    rng: random.Random,
+    use_model: bool,
+) -> list[Config]:
+    """Propose a batch: half steps from the elite, a quarter crossings, a quarter fresh samples.
+
+    Of each kind the model picks one half and chance the other, so that neither a wrong model nor
+    bad luck can keep a good config out for long.
+    """
+    elite = elite_of(space, timed)
+    steps: dict[Config, None] = {}
+    for config in elite:  # the best config's steps first: they fill the share while there are any
+        if len(steps) < BATCH:
+            steps.update((c, None) for c in space.neighbours(config) if c not in seen)
+    pairs = [rng.sample(elite, 2) for _ in range(2 * BATCH)] if len(elite) > 1 else []
+    crossings = [c for a, b in pairs if (c := space.crossover(a, b, rng)) is not None]
+    samples = [c for _ in range(2 * BATCH) if (c := space.sample(rng)) is not None]
+
+    batch: dict[Config, None] = {}
+    for pool, share in ((list(steps), BATCH // 2), (crossings, BATCH // 4), (samples, BATCH)):
+        share = min(share, BATCH - len(batch))
+        new = _shuffled([c for c in dict.fromkeys(pool) if c not in seen and c not in batch], rng)
+        if use_model:
+            liked = cost_model.ranked(space, new)
+            new = liked[: share // 2] + [c for c in new if c in set(liked[share // 2 :])]
+        batch.update(dict.fromkeys(new[:share]))
+    if not batch and space.size <= _EXHAUSTIBLE:
+        batch.update(dict.fromkeys(c for c in space.all() if c not in seen))
+    return list(batch)[:BATCH]
+
+
+def elite_of(space: Space, timed: Sequence[Trial]) -> list[Config]:
+    """Return the fastest configs, among them the fastest of other branches.
+
+    Forms differ by more than their knobs: a branch whose best knobs are not found yet would
+    otherwise be gone as soon as another one has eight good configs.
+    """
+    fastest = [t.config for t in timed[: _ELITE - _ELITE_BRANCHES]]
+    known = {space.branch_of(c) for c in fastest}
+    others: list[Config] = []
+    for trial in timed[len(fastest) :]:
+        branch = space.branch_of(trial.config)
+        if branch not in known and len(others) < _ELITE_BRANCHES:
+            known.add(branch)
+            others.append(trial.config)
+    rest = [t.config for t in timed[len(fastest) : _ELITE] if t.config not in others]
+    return [*fastest, *others, *rest][:_ELITE]
+
+
+def _shuffled(configs: Sequence[Config], rng: random.Random) -> list[Config]:
+    return rng.sample(list(configs), len(configs))
+
+
+def _fastest_first(seen: Mapping[Config, Trial]) -> list[Trial]:
+    return sorted(
+        (t for t in seen.values() if t.is_timed), key=lambda t: (t.time_ns, t.config.to_json())
+    )

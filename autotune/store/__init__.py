@@ -1,0 +1,1 @@
+"""What is known of problems, trials and tuned configs, kept in SQLite."""

@@ -1,0 +1,221 @@
+"""The warm path: the tuned config of a problem, from `best.json` by the standard library alone.
+
+The SQLite file is the truth; the JSON file beside it is a copy of its best configs. The copy names
+the state of the SQLite file it was made from (times and sizes of the file and of its write-ahead
+log), so that a reader sees with two `stat` calls whether it is fresh. If it is missing or stale the
+reader asks SQLite and writes a fresh copy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcdsl.autotune.store.key import ProblemKey, sizes_in
+from tcdsl.autotune.store.tuning_file import (
+    CONFIGS,
+    MOST_ROWS,
+    DamagedError,
+    StoreError,
+    reading,
+    tables_of,
+    warn_once,
+)
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.plainjson import loads
+
+_FORMAT = 1
+_MOST_BYTES = 1 << 26  # of the copy
+_LONGEST_NS = 1e18
+_BEGINNING = b'{"format": '
+_COLUMNS = "problem, family, sizes, config, time_ns, default_ns"
+
+Signature = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The tuned config of one problem, its time, and the default's in the same run if known."""
+
+    problem: str
+    family: str
+    sizes: tuple[int, ...]
+    config: Config
+    time_ns: float
+    default_ns: float | None
+
+
+def lookup(database: Path, key: ProblemKey) -> Best | None:
+    """Return the tuned config of a problem, or None."""
+    return _table(database).get(key.digest)
+
+
+def relatives(database: Path, key: ProblemKey) -> tuple[Best, ...]:
+    """Return the tuned configs of the same problem at other sizes, nearest sizes first."""
+    others = [
+        b
+        for b in _table(database).values()
+        if b.family == key.family and b.problem != key.digest and len(b.sizes) == len(key.sizes)
+    ]
+    return nearest(others, key)
+
+
+def nearest(others: Iterable[Best], key: ProblemKey) -> tuple[Best, ...]:
+    """Return configs of other sizes, those of the sizes nearest to a problem's first."""
+    return tuple(sorted(others, key=lambda b: (_distance(b.sizes, key.sizes), b.sizes)))
+
+
+def refresh(database: Path) -> dict[str, Best]:
+    """Read the best configs from SQLite, rewrite `best.json` if possible, return them."""
+    before = _signature(database)
+    try:
+        with reading(database) as connection:
+            if CONFIGS not in tables_of(connection, database):  # of another version, or empty yet
+                return {}
+            table = {b.problem: b for b in _rows(connection, database)}
+    except StoreError as error:
+        damage = " (the next tuning makes a new one)" if isinstance(error, DamagedError) else ""
+        warn_once(f"{error}{damage}; no tuned config of it is used")
+        return {}
+    # A commit in between may or may not be in what was read: then the copy is not written.
+    if before == _signature(database):
+        with suppress(OSError):  # a read-only cache still serves its configs
+            _write_json(best_json(database), before, table)
+    return table
+
+
+def readable(damaged: Path, copy: Path) -> Iterator[Best]:
+    """Yield what can be read of a damaged file, then what its copy has."""
+    with suppress(StoreError), reading(damaged) as connection:
+        if CONFIGS in tables_of(connection, damaged):
+            yield from _rows(connection, damaged)
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        if os.stat(copy).st_size <= _MOST_BYTES:
+            yield from map(_best, json.loads(copy.read_bytes())["best"])
+
+
+def best_json(database: Path) -> Path:
+    """Return where the copy lies: of `tuned.db` in `tuned.best.json`."""
+    return database.with_suffix(".best.json")
+
+
+_loaded: dict[Path, tuple[Signature, dict[str, Best]]] = {}
+
+
+def _table(database: Path) -> Mapping[str, Best]:
+    signature = _signature(database)
+    if signature[0] == 0:
+        return {}
+    seen = _loaded.get(database)
+    if seen is not None and seen[0] == signature:
+        return seen[1]
+    table = _read_json(best_json(database), signature)
+    if table is None:
+        table = refresh(database)
+        signature = _signature(database)
+    _loaded[database] = (signature, table)
+    return table
+
+
+def _distance(a: tuple[int, ...], b: tuple[int, ...]) -> float:
+    """Sum over dimensions of how many times one size is the other, less one."""
+    pairs = [(abs(x), abs(y)) for x, y in zip(a, b, strict=True)]
+    return sum((max(x, y) + 1) / (min(x, y) + 1) - 1 for x, y in pairs)
+
+
+def _signature(database: Path) -> Signature:
+    """Return modification time and size of a SQLite file and of its write-ahead log; 0: none."""
+    parts: Signature = []
+    for path in (database, f"{database}-wal"):
+        try:
+            stat = os.stat(path)
+        except OSError:
+            parts += (0, 0)
+        else:  # an empty log, as readers leave it behind, says nothing
+            parts += (stat.st_mtime_ns, stat.st_size) if stat.st_size else (0, 0)
+    return parts
+
+
+def _read_json(path: Path, signature: Signature) -> dict[str, Best] | None:
+    """Return the copy if it is there, whole and fresh."""
+    try:
+        if os.stat(path).st_size > _MOST_BYTES:
+            return None
+        content = json.loads(path.read_bytes())
+        if content["format"] != _FORMAT or content["of"] != signature:
+            return None
+        return {b.problem: b for b in map(_best, content["best"])}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return None
+
+
+def _write_json(path: Path, signature: Signature, table: Mapping[str, Best]) -> None:
+    rows = [
+        [b.problem, b.family, json.dumps(b.sizes), b.config.to_json(), b.time_ns, b.default_ns]
+        for b in table.values()
+    ]
+    text = json.dumps({"format": _FORMAT, "of": signature, "best": rows})
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        if (begins := file.read(len(_BEGINNING))) and begins != _BEGINNING:
+            return  # a file of the user's has that name
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
+
+
+def _rows(connection: sqlite3.Connection, database: Path) -> Iterator[Best]:
+    columns = "problem, family, sizes, config, time_ns, default_ns"
+    for row in connection.execute(f"SELECT {columns} FROM {CONFIGS} LIMIT {MOST_ROWS}"):
+        try:
+            yield _best(row)
+        except ValueError as error:
+            warn_once(f"a corrupt row of {database} is skipped: {row[0]!r:.40}: {error}")
+
+
+def time_in(value: object) -> float:
+    """Return a time as read from a file.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a time is a number")
+    if not 0 < value < _LONGEST_NS:
+        raise ValueError("a time is finite and positive")
+    return float(value)
+
+
+def _best(row: object) -> Best:
+    """Return a row of the table or of its copy.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else than what `set_best` writes.
+    """
+    if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 6:
+        raise ValueError("a row has six columns")
+    problem, family, sizes, config, time_ns, default_ns = row
+    if not isinstance(problem, str) or not isinstance(family, str):
+        raise ValueError("a digest is a text")
+    return Best(
+        problem,
+        family,
+        sizes_in(loads(sizes)),
+        Config.from_json(config),
+        time_in(time_ns),
+        None if default_ns is None else time_in(default_ns),
+    )

@@ -1,0 +1,1 @@
+"""What can be tuned: definitions on the CPU and on GPUs."""

@@ -1,0 +1,1 @@
+"""Definitions on this machine's cores."""

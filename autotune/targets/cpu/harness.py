@@ -1,0 +1,273 @@
+"""Run an executable by its ABI (tc_abi.h) on guarded memory, and compare what it writes.
+
+It shares nothing with the launcher: here every operand, workspace and task is set up so that a
+fault shows, there so that a call is fast.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, Place
+from tcdsl.autotune.worker.bench import WrongAnswerError
+from tcdsl.autotune.worker.case import Array, Case, Expected, dtype_of
+from tcdsl.codegen.turns import in_order
+
+_ABI, _MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 4, 512, 1024, 32  # of tc_abi.h
+_LINE = 64  # bytes to which the ABI aligns workspaces
+_MANY_TASKS = 512
+_SIDES: tuple[tuple[Place, int], ...] = (("after", 0xFF), ("before", 0x7B))  # with their poison
+
+
+class Scalar(ctypes.Union):
+    """`tc_scalar`."""
+
+    _fields_ = (
+        ("i", ctypes.c_int64),
+        ("u", ctypes.c_uint64),
+        ("d", ctypes.c_double),
+        ("f", ctypes.c_float),
+    )
+
+
+class Plan(ctypes.Structure):
+    """`tc_plan`."""
+
+    _fields_ = (
+        ("tasks", ctypes.c_int64 * _MAX_PHASES),
+        ("cost_ns", ctypes.c_double * _MAX_PHASES),
+        ("thread_bytes", ctypes.c_int64),
+        ("shared_bytes", ctypes.c_int64),
+        ("param", ctypes.c_int64 * _MAX_PARAMS),
+    )
+
+
+class Fault(ctypes.Structure):
+    """`tc_error`."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int64) for name in ("code", "tensor", "dim", "value", "extent")
+    )
+
+
+class Args(ctypes.Structure):
+    """`tc_args`."""
+
+    _fields_ = (
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("scalars", ctypes.POINTER(Scalar)),
+        ("plan", ctypes.POINTER(Plan)),
+        ("shared", ctypes.c_void_p),
+        ("error", ctypes.POINTER(Fault)),
+        ("threads", ctypes.c_int64),
+        ("turn", ctypes.POINTER(ctypes.c_int64)),
+    )
+
+
+class Range(ctypes.Structure):
+    """`tc_range`."""
+
+    _fields_ = (("low", ctypes.c_int64), ("high", ctypes.c_int64))
+
+
+_PLANNER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Args), ctypes.POINTER(Plan))
+_PHASE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(Args), ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+
+class _Loop(ctypes.Structure):
+    _fields_ = (
+        ("first", ctypes.c_int64),
+        ("last", ctypes.c_int64),
+        ("range", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Args), ctypes.POINTER(Range))),
+    )
+
+
+class _Executable(ctypes.Structure):
+    _fields_ = (
+        ("abi", ctypes.c_int64),
+        ("phases", ctypes.c_int64),
+        ("plan", _PLANNER),
+        ("phase", _PHASE * _MAX_PHASES),
+        ("loops", ctypes.c_int64),
+        ("loop", _Loop * _MAX_LOOPS),
+    )
+
+
+class Executable:
+    """A loaded candidate: `tc_exe_NAME` of a shared object."""
+
+    def __init__(self, library: Path, name: str) -> None:
+        self.library = ctypes.CDLL(str(library))
+        self._exe = _Executable.in_dll(self.library, f"tc_exe_{name}")
+        if self._exe.abi != _ABI:
+            raise WrongAnswerError(f"its ABI is {self._exe.abi}, expected {_ABI}")
+
+    @property
+    def address(self) -> int:
+        """Address of the `tc_executable`."""
+        return ctypes.addressof(self._exe)
+
+    def run(self, case: Case, data: Sequence[int], *, one_by_one: bool, place: Place) -> None:
+        """Run all phases on operands at the given addresses.
+
+        one_by_one runs the tasks singly and backwards, each with its own fresh workspace, as other
+        threads might: a task that needs another task's leavings gives another answer.
+        """
+        strides = [s for o in case.operands if o.role != "scalar" for s in o.element_strides]
+        plan, fault = Plan(), Fault()
+        args = Args(
+            _array(ctypes.c_void_p, list(data)),
+            _array(ctypes.c_int64, list(case.sizes)),
+            _array(ctypes.c_int64, strides),
+            _array(Scalar, _scalars(case)),
+            None,
+            None,
+            ctypes.pointer(fault),
+            case.threads,
+            (ctypes.c_int64 * _MAX_LOOPS)(),
+        )
+        if (code := self._exe.plan(ctypes.byref(args), ctypes.byref(plan))) != 0:
+            raise WrongAnswerError(f"plan returned {code}")
+        args.plan = ctypes.pointer(plan)
+        with ExitStack() as memory:
+            shared, own = (
+                memory.enter_context(GuardedBytes(n, place, _LINE))
+                for n in (plan.shared_bytes, plan.thread_bytes)
+            )
+            shared.bytes[:] = 0xFF
+            args.shared = shared.address
+            spans = [(x.first, x.last) for x in self._exe.loop[: self._exe.loops]]
+            range_of = functools.partial(self._range_of, args)
+            for p in in_order(spans, range_of, args.turn, 0, self._exe.phases):
+                for begin, end in _pieces(plan.tasks[p], one_by_one):
+                    own.bytes[:] = 0xFF
+                    code = self._exe.phase[p](ctypes.byref(args), own.address, begin, end)
+                    if code != 0 or fault.code != 0:
+                        raise WrongAnswerError(
+                            f"phase {p} returned {code}, error {fault.code}: operand "
+                            f"{fault.tensor}, dimension {fault.dim}, subscript {fault.value}, "
+                            f"extent {fault.extent}"
+                        )
+            if not (shared.is_intact() and own.is_intact()):
+                raise WrongAnswerError("bytes next to its workspace were written")
+
+    def _range_of(self, args: Args, loop: int) -> tuple[int, int]:
+        found = Range()
+        if self._exe.loop[loop].range(ctypes.byref(args), ctypes.byref(found)) != 0:
+            raise WrongAnswerError(f"the range of loop {loop} failed")
+        return found.low, found.high
+
+
+class Checker:
+    """Holds candidates against a case, twice: the operands end at a guard page, then begin at one.
+
+    Outputs are poisoned with another value each time, so that an element that is not written
+    differs at least once.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._sides: dict[Place, list[GuardedArray]] = {
+            place: [
+                GuardedArray(o, place, d) for o, d in zip(case.operands, case.data, strict=True)
+            ]
+            for place, _ in _SIDES
+        }
+
+    def check(self, candidate: Executable) -> None:
+        """Run a candidate.
+
+        Raises
+        ------
+        WrongAnswerError
+            If an output differs from what is expected, or anything else was written.
+        """
+        for place, poison in _SIDES:
+            arrays = self._sides[place]
+            for operand, array in zip(self._case.operands, arrays, strict=True):
+                if operand.is_written:
+                    array.reset(poison)
+            candidate.run(
+                self._case,
+                [a.address for a in arrays],
+                one_by_one=place == "before",
+                place=place,
+            )
+            outputs = [
+                (o, a) for o, a in zip(self._case.operands, arrays, strict=True) if o.is_written
+            ]
+            for (operand, array), expected in zip(outputs, self._case.expected, strict=True):
+                if message := difference(array.values, expected) or array.fault():
+                    raise WrongAnswerError(f"output '{operand.name}': {message}")
+
+
+def difference(got: Array, expected: Expected) -> str | None:
+    """Say where an output differs most from what is expected, or return None."""
+    values, excess = compare(got, expected)
+    bad = excess > 0
+    if not bad.any():
+        return None
+    worst = int(excess.argmax())
+    flat = worst if expected.positions is None else int(expected.positions[worst])
+    where = ", ".join(str(int(i)) for i in np.unravel_index(flat, got.shape))
+    return (
+        f"expected {expected.values.flat[worst]!s} at ({where}), got {values[worst]!s}; "
+        f"{int(bad.sum())} of {bad.size} compared elements differ"
+    )
+
+
+def compare(got: Array, expected: Expected) -> tuple[Array, Array]:
+    """Return the values at the expected positions, and by how much each exceeds its tolerance."""
+    values = got.ravel() if expected.positions is None else got.flat[expected.positions]
+    wanted = expected.values.ravel()
+    if values.dtype.kind in "biu":
+        # A byte other than 0 and 1 is no bool, so bools are compared as bytes.
+        raw = np.ascontiguousarray(values).view(np.uint8) if values.dtype.kind == "b" else values
+        return raw, (raw != wanted).astype(np.float64)
+    exact = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        excess = np.abs(exact - wanted) - (expected.atol + expected.rtol * np.abs(wanted))
+        same = (exact == wanted) | (np.isnan(exact) & np.isnan(wanted))
+    return values, np.where(same, -1.0, np.where(np.isnan(excess), np.inf, excess))
+
+
+def _pieces(tasks: int, one_by_one: bool) -> list[tuple[int, int]]:
+    """Split a range of tasks; many tasks in pieces of equal length, the last one shorter."""
+    if not one_by_one:
+        return [(0, tasks)] if tasks else []
+    length = -(-tasks // _MANY_TASKS)
+    return [(b, min(b + length, tasks)) for b in range(0, tasks, max(length, 1))][::-1]
+
+
+def _scalars(case: Case) -> list[Scalar]:
+    values = []
+    for operand, data in zip(case.operands, case.data, strict=True):
+        if operand.role != "scalar" or data is None:
+            continue
+        value = Scalar()
+        match dtype_of(operand.dtype).kind, operand.dtype:
+            case _, "float64":
+                value.d = float(data)
+            case _, "float32" | "float16" | "bfloat16":
+                value.f = float(data)
+            case "u", _:
+                value.u = int(data)
+            case _:
+                value.i = int(data)
+        values.append(value)
+    return values
+
+
+def _array(kind: Any, values: Sequence[Any]) -> Any:  # ctypes makes array types at run time
+    return (kind * max(len(values), 1))(*values)

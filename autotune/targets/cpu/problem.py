@@ -1,0 +1,106 @@
+"""Tuning problems for the CPU: C text, shared objects, this machine's peaks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.store.key import ProblemKey, digest_of
+from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
+from tcdsl.autotune.worker.builder import Builder, SharedObjects
+from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.problem import Work
+from tcdsl.codegen import cc, compiler
+from tcdsl.codegen.cachedir import read_json, update_json
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine import Machine, detect
+from tcdsl.codegen.objects import compile_many
+from tcdsl.codegen.peak import measure_bandwidth, measure_peak
+from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.work import bytes_of, flops_of
+from tcdsl.grammar.dtypes import FLOAT64
+from tcdsl.grammar.typed import CheckedDef
+
+_MOST = 1e7  # GFLOP/s or GB/s: no machine has so much
+
+
+@dataclass(frozen=True)
+class CpuProblem(KernelProblem):
+    """A kernel on this machine's cores (a `tcdsl.autotune.worker.problem.Problem`).
+
+    Parameters
+    ----------
+    machine : Machine
+    """
+
+    machine: Machine = field(default_factory=detect)
+
+    @functools.cached_property
+    def key(self) -> ProblemKey:
+        """What the result is stored under."""
+        return key_of(self.checked, self.spec, self.machine)
+
+    @functools.cached_property
+    def space(self) -> Space:
+        """The configs to choose from."""
+        return space_of(self.program, self.spec, self.machine)
+
+    @functools.cached_property
+    def work(self) -> Work:
+        """Work of a call, with the measured peaks of this machine."""
+        gflops, gbps = machine_peaks(self.spec.threads)
+        if any(b.dtype == FLOAT64 for b in self.program.buffers):
+            gflops /= 2
+        flops, moved = (f(self.program, self.sizes) for f in (flops_of, bytes_of))
+        return Work(max(flops, 1), max(moved, 1), gflops, gbps)
+
+    @property
+    def builder(self) -> Builder:
+        """What compiles candidates."""
+        name = self.checked.name
+        return SharedObjects(lambda units: compile_many([cc.Source(name, u) for u in units]))
+
+    @property
+    def bench(self) -> Mapping[str, Any]:
+        """What checks and times candidates."""
+        return {"target": "cpu"}
+
+    def source(self, config: Config) -> Source:
+        """Return C text that exports `tc_exe_NAME`; others can follow it in one unit."""
+        name = f"c{digest_of(config.to_json())}"
+        unit = compiler.lower(self.program, self.spec, config, self.machine, self.sizes, name)
+        return Source(name, compiler.emit_c(unit))
+
+
+def key_of(checked: CheckedDef, spec: Spec, machine: Machine) -> ProblemKey:
+    """Return the key of a definition at exact sizes and layouts on this machine."""
+    found = cc.find_compiler()
+    target = f"cpu {machine.isa} {found.isa_key}"
+    return key_for(checked, spec, target, f"{found.kind} {found.version}")
+
+
+@functools.cache
+def machine_peaks(threads: int) -> tuple[float, float]:
+    """Return float32 GFLOP/s and GB/s that some threads reach here.
+
+    Measured once a process, shortly; the largest ever counts, since other programs only ever take.
+    """
+    name = f"{cc.find_compiler().isa_key} {threads}"
+    known = _known_peaks(read_json("peaks.json").get(name))
+    gflops = max(known[0], measure_peak(threads, 0.1))
+    gbps = max(known[1], measure_bandwidth(threads, seconds=0.2))
+    update_json("peaks.json", {name: [gflops, gbps]})
+    return gflops, gbps
+
+
+def _known_peaks(kept: object) -> tuple[float, float]:
+    """Return the peaks of an entry of the file; none where it holds anything else."""
+    match kept:
+        case [int() | float() as gflops, int() | float() as gbps] if (
+            0 <= gflops < _MOST and 0 <= gbps < _MOST
+        ):
+            return float(gflops), float(gbps)
+    return 0.0, 0.0

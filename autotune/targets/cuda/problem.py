@@ -1,0 +1,126 @@
+"""Tuning problems for a GPU: CUDA text, cubins, a device in a worker process."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.targets.cuda.builder import Cubins, pack
+from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
+from tcdsl.autotune.worker.builder import Builder
+from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.problem import Work
+from tcdsl.codegen import compiler
+from tcdsl.codegen.config import Config
+from tcdsl.codegen.cubins import cached_cubin
+from tcdsl.codegen.device import Device
+from tcdsl.codegen.gpu import Gpu
+from tcdsl.codegen.nvrtc import Cubin, CudaSource, find_nvrtc
+from tcdsl.codegen.program import Program
+from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.work import bytes_of, flops_of
+from tcdsl.grammar.dtypes import FLOAT64
+from tcdsl.grammar.typed import CheckedDef
+
+_NAME = "candidate"  # of all: equal kernels are equal machine code then
+
+
+@dataclass(frozen=True)
+class CudaProblem(KernelProblem):
+    """A kernel on a GPU (a `tcdsl.autotune.worker.problem.Problem`).
+
+    Parameters
+    ----------
+    device : Device
+        Opened again in the worker process, by its class and number: what a candidate does to the
+        device there, this process does not feel.
+    is_warm : bool, default False
+        Time calls that find in L2 what the last one left there. Otherwise L2 is overwritten before
+        each call, since between two calls of a kernel a program does other things.
+    """
+
+    device: Device = field(kw_only=True)
+    is_warm: bool = False
+
+    @property
+    def gpu(self) -> Gpu:
+        """What schedules know of the device."""
+        return self.device.gpu
+
+    @functools.cached_property
+    def key(self) -> ProblemKey:
+        """What the result is stored under."""
+        return key_of(self.checked, self.spec, self.gpu, is_warm=self.is_warm)
+
+    @functools.cached_property
+    def space(self) -> Space:
+        """The configs to choose from."""
+        return space_of(self.program, self.spec, self.gpu)
+
+    @functools.cached_property
+    def work(self) -> Work:
+        """Work of a call, with the peaks of the device by its clock and width."""
+        return work_of(self.program, self.sizes, self.gpu)
+
+    @property
+    def builder(self) -> Builder:
+        """What compiles candidates."""
+        return Cubins(self._cubin, self.gpu, self.sizes)
+
+    @property
+    def bench(self) -> Mapping[str, Any]:
+        """What checks and times candidates."""
+        kind = type(self.device)
+        return {
+            "target": "cuda",
+            "device": f"{kind.__module__}:{kind.__qualname__}",
+            "number": self.device.number,
+            "program": pack(self.program),
+            "is_warm": self.is_warm,
+        }
+
+    def source(self, config: Config) -> Source:
+        """Return CUDA text, and how its kernels are started."""
+        unit = compiler.lower(self.program, self.spec, config, self.gpu, self.sizes, _NAME)
+        return Source(_NAME, compiler.emit_cuda(unit), unit)
+
+    def _cubin(self, source: Source) -> Cubin:
+        return cached_cubin(CudaSource(source.name, source.text), self.gpu.arch)
+
+
+def key_of(checked: CheckedDef, spec: Spec, gpu: Gpu, *, is_warm: bool = False) -> ProblemKey:
+    """Return the key of a definition at exact sizes and layouts on a GPU."""
+    words = ["cuda", gpu.arch, gpu.name, f"driver {gpu.driver}", *(["warm"] if is_warm else [])]
+    version = ".".join(map(str, find_nvrtc().version))
+    return key_for(checked, spec, " ".join(words), f"nvrtc {version}")
+
+
+def work_of(program: Program, sizes: Mapping[str, int], gpu: Gpu) -> Work:
+    """Return the work of a call and what a GPU could do of it, by its clock and width.
+
+    Arithmetic on half types alone has the tensor cores' peak, whether or not they are used.
+    """
+    flops, moved = (f(program, sizes) for f in (flops_of, bytes_of))
+    read = [program.buffer(name) for name in program.inputs]
+    arrays = [b.dtype for b in read if b.shape and b.dtype.is_float]
+    if any(b.dtype == FLOAT64 for b in program.buffers):
+        gflops = gpu.peak_gflops() / _double_ratio(gpu)
+    elif arrays and all(d.is_half for d in arrays):
+        gflops = gpu.tensor_gflops()
+    else:
+        gflops = gpu.peak_gflops()
+    return Work(max(flops, 1), max(moved, 1), gflops, gpu.bandwidth_gbs)
+
+
+def _double_ratio(gpu: Gpu) -> int:
+    """Return how many times slower float64 is: 2 where a data centre's GPU is, 64 on others.
+
+    References
+    ----------
+    CUDA C++ Programming Guide, "Arithmetic Instructions".
+    """
+    return 2 if gpu.capability in (80, 90, 100) else 64

@@ -1,0 +1,1 @@
+"""From a config to its time: emitted, compiled, checked and timed in a process of its own."""

@@ -1,0 +1,53 @@
+"""What holds candidates against a case and times them, inside the worker process: per target."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from tcdsl.autotune.worker.case import Case
+from tcdsl.autotune.worker.timing import Turns
+
+_MODULES = {"cpu": "tcdsl.autotune.targets.cpu.bench", "cuda": "tcdsl.autotune.targets.cuda.bench"}
+
+
+class WrongAnswerError(Exception):
+    """What a candidate computed is not what the reference computed, or it broke a rule."""
+
+
+class Bench(Protocol):
+    """A case on one device. Made before any candidate's deadline runs.
+
+    A candidate may end the process: what it does is its own business, the tuner records it.
+    """
+
+    def load(self, code: Mapping[str, Any]) -> Any:
+        """Return a candidate, loaded from what its builder gave and found right.
+
+        Raises
+        ------
+        WrongAnswerError
+            If an output differs from what is expected, or anything else was written.
+        """
+
+    def turns(self, candidate: Any) -> Turns:
+        """Return a candidate as what is timed."""
+
+
+def save(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write which bench a worker over this folder opens, beside its case."""
+    (folder / "bench.json").write_text(json.dumps(settings))
+
+
+def open_bench(folder: Path) -> Bench:
+    """Return the bench that was saved into a folder, over the case in it.
+
+    Its settings have `target`, the name of one of the modules above; the rest is that module's.
+    """
+    settings = json.loads((folder / "bench.json").read_text())
+    module = importlib.import_module(_MODULES[settings.pop("target")])
+    bench: Bench = module.open_bench(Case.load(folder), **settings)
+    return bench

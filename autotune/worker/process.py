@@ -1,0 +1,155 @@
+"""The tuner's end of the worker process: start, ask, wait so long and no longer, start anew."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tcdsl.autotune.store.trial import Reason
+
+_START_S = 60.0
+_GRACE_S = 2.0  # after which the tuner ends a worker whose own alarm did not
+_TAIL = 400  # characters of a dead worker's last words
+
+
+class WorkerDiedError(Exception):
+    """The worker process ended or was ended while a candidate ran.
+
+    row is the trial it was timing, None where the request named only one.
+    """
+
+    def __init__(self, reason: Reason, detail: str, row: int | None) -> None:
+        super().__init__(detail)
+        self.reason, self.detail, self.row = reason, detail, row
+
+
+class WorkerProcess:
+    """A worker over the case in a folder; started when it is needed, and again after a death."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Connection | None = None
+        self._words: Any = None
+        self.generation = 0  # counts starts: what an earlier process had loaded is gone
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def ask(self, limit_s: float, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and return its answer.
+
+        Parameters
+        ----------
+        limit_s : float
+            Seconds for the answer, or for each turn of a candidate in a timing request.
+
+        Raises
+        ------
+        WorkerDiedError
+            If the process ended, by a signal or by the time limit.
+        """
+        self.start()
+        assert self._channel is not None
+        row: int | None = None
+        try:
+            self._channel.send_bytes(json.dumps(request | {"limit_s": limit_s}).encode())
+            while True:
+                if not self._channel.poll(limit_s + _GRACE_S):
+                    self.end()
+                    raise _too_slow(limit_s, row)
+                answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
+                if "at" not in answer:
+                    return answer
+                row = answer["at"]
+        except (EOFError, OSError):
+            raise self._obituary(limit_s, row) from None
+
+    def end(self) -> None:
+        """End the process and whatever a candidate has started in it."""
+        if self._process is not None:
+            self._kill_group()
+            self._process.wait()
+        if self._channel is not None:
+            self._channel.close()
+        if self._words is not None:
+            self._words.close()
+        self._process = self._channel = self._words = None
+
+    def start(self) -> None:
+        """Start the process if none runs."""
+        if self._process is not None:
+            return
+        ours, theirs = multiprocessing.Pipe()
+        package = sys.modules[__name__.partition(".")[0]]
+        root = str(Path(str(package.__file__)).resolve().parent.parent)
+        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        self._channel = ours
+        with theirs:
+            # -P: whatever lies in the user's folder is not imported. A session of its own: the
+            # terminal's Ctrl-C reaches the tuner, which decides.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tcdsl.autotune.worker.server", str(theirs.fileno()),
+                 str(self._folder), str(os.getpid())],
+                stdin=subprocess.DEVNULL, stdout=self._words, stderr=self._words,
+                pass_fds=(theirs.fileno(),), start_new_session=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            )  # fmt: skip
+        self.generation += 1
+        self.ask(_START_S, {"do": "drop", "rows": []})  # its preparations are nobody's running time
+
+    def _kill_group(self) -> None:
+        """End all of the worker's group; not yet waited for, it keeps the number of the group."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):  # macOS: of zombies alone
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _obituary(self, limit_s: float, row: int | None) -> WorkerDiedError:
+        assert self._process is not None
+        if not self._has_died():  # the channel alone is broken
+            self._process.kill()
+        self._kill_group()
+        code = self._process.wait()
+        self._words.seek(0)
+        words = self._words.read().decode(errors="replace").strip()[-_TAIL:]
+        self.end()
+        if code == -signal.SIGALRM:
+            return _too_slow(limit_s, row)
+        parts = (signal.Signals(-code).name, words) if code < 0 else (words, f"exit code {code}")
+        return WorkerDiedError("crash", "\n".join(filter(None, parts)), row)
+
+    def _has_died(self) -> bool:
+        """Wait a little for the end of the process, and leave it to be waited for."""
+        assert self._process is not None
+        end = time.monotonic() + _GRACE_S
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, self._process.pid, flags) is None:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.001)
+        return True
+
+
+def _too_slow(limit_s: float, row: int | None) -> WorkerDiedError:
+    return WorkerDiedError("slow", f"no answer in {limit_s:.1f} s", row)

@@ -1,0 +1,123 @@
+"""Where candidates are checked and timed: a worker process and what is loaded in it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.store.trial import Failure
+from tcdsl.autotune.worker import bench
+from tcdsl.autotune.worker.candidate import Candidate
+from tcdsl.autotune.worker.case_folder import room_for_case
+from tcdsl.autotune.worker.problem import Problem
+from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
+from tcdsl.codegen.cachedir import CacheError
+
+_FIRST_LIMIT_S = 60.0  # nothing is known yet
+_LEAST_LIMIT_S = 1.0
+_PATIENCE = 20.0  # times the shortest check so far: the deadline while there is much time left
+_FAIR = 3.0  # times the shortest check: the deadline when time is short
+_SHARE = 1 / 8  # of the time left that one candidate may take
+
+
+class Rig:
+    """The worker process of one problem; a context manager that ends it.
+
+    The problem's case, the reference's answer above all, is computed when first needed.
+    """
+
+    def __init__(self, problem: Problem, budget: Budget) -> None:
+        self._problem, self._budget = problem, budget
+        self._stack = ExitStack()
+        self._process: WorkerProcess | None = None
+        self._check_s = math.inf  # the shortest so far
+
+    def __enter__(self) -> Rig:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether it is known how long a good candidate's check takes."""
+        return math.isfinite(self._check_s)
+
+    def knows(self, check_s: float) -> None:
+        """Note how long the check of a good candidate took."""
+        self._check_s = min(self._check_s, check_s)
+
+    def has(self, candidate: Candidate) -> bool:
+        """Whether a candidate is loaded, and was found right, in the process that runs now."""
+        return candidate.generation == self._worker().generation
+
+    def load(self, candidate: Candidate) -> Failure | None:
+        """Load and check a candidate."""
+        worker = self._worker()
+        request = {"do": "check", "row": candidate.row.id, "code": candidate.code}
+        # The default is what everything else is held against: it gets the time it needs.
+        is_default = candidate.config == self._problem.space.default
+        limit_s = _FIRST_LIMIT_S if is_default and not self.is_calibrated else self.limit_s
+        begun = time.monotonic()
+        try:
+            answer = worker.ask(limit_s, request)
+        except WorkerDiedError as death:
+            return Failure(death.reason, death.detail)
+        if "wrong" in answer:
+            return Failure("wrong", answer["wrong"])
+        self.knows(time.monotonic() - begun)
+        candidate.generation = worker.generation
+        return None
+
+    def samples(
+        self, candidates: Sequence[Candidate], rounds: int, *, drops: bool = True
+    ) -> list[list[float]]:
+        """Time candidates that are loaded, side by side; return the samples of each, ns per call.
+
+        drops : whether slow ones get fewer turns.
+
+        Raises
+        ------
+        WorkerDiedError
+            If one of them ended the process: its `row` tells which.
+        """
+        rows = [c.row.id for c in candidates]
+        request = {"do": "time", "rows": rows, "rounds": rounds, "drops": drops}
+        found = dict(self._worker().ask(self.limit_s, request)["samples"])
+        return [found[row] for row in rows]
+
+    def _worker(self) -> WorkerProcess:
+        if self._process is None:
+            folder = self._stack.enter_context(room_for_case())
+            case = self._problem.case()
+            try:
+                case.save(folder)
+                bench.save(folder, self._problem.bench)
+            except OSError as error:
+                raise CacheError(f"{folder} cannot be written: {error.strerror}") from error
+            self._process = self._stack.enter_context(WorkerProcess(folder))
+        self._process.start()
+        return self._process
+
+    @property
+    def limit_s(self) -> float:
+        """Seconds for a check, or for a turn in a timing.
+
+        Some times what the fastest candidate so far took, without letting one candidate eat the
+        budget: then less, but never so little that one who comes near the fastest is cut.
+        """
+        left = self._budget.seconds_left
+        share = math.inf if left is None else _SHARE * left
+        if not self.is_calibrated:
+            return max(_LEAST_LIMIT_S, min(_FIRST_LIMIT_S, share))
+        patience = min(_PATIENCE * self._check_s, share)
+        return max(_LEAST_LIMIT_S, _FAIR * self._check_s, patience)

@@ -1,0 +1,134 @@
+"""The process in which candidates run: `python -m tcdsl.autotune.worker.server FD FOLDER PARENT`.
+
+It answers requests over one socket. A candidate may end it; the tuner then starts another one.
+Each request brings the seconds it may take: after that the alarm ends the process, even if the
+tuner is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tcdsl.autotune.worker.bench import Bench, WrongAnswerError, open_bench
+from tcdsl.autotune.worker.timing import DROP, interleaved
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """Candidates by the row of their trial, loaded, checked and timed."""
+
+    def __init__(self, channel: Connection, bench: Bench) -> None:
+        self._channel = channel
+        self._bench = bench
+        self._loaded: dict[int, Any] = {}
+
+    def serve(self) -> None:
+        """Answer requests until the tuner closes the channel."""
+        while True:
+            try:
+                request = json.loads(self._channel.recv_bytes())
+            except EOFError:
+                return
+            signal.setitimer(signal.ITIMER_REAL, request["limit_s"])
+            answer = self._answer(request)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._send(answer)
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request["do"]:
+            case "check":
+                return self._check(request["row"], request["code"])
+            case "time":
+                drop = DROP if request["drops"] else ()
+                times = self._time(request["rows"], request["rounds"], drop, request["limit_s"])
+                return {"samples": times}
+            case "drop":
+                for row in request["rows"]:
+                    self._loaded.pop(row, None)
+                return {}
+            case other:
+                raise AssertionError(other)
+
+    def _check(self, row: int, code: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._loaded[row] = self._bench.load(code)
+        except WrongAnswerError as error:
+            return {"wrong": str(error)}
+        return {}
+
+    def _time(
+        self, rows: list[int], rounds: int, drop: Sequence[float], limit_s: float
+    ) -> list[tuple[int, list[float]]]:
+        candidates = {row: self._bench.turns(self._loaded[row]) for row in rows}
+
+        def notice(row: int) -> None:
+            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            self._send({"at": row})
+
+        return list(interleaved(candidates, rounds, notice, drop=drop).items())
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        self._channel.send_bytes(json.dumps(answer).encode())
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when the tuner is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was, before we asked
+            sys.exit(1)
+
+
+def _keep_group() -> None:
+    """Start a process of this group that ends the group when this process ends, however it does.
+
+    The tuner does so too, while it lives. A candidate's children have nobody else: the system's
+    signal at a parent's death is for its own child alone.
+    """
+    if sys.platform != "linux":
+        return
+    worker = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads: the copy takes no lock
+        if os.fork() != 0:
+            return
+    # Only what the operating system gives: nothing of this copy of the worker is touched.
+    signal.signal(signal.SIGUSR1, lambda *_: os.killpg(0, signal.SIGKILL))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
+    os.closerange(0, 1 << 16)  # the channel above all: its end is how the tuner sees a death
+    if os.getppid() != worker:
+        os.killpg(0, signal.SIGKILL)
+    while True:
+        signal.pause()
+
+
+def main() -> None:
+    """Serve the tuner at the other end of a file descriptor."""
+    channel_fd, folder, parent = sys.argv[1:]
+    _end_with(int(parent))
+    if os.getpgrp() == os.getpid():
+        _keep_group()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    with Connection(int(channel_fd)) as channel:
+        try:
+            Worker(channel, open_bench(Path(folder))).serve()
+        except Exception as error:
+            # After an error on a GPU nothing there can be used, nor given back: end at once.
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""The search on a fake clock and made-up surfaces."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tcdsl.autotune.search.strategy import BATCH, Budget, elite_of, search
+from tcdsl.autotune.store.trial import Trial
+from tcdsl.autotune.worker.emitted import Source
+from tcdsl.codegen.config import Config
+from tests.autotune import surfaces
+
+OPTIMUM_NS = min(map(surfaces.rugged, surfaces.space(surfaces.rugged).all()))
+
+
+def run(seed: int, budget: Budget, path: list[Config] | None = None) -> list[Trial]:
+    space = surfaces.space(lambda _: 1.0)
+    return search(space, surfaces.measure(surfaces.rugged, path=path), budget, random.Random(seed))
+
+
+def test_with_a_true_model_the_leaders_hold_the_optimum() -> None:
+    space = surfaces.space(surfaces.rugged)
+    budget = Budget(trials=1 + BATCH)
+    found = search(space, surfaces.measure(surfaces.rugged), budget, random.Random(0))
+    assert found[0].time_ns == OPTIMUM_NS
+
+
+def test_without_a_model_evolution_finds_the_optimum_in_an_eighth_of_the_space() -> None:
+    times = [run(seed, Budget(trials=400))[0].time_ns for seed in range(8)]
+    assert sorted(times)[5] == OPTIMUM_NS
+    assert max(times) < 1.5 * OPTIMUM_NS
+
+
+def test_a_model_that_is_upside_down_does_not_keep_the_optimum_out() -> None:
+    space = surfaces.space(lambda c: 1000 - surfaces.rugged(c))
+    best = [
+        search(space, surfaces.measure(surfaces.rugged), Budget(trials=400), random.Random(seed))[
+            0
+        ].time_ns
+        for seed in range(8)
+    ]
+    assert sorted(best)[4] == OPTIMUM_NS
+
+
+def test_from_the_worst_config_with_noisy_times_it_comes_within_5_per_cent() -> None:
+    space = surfaces.space(surfaces.rugged)
+    worst = space.worst(random.Random(0), draws=10_000)
+    measure = surfaces.measure(surfaces.rugged, noise=random.Random(3))
+    found = search(space, measure, Budget(trials=300), random.Random(1), start=[worst])
+    assert surfaces.rugged(found[0].config) <= 1.05 * OPTIMUM_NS
+
+
+def test_same_seed_same_path_and_another_seed_another() -> None:
+    first: list[Config] = []
+    second: list[Config] = []
+    other: list[Config] = []
+    run(7, Budget(trials=120), first)
+    run(7, Budget(trials=120), second)
+    run(8, Budget(trials=120), other)
+    assert first == second != other
+
+
+def test_the_default_is_tried_first_and_nothing_twice() -> None:
+    path: list[Config] = []
+    run(3, Budget(trials=200), path)
+    assert path[0] == surfaces.default()
+    assert len(set(path)) == len(path)
+
+
+def test_seconds_bound_the_search_by_the_clock() -> None:
+    clock = surfaces.FakeClock()
+    space = surfaces.space(lambda _: 1.0)
+    measure = surfaces.measure(surfaces.rugged, clock)
+    search(space, measure, Budget(seconds=4.0, clock=clock), random.Random(0))
+    assert 4.0 <= clock.now <= 4.0 + BATCH * 0.05
+
+
+def test_trials_bound_the_search_exactly() -> None:
+    path: list[Config] = []
+    run(0, Budget(trials=37), path)
+    assert len(path) == 37
+
+
+def test_the_search_ends_by_itself_when_the_space_is_exhausted() -> None:
+    path: list[Config] = []
+    space = surfaces.space(lambda _: 1.0)
+    small = type(space)((surfaces.PLAIN,), space.default, space.cost_ns)
+    search(small, surfaces.measure(surfaces.rugged, path=path), Budget(), random.Random(0))
+    assert set(path) == set(small.all())
+
+
+def test_a_flat_surface_ends_a_search_later_where_it_was_given_time() -> None:
+    space = surfaces.space(lambda _: 1.0)
+    tried: dict[float | None, list[Config]] = {None: [], 1e6: []}
+    for seconds, path in tried.items():
+        budget = Budget(seconds, clock=surfaces.FakeClock())
+        search(space, surfaces.measure(lambda _: 1.0, path=path), budget, random.Random(0))
+    short, long = map(len, tried.values())
+    assert short <= 1 + 9 * BATCH
+    assert 3 * short < long <= 1 + 34 * BATCH
+
+
+def test_the_elite_keeps_the_fastest_of_other_branches() -> None:
+    space = surfaces.space(lambda _: 1.0)
+    plain, *others = surfaces.PLAIN.nearest(Config()), *space.spread(random.Random(0), 60)
+    trials = [Trial(c, 1.0 + i) for i, c in enumerate(c for c in others if c != plain)]
+    fast = [t for t in trials if space.branch_of(t.config) == 0]
+    slow = [Trial(plain, 1000.0)]
+    elite = elite_of(space, [*fast, *slow])
+    assert elite[:5] == [t.config for t in fast[:5]]
+    assert plain in elite
+    assert len(set(elite)) == len(elite) == 8
+
+
+def test_failures_are_survived_and_left_alone() -> None:
+    clean = surfaces.measure(surfaces.rugged)
+    tried: list[Config] = []
+
+    def measure(configs: Sequence[Config], origin: str) -> list[Trial]:
+        tried.extend(configs)
+        return [
+            Trial(t.config, math.inf, "crash") if dict(t.config.items)["g0.kc"] == 64 else t
+            for t in clean(configs, origin)
+        ]
+
+    space = surfaces.space(surfaces.rugged)
+    found = search(space, measure, Budget(trials=200), random.Random(0))
+    assert all(t.is_timed for t in found)
+    assert found[0].time_ns == min(
+        surfaces.rugged(c) for c in space.all() if dict(c.items)["g0.kc"] != 64
+    )
+    assert len(set(tried)) == len(tried)
+
+
+def test_all_failing_ends_the_search_without_a_result() -> None:
+    found = search(
+        surfaces.space(lambda _: 1.0),
+        lambda configs, _: [Trial(c, reason="crash") for c in configs],
+        Budget(trials=500),
+        random.Random(0),
+    )
+    assert found == []
+
+
+def test_known_trials_are_not_tried_again_and_seed_the_population() -> None:
+    first = run(1, Budget(trials=60))
+    path: list[Config] = []
+    found = search(
+        surfaces.space(lambda _: 1.0),
+        surfaces.measure(surfaces.rugged, path=path),
+        Budget(trials=60),
+        random.Random(2),
+        known=first,
+    )
+    assert not {t.config for t in first} & set(path)
+    assert found[0].time_ns <= first[0].time_ns
+
+
+def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
+    budget = Budget()
+    path: list[Config] = []
+    clean = surfaces.measure(surfaces.rugged, path=path)
+
+    def measure(configs: Sequence[Config], origin: str) -> list[Trial]:
+        if len(path) > 40:
+            budget.stop()
+        return clean(configs, origin)
+
+    search(surfaces.space(lambda _: 1.0), measure, budget, random.Random(0))
+    assert len(path) <= 41 + 2 * BATCH
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ("/* mr=4 */ void k1(void) {}", "/* mr=6 */\nvoid k2(void)  {}", True),
+        ("void k1(void) {} // x", "void k2(void) { ; }", False),
+    ],
+)
+def test_a_fingerprint_forgets_comments_spacing_and_the_name(a: str, b: str, same: bool) -> None:
+    assert (Source("k1", a).fingerprint == Source("k2", b).fingerprint) is same
+
+
+PATH = """
+import hashlib, random
+from tcdsl.autotune.search.strategy import Budget, search
+from tests.autotune import surfaces
+path = []
+space = surfaces.space(surfaces.rugged)
+search(space, surfaces.measure(surfaces.rugged, path=path), Budget(trials=80), random.Random(1))
+print(hashlib.sha256(repr(path).encode()).hexdigest())
+"""
+
+
+def test_the_path_is_the_same_in_every_process() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PATH],
+            cwd=Path(__file__).parents[3],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

@@ -1,0 +1,72 @@
+"""Timing on a fake clock: interleaved, low quantiles, slow ones dropped."""
+
+from __future__ import annotations
+
+from tcdsl.autotune.worker.timing import HostTurns, interleaved, quantile_ns
+
+TIMES = {1: 1_000_000, 2: 4_000_000, 3: 1_500_000, 4: 1_200_000}
+
+
+class Machine:
+    """A clock that runs move, with a disturbance now and then."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.calls: list[int] = []
+        self.turns: list[int] = []
+
+    def __call__(self) -> int:
+        return self.now
+
+    def run(self, row: int, time_ns: int, noise: tuple[int, ...] = (0,)) -> HostTurns:
+        def call(times: int) -> None:
+            for _ in range(times):
+                self.calls.append(row)
+                self.now += time_ns + noise[len(self.calls) % len(noise)]
+
+        return HostTurns(call, self)
+
+
+def test_a_long_call_is_a_sample_and_short_ones_share_one() -> None:
+    machine = Machine()
+    runs = {1: machine.run(1, 5_000_000), 2: machine.run(2, 1_000)}
+    samples = interleaved(runs, 1, machine.turns.append)
+    assert samples[1] == [5_000_000.0]
+    assert set(samples[2]) == {1000.0}
+    assert machine.calls.count(2) >= 2_000
+
+
+def test_candidates_take_turns() -> None:
+    machine = Machine()
+    runs = {row: machine.run(row, 1_000_000) for row in (1, 2, 3)}
+    interleaved(runs, 5, machine.turns.append)
+    rounds = [machine.turns[i : i + 3] for i in range(0, 15, 3)]
+    assert all(sorted(turn) == [1, 2, 3] for turn in rounds)
+    assert len({*map(tuple, rounds)}) > 1
+
+
+def test_one_that_is_much_slower_than_the_best_gets_one_turn_or_two() -> None:
+    machine = Machine()
+    runs = {row: machine.run(row, time_ns) for row, time_ns in TIMES.items()}
+    samples = interleaved(runs, 4, machine.turns.append)
+    assert machine.turns.count(2) == 1
+    assert machine.turns.count(3) == 3
+    assert machine.turns.count(4) == 4
+    assert samples[2] == [4_000_000.0]
+    again = {row: machine.run(row, time_ns) for row, time_ns in TIMES.items()}
+    interleaved(again, 4, machine.turns.append, drop=())
+    assert [machine.turns.count(row) for row in runs] == [8, 5, 7, 8]
+
+
+def test_a_very_long_call_is_made_once() -> None:
+    machine = Machine()
+    samples = interleaved({1: machine.run(1, 3_000_000_000)}, 5, machine.turns.append)
+    assert samples == {1: [3_000_000_000]}
+    assert machine.calls == [1]
+
+
+def test_a_low_quantile_does_not_see_disturbances() -> None:
+    machine = Machine()
+    run = machine.run(1, 1_000_000, (0, 0, 0, 900_000, 0, 3_000_000))
+    samples = interleaved({1: run}, 10, machine.turns.append)
+    assert quantile_ns(samples[1]) == 1_000_000
