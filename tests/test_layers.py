@@ -17,8 +17,16 @@ PACKAGES = ("grammar", "codegen", "autotune", "tcdsl")
 ROOMS = {
     "grammar": "",
     "codegen": "grammar",
-    "autotune": "grammar codegen",
-    "tcdsl": "grammar codegen autotune",
+    "autotune/store": "grammar/ codegen/",
+    "autotune/search": "codegen/ autotune/store",
+    "autotune/worker": "grammar/ codegen/ autotune/store autotune/search",
+    "autotune/targets": "grammar/ codegen/ autotune/store autotune/search autotune/worker",
+    "autotune/targets/cpu": "grammar/ codegen/ autotune/store autotune/search autotune/worker"
+    " autotune/targets",
+    "autotune/targets/cuda": "grammar/ codegen/ autotune/store autotune/search autotune/worker"
+    " autotune/targets",
+    "autotune": "grammar/ codegen/ autotune/store autotune/search autotune/worker",
+    "tcdsl": "grammar codegen autotune/",
 }
 # Rooms in which files import each other in a circle, to be mended: a line goes with its circle.
 CIRCLES = {"grammar", "codegen", "tcdsl"}

@@ -18,7 +18,7 @@ from tcdsl.autotune.search.space import Branch, Space
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.targets import tolerance
-from tcdsl.autotune.targets.cpu.harness import compare
+from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_array, random_inputs
 from tcdsl.autotune.targets.structural_text import structure
 from tcdsl.autotune.worker.case import Array, Case, Expected, Operand, Role, positions_to_check

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.timing import Turns
-
-_MODULES = {"cpu": "tcdsl.autotune.targets.cpu.bench", "cuda": "tcdsl.autotune.targets.cuda.bench"}
 
 
 class WrongAnswerError(Exception):
@@ -45,9 +43,9 @@ def save(folder: Path, settings: Mapping[str, Any]) -> None:
 def open_bench(folder: Path) -> Bench:
     """Return the bench that was saved into a folder, over the case in it.
 
-    Its settings have `target`, the name of one of the modules above; the rest is that module's.
+    Its settings have `open`, the function that makes it from the case, as `MODULE:NAME`; the rest
+    are that function's arguments.
     """
     settings = json.loads((folder / "bench.json").read_text())
-    module = importlib.import_module(_MODULES[settings.pop("target")])
-    bench: Bench = module.open_bench(Case.load(folder), **settings)
+    bench: Bench = pkgutil.resolve_name(settings.pop("open"))(Case.load(folder), **settings)
     return bench

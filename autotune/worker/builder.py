@@ -1,4 +1,4 @@
-"""From sources to code: what the tuner asks of a compiler, and C compilers many candidates a time.
+"""From sources to code: what the tuner asks of a compiler.
 
 A builder works on an iterator, so that the next candidates are emitted while compilers are at work
 on the first.
@@ -6,21 +6,12 @@ on the first.
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.machine import usable_cores
-from tcdsl.grammar.errors import CompileError
-
-UNIT = 8  # candidates at most in one translation unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +41,3 @@ class Builder(Protocol):
         count : int
             How many there are at most.
         """
-
-
-Compile = Callable[[Sequence[str]], Sequence[Path | CompileError]]
-
-
-@dataclass(frozen=True, slots=True)
-class SharedObjects:
-    """Builds candidates for the CPU, several in one shared object: a compiler's start costs most.
-
-    A unit that fails is split until the guilty one stands alone.
-
-    Parameters
-    ----------
-    compile : callable
-        Makes a shared object of each text.
-    """
-
-    compile: Compile
-
-    def build(self, sources: Iterable[Source], count: int) -> Iterator[tuple[int, Built | Failure]]:
-        """Yield what became of each source; each compiler has two units or more if it can."""
-        jobs = usable_cores()
-        share = min(UNIT, max(1, -(-count // (2 * jobs))))
-        numbered = iter(enumerate(sources))
-        units = iter(lambda: list(itertools.islice(numbered, share)), [])
-        pool = ThreadPoolExecutor(jobs)
-        try:
-            begin = functools.partial(self._begin, pool)
-            running = deque(begin(unit) for unit in units)
-            while running:
-                unit, result = running[0][0], running.popleft()[1].result()
-                if not isinstance(result, CompileError):
-                    for number, source in unit:
-                        yield number, Built({"library": str(result), "name": source.name})
-                elif len(unit) == 1:
-                    yield unit[0][0], Failure("compile", str(result))
-                else:
-                    middle = len(unit) // 2
-                    running += [begin(unit[:middle]), begin(unit[middle:])]
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _begin(
-        self, pool: Executor, unit: list[tuple[int, Source]]
-    ) -> tuple[list[tuple[int, Source]], Future[Path | CompileError]]:
-        text = "\n".join(source.text for _, source in unit)
-        return unit, pool.submit(lambda: self.compile([text])[0])

@@ -20,7 +20,7 @@ import tcdsl as tc
 from gpu_parts.children import run_children
 from gpu_parts.setting import Array, Setting
 from tcdsl.arguments import element_strides, layout_of
-from tcdsl.autotune.targets.cpu.harness import difference
+from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.bench import CudaBench
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built

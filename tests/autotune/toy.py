@@ -18,7 +18,8 @@ import numpy as np
 
 from tcdsl.autotune.search.space import Branch, Space
 from tcdsl.autotune.store.key import ProblemKey, digest_of
-from tcdsl.autotune.worker.builder import Builder, SharedObjects
+from tcdsl.autotune.targets.cpu.builder import SharedObjects
+from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.case import Case, Expected, Operand
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Work
@@ -130,7 +131,10 @@ class Toy:
 
     @property
     def bench(self) -> Mapping[str, Any]:
-        return {"target": "cpu", "clock": f"{__name__}:clock_ns"}
+        return {
+            "open": "tcdsl.autotune.targets.cpu.bench:open_bench",
+            "clock": f"{__name__}:clock_ns",
+        }
 
     def source(self, config: Config) -> Source:
         name = f"c{digest_of(config.to_json())}"

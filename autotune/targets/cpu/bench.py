@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.targets.cpu.harness import Checker, Executable
+from tcdsl.autotune.targets.cpu.check import Checker, LoadedCandidate
 from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_of
 from tcdsl.autotune.worker.timing import HostTurns, Run
 from tcdsl.codegen.runtime import Entry, Launcher
@@ -25,8 +25,7 @@ def open_bench(case: Case, clock: str = "time:perf_counter_ns") -> CpuBench:
     clock : str
         The function that tells nanoseconds: `MODULE:NAME`.
     """
-    module, _, name = clock.partition(":")
-    return CpuBench(case, getattr(importlib.import_module(module), name))
+    return CpuBench(case, pkgutil.resolve_name(clock))
 
 
 class CpuBench:
@@ -41,17 +40,17 @@ class CpuBench:
         self._args = tuple(a[()] if o.role == "scalar" else a for o, a in read)
         self._outs = tuple(a for o, a in paired if o.is_written)
 
-    def load(self, code: Mapping[str, Any]) -> Executable:
+    def load(self, code: Mapping[str, Any]) -> LoadedCandidate:
         """Return a candidate that was found right."""
-        candidate = Executable(Path(code["library"]), code["name"])
+        candidate = LoadedCandidate(Path(code["library"]), code["name"])
         self._checker.check(candidate)
         return candidate
 
-    def turns(self, candidate: Executable) -> HostTurns:
+    def turns(self, candidate: LoadedCandidate) -> HostTurns:
         """Return a candidate as what is timed."""
         return HostTurns(self.run_of(candidate), self._clock_ns)
 
-    def run_of(self, candidate: Executable) -> Run:
+    def run_of(self, candidate: LoadedCandidate) -> Run:
         """Return a candidate as what can be timed: through the launcher, with its threads."""
         inputs = [o for o in self._case.operands if not o.is_written]
         outputs = [o for o in self._case.operands if o.is_written]

@@ -9,8 +9,9 @@ from typing import Any
 
 from tcdsl.autotune.search.space import Space
 from tcdsl.autotune.store.key import ProblemKey, digest_of
+from tcdsl.autotune.targets.cpu.builder import SharedObjects
 from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
-from tcdsl.autotune.worker.builder import Builder, SharedObjects
+from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Work
 from tcdsl.codegen import cc, compiler
@@ -66,7 +67,7 @@ class CpuProblem(KernelProblem):
     @property
     def bench(self) -> Mapping[str, Any]:
         """What checks and times candidates."""
-        return {"target": "cpu"}
+        return {"open": "tcdsl.autotune.targets.cpu.bench:open_bench"}
 
     def source(self, config: Config) -> Source:
         """Return C text that exports `tc_exe_NAME`; others can follow it in one unit."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tcdsl.autotune.targets.cpu.harness import Fault, difference
+from tcdsl.autotune.targets.abi import TcError
+from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.builder import unpack
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand, Margins
 from tcdsl.autotune.worker.bench import WrongAnswerError
@@ -39,8 +40,7 @@ def open_bench(case: Case, device: str, number: int, program: str, is_warm: bool
     is_warm : bool
         Whether calls may find their operands in L2.
     """
-    module, _, name = device.partition(":")
-    opened: Device = getattr(importlib.import_module(module), name)(number)
+    opened: Device = pkgutil.resolve_name(device)(number)
     unpacked = unpack(program)
     assert isinstance(unpacked, Program)
     return CudaBench(case, opened, unpacked, is_warm=is_warm)
@@ -59,7 +59,7 @@ class CudaBench:
         ]
         with device.active():
             self._stream = device.stream()
-            self._fault = device.pinned(ctypes.sizeof(Fault))
+            self._fault = device.pinned(ctypes.sizeof(TcError))
             self._sides = [self._placed(shift) for shift, _ in _SIDES]
             size_bytes = sum(o.size_bytes for o in self._sides[0] if o is not None)
             # What is twice as large as L2 finds nothing of use there.
@@ -117,7 +117,7 @@ class CudaBench:
                 operand.reset(poison)
         workspace = Margins(self._device, self._stream, candidate.workspace_bytes)
         workspace.fill(poison)
-        ctypes.memset(self._fault.address, 0, ctypes.sizeof(Fault))
+        ctypes.memset(self._fault.address, 0, ctypes.sizeof(TcError))
         self._start(candidate, _addresses(side), workspace.address)
         self._device.synchronize(self._stream)
         if message := self._fault_text() or self._difference(operands, poison):
@@ -141,7 +141,7 @@ class CudaBench:
         return None
 
     def _fault_text(self) -> str | None:
-        fault = Fault.from_address(self._fault.address)
+        fault = TcError.from_address(self._fault.address)
         if fault.code == 0:
             return None
         return (

@@ -76,7 +76,7 @@ class CudaProblem(KernelProblem):
         """What checks and times candidates."""
         kind = type(self.device)
         return {
-            "target": "cuda",
+            "open": "tcdsl.autotune.targets.cuda.bench:open_bench",
             "device": f"{kind.__module__}:{kind.__qualname__}",
             "number": self.device.number,
             "program": pack(self.program),

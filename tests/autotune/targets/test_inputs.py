@@ -7,7 +7,7 @@ import pytest
 
 from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.targets import tolerance
-from tcdsl.autotune.targets.cpu.harness import compare
+from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_inputs, subscript_limits, term_scales
 from tcdsl.autotune.targets.structural_text import structure
 from tcdsl.autotune.worker.case import Case

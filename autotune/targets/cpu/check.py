@@ -1,4 +1,4 @@
-"""Run an executable by its ABI (tc_abi.h) on guarded memory, and compare what it writes.
+"""Run candidates by their ABI (`tc_abi.h`) on guarded memory, and hold them against a case.
 
 It shares nothing with the launcher: here every operand, workspace and task is set up so that a
 fault shows, there so that a call is fast.
@@ -13,105 +13,35 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tcdsl.autotune.targets.abi import (
+    MAX_LOOPS,
+    VERSION,
+    TcArgs,
+    TcError,
+    TcExecutable,
+    TcPlan,
+    TcRange,
+    TcScalar,
+)
+from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, Place
 from tcdsl.autotune.worker.bench import WrongAnswerError
-from tcdsl.autotune.worker.case import Array, Case, Expected, dtype_of
+from tcdsl.autotune.worker.case import Case, dtype_of
 from tcdsl.codegen.turns import in_order
 
-_ABI, _MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 4, 512, 1024, 32  # of tc_abi.h
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
 _SIDES: tuple[tuple[Place, int], ...] = (("after", 0xFF), ("before", 0x7B))  # with their poison
 
 
-class Scalar(ctypes.Union):
-    """`tc_scalar`."""
-
-    _fields_ = (
-        ("i", ctypes.c_int64),
-        ("u", ctypes.c_uint64),
-        ("d", ctypes.c_double),
-        ("f", ctypes.c_float),
-    )
-
-
-class Plan(ctypes.Structure):
-    """`tc_plan`."""
-
-    _fields_ = (
-        ("tasks", ctypes.c_int64 * _MAX_PHASES),
-        ("cost_ns", ctypes.c_double * _MAX_PHASES),
-        ("thread_bytes", ctypes.c_int64),
-        ("shared_bytes", ctypes.c_int64),
-        ("param", ctypes.c_int64 * _MAX_PARAMS),
-    )
-
-
-class Fault(ctypes.Structure):
-    """`tc_error`."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_int64) for name in ("code", "tensor", "dim", "value", "extent")
-    )
-
-
-class Args(ctypes.Structure):
-    """`tc_args`."""
-
-    _fields_ = (
-        ("data", ctypes.POINTER(ctypes.c_void_p)),
-        ("sizes", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("scalars", ctypes.POINTER(Scalar)),
-        ("plan", ctypes.POINTER(Plan)),
-        ("shared", ctypes.c_void_p),
-        ("error", ctypes.POINTER(Fault)),
-        ("threads", ctypes.c_int64),
-        ("turn", ctypes.POINTER(ctypes.c_int64)),
-    )
-
-
-class Range(ctypes.Structure):
-    """`tc_range`."""
-
-    _fields_ = (("low", ctypes.c_int64), ("high", ctypes.c_int64))
-
-
-_PLANNER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Args), ctypes.POINTER(Plan))
-_PHASE = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(Args), ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-)
-
-
-class _Loop(ctypes.Structure):
-    _fields_ = (
-        ("first", ctypes.c_int64),
-        ("last", ctypes.c_int64),
-        ("range", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Args), ctypes.POINTER(Range))),
-    )
-
-
-class _Executable(ctypes.Structure):
-    _fields_ = (
-        ("abi", ctypes.c_int64),
-        ("phases", ctypes.c_int64),
-        ("plan", _PLANNER),
-        ("phase", _PHASE * _MAX_PHASES),
-        ("loops", ctypes.c_int64),
-        ("loop", _Loop * _MAX_LOOPS),
-    )
-
-
-class Executable:
+class LoadedCandidate:
     """A loaded candidate: `tc_exe_NAME` of a shared object."""
 
     def __init__(self, library: Path, name: str) -> None:
         self.library = ctypes.CDLL(str(library))
-        self._exe = _Executable.in_dll(self.library, f"tc_exe_{name}")
-        if self._exe.abi != _ABI:
-            raise WrongAnswerError(f"its ABI is {self._exe.abi}, expected {_ABI}")
+        self._exe = TcExecutable.in_dll(self.library, f"tc_exe_{name}")
+        if self._exe.abi != VERSION:
+            raise WrongAnswerError(f"its ABI is {self._exe.abi}, expected {VERSION}")
 
     @property
     def address(self) -> int:
@@ -125,17 +55,17 @@ class Executable:
         threads might: a task that needs another task's leavings gives another answer.
         """
         strides = [s for o in case.operands if o.role != "scalar" for s in o.element_strides]
-        plan, fault = Plan(), Fault()
-        args = Args(
+        plan, fault = TcPlan(), TcError()
+        args = TcArgs(
             _array(ctypes.c_void_p, list(data)),
             _array(ctypes.c_int64, list(case.sizes)),
             _array(ctypes.c_int64, strides),
-            _array(Scalar, _scalars(case)),
+            _array(TcScalar, _scalars(case)),
             None,
             None,
             ctypes.pointer(fault),
             case.threads,
-            (ctypes.c_int64 * _MAX_LOOPS)(),
+            (ctypes.c_int64 * MAX_LOOPS)(),
         )
         if (code := self._exe.plan(ctypes.byref(args), ctypes.byref(plan))) != 0:
             raise WrongAnswerError(f"plan returned {code}")
@@ -162,8 +92,8 @@ class Executable:
             if not (shared.is_intact() and own.is_intact()):
                 raise WrongAnswerError("bytes next to its workspace were written")
 
-    def _range_of(self, args: Args, loop: int) -> tuple[int, int]:
-        found = Range()
+    def _range_of(self, args: TcArgs, loop: int) -> tuple[int, int]:
+        found = TcRange()
         if self._exe.loop[loop].range(ctypes.byref(args), ctypes.byref(found)) != 0:
             raise WrongAnswerError(f"the range of loop {loop} failed")
         return found.low, found.high
@@ -185,7 +115,7 @@ class Checker:
             for place, _ in _SIDES
         }
 
-    def check(self, candidate: Executable) -> None:
+    def check(self, candidate: LoadedCandidate) -> None:
         """Run a candidate.
 
         Raises
@@ -212,36 +142,6 @@ class Checker:
                     raise WrongAnswerError(f"output '{operand.name}': {message}")
 
 
-def difference(got: Array, expected: Expected) -> str | None:
-    """Say where an output differs most from what is expected, or return None."""
-    values, excess = compare(got, expected)
-    bad = excess > 0
-    if not bad.any():
-        return None
-    worst = int(excess.argmax())
-    flat = worst if expected.positions is None else int(expected.positions[worst])
-    where = ", ".join(str(int(i)) for i in np.unravel_index(flat, got.shape))
-    return (
-        f"expected {expected.values.flat[worst]!s} at ({where}), got {values[worst]!s}; "
-        f"{int(bad.sum())} of {bad.size} compared elements differ"
-    )
-
-
-def compare(got: Array, expected: Expected) -> tuple[Array, Array]:
-    """Return the values at the expected positions, and by how much each exceeds its tolerance."""
-    values = got.ravel() if expected.positions is None else got.flat[expected.positions]
-    wanted = expected.values.ravel()
-    if values.dtype.kind in "biu":
-        # A byte other than 0 and 1 is no bool, so bools are compared as bytes.
-        raw = np.ascontiguousarray(values).view(np.uint8) if values.dtype.kind == "b" else values
-        return raw, (raw != wanted).astype(np.float64)
-    exact = values.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        excess = np.abs(exact - wanted) - (expected.atol + expected.rtol * np.abs(wanted))
-        same = (exact == wanted) | (np.isnan(exact) & np.isnan(wanted))
-    return values, np.where(same, -1.0, np.where(np.isnan(excess), np.inf, excess))
-
-
 def _pieces(tasks: int, one_by_one: bool) -> list[tuple[int, int]]:
     """Split a range of tasks; many tasks in pieces of equal length, the last one shorter."""
     if not one_by_one:
@@ -250,12 +150,12 @@ def _pieces(tasks: int, one_by_one: bool) -> list[tuple[int, int]]:
     return [(b, min(b + length, tasks)) for b in range(0, tasks, max(length, 1))][::-1]
 
 
-def _scalars(case: Case) -> list[Scalar]:
+def _scalars(case: Case) -> list[TcScalar]:
     values = []
     for operand, data in zip(case.operands, case.data, strict=True):
         if operand.role != "scalar" or data is None:
             continue
-        value = Scalar()
+        value = TcScalar()
         match dtype_of(operand.dtype).kind, operand.dtype:
             case _, "float64":
                 value.d = float(data)
