@@ -22,8 +22,8 @@ from tcdsl.autotune.worker.problem import Problem
 from tcdsl.autotune.worker.process import WorkerDiedError
 from tcdsl.autotune.worker.runner import Rig
 from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
-from tcdsl.codegen.config import Config
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.errors import ScheduleError
 
 _ROUNDS = 5
 _FINAL_ROUNDS = 60

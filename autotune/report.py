@@ -15,7 +15,7 @@ from typing import Any, Protocol, TextIO
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
 from tcdsl.autotune.worker.problem import Problem, Work
-from tcdsl.grammar.excerpt import printable
+from tcdsl.grammar.text.excerpt import printable
 
 _LINE_EVERY_S = 5.0
 

@@ -19,7 +19,7 @@ from tcdsl.autotune.store.shipped import Shipped
 from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.store.trial import FINAL, Verdict
 from tcdsl.autotune.worker.problem import Problem
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 _NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
 

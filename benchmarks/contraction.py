@@ -31,12 +31,12 @@ from common import Array, rand
 from layers import BATCHED, CONV, FCRELU, LINEAR, MATMUL
 
 import tcdsl as tc
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import usable_cores
-from tcdsl.codegen.peak import Probe, busy_notes, fma_probe
-from tcdsl.codegen.spec import Spec
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.codegen.toolchain.peak import Probe, busy_notes, fma_probe
+from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.kernel import Kernel
 from tcdsl.session import Session
 from tcdsl.timing import interleaved

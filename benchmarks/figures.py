@@ -28,8 +28,8 @@ from layers import BATCHED, MATMUL
 
 import tcdsl as tc
 from tcdsl.autotune.store.records import problems
-from tcdsl.codegen.peak import fma_probe, measure_peaks
-from tcdsl.codegen.work import flops_of
+from tcdsl.codegen.program.work import flops_of
+from tcdsl.codegen.toolchain.peak import fma_probe, measure_peaks
 from tcdsl.kernel import Kernel
 from tcdsl.timing import beside_peak, interleaved
 

@@ -19,7 +19,7 @@ from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.timing import interleaved, quantile_ns
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 from tcdsl.kernel import Kernel
 from tcdsl.tuning import problem_of_sizes
 

@@ -36,7 +36,7 @@ from layers import (
     TRANSPOSE,
 )
 
-from tcdsl.codegen.machine import usable_cores
+from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.timing import interleaved
 
 Peer = Callable[..., Any]

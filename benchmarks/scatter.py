@@ -25,7 +25,7 @@ import torch
 from common import Array, rand
 
 import tcdsl as tc
-from tcdsl.codegen.machine import usable_cores
+from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.kernel import Kernel
 from tcdsl.timing import interleaved
 

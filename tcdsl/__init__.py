@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tcdsl.faults import synchronize
     from tcdsl.forward_mode import jvp
     from tcdsl.gradient import grad
-    from tcdsl.grammar.errors import (
+    from tcdsl.grammar.text.errors import (
         AllocationError,
         BoundsError,
         CompileError,
@@ -61,22 +61,22 @@ __all__ = [
 
 # Where the public names come from; each is loaded at its first use, so that the import is light.
 _HOME = {
-    "AllocationError": "tcdsl.grammar.errors",
-    "BoundsError": "tcdsl.grammar.errors",
-    "CompileError": "tcdsl.grammar.errors",
-    "DeviceError": "tcdsl.grammar.errors",
-    "DeviceMemoryError": "tcdsl.grammar.errors",
-    "Diagnostic": "tcdsl.grammar.errors",
-    "FileError": "tcdsl.grammar.errors",
-    "InternalError": "tcdsl.grammar.errors",
-    "Note": "tcdsl.grammar.errors",
-    "NumberError": "tcdsl.grammar.errors",
-    "RangeError": "tcdsl.grammar.errors",
-    "ScheduleError": "tcdsl.grammar.errors",
-    "ShapeError": "tcdsl.grammar.errors",
-    "TCError": "tcdsl.grammar.errors",
-    "TCSyntaxError": "tcdsl.grammar.errors",
-    "TCTypeError": "tcdsl.grammar.errors",
+    "AllocationError": "tcdsl.grammar.text.errors",
+    "BoundsError": "tcdsl.grammar.text.errors",
+    "CompileError": "tcdsl.grammar.text.errors",
+    "DeviceError": "tcdsl.grammar.text.errors",
+    "DeviceMemoryError": "tcdsl.grammar.text.errors",
+    "Diagnostic": "tcdsl.grammar.text.errors",
+    "FileError": "tcdsl.grammar.text.errors",
+    "InternalError": "tcdsl.grammar.text.errors",
+    "Note": "tcdsl.grammar.text.errors",
+    "NumberError": "tcdsl.grammar.text.errors",
+    "RangeError": "tcdsl.grammar.text.errors",
+    "ScheduleError": "tcdsl.grammar.text.errors",
+    "ShapeError": "tcdsl.grammar.text.errors",
+    "TCError": "tcdsl.grammar.text.errors",
+    "TCSyntaxError": "tcdsl.grammar.text.errors",
+    "TCTypeError": "tcdsl.grammar.text.errors",
     "Definitions": "tcdsl.definitions",
     "Kernel": "tcdsl.kernel",
     "define": "tcdsl.definitions",

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.codegen.spec import Layout
+from tcdsl.codegen.machine.spec import Layout
 from tcdsl.device_arrays import DeviceArray, as_device_array, is_on_device
 from tcdsl.foreign import has_dlpack, memory_of, refuse_meaning
-from tcdsl.grammar.dtypes import ALL, BY_NAME, DType
-from tcdsl.grammar.errors import NumberError, TCTypeError
+from tcdsl.grammar.text.errors import NumberError, TCTypeError
+from tcdsl.grammar.types.dtypes import ALL, BY_NAME, DType
 
 if TYPE_CHECKING:
     from tcdsl.forms import Form

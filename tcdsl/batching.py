@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tcdsl.codegen.gradient.vjp import Gradient
-from tcdsl.grammar.batch import Batch, batched
-from tcdsl.grammar.declare import type_variables
-from tcdsl.grammar.dtypes import BY_NAME, FLOAT32
-from tcdsl.grammar.ellipsis import shapes_of_rank
-from tcdsl.grammar.errors import TCError, TCTypeError
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.batch.definition import Batch, batched
+from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
+from tcdsl.grammar.text.errors import TCError, TCTypeError
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
 from tcdsl.instead import instead
 from tcdsl.session import Session
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.batch import Randomness
-    from tcdsl.grammar.typed import CheckedDef
+    from tcdsl.grammar.batch.definition import Randomness
+    from tcdsl.grammar.types.typed import CheckedDef
     from tcdsl.kernel import Kernel
 
 K = TypeVar("K", bound="Kernel")

@@ -9,10 +9,10 @@ import numpy as np
 
 from tcdsl.autotune.targets.inputs import random_inputs
 from tcdsl.autotune.worker.problem import Work
-from tcdsl.codegen.peak import busy_notes, fma_probe, triad_probe
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.dtypes import FLOAT64
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.codegen.toolchain.peak import busy_notes, fma_probe, triad_probe
+from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.kernel import Kernel
 from tcdsl.sizes import check_sizes
 from tcdsl.timing import Roof, Timing, beside_peak, interleaved

@@ -10,14 +10,14 @@ from typing import Any
 
 from tcdsl.arguments import as_float, check_integer, element_strides
 from tcdsl.call import Call
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.launch import Executable
-from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.device_arrays import DeviceArray, dense_strides
 from tcdsl.faults import Names, faults_of
-from tcdsl.grammar.errors import DeviceError
-from tcdsl.grammar.typed import Tensor
+from tcdsl.grammar.text.errors import DeviceError
+from tcdsl.grammar.types.typed import Tensor
 from tcdsl.session import Check
 
 

@@ -20,15 +20,15 @@ from tcdsl.arguments import (
     is_addressable,
     layout_of,
 )
-from tcdsl.codegen.cpu import Loaded
-from tcdsl.codegen.reference_math import identity, numpy_dtype
+from tcdsl.codegen.machine.spec import SMALL, Spec
+from tcdsl.codegen.program.dtypes import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
-from tcdsl.codegen.spec import SMALL, Spec
+from tcdsl.codegen.toolchain.load import Loaded
 from tcdsl.device_arrays import DeviceArray
-from tcdsl.grammar import nodes, typed
-from tcdsl.grammar.errors import AllocationError, ShapeError, TCTypeError
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.wording import count
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import AllocationError, ShapeError, TCTypeError, count
+from tcdsl.grammar.types import typed
 from tcdsl.origin import cure_for_missing
 from tcdsl.overlap import is_same_view, may_share, meets_itself
 from tcdsl.variant import Compiled, Variant

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from numbers import Real
 
-from tcdsl.grammar.errors import Diagnostic, TCTypeError, raise_all
-from tcdsl.grammar.source import Source, Span
+from tcdsl.grammar.text.errors import Diagnostic, TCTypeError, raise_all
+from tcdsl.grammar.text.source import Source, Span
 
 _FIELD = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 # What `str.format` would see, and nothing it could reach: attributes, positions, widths.

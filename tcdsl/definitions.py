@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cast
 
 from tcdsl.constants import fill_constants
-from tcdsl.grammar.check import want_bounded
-from tcdsl.grammar.errors import TCSyntaxError, TCTypeError
+from tcdsl.grammar.check.definition import want_bounded
+from tcdsl.grammar.text.errors import TCSyntaxError, TCTypeError
 from tcdsl.instead import instead
 from tcdsl.kernel import Kernel
 from tcdsl.session import Check, Session, Settings, Tune, parsed, shipped_in

@@ -16,11 +16,11 @@ import numpy as np
 from tcdsl.arguments import Array
 from tcdsl.autotune.report import duration
 from tcdsl.autotune.store import best
-from tcdsl.codegen.peak import fma_probe
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.work import flops_of
+from tcdsl.codegen.program.work import flops_of
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.codegen.toolchain.peak import fma_probe
 from tcdsl.definitions import Definitions, define, define_all
-from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.text.errors import TCError
 from tcdsl.kernel import Kernel
 from tcdsl.timing import Roof, Timing, beside_peak
 from tcdsl.tuning import draw_history, problem_of_sizes

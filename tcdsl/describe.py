@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.work import bytes_of, flops_of
-from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.program.work import bytes_of, flops_of
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
 from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant, spec_for
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tcdsl import forms
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.runtime import Launcher
-from tcdsl.codegen.spec import Spec
-from tcdsl.codegen.work import bytes_of, flops_of
-from tcdsl.grammar import nodes
-from tcdsl.grammar.ellipsis import has_any_rank
+from tcdsl.grammar.ranks.ellipsis import has_any_rank
+from tcdsl.grammar.text import nodes
 from tcdsl.session import Session
 from tcdsl.signature import PerKernel, doc, head, html, signature, source
 from tcdsl.sizes import check_sizes
@@ -24,8 +24,8 @@ from tcdsl.targets import gpu_named
 from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.standalone import Standalone
-    from tcdsl.grammar.typed import CheckedDef
+    from tcdsl.codegen.device.standalone import Standalone
+    from tcdsl.grammar.types.typed import CheckedDef
 
 _MODEL_SIZE = 256  # what the analytic schedule of a size-generic text assumes
 
@@ -170,7 +170,7 @@ class Described(Launcher):
         --------
         >>> import tcdsl as tc
         >>> from tcdsl.forms import Form
-        >>> from tcdsl.grammar.dtypes import FLOAT32
+        >>> from tcdsl.grammar.types.dtypes import FLOAT32
         >>> text = "def pool(float(N) A) -> (B) { B(i) max=! A(2 * i + k) where k in 0:2 }"
         >>> pool = tc.define(text)
         >>> (b,) = pool.infer([Form((7,), FLOAT32)])

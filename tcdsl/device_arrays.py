@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device, Place, Shape
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device, Place, Shape
 from tcdsl.dlpack import CUDA_DEVICES, Borrowed
 from tcdsl.foreign import plain
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 
 _LEGACY_STREAM = 1  # how protocols write CUDA's stream 0, which they do not allow
 

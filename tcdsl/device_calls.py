@@ -12,9 +12,9 @@ from tcdsl.arguments import Operand, as_array
 from tcdsl.bound_call import BoundCall
 from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.launch import Executable
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.device.launch import Executable
 from tcdsl.device_arrays import (
     NATIVE,
     DeviceArray,
@@ -26,7 +26,7 @@ from tcdsl.device_arrays import (
 from tcdsl.device_copies import copy, fill, new_array
 from tcdsl.faults import Names
 from tcdsl.foreign import like, written
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.locks import Lock
 from tcdsl.raw import Raw
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.codegen.device import Device, HostArray
+from tcdsl.codegen.device.device import Device, HostArray
 from tcdsl.device_arrays import DeviceArray, dense_strides
 
 if TYPE_CHECKING:

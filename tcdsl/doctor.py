@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.text.errors import TCError
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.machine import Machine
+    from tcdsl.codegen.machine.cpu import Machine
 
 State = Literal["ok", "note", "broken"]
 
@@ -65,7 +65,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    from tcdsl.codegen import cc
+    from tcdsl.codegen.toolchain import cc
 
     report = cc.report()
     if "error" in report:
@@ -83,7 +83,7 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _machine(measure: bool) -> Iterator[Finding]:
-    from tcdsl.codegen.machine import detect
+    from tcdsl.codegen.toolchain.host import detect
 
     m = detect()
     kb = 1024
@@ -101,7 +101,7 @@ def _machine(measure: bool) -> Iterator[Finding]:
 
 
 def _peaks(m: Machine) -> Iterator[Finding]:
-    from tcdsl.codegen.peak import fma_probe, measure_peaks, triad_probe
+    from tcdsl.codegen.toolchain.peak import fma_probe, measure_peaks, triad_probe
 
     peaks = measure_peaks([fma_probe(n) for n in sorted({1, m.cores})])
     reached = ", ".join(f"{rate:.0f} GFLOP/s on {n}" for n, rate in peaks.rates.items())
@@ -138,7 +138,7 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _caches() -> Iterator[Finding]:
-    from tcdsl.codegen.cachedir import cache_dir
+    from tcdsl.codegen.toolchain.cachedir import cache_dir
 
     try:
         folder = cache_dir()
@@ -148,14 +148,14 @@ def _caches() -> Iterator[Finding]:
     if not os.access(folder, os.W_OK):
         yield Finding("cache", "broken", f"{folder} cannot be written", "set TCDSL_CACHE")
         return
-    from tcdsl.codegen import contentfile
+    from tcdsl.codegen.toolchain import contentfile
 
     count, total = contentfile.size()
     yield Finding("cache", "ok", f"{folder}: {count} objects, {total / 1e6:.1f} MB")
 
 
 def _threads() -> Iterator[Finding]:
-    from tcdsl.codegen.machine import usable_cores
+    from tcdsl.codegen.toolchain.host import usable_cores
 
     yield Finding("threads", "ok", f"{usable_cores()} (cores this process may run on)")
     if "OPENBLAS_THREAD_TIMEOUT" not in os.environ and "OPENBLAS_NUM_THREADS" not in os.environ:

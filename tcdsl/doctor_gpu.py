@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tcdsl.codegen import cuda, nvrtc
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device
+from tcdsl.codegen.device import cuda
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.toolchain import nvrtc
 from tcdsl.doctor import Finding
-from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.text.errors import TCError
 
 _TRIAL = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 

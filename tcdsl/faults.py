@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from tcdsl.codegen.device import Device, Memory
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.device.device import Device, Memory
+from tcdsl.grammar.text.errors import BoundsError
 from tcdsl.locks import Lock
 
 _FIELDS = 5  # code, operand, dim, value, extent

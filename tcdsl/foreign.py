@@ -15,7 +15,7 @@ import numpy as np
 
 from tcdsl.codegen import runtime
 from tcdsl.dlpack import give_bfloat16, take_bfloat16
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

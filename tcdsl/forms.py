@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.grammar import nodes
-from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT64, INT64, DType
-from tcdsl.grammar.ellipsis import has_any_rank
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.wording import count
+from tcdsl.grammar.ranks.ellipsis import has_any_rank
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import TCTypeError, count
+from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64, DType
 from tcdsl.names import generic_values
 from tcdsl.sizes import check_sizes
 from tcdsl.variant import Variant

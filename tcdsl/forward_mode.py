@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.codegen.gradient.jvp import Tangents, tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.stack import stack_for
-from tcdsl.grammar.wording import count
+from tcdsl.grammar.text.errors import TCTypeError, count
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.locks import Lock
 from tcdsl.names import of_the_text, result_type
 from tcdsl.session import Session
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.typed import CheckedDef
+    from tcdsl.grammar.types.typed import CheckedDef
     from tcdsl.kernel import Kernel
 
 

@@ -13,19 +13,18 @@ from tcdsl.codegen.gradient.checkpoint import turns_between
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.stack import stack_for
-from tcdsl.grammar.wording import count
+from tcdsl.grammar.text.errors import TCTypeError, count
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.locks import Lock
 from tcdsl.names import of_the_text
 from tcdsl.own import own
 from tcdsl.session import Session
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.nodes import Program
-    from tcdsl.grammar.typed import CheckedDef
+    from tcdsl.grammar.text.nodes import Program
+    from tcdsl.grammar.types.typed import CheckedDef
     from tcdsl.kernel import Kernel
 
 K = TypeVar("K", bound="Kernel")

@@ -15,18 +15,18 @@ import numpy as np
 from tcdsl.arguments import Array, as_array, check_integer
 from tcdsl.bounded import thinned
 from tcdsl.call import Arguments, Call, Outputs, tell_apart
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.runtime import MAX_OPERANDS, Entry
-from tcdsl.codegen.spec import Spec
 from tcdsl.described import Described
 from tcdsl.device_arrays import is_on_device
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.faults import Names, bounds_error
 from tcdsl.foreign import has_dlpack, like, written
-from tcdsl.grammar import nodes
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.ellipsis import shapes_of_rank
-from tcdsl.grammar.errors import AllocationError, TCTypeError
+from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import AllocationError, TCTypeError
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.locks import Lock
 from tcdsl.names import is_lasting, of_the_text, result_type
 from tcdsl.session import Session, Tune, check_budget, shipped_in
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tcdsl.codegen.gradient.wanted import Wrt
     from tcdsl.forward_mode import WithTangents
     from tcdsl.gradient import Pull, WithGradient
-    from tcdsl.grammar.batch import Randomness
+    from tcdsl.grammar.batch.definition import Randomness
     from tcdsl.raw import Raw
     from tcdsl.tuning import FirstCalls, Online
 

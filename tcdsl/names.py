@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.declare import type_variables
-from tcdsl.grammar.dtypes import BY_NAME, DType
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.nodes import Def
+from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.nodes import Def
+from tcdsl.grammar.types.dtypes import BY_NAME, DType
 
 
 def generic_values(definition: Def, given: Mapping[str, Any]) -> dict[str, int | DType]:

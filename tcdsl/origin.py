@@ -9,7 +9,7 @@ import numpy as np
 
 from tcdsl.arguments import Operand
 from tcdsl.device_arrays import DeviceArray
-from tcdsl.grammar.errors import ShapeError
+from tcdsl.grammar.text.errors import ShapeError
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient

@@ -10,12 +10,11 @@ import numpy as np
 
 from tcdsl.bound_call import converter, strides_of
 from tcdsl.call import Call
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.hostplan import HostPlan, Start
-from tcdsl.codegen.launch import Executable
-from tcdsl.codegen.loopir import Argument
-from tcdsl.codegen.lower.operands import compute_dtype
-from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.device.hostplan import HostPlan, Start
+from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.loops.loopir import Argument
+from tcdsl.codegen.program.dtypes import compute_dtype, numpy_dtype
 from tcdsl.device_arrays import DeviceArray, is_native
 from tcdsl.faults import Names, faults_of
 

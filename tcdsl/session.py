@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tcdsl.arguments import Operand, dtype_of
 from tcdsl.caller import warn
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.codegen.machine import Machine, detect, usable_cores
-from tcdsl.codegen.plainjson import loads
-from tcdsl.codegen.spec import Spec
-from tcdsl.grammar import nodes
-from tcdsl.grammar.bind import bind, bind_generics
-from tcdsl.grammar.check import check
-from tcdsl.grammar.declare import size_names
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
-from tcdsl.grammar.errors import ShapeError, TCError, TCTypeError, render
-from tcdsl.grammar.format import format_def, format_program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.stack import on_own_stack
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain.host import detect, usable_cores
+from tcdsl.grammar.check.bind import bind, bind_generics
+from tcdsl.grammar.check.declare import size_names
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.ranks.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError, render
+from tcdsl.grammar.text.format import format_def, format_program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types.dtypes import DType
 from tcdsl.locks import Lock
 from tcdsl.names import generic_values
 from tcdsl.origin import check_given, number_of

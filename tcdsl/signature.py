@@ -8,15 +8,15 @@ from html import escape
 from keyword import iskeyword
 from typing import Any
 
-from tcdsl.grammar import nodes
-from tcdsl.grammar.declare import applied, size_names, type_variables
-from tcdsl.grammar.dims import walk
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.format import expr_pieces, format_def
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.stack import on_own_stack
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.declare import applied, size_names, type_variables
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.format import expr_pieces, format_def
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.text.walk import walk
+from tcdsl.grammar.types.dtypes import BY_NAME
+from tcdsl.grammar.types.typed import CheckedDef
 
 
 class Shown(str):

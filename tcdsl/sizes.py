@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcdsl.grammar.bind import bind
-from tcdsl.grammar.errors import ShapeError
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.text.errors import ShapeError
+from tcdsl.grammar.types.typed import CheckedDef
 
 
 def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]:

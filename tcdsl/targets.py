@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcdsl.codegen.gpu import DEFAULT_ARCH, Gpu, gpu_of
-from tcdsl.grammar.errors import DeviceError, TCTypeError
+from tcdsl.codegen.machine.gpu import DEFAULT_ARCH, Gpu, gpu_of
+from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 
 
 def gpu_named(target: str) -> Gpu | None:
@@ -29,7 +29,7 @@ def gpu_named(target: str) -> Gpu | None:
 
 
 def _at_hand() -> Gpu:
-    from tcdsl.codegen.device import device  # on use: it looks for CuPy
+    from tcdsl.codegen.device.device import device  # on use: it looks for CuPy
 
     try:
         return device(0).gpu

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcdsl.codegen.peak import Probe, busy_notes
+from tcdsl.codegen.toolchain.peak import Probe, busy_notes
 
 _QUANTILE = 0.2  # low enough to pass over what other processes did, high enough to be a habit
 _TRIES = 3  # of a measurement that contradicts itself

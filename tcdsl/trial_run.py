@@ -12,12 +12,12 @@ import numpy as np
 from tcdsl.arguments import Array
 from tcdsl.autotune.targets import tolerance
 from tcdsl.autotune.targets.inputs import random_inputs
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.reference import evaluate
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.device_copies import to_device, to_host
 from tcdsl.faults import synchronize
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.sizes import check_sizes
 

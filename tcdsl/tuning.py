@@ -22,15 +22,15 @@ from tcdsl.autotune.targets.cpu.problem import CpuProblem, key_of
 from tcdsl.autotune.targets.definition import Strides, space_of
 from tcdsl.call import Call
 from tcdsl.caller import warn
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.cachedir import usable_folder
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain.cachedir import usable_folder
 from tcdsl.device_arrays import DeviceArray
-from tcdsl.grammar.bind import bind
-from tcdsl.grammar.errors import DeviceError, ShapeError, TCTypeError
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.text.errors import DeviceError, ShapeError, TCTypeError
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.locks import Lock
 from tcdsl.session import Session
 from tcdsl.sizes import check_sizes

@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING
 from tcdsl.arguments import contiguous
 from tcdsl.bounded import thinned
 from tcdsl.caller import warn
-from tcdsl.codegen import compiler, cpu
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.codegen.inplace import inplace_pairs
-from tcdsl.codegen.launch import Executable
-from tcdsl.codegen.loopir import Unit
-from tcdsl.codegen.machine import Machine
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.errors import CompileError, ScheduleError, TCTypeError
-from tcdsl.grammar.stack import stack_for
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.inplace import inplace_pairs
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.toolchain import load as cpu
+from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
+from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.locks import Lock
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.standalone import Standalone
+    from tcdsl.codegen.device.standalone import Standalone
 
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
@@ -224,7 +225,7 @@ class Variant:
         """
         if not isinstance(self.machine, Gpu):
             raise TCTypeError("only text for a GPU stands alone; expected the target 'cuda'")
-        from tcdsl.codegen.standalone import standalone  # on use: calls do without
+        from tcdsl.codegen.device.standalone import standalone  # on use: calls do without
 
         unit = self._unit(spec, config, sizes)
         return standalone(unit, self.program, spec, self.machine.arch)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import nvrtc
+from tcdsl.codegen.toolchain import nvrtc
 
 GOLDEN = Path(__file__).parent / "golden"
 CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")

@@ -12,10 +12,10 @@ import pytest
 from _pytest.mark import ParameterSet  # what pytest.param gives; it has no public name
 from click.testing import CliRunner
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, floats
 from tests.tcdsl.differential import assert_close, reference, results
 from tests.texts import EXAMPLES, Example, arguments, commands, examples

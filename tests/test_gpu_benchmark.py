@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tcdsl.autotune.targets.cuda.problem import work_of
-from tcdsl.codegen.gpu import KNOWN
+from tcdsl.codegen.machine.gpu import KNOWN
 from tests.codegen.harness import problem
 from tests.test_benchmarks import ROOT, script
 

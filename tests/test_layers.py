@@ -14,9 +14,41 @@ PACKAGES = ("grammar", "codegen", "autotune", "tcdsl")
 # Each room, a folder, and the rooms that its files import from: `a/` is a with all rooms in it,
 # `a` is that one only. A folder that has no line is a part of the room that it lies in. Every
 # import counts: at the top of a file, in a function, for annotations.
+_NEST = "grammar/ codegen/machine codegen/program codegen/loops"  # what nests are made of
+_FORM = f"{_NEST} codegen/forms/base"
+_KERNEL = f"{_FORM} codegen/forms/base/cuda"
 ROOMS = {
     "grammar": "",
-    "codegen": "grammar",
+    "grammar/text": "",
+    "grammar/proofs": "",
+    "grammar/types": "grammar/text grammar/proofs",
+    "grammar/ranks": "grammar/text grammar/types",
+    "grammar/check": "grammar/text grammar/proofs grammar/types grammar/ranks",
+    "grammar/batch": "grammar/text grammar/proofs grammar/types grammar/ranks",
+    "codegen": "",
+    "codegen/machine": "grammar/",
+    "codegen/program": "grammar/",
+    "codegen/loops": "grammar/",
+    "codegen/preludes": "",
+    "codegen/forms": "",
+    "codegen/forms/base": _NEST,
+    "codegen/forms/base/cuda": _FORM,
+    "codegen/forms/contraction": _FORM,
+    "codegen/forms/contraction/window": f"{_FORM} codegen/forms/contraction codegen/forms/points",
+    "codegen/forms/contraction/weights": f"{_FORM} codegen/forms/contraction",
+    "codegen/forms/contraction/cuda": f"{_KERNEL} codegen/forms/contraction",
+    "codegen/forms/points": _FORM,
+    "codegen/forms/points/cuda": f"{_KERNEL} codegen/forms/points",
+    "codegen/forms/rows": _FORM,
+    "codegen/forms/rows/cpu": f"{_FORM} codegen/forms/rows",
+    "codegen/forms/rows/cuda": f"{_KERNEL} codegen/forms/rows",
+    "codegen/narrow": _NEST,
+    "codegen/choose": f"{_NEST} codegen/forms/ codegen/narrow",
+    "codegen/reference": "grammar/ codegen/program",
+    "codegen/gradient": "grammar/ codegen/program",
+    "codegen/toolchain": "grammar/ codegen/machine",
+    "codegen/runtime": "grammar/ codegen/toolchain",
+    "codegen/device": f"{_NEST} codegen/choose codegen/toolchain",
     "autotune/store": "grammar/ codegen/",
     "autotune/search": "codegen/ autotune/store",
     "autotune/worker": "grammar/ codegen/ autotune/store autotune/search",
@@ -26,12 +58,12 @@ ROOMS = {
     "autotune/targets/cuda": "grammar/ codegen/ autotune/store autotune/search autotune/worker"
     " autotune/targets",
     "autotune": "grammar/ codegen/ autotune/store autotune/search autotune/worker",
-    "tcdsl": "grammar codegen autotune/",
+    "tcdsl": "grammar/ codegen/ autotune/",
 }
 # Rooms in which files import each other in a circle, to be mended: a line goes with its circle.
-CIRCLES = {"grammar", "codegen", "tcdsl"}
+CIRCLES = {"grammar/proofs", "codegen/device", "tcdsl"}
 # Who may import a heavy optional package, by file.
-OWNERS = {"cupy": ("codegen/cuda.py",), "torch": ("tcdsl/torch/",)}
+OWNERS = {"cupy": ("codegen/device/cuda.py",), "torch": ("tcdsl/torch/",)}
 
 
 def python_files(folder: str) -> list[Path]:

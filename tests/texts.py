@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tcdsl as tc
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import Array, dtype_of, shape_of
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from tcdsl.autotune.search.space import Space
 from tcdsl.autotune.store.best import Best
 from tcdsl.autotune.store.key import digest_of
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 _DRAWS = 250  # a prediction takes about a millisecond
 _CLIMBS = 4

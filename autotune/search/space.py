@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tcdsl.codegen.config import Config, Knob, Value, is_same
+from tcdsl.codegen.machine.config import Config, Knob, Value, is_same
 
 _PATIENCE = 200  # draws that a rule may refuse in a row before we give up
 

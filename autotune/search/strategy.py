@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from tcdsl.autotune.search import cost_model
 from tcdsl.autotune.search.space import Space
 from tcdsl.autotune.store.trial import Trial
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 Measure = Callable[[Sequence[Config], str], list[Trial]]  # candidates and where they come from
 

@@ -27,8 +27,8 @@ from tcdsl.autotune.store.tuning_file import (
     tables_of,
     warn_once,
 )
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.plainjson import loads
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.plainjson import loads
 
 _FORMAT = 1
 _MOST_BYTES = 1 << 26  # of the copy

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from tcdsl.codegen.plainjson import loads
+from tcdsl.codegen.machine.plainjson import loads
 
 _MOST = 1024  # dtypes or sizes
 _LARGEST = 2**63

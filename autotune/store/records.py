@@ -28,7 +28,7 @@ from tcdsl.autotune.store.tuning_file import (
     tables_of,
     warn_once,
 )
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 _DAY_S = 86_400.0
 _ORIGINS = ("", "tuned", "search", "merged", "exported", "rescued")

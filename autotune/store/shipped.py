@@ -18,8 +18,8 @@ from tcdsl.autotune.store import records
 from tcdsl.autotune.store.best import Best, nearest, time_in
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.tuning_file import not_ours, reading, require_file
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.plainjson import loads
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.plainjson import loads
 
 MOST_CHARS = 1 << 26  # of `to_json`: a hundred thousand rows
 _FORMAT = "tcdsl configs 1"

@@ -35,8 +35,8 @@ from tcdsl.autotune.store.tuning_file import (
     explained,
     warn_once,
 )
-from tcdsl.codegen.cachedir import usual_folder
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.cachedir import usual_folder
 
 
 def _columns(texts: str, numbers: str) -> dict[str, type]:

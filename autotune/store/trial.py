@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tcdsl.codegen.config import Config
-from tcdsl.grammar.errors import TCError
+from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.errors import TCError
 
 Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]
 FINAL: tuple[Status, ...] = ("timed", "failed")

@@ -22,16 +22,16 @@ from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_array, random_inputs
 from tcdsl.autotune.targets.structural_text import structure
 from tcdsl.autotune.worker.case import Array, Case, Expected, Operand, Role, positions_to_check
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Knob
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.codegen.machine import Machine
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.spec import Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.errors import ScheduleError
-from tcdsl.grammar.typed import CheckedDef, Loop
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config, Knob
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.typed import CheckedDef, Loop
 
 _MOST_BRANCHES = 64
 _SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # of random inputs, until results are meaningful

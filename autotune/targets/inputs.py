@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tcdsl.autotune.worker.case import Array
-from tcdsl.codegen.program import indices_of, reads_of
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.typed import CheckedDef, Expr
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.program.program import indices_of, reads_of
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.typed import CheckedDef, Expr
 
 _SMALL = 8  # integers that index nothing lie in [-8, 8]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
 
 _NAMES = ("tensor", "target", "var", "name")  # fields that hold a name the definition chose
 

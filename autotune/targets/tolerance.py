@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from tcdsl.autotune.worker.case import Array
-from tcdsl.codegen.program import Program, Statement, walk_typed
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import DType
+from tcdsl.codegen.program.program import Program, Statement, walk_typed
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
 
 # Rounding errors of n random terms grow as sqrt(n) times the size of the partial sums. The factor
 # covers the few operations per term, builtins of 4 ulp, and the tails over a million elements.

@@ -9,7 +9,7 @@ from typing import Any
 from tcdsl.autotune.store.store import Row
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Problem
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 
 @dataclass(slots=True, eq=False)

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.dtypes import BY_NAME
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.grammar.types.dtypes import BY_NAME
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tcdsl.codegen.cachedir import subfolder
+from tcdsl.codegen.toolchain.cachedir import subfolder
 
 _PREFIX = "case-"
 _LOCK = "tuner"

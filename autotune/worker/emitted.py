@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from tcdsl.autotune.store.key import digest_of
-from tcdsl.codegen.loopir import Unit
+from tcdsl.codegen.loops.loopir import Unit
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 

@@ -11,7 +11,7 @@ from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 
 @dataclass(frozen=True, slots=True)

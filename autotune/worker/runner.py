@@ -15,7 +15,7 @@ from tcdsl.autotune.worker.candidate import Candidate
 from tcdsl.autotune.worker.case_folder import room_for_case
 from tcdsl.autotune.worker.problem import Problem
 from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
-from tcdsl.codegen.cachedir import CacheError
+from tcdsl.codegen.toolchain.cachedir import CacheError
 
 _FIRST_LIMIT_S = 60.0  # nothing is known yet
 _LEAST_LIMIT_S = 1.0

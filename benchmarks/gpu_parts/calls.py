@@ -14,7 +14,7 @@ from layers import ADD, MATMUL
 import tcdsl as tc
 from gpu_parts.setting import Setting, random_array
 from gpu_parts.tuning import problem
-from tcdsl.codegen.nvrtc import compile_cuda
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.kernel import Kernel
 
 _SIZE = 16
@@ -47,7 +47,7 @@ def host_cost(setting: Setting, seconds: float) -> dict[str, Any]:
 
 
 def _with_cupy(kernel: Kernel) -> dict[str, Callable[[], object]]:
-    from tcdsl.codegen.cuda import load_cupy
+    from tcdsl.codegen.device.cuda import load_cupy
 
     cupy = load_cupy()
     x, y, z = (cupy.zeros(_SIZE, cupy.float32) for _ in range(3))

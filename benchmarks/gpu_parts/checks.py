@@ -25,13 +25,13 @@ from tcdsl.autotune.targets.cuda.bench import CudaBench
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.case import Case, dtype_of
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import DeviceError, ScheduleError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import DeviceError, ScheduleError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.kernel import Kernel
 from tests.codegen.programs import PROGRAMS, View, viewed
 from tests.tcdsl.catalog import LEGAL, name_of, small_sizes

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpu_parts.setting import Setting
-from tcdsl.codegen.nvrtc import find_nvrtc
+from tcdsl.codegen.toolchain.nvrtc import find_nvrtc
 
 _PACKAGES = (
     "numpy", "scipy", "cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "nvidia-cuda-nvrtc",

@@ -19,10 +19,10 @@ from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.spec import Spec
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 
 SCALE = "def scale(float(N) x) -> (y) { y(n) = 2 * x(n) }"
 ENDLESS = "def scale(float(N) x) -> (y) { y(n) +=! x(n) * x(n) where k in 0:1099511627776 }"

@@ -24,12 +24,12 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.order import Order, Placed, misses
 from tcdsl.codegen.gradient.push import joined, push
 from tcdsl.codegen.gradient.versions import STARTING, Step, Value, Versions, apart
-from tcdsl.codegen.program import from_lowest, map_typed, reads_of, substitute_indices
-from tcdsl.codegen.ssa import covers_box, identity_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.builtins import BUILTINS
-from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.typed import CheckedDef, Expr, Range, Tensor
+from tcdsl.codegen.program.program import from_lowest, map_typed, reads_of, substitute_indices
+from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.builtins import BUILTINS
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Tensor
 
 
 class Along:

@@ -37,7 +37,7 @@ from tcdsl.codegen.gradient.versions import (
     reads_in,
     steps,
 )
-from tcdsl.codegen.program import (
+from tcdsl.codegen.program.program import (
     affine_of,
     from_lowest,
     indices_of,
@@ -45,11 +45,11 @@ from tcdsl.codegen.program import (
     reads_of,
     substitute_indices,
 )
-from tcdsl.grammar import typed
-from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.ranges import Interval
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr
+from tcdsl.grammar.proofs.ranges import Interval
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import Expr
 
 
 class Backward:

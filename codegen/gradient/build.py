@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL, INT64, DType
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
+from tcdsl.grammar.types.typed import Expr
 
 
 def number(value: float, dtype: DType) -> typed.Lit:

@@ -16,11 +16,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, statements
-from tcdsl.codegen.program import map_typed
-from tcdsl.grammar import typed
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size, maximum
-from tcdsl.grammar.typed import CheckedDef, Expr, Statement, Stmt, Tensor
+from tcdsl.codegen.program.program import map_typed
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Statement, Stmt, Tensor
 
 
 def segmented(

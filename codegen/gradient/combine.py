@@ -11,12 +11,12 @@ from typing import Protocol
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part
 from tcdsl.codegen.gradient.versions import STARTING, Step, Value
-from tcdsl.codegen.program import affine_of, from_lowest
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL, FLOAT32, INT32, INT64, DType
-from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr, Range
+from tcdsl.codegen.program.program import affine_of, from_lowest
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT32, INT64, DType
+from tcdsl.grammar.types.typed import Expr, Range
 
 
 class Store(Protocol):

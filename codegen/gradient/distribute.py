@@ -17,13 +17,13 @@ from dataclasses import replace
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, placed, spread, walk
 from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.versions import Value
-from tcdsl.codegen.program import indices_of, map_operands, walk_typed
-from tcdsl.codegen.ssa import covers_box
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
-from tcdsl.grammar.ranges import Interval, over_turns
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr, Range
+from tcdsl.codegen.program.program import indices_of, map_operands, walk_typed
+from tcdsl.codegen.program.ssa import covers_box
+from tcdsl.grammar.proofs.ranges import Interval, over_turns
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.typed import Expr, Range
 
 
 def distributed(

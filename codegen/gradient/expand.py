@@ -15,13 +15,13 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
-from tcdsl.codegen.program import from_lowest, map_typed
-from tcdsl.codegen.ssa import covers_box, identity_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT32, INT64
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size, maximum
-from tcdsl.grammar.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
+from tcdsl.codegen.program.program import from_lowest, map_typed
+from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import FLOAT32, INT64
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
 
 
 def expanded(

@@ -9,13 +9,13 @@ from tcdsl.codegen.gradient.combine import computed, held
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
 from tcdsl.codegen.gradient.tidy import only, without_dead
 from tcdsl.codegen.gradient.versions import Node, Step, Turns, Versions, loops, reads_in, steps
-from tcdsl.codegen.program import reads_of
-from tcdsl.codegen.ssa import covers_box, identity_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
-from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr
+from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.typed import Expr
 
 
 def lines_of(node: Node, versions: Versions) -> list[Part]:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.versions import Step
-from tcdsl.codegen.program import affine_of, indices_of, substitute_indices
-from tcdsl.codegen.subscripts import Piece, pivots, solved, told
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
-from tcdsl.grammar.ranges import Interval, over_turns
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr, Range
+from tcdsl.codegen.program.program import affine_of, indices_of, substitute_indices
+from tcdsl.codegen.program.subscripts import Piece, pivots, solved, told
+from tcdsl.grammar.proofs.ranges import Interval, over_turns
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.typed import Expr, Range
 
 
 @dataclass(frozen=True, slots=True)

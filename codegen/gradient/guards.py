@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Part
 from tcdsl.codegen.gradient.versions import Value
-from tcdsl.codegen.guards import Guards
-from tcdsl.grammar.builtins import PAD
-from tcdsl.grammar.ranges import Interval
-from tcdsl.grammar.sizes import Size
+from tcdsl.codegen.program.guards import Guards
+from tcdsl.grammar.proofs.ranges import Interval
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types.builtins import PAD
 
 
 def padded(

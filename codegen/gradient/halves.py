@@ -13,9 +13,9 @@ from tcdsl.codegen.gradient.combine import computed, held
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import type_in_text
 from tcdsl.codegen.gradient.versions import Value, Versions
-from tcdsl.codegen.program import affine_of, from_lowest, indices_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT64
+from tcdsl.codegen.program.program import affine_of, from_lowest, indices_of
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT64
 
 
 def rounded(

@@ -19,13 +19,13 @@ from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_dead
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
-from tcdsl.codegen.program import reads_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import RangeError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.stack import on_own_stack
-from tcdsl.grammar.typed import CheckedDef, Expr, Tensor
+from tcdsl.codegen.program.program import reads_of
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import RangeError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def tangents(checked: CheckedDef, wrt: Wrt | None = None) -> Tangents:
 
     Examples
     --------
-    >>> from tcdsl.grammar.check import check
-    >>> from tcdsl.grammar.parser import parse
+    >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.parser import parse
     >>> text = "def f(float(N) A, float c) -> (y) { y(i) = tanh(c * A(i)) }"
     >>> print(tangents(check(parse(text)), wrt="A").text, end="")
     def j_f(float32(N) A, float32 c, float32(N) t_A) -> (float32(N) y, float32(N) t_y) {

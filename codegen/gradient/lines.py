@@ -8,11 +8,11 @@ from itertools import count
 
 from tcdsl.codegen.gradient.order import Placed
 from tcdsl.codegen.gradient.versions import Turns
-from tcdsl.codegen.program import map_typed, reads_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr, Range
+from tcdsl.codegen.program.program import map_typed, reads_of
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import Expr, Range
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from tcdsl.codegen.program import from_lowest, reads_of
-from tcdsl.codegen.ssa import covers_box
-from tcdsl.grammar import typed
-from tcdsl.grammar.forms import Forms
-from tcdsl.grammar.ranges import Interval, interval, over_turns
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.codegen.program.program import from_lowest, reads_of
+from tcdsl.codegen.program.ssa import covers_box
+from tcdsl.grammar.check.forms import Forms
+from tcdsl.grammar.proofs.ranges import Interval, interval, over_turns
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
 Loops = tuple[typed.Loop, ...]
 

@@ -22,9 +22,9 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, placed, wal
 from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.tidy import only, reading, without_dead
 from tcdsl.codegen.gradient.versions import Value, Versions
-from tcdsl.codegen.program import substitute_indices
-from tcdsl.grammar import typed
-from tcdsl.grammar.typed import Expr
+from tcdsl.codegen.program.program import substitute_indices
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import Expr
 
 
 def without_needless(

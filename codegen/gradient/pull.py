@@ -12,10 +12,10 @@ from typing import assert_never
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.combine import held
 from tcdsl.codegen.gradient.rules import partials, refuse, turns_of
-from tcdsl.codegen.program import reads_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL
-from tcdsl.grammar.typed import Expr
+from tcdsl.codegen.program.program import reads_of
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL
+from tcdsl.grammar.types.typed import Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.rules import partials, refuse, turns_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.typed import Expr
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import Expr
 
 
 def push(e: Expr, tangents: Mapping[str, str]) -> list[Expr]:

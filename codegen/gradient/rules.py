@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tcdsl.codegen.gradient import build as g
-from tcdsl.grammar.dtypes import BOOL
-from tcdsl.grammar.errors import Diagnostic, Note, raise_one
-from tcdsl.grammar.typed import Builtin, Expr, Lit
+from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
+from tcdsl.grammar.types.dtypes import BOOL
+from tcdsl.grammar.types.typed import Builtin, Expr, Lit
 
 Partials = tuple[Expr | None, ...]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
-from tcdsl.codegen.program import map_typed
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import FLOAT32, FLOAT64, INT64, DType
-from tcdsl.grammar.typed import Expr
+from tcdsl.codegen.program.program import map_typed
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT64, DType
+from tcdsl.grammar.types.typed import Expr
 
 
 def with_types(parts: Sequence[Part], annotated: Collection[str]) -> list[Part]:

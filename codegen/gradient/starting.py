@@ -16,10 +16,10 @@ from dataclasses import replace
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.versions import Value
-from tcdsl.codegen.program import indices_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.forms import Forms
-from tcdsl.grammar.sizes import Size
+from tcdsl.codegen.program.program import indices_of
+from tcdsl.grammar.check.forms import Forms
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
 
 Slice = tuple[Size | None, ...]  # a position for each dimension, None for all of it
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import with_types
-from tcdsl.codegen.program import indices_of
-from tcdsl.codegen.unparse import expr_text
-from tcdsl.grammar import typed
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.nodes import Def, Program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Range
+from tcdsl.codegen.program.program import indices_of
+from tcdsl.codegen.program.unparse import expr_text
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.nodes import Def, Program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.typed import Range
 
 Wanted = dict[int, set[str]]  # by line, the indices whose ranges are written out
 

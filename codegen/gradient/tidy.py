@@ -14,7 +14,7 @@ from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
 from tcdsl.codegen.gradient.versions import Value
-from tcdsl.codegen.program import (
+from tcdsl.codegen.program.program import (
     Affine,
     affine_of,
     map_operands,
@@ -22,14 +22,14 @@ from tcdsl.codegen.program import (
     reads_of,
     walk_typed,
 )
-from tcdsl.codegen.subscripts import expr_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BOOL, INT64
-from tcdsl.grammar.forms import Forms
-from tcdsl.grammar.ranges import Interval, interval
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import Expr
+from tcdsl.codegen.program.subscripts import expr_of
+from tcdsl.grammar.check.forms import Forms
+from tcdsl.grammar.proofs.ranges import Interval, interval
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL, INT64
+from tcdsl.grammar.types.typed import Expr
 
 _Comparison = Literal["<", "<=", ">", ">=", "==", "!="]
 _MIRRORED: dict[str, _Comparison] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tcdsl.codegen.gradient.order import Order, reads, statements
-from tcdsl.codegen.program import (
+from tcdsl.codegen.program.program import (
     affine_of,
     from_lowest,
     indices_of,
@@ -19,14 +19,14 @@ from tcdsl.codegen.program import (
     reads_of,
     substitute_indices,
 )
-from tcdsl.codegen.ssa import covers_box, identity_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.builtins import BUILTINS
-from tcdsl.grammar.dtypes import FLOAT32, INT64, DType
-from tcdsl.grammar.nodes import AssignOp
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.source import Span
-from tcdsl.grammar.typed import CheckedDef, Expr, Range
+from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.source import Span
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.builtins import BUILTINS
+from tcdsl.grammar.types.dtypes import FLOAT32, INT64, DType
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
 
 
 @dataclass(frozen=True, slots=True)

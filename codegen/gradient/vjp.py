@@ -25,13 +25,13 @@ from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Turns, Value, Versions, versions_of
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import Diagnostic, Note, raise_one
-from tcdsl.grammar.ranges import Interval, over_turns
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size, maximum
-from tcdsl.grammar.stack import on_own_stack
-from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.grammar.proofs.ranges import Interval, over_turns
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ def gradient(
 
     Examples
     --------
-    >>> from tcdsl.grammar.check import check
-    >>> from tcdsl.grammar.parser import parse
+    >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.parser import parse
     >>> text = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i, k) * x(k) }"
     >>> print(gradient(check(parse(text))).text, end="")
     def d_mv(float32(M, K) A, float32(K) x, float32(M) d_y) -> (float32(M, K) d_A, float32(K) d_x) {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import Diagnostic, Note, TCTypeError, raise_one
-from tcdsl.grammar.scope import near
-from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.grammar.check.scope import near
+from tcdsl.grammar.text.errors import Diagnostic, Note, TCTypeError, raise_one
+from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
 Wrt = str | Iterable[str]  # one name, or several
 

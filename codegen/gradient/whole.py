@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.vjp import Gradient
-from tcdsl.grammar import nodes as n
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.session import identifiers
-from tcdsl.grammar.stack import on_own_stack
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.text.walk import identifiers
 
 
 @on_own_stack
@@ -30,8 +30,8 @@ def whole(gradient: Gradient) -> n.Program:
     Examples
     --------
     >>> from tcdsl.codegen.gradient.vjp import gradient
-    >>> from tcdsl.grammar.check import check
-    >>> from tcdsl.grammar.format import format_def
+    >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.format import format_def
     >>> text = "def f(float(N) A) -> (s, q) { s +=! A(i) q = s * s }"
     >>> print(format_def(whole(gradient(check(parse(text)))).defs[-1]))
     def d_f(float32(N) A, float32 d_s, float32 d_q) -> (d_A) {

@@ -118,8 +118,8 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from tcdsl.codegen.machine import usable_cores
-from tcdsl.grammar.errors import DeviceError, InternalError, NumberError, TCTypeError
+from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.grammar.text.errors import DeviceError, InternalError, NumberError, TCTypeError
 
 if TYPE_CHECKING:
     from tcdsl.codegen.runtime import _core

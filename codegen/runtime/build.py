@@ -9,9 +9,9 @@ import sysconfig
 from pathlib import Path
 from types import ModuleType
 
-from tcdsl.codegen.cc import Source
-from tcdsl.codegen.objects import use_object
-from tcdsl.grammar.errors import CompileError
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.objects import use_object
+from tcdsl.grammar.text.errors import CompileError
 
 HERE = Path(__file__).resolve().parent
 NAME = "tcdsl.codegen.runtime._core"

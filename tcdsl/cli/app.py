@@ -28,7 +28,7 @@ class Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            from tcdsl.grammar.errors import TCError
+            from tcdsl.grammar.text.errors import TCError
 
             try:
                 with warnings.catch_warnings():
@@ -83,7 +83,7 @@ def check_writable(path: Path, option: str) -> None:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a text that may come from a file: what a terminal would obey is shown as U+FFFD."""
-    from tcdsl.grammar.excerpt import printable
+    from tcdsl.grammar.text.excerpt import printable
 
     click.echo(printable(text), err=err)
 
@@ -148,8 +148,8 @@ def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None
 
     Integer generics that have neither a value nor a default get the one given here, if any.
     """
-    from tcdsl.grammar.declare import type_variables
-    from tcdsl.grammar.dtypes import BY_NAME, FLOAT32
+    from tcdsl.grammar.check.declare import type_variables
+    from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
 
     known = {g.name: g.default for g in kernel.definition.generics}
     values: dict[str, Any] = dict.fromkeys(type_variables(kernel.definition), FLOAT32)

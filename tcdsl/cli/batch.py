@@ -10,7 +10,7 @@ from tcdsl.cli.app import DEF, FILE, main, one_kernel, say
 from tcdsl.instead import instead
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.batch import Randomness
+    from tcdsl.grammar.batch.definition import Randomness
 
 
 @main.command()
@@ -34,7 +34,7 @@ def batch(
     PARAM has the batch as its first dimension, or as DIM, which counts from the last if it is
     negative; all parameters have it if none is named. What does not depend on it stays as it is.
     """
-    from tcdsl.grammar.format import format_program
+    from tcdsl.grammar.text.format import format_program
 
     kernel = one_kernel(file, def_name)
     in_dims = dict(_place(p, kernel.params) for p in params)

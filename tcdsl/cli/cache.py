@@ -28,7 +28,7 @@ def _database(given: Path | None) -> Path:
 @CACHE
 def path_(cache: Path | None) -> None:
     """Print where tuned configs and compiled objects lie."""
-    from tcdsl.codegen.cachedir import cache_dir
+    from tcdsl.codegen.toolchain.cachedir import cache_dir
 
     say(f"configs  {_database(cache)}")
     say(f"objects  {cache_dir()}")
@@ -140,7 +140,7 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
 def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:
     """Remove old trials; tuned configs stay. Deleting the whole folder is always safe."""
     from tcdsl.autotune.store.records import prune as prune_trials
-    from tcdsl.codegen import contentfile
+    from tcdsl.codegen.toolchain import contentfile
 
     rows = prune_trials(_database(cache), older_than_days=days, failed=failed)
     say(f"{rows} rows removed")

@@ -61,7 +61,7 @@ def tune_class(
     TCError
         If it calls no kernel of ours.
     """
-    from tcdsl.grammar.errors import TCTypeError
+    from tcdsl.grammar.text.errors import TCTypeError
 
     try:
         from tcdsl.torch import named

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 
-from tcdsl.grammar.errors import ShapeError
+from tcdsl.grammar.text.errors import ShapeError
 
 _ITEM = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([0-9|.\s]+?)\s*$")
 _MOST = 100_000  # combinations: nobody waits for more

@@ -12,7 +12,7 @@ from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
 from tcdsl.bounded import thinned
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.torch import library
 from tcdsl.torch.derivatives import Derivative

@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args
 import torch
 
 from tcdsl.call import Arguments
-from tcdsl.grammar import nodes
-from tcdsl.grammar.declare import type_variables
-from tcdsl.grammar.dtypes import BY_NAME, DType
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.names import generic_values
 
 Policy = Literal["promote", "lower", "float32"] | None

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcdsl.grammar import nodes
-from tcdsl.grammar.declare import applied, type_variables
-from tcdsl.grammar.dtypes import FLOAT32
-from tcdsl.grammar.ellipsis import has_any_rank, shapes_of_rank
-from tcdsl.grammar.errors import ShapeError, TCTypeError
-from tcdsl.grammar.sizes import Size
-from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.grammar.check.declare import applied, type_variables
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.ranks.ellipsis import has_any_rank, shapes_of_rank
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.types.dtypes import FLOAT32
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
 from tcdsl.torch.derivatives import Derivative, Derivatives, Needs
 
 if TYPE_CHECKING:

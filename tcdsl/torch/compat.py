@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 import torch
 
 from tcdsl.caller import warn
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.instead import instead
 
 autotuner_settings = {"threads": 32, "generations": 2, "pop_size": 10, "number_elites": 1}

@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Unpack, cast
 
 from tcdsl.definitions import Constants, Definitions, Options, all_of, chosen, read
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.autocast import Policy, check_policy
 from tcdsl.torch.kernel import Kernel
 

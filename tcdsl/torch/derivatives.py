@@ -15,8 +15,8 @@ import torch
 from tcdsl.bounded import thinned
 from tcdsl.forms import form_of
 from tcdsl.gradient import Differentiated
-from tcdsl.grammar.ellipsis import has_any_rank
-from tcdsl.grammar.typed import CheckedDef, Loop, statements, tensors_read
+from tcdsl.grammar.ranks.ellipsis import has_any_rank
+from tcdsl.grammar.types.typed import CheckedDef, Loop, statements, tensors_read
 from tcdsl.locks import Lock
 
 if TYPE_CHECKING:

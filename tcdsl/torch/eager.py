@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from tcdsl.call import Arguments
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.derivatives import Derivative
 
 if TYPE_CHECKING:

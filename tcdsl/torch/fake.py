@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from tcdsl.forms import Form
-from tcdsl.grammar.dtypes import BOOL, BY_NAME, FLOAT64, INT64
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64
 from tcdsl.kernel import Kernel
 from tcdsl.torch.library import LIBRARY, Spelling, generics_of, merged, runner_of
 

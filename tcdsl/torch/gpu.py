@@ -12,13 +12,13 @@ import torch
 from tcdsl import kernel
 from tcdsl.bound_call import BoundCall
 from tcdsl.call import Arguments, Call
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device, Memory, Place, Shape
-from tcdsl.codegen.gpu import Gpu
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device, Memory, Place, Shape
+from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.device_arrays import NATIVE, DeviceArray, as_device_array, is_on_device, native_place
 from tcdsl.device_calls import DeviceCalls
 from tcdsl.foreign import like, plain, written
-from tcdsl.grammar.errors import DeviceError, TCTypeError
+from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tcdsl.variant import Variant
 
 _NUMPYS = {
@@ -32,7 +32,7 @@ _NOWHERE: Any = 0, (), (), None, None  # the place of a tensor that only the che
 
 
 class TorchDevice:
-    """A GPU with the streams and the memory of torch; `tcdsl.codegen.device.Device` says the rest.
+    """A `tcdsl.codegen.device.device.Device` with the streams and the memory of torch.
 
     Parameters
     ----------

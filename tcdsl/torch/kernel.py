@@ -12,8 +12,8 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl.call import Call
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.nodes import Def, Program
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.names import with_defaults
 from tcdsl.session import Session
 from tcdsl.torch import autocast, compat, eager, operator, record, transforms

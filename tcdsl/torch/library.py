@@ -25,9 +25,9 @@ import torch
 
 from tcdsl import kernel
 from tcdsl.bounded import thinned
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.nodes import Def
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.nodes import Def
+from tcdsl.grammar.text.parser import parse
 from tcdsl.session import Session, Settings, text_of
 from tcdsl.torch.by_hand import derivatives_of
 from tcdsl.torch.derivatives import Derivative, Derivatives

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.instead import instead
 from tcdsl.torch.weights import torch_type
 

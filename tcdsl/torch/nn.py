@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from tcdsl import kernel
-from tcdsl.grammar import nodes
-from tcdsl.grammar.declare import type_variables
-from tcdsl.grammar.dtypes import BY_NAME, DType
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.format import head_pieces
-from tcdsl.grammar.wording import count
+from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import TCTypeError, count
+from tcdsl.grammar.text.format import head_pieces
+from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.instead import instead
 from tcdsl.names import generic_values
 from tcdsl.session import Tune

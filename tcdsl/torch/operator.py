@@ -8,8 +8,8 @@ import torch
 
 from tcdsl import kernel
 from tcdsl.call import Arguments
-from tcdsl.grammar.dtypes import DType
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.types.dtypes import DType
 from tcdsl.names import generic_values
 from tcdsl.torch import adjoint, fake  # noqa: F401 - they make the operators whole
 from tcdsl.torch.library import spelling_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from tcdsl.grammar.declare import applied
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.check.declare import applied
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 
 K = TypeVar("K", bound=Kernel)

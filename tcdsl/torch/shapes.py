@@ -6,11 +6,10 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tcdsl.grammar import nodes
-from tcdsl.grammar.ellipsis import has_any_rank
-from tcdsl.grammar.errors import ShapeError
-from tcdsl.grammar.format import expr_pieces
-from tcdsl.grammar.wording import count
+from tcdsl.grammar.ranks.ellipsis import has_any_rank
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import ShapeError, count
+from tcdsl.grammar.text.format import expr_pieces
 
 Shape = int | str | Sequence[int | str]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.fake import form_of
 from tcdsl.torch.library import (
     LIBRARY,

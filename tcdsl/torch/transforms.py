@@ -25,7 +25,7 @@ from torch._C._functorch import (
 )
 
 from tcdsl.call import Arguments
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import operator
 from tcdsl.torch.arguments import (
     batch,
@@ -37,7 +37,7 @@ from tcdsl.torch.arguments import (
 from tcdsl.torch.over_batch import over_batch
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.typed import CheckedDef
+    from tcdsl.grammar.types.typed import CheckedDef
     from tcdsl.torch.derivatives import Derivative
     from tcdsl.torch.kernel import Kernel
 

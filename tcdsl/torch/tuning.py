@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.session import check_budget
 from tcdsl.torch.record import Seen, recording
 from tcdsl.torch.weights import torch_type
@@ -23,7 +23,7 @@ from tcdsl.torch.weights import torch_type
 if TYPE_CHECKING:
     from tcdsl.autotune.report import Report
     from tcdsl.autotune.store.key import ProblemKey
-    from tcdsl.codegen.config import Config
+    from tcdsl.codegen.machine.config import Config
     from tcdsl.torch.kernel import Kernel
     from tcdsl.tuning import Problem
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import BY_NAME, DType
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BY_NAME, DType
 
 # In place on the tensor, or giving another one; a function of torch.nn.init by its name; a value.
 Init = Callable[[torch.Tensor], object] | str | float | torch.Tensor
@@ -110,8 +110,8 @@ def role_in(checked: typed.CheckedDef, name: str) -> Role:
 
     Examples
     --------
-    >>> from tcdsl.grammar.check import check
-    >>> from tcdsl.grammar.parser import parse
+    >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.parser import parse
     >>> text = "def mv(float(K) x, float(K,M) W) -> (y) { y(i) +=! x(k) * W(k, i) }"
     >>> role_in(check(parse(text)), "W").summed
     (0,)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.autotune.targets.cpu.problem import CpuProblem
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 
 FCRELU = """
 def fcrelu(float(B,M) I, float(N,M) W1, float(N) B1) -> (O1) {

@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.grammar.errors import DeviceError
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.grammar.text.errors import DeviceError
 from tests.cusim.simulator import Array, Module
 from tests.tcdsl.cuda.sim import SimDevice as PlainDevice
 

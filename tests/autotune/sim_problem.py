@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from tcdsl.autotune.search.space import Branch, Space
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Knob
-from tcdsl.codegen.loopir import Const, Unit
-from tcdsl.codegen.spec import Spec
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.loops.loopir import Const, Unit
+from tcdsl.codegen.machine.config import Config, Knob
+from tcdsl.codegen.machine.spec import Spec
 from tests.autotune.programs import checked, spec_of
 from tests.autotune.sim_gpu import SimDevice
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tcdsl.autotune.search.space import Branch, Space
 from tcdsl.autotune.search.strategy import Measure
 from tcdsl.autotune.store.trial import Trial
-from tcdsl.codegen.config import Config, Knob
+from tcdsl.codegen.machine.config import Config, Knob
 
 POWERS = tuple(2**i for i in range(8))
 GROUPS = Branch(

@@ -15,7 +15,7 @@ from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.runner import Rig
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 from tests.autotune.toy import FAULTS, Toy, config
 
 pytestmark = pytest.mark.cc

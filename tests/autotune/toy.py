@@ -23,10 +23,10 @@ from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.case import Case, Expected, Operand
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Work
-from tcdsl.codegen import cc
-from tcdsl.codegen.config import Config, Knob
-from tcdsl.codegen.objects import compile_many
-from tcdsl.grammar.errors import CompileError, ScheduleError
+from tcdsl.codegen.machine.config import Config, Knob
+from tcdsl.codegen.toolchain import cc
+from tcdsl.codegen.toolchain.objects import compile_many
+from tcdsl.grammar.text.errors import CompileError, ScheduleError
 
 SIZE = 1000
 

@@ -26,13 +26,13 @@ from tcdsl.autotune.targets.cuda.builder import pack
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Knob
-from tcdsl.codegen.gpu import Gpu, gpu_of
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import DeviceError, ScheduleError
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config, Knob
+from tcdsl.codegen.machine.gpu import Gpu, gpu_of
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import DeviceError, ScheduleError
+from tcdsl.grammar.text.parser import parse
 
 SIZE = 1000
 TEXT = "def toy(float(N) x) -> (y) { y(n) = 2 * x(n) + 1 }"
@@ -103,7 +103,7 @@ class ToyModule:
 
 
 class ToyDevice:
-    """A `tcdsl.codegen.device.Device` whose clock only launches move."""
+    """A `tcdsl.codegen.device.device.Device` whose clock only launches move."""
 
     array_type: type = np.ndarray
 

@@ -1,4 +1,4 @@
-"""CuPy as far as `tcdsl.codegen.cuda` needs it, with CUDA's rules of contexts and of failures.
+"""CuPy as far as `codegen/device/cuda.py` needs it, with CUDA's rules of contexts and failures.
 
 Nothing is computed: launches are kept. A thread has no context until a call of the runtime that
 needs one; to ask for the current device does not make one. After a fatal failure everything fails.

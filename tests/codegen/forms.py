@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Compiler, find_compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.machine import Machine, detect
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, spec_of
 
 

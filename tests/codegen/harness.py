@@ -11,31 +11,31 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Compiler, Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.cpu import load
-from tcdsl.codegen.machine import Machine, detect
-from tcdsl.codegen.objects import compile_source
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.reference import evaluate, sizes_of
-from tcdsl.codegen.reference_math import identity, numpy_dtype
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.codegen.turns import in_order
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import BoundsError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef, statements
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.turns import in_order
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.dtypes import identity, numpy_dtype
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.reference.evaluator import evaluate, sizes_of
+from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Source
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.load import load
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import BoundsError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef, statements
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ABI = Path(compiler.__file__).with_name("tc_abi.h").read_text()
+_ABI = (INCLUDES / "tc_abi.h").read_text()
 _PHASES, _PARAMS, _LOOPS = (
     int(re.findall(rf"TC_MAX_{what} = (\d+)", _ABI)[0]) for what in ("PHASES", "PARAMS", "LOOPS")
 )

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 
-from tcdsl.codegen import spans
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.loops.loopir import (
     Array,
     Assign,
     Bin,
@@ -33,6 +32,7 @@ from tcdsl.codegen.loopir import (
     Un,
     Var,
 )
+from tcdsl.codegen.narrow import spans
 
 
 class Left(Exception):  # noqa: N818  (no error: a return statement)

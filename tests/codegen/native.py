@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.cc import Compiler, Source, find_compiler, probe
-from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.toolchain.cc import Compiler, Source, find_compiler, probe
+from tcdsl.codegen.toolchain.objects import compile_source
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.harness import Problem
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,13 +9,13 @@ import threading
 import numpy as np
 
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.cpu import load
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.objects import compile_source
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.load import load
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.harness import Array, Problem, call, problem, spec_of
 
 ROWS, POINTS, WIDTH, CALLS = 50, 20_000, 16, 500

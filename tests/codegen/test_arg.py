@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.cpu import Machine
 from tests.codegen.harness import Case, Problem, differential, expected, problem, spec_of
 from tests.tiers import sampled
 

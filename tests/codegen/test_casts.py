@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar import dtypes
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.types import dtypes
 from tests.codegen.harness import Case, Problem, expected, problem, run_cases
 from tests.cusim.harness import lowered, simulate
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import cc
-from tcdsl.codegen.cc import Source, compile_to, find_compiler, probe
-from tcdsl.grammar.errors import CompileError, TCError
+from tcdsl.codegen.toolchain import cc
+from tcdsl.codegen.toolchain.cc import Source, compile_to, find_compiler, probe
+from tcdsl.grammar.text.errors import CompileError, TCError
 
 SEVEN = Source("seven", "int seven(void) { return 7; }\n", flags=("-fvisibility=default",))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.fuse import partitions
+from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.machine.config import Config
 from tests.codegen.harness import Case, differential
 from tests.codegen.programs import PROGRAMS, View, problem_of
 from tests.tiers import sampled

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Compiler, probe
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import detect
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.cc import Compiler, probe
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 
 # The form that each text has to be compiled by, its text, and the shapes of its arguments.

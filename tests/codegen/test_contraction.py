@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import INCLUDES, Compiler, find_compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.emit import emit
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.codegen.target import C
-from tcdsl.grammar.dtypes import BY_NAME
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.loops.emit import emit
+from tcdsl.codegen.loops.target import C
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, find_compiler
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tests.codegen.harness import (
     Case,
     Problem,

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.lower.contraction_problem import Index, Reach, extent_of, problem_of
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.batch import batched as over_batch
-from tcdsl.grammar.check import check as check_program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.sizes import Size
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.contraction.problem import Index, Reach, extent_of, problem_of
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.batch.definition import batched as over_batch
+from tcdsl.grammar.check.definition import check as check_program
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 
 pytestmark = pytest.mark.cc

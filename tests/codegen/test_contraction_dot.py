@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import detect
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, differential, problem, spec_of
 
 pytestmark = pytest.mark.cc

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tcdsl.codegen.build import c64, value_of
-from tcdsl.codegen.lower.contraction_blocking import Extents
-from tcdsl.codegen.lower.contraction_choice import Choice, blocking_of, choose
-from tcdsl.codegen.lower.contraction_schedule import register_tiles
-from tcdsl.codegen.machine import Machine
+from tcdsl.codegen.forms.contraction.blocking import Extents
+from tcdsl.codegen.forms.contraction.choice import Choice, blocking_of, choose
+from tcdsl.codegen.forms.contraction.schedule import register_tiles
+from tcdsl.codegen.loops.build import c64, value_of
+from tcdsl.codegen.machine.cpu import Machine
 
 WAY = 4096  # bytes
 INTEL = Machine("avx512", 64, 32, 8 * WAY, 8, 1 << 20, 36 << 20, 2, 3.75, 2)

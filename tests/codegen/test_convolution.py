@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import find_compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import Machine, detect
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.cc import find_compiler
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import (
     Array,
     Case,

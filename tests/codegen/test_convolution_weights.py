@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import find_compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.lower.contraction_problem import Index
-from tcdsl.codegen.lower.convolution_weights_kernel import Run, runs_of
-from tcdsl.codegen.lower.convolution_weights_problem import Axis
-from tcdsl.codegen.machine import detect
-from tcdsl.grammar.sizes import Size
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.contraction.problem import Index
+from tcdsl.codegen.forms.contraction.weights.kernel import Run, runs_of
+from tcdsl.codegen.forms.contraction.weights.problem import Axis
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.cc import find_compiler
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.proofs.sizes import Size
 from tests.codegen.harness import (
     Case,
     Problem,

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.arrange import arrange
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.fuse import partitions
-from tcdsl.codegen.loopir import Const
-from tcdsl.codegen.lower.wall import SERIAL_NS, divided_ns, wall_ns
-from tcdsl.codegen.machine import Machine, detect
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.spec import Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose.arrange import arrange
+from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.loops.loopir import Const
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.machine.wall import SERIAL_NS, divided_ns, wall_ns
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.autotune.programs import spec_of
 from tests.codegen.programs import PROGRAMS
 from tests.tiers import sampled

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import contentfile, cubins, nvrtc
-from tcdsl.codegen.cubins import cached_cubin, key_of, lookup
-from tcdsl.codegen.nvrtc import Cubin, CudaSource
+from tcdsl.codegen.toolchain import contentfile, cubins, nvrtc
+from tcdsl.codegen.toolchain.cubins import cached_cubin, key_of, lookup
+from tcdsl.codegen.toolchain.nvrtc import Cubin, CudaSource
 
 pytestmark = pytest.mark.nvrtc
 
@@ -104,8 +104,8 @@ def test_many_threads_compile_once(cache: Path, compiled: list[str]) -> None:
 
 CHILD = """
 import sys
-from tcdsl.codegen.cubins import cached_cubin
-from tcdsl.codegen.nvrtc import CudaSource
+from tcdsl.codegen.toolchain.cubins import cached_cubin
+from tcdsl.codegen.toolchain.nvrtc import CudaSource
 cached_cubin(CudaSource("k", sys.argv[1]), "sm_80")
 """
 

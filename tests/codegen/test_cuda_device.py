@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import cuda, cuda_module
-from tcdsl.codegen.cuda import CupyDevice
-from tcdsl.codegen.cuda_module import CupyModule
-from tcdsl.grammar.errors import DeviceError, DeviceMemoryError
+from tcdsl.codegen.device import cuda
+from tcdsl.codegen.device import module as cuda_module
+from tcdsl.codegen.device.cuda import CupyDevice
+from tcdsl.codegen.device.module import CupyModule
+from tcdsl.grammar.text.errors import DeviceError, DeviceMemoryError
 from tests.codegen.fake_cupy import ILLEGAL_ADDRESS, INVALID_VALUE, NO_MEMORY, FakeCupy
 
 TEXT = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'

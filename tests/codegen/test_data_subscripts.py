@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.cpu import load
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.objects import compile_source
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.load import load
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen import racing
 from tests.codegen.data_subscripts import (
     OUTSIDE,

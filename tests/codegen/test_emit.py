@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tcdsl.codegen import build as b
-from tcdsl.codegen.emit import emit, literal
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.emit import emit, literal
+from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
     Array,
@@ -44,8 +44,8 @@ from tcdsl.codegen.loopir import (
     Var,
     Vector,
 )
-from tcdsl.codegen.target import C
-from tcdsl.grammar import dtypes as d
+from tcdsl.codegen.loops.target import C
+from tcdsl.grammar.types import dtypes as d
 
 F32, I32, I8 = Scalar(d.FLOAT32), Scalar(d.INT32), Scalar(d.INT8)
 x, y, z = (b.var(n, d.FLOAT32) for n in "xyz")

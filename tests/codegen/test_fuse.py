@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.fuse import can_join, gather, join, partitions, separate, uses
-from tcdsl.codegen.group import Group, Partition
-from tcdsl.codegen.inline import inline
-from tcdsl.codegen.padding import unpadded
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose.fuse import can_join, gather, join, partitions, separate, uses
+from tcdsl.codegen.program.group import Group, Partition
+from tcdsl.codegen.program.inline import inline
+from tcdsl.codegen.program.padding import unpadded
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Case, assert_same, expected, run_cases
 from tests.codegen.programs import PROGRAMS, problem_of
 from tests.codegen.random_programs import random_program

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import Machine
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import Case, differential, problem, run_cases, spec_of
 from tests.tiers import sampled
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.program.dtypes import numpy_dtype
 from tests.codegen.data_subscripts import READS, ROWS, TEXTS, subscripts_problem
 from tests.codegen.gradient.differences import (
     assert_gradient,

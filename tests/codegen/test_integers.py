@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.codegen import build as b
-from tcdsl.codegen import compiler, spans
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.emit import emit
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.integers import narrow
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.base.expr import once
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.emit import emit
+from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
     Argument,
@@ -42,15 +40,18 @@ from tcdsl.codegen.loopir import (
     Unit,
     Var,
 )
-from tcdsl.codegen.lower.expr import once
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.spec import SMALL, Layout, Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.codegen.target import CUDA
-from tcdsl.codegen.verify import verify
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import FLOAT32, INT8, INT32, INT64
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.loops.target import CUDA
+from tcdsl.codegen.loops.verify import verify
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.machine.spec import SMALL, Layout, Spec
+from tcdsl.codegen.narrow import spans
+from tcdsl.codegen.narrow.integers import narrow
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import FLOAT32, INT8, INT32, INT64
 from tests.codegen.harness import problem
 from tests.codegen.interpreter import Machine
 from tests.cusim.harness import differential

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.fuse import partitions
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import ScheduleError
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.text.parser import parse
 from tcdsl.kernel import Kernel
 from tests.codegen.harness import Case, Problem, differential, expected, problem
 from tests.tiers import sampled

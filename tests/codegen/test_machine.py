@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import machine
-from tcdsl.codegen.cc import Source
-from tcdsl.codegen.machine import detect, isa_of, read_caches, read_processor
-from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.toolchain import host as machine
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.host import detect, isa_of, read_caches, read_processor
+from tcdsl.codegen.toolchain.objects import compile_source
 
 
 @pytest.mark.cc

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen import build as b
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.loopir import I64, Elem, Executable, Function, Let, Return, Table, Unit
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.merge import merge
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import I64, Elem, Executable, Function, Let, Return, Table, Unit
+from tcdsl.codegen.loops.merge import merge
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, differential, problem, spec_of
 
 TWICE = """def f(float(M,K) A, float(K,N) B, float(N,P) D) -> (C, E) {

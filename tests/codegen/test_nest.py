@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import probe
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.lower import nest
-from tcdsl.codegen.machine import Machine
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points import nest
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.cc import probe
+from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import (
     Case,
     assert_same,

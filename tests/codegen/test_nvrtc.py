@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import nvrtc
-from tcdsl.codegen.nvrtc import compile_cuda, find_nvrtc
-from tcdsl.grammar.errors import CompileError
+from tcdsl.codegen.toolchain import nvrtc
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda, find_nvrtc
+from tcdsl.grammar.text.errors import CompileError
 
 GOOD = """#include "prelude.cuh"
 extern "C" __global__ void scale(float *x, tc_i32 n) {

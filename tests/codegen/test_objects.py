@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import contentfile, objects
-from tcdsl.codegen.cachedir import cache_dir
-from tcdsl.codegen.cc import Source, find_compiler, probe
-from tcdsl.codegen.objects import compile_many, compile_source, key_of, lookup, use_object
-from tcdsl.grammar.errors import CompileError
+from tcdsl.codegen.toolchain import contentfile, objects
+from tcdsl.codegen.toolchain.cachedir import cache_dir
+from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
+from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
+from tcdsl.grammar.text.errors import CompileError
 from tests.codegen.test_cc import fake_compiler
 
 pytestmark = pytest.mark.cc
@@ -207,8 +207,8 @@ def test_many_threads_compile_once(cache: Path, tmp_path: Path) -> None:
 
 CHILD = """
 import sys
-from tcdsl.codegen.cc import Source, probe
-from tcdsl.codegen.objects import compile_source
+from tcdsl.codegen.toolchain.cc import Source, probe
+from tcdsl.codegen.toolchain.objects import compile_source
 print("ready", flush=True)
 print(compile_source(Source("number", sys.argv[2]), probe((sys.argv[1],))), flush=True)
 """

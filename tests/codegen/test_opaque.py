@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes, Place
-from tcdsl.codegen import build as b
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.cpu import load
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
     Assign,
     Expr,
     Function,
@@ -29,12 +26,15 @@ from tcdsl.codegen.loopir import (
     Unit,
     Var,
 )
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.objects import compile_source
-from tcdsl.codegen.opaque import exposed, opaque
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.dtypes import BOOL, FLOAT32
-from tcdsl.grammar.errors import InternalError
+from tcdsl.codegen.loops.opaque import exposed, opaque
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.load import load
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.text.errors import InternalError
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT32
 from tests.codegen.harness import Problem, assert_same, call, problem, spec_of
 from tests.codegen.native import BUILDS, C_OF, compiler_of, library
 from tests.codegen.pages import between_pages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.peak import Probe, busy_notes, fma_probe, measure_peaks, triad_probe
+from tcdsl.codegen.toolchain.peak import Probe, busy_notes, fma_probe, measure_peaks, triad_probe
 
 
 class Machine:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.lower import nest, pointwise
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.dtypes import ALL
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points import nest
+from tcdsl.codegen.forms.rows.cpu import pointwise
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.harness import (
     Array,
     Case,

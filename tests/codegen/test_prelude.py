@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tcdsl.codegen.cc import INCLUDES
+from tcdsl.codegen.toolchain.cc import INCLUDES
 from tests.codegen.native import BUILDS, C_OF, CUDA, Array, library, loop, run
 from tests.tiers import sampled
 

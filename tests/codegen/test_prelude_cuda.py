@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.nvrtc import compile_cuda
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tests.codegen.native import C_OF, Array, cuda_library
 from tests.codegen.prelude_kernels import ADDED, SCALARS, TEXT, shuffle_text
 from tests.cusim.harness import on_device

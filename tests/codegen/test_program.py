@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.program import Affine, Program, affine_of, carried
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar import typed
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import FLOAT32, INT32, INT64
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.sizes import Size
+from tcdsl.codegen.program.program import Affine, Program, affine_of, carried
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import FLOAT32, INT32, INT64
 
 N, M = Size.symbol("N"), Size.symbol("M")
 ZERO = Size.const(0)

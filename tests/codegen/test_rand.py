@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.philox import philox, uniform
+from tcdsl.codegen.reference.philox import philox, uniform
 from tests.codegen.harness import Case, differential, expected, problem
 
 # Of the authors' own test vectors for philox4x32, 10 rounds.

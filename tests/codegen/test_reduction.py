@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.lower import nest, pointwise, reduction, rows
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.dtypes import ALL
-from tcdsl.grammar.errors import InternalError, ShapeError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points import nest
+from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.errors import InternalError, ShapeError
+from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.forms import cases_under
 from tests.codegen.harness import Array, Case, differential, problem, run_cases, spec_of
 from tests.tiers import sampled

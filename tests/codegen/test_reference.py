@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.codegen import reference
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.reference_math import BUILTINS, cast, identity
-from tcdsl.grammar import builtins
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import ALL, BY_NAME
-from tcdsl.grammar.errors import BoundsError
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.program.dtypes import identity
+from tcdsl.codegen.reference import evaluator as reference
+from tcdsl.codegen.reference.arithmetic import BUILTINS, cast
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import BoundsError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import builtins
+from tcdsl.grammar.types.dtypes import ALL, BY_NAME
 
 
 def run(text: str, *args: Any, **options: Any) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.resources import Resources, blocks_per_sm, occupancy, read_report
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.codegen.toolchain.resources import Resources, blocks_per_sm, occupancy, read_report
 
 LOG = """ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 ptxas info    : 0 bytes gmem, 48 bytes cmem[3]

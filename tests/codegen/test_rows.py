@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.lower import nest, pointwise, rows
-from tcdsl.codegen.machine import detect
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points import nest
+from tcdsl.codegen.forms.rows.cpu import pointwise, rows
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.forms import cases_under, narrower
 from tests.codegen.harness import (
     Array,

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import detect
-from tcdsl.grammar.errors import BoundsError, RangeError, TCTypeError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.errors import BoundsError, RangeError, TCTypeError
 from tests.codegen.harness import (
     Case,
     Problem,

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import probe
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.lower import scatter_copies
-from tcdsl.codegen.machine import Machine, detect
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points import scatter_copies
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.cc import probe
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import (
     Case,
     Problem,

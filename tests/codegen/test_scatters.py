@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.machine import detect
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 from tests.tiers import sampled
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcdsl.codegen import build as b
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
     Array,
@@ -20,8 +20,8 @@ from tcdsl.codegen.loopir import (
     Simd,
     Stmt,
 )
-from tcdsl.codegen.simplify import simplify_stmt
-from tcdsl.grammar import dtypes as d
+from tcdsl.codegen.loops.simplify import simplify_stmt
+from tcdsl.grammar.types import dtypes as d
 
 F32 = Scalar(d.FLOAT32)
 i, j, n = b.i64("i"), b.i64("j"), b.i64("n")

@@ -14,10 +14,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from tcdsl.codegen.cc import INCLUDES, find_compiler
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.reference_math import BUILTINS as REFERENCE
-from tcdsl.grammar.builtins import BUILTINS
+from tcdsl.codegen.reference.arithmetic import BUILTINS as REFERENCE
+from tcdsl.codegen.toolchain.cc import INCLUDES, find_compiler
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.types.builtins import BUILTINS
 from tests.codegen.native import BUILDS, CUDA, Array, library, loop, run
 from tests.codegen.smath_bounds import FUNCTIONS
 from tests.tiers import sampled

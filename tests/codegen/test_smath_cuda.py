@@ -10,9 +10,9 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.compiler import emit_cuda
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.grammar.builtins import BUILTINS
+from tcdsl.codegen.choose.compile import emit_cuda
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.types.builtins import BUILTINS
 from tests.codegen.harness import expected, problem
 from tests.cusim.harness import lowered, simulate
 from tests.tiers import sampled

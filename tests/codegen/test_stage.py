@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tcdsl.codegen import cc, compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.stage import BLOCK
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.loops.stage import BLOCK
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain import cc
+from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
 
 SUM = "def f(float(N) X, int32(B) I) -> (O) { O +=! pad(X(I(b)), 0) }"
@@ -93,7 +94,7 @@ def test_such_loops_are_vectors(text: str, rng: np.random.Generator, tmp_path: P
         pytest.skip("gcc tells which loops are vectors, of gathers on AVX2 and AVX-512")
     made = text_of(problem(text, values(rng, 40), rows(rng, 5000)))
     (tmp_path / "k.c").write_text(made)
-    folder = Path(compiler.__file__).parent
+    folder = cc.INCLUDES
     done = subprocess.run(
         [*found.command, "-O3", *found.flags, "-fopt-info-vec", f"-I{folder}", "-c", "k.c",
          "-o", "k.o"],

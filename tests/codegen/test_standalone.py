@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.hostplan import plan
-from tcdsl.codegen.loopir import Unit
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.codegen.standalone import Standalone, inlined, standalone
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.hostplan import plan
+from tcdsl.codegen.device.standalone import Standalone, inlined, standalone
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 
 ARCH = "sm_90"
 SIZES = {"N": 100, "K": 77, "M": 9}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen import build as b
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
     Array,
@@ -30,9 +30,9 @@ from tcdsl.codegen.loopir import (
     Unroll,
     Var,
 )
-from tcdsl.codegen.verify import verify
-from tcdsl.grammar import dtypes as d
-from tcdsl.grammar.errors import InternalError
+from tcdsl.codegen.loops.verify import verify
+from tcdsl.grammar.text.errors import InternalError
+from tcdsl.grammar.types import dtypes as d
 
 F32 = Scalar(d.FLOAT32)
 i, j, n = b.i64("i"), b.i64("j"), b.i64("n")

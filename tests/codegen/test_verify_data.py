@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen import build as b
-from tcdsl.codegen.loopir import (
+from tcdsl.codegen.forms.base.expr import once
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
     I64,
     TRUTH,
     Address,
@@ -28,10 +29,9 @@ from tcdsl.codegen.loopir import (
     Unit,
     Var,
 )
-from tcdsl.codegen.lower.expr import once
-from tcdsl.codegen.verify import verify
-from tcdsl.grammar import dtypes as d
-from tcdsl.grammar.errors import InternalError
+from tcdsl.codegen.loops.verify import verify
+from tcdsl.grammar.text.errors import InternalError
+from tcdsl.grammar.types import dtypes as d
 
 index, byte = b.pointer("I", d.INT64, const=True), b.pointer("U", d.UINT8, const=True)
 table, out = b.pointer("A", d.FLOAT32, const=True), b.pointer("O", d.FLOAT32)

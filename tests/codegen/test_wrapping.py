@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.cc import Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.cpu import load
+from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.objects import compile_source
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.errors import BoundsError, TCError
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.load import load
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.text.errors import BoundsError, TCError
 from tests.codegen.harness import Array, Problem, assert_same, call, problem, spec_of
 from tests.codegen.pages import between_pages
 from tests.cusim.harness import differential

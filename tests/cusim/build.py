@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import tcdsl.codegen
-from tcdsl.codegen.cachedir import subfolder
+import tcdsl.codegen.preludes
+from tcdsl.codegen.toolchain.cachedir import subfolder
 
 HERE = Path(__file__).parent
-CODEGEN = Path(tcdsl.codegen.__file__).parent
+PRELUDES = Path(tcdsl.codegen.preludes.__file__).parent
 UNIT = "unit.cu"  # what the compiler calls a unit's text
 
 _COMPILER = "g++"
@@ -100,7 +100,7 @@ def compile_unit(text: str) -> Path:
         return path
     exports = "".join(f"CUSIM_EXPORT({k})\n" for k in kernels_of(text))
     whole = f'#include "cusim.h"\n#line 1 "{UNIT}"\n{poisoned(text)}\n{exports}'
-    include = [f"-I{HERE}", f"-I{CODEGEN}"]
+    include = [f"-I{HERE}", f"-I{PRELUDES}"]
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "unit.o")
         _compile([_COMPILER, *_UNIT_FLAGS, *include, "-c", "-x", "c++", "-"], made, whole)
@@ -135,7 +135,7 @@ def _compile(command: Sequence[str], path: Path, text: str = "") -> None:
 
 @cache
 def _headers() -> tuple[str, ...]:
-    files = (*HERE.glob("*.h"), *CODEGEN.glob("*.cuh"), *CODEGEN.glob("*.h"))
+    files = (*HERE.glob("*.h"), *PRELUDES.glob("*.cuh"), *PRELUDES.glob("*.h"))
     return tuple(p.read_text() for p in sorted(files))
 
 

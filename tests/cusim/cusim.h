@@ -1,4 +1,4 @@
-/* CUDA C on the CPU: the language, and the instructions that codegen/prelude.cuh leaves to it.
+/* CUDA C on the CPU: the language, and the instructions that codegen/preludes/prelude.cuh leaves to it.
  *
  * Included before a unit's own text, which is compiled as it is. Whatever touches memory or other
  * threads is a call into the runtime, which checks it; plain loads and stores get there through

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import Gpu, gpu_of
-from tcdsl.codegen.hostplan import HostPlan, plan
-from tcdsl.codegen.loopir import Argument, Scalar, Type, Unit
-from tcdsl.codegen.spec import Spec
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.hostplan import HostPlan, plan
+from tcdsl.codegen.loops.loopir import Argument, Scalar, Type, Unit
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import Gpu, gpu_of
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import Problem, arrays_of, assert_same, expected, spec_of
 from tests.cusim.build import compile_all
 from tests.cusim.report import Report

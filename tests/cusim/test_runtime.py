@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tcdsl.codegen.compiler import emit_cuda
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose.compile import emit_cuda
+from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import problem
 from tests.cusim.build import compile_all
 from tests.cusim.harness import differential, lowered, simulate

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from tcdsl.grammar.batch import batched
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.batch.definition import batched
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import parse
 
 
 def over(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.grammar.bind import bind, bind_generics
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32
-from tcdsl.grammar.errors import ShapeError, TCError, TCTypeError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.bind import bind, bind_generics
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32
+from tcdsl.grammar.types.typed import CheckedDef
 
 MM = "def mm(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 

@@ -7,12 +7,12 @@ from itertools import product
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar import typed as t
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import FLOAT32, INT64
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.sizes import Size
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.dtypes import FLOAT32, INT64
 
 HEAD = "def f(float(N) A, float(M, N) B, int32(M) I, uint8(N) U, int32 a) -> (O)"
 RANKS = {"A": 1, "B": 2, "U": 1, "I": 1}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tcdsl.grammar import typed as t
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import FLOAT16, FLOAT32, FLOAT64
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.dtypes import FLOAT16, FLOAT32, FLOAT64
+from tcdsl.grammar.types.typed import CheckedDef
 
 MOMENTS = """
 def moments(float(N, K) I) -> (mean, var) {

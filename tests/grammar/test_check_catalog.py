@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import BY_NAME
+from tcdsl.grammar.types.typed import CheckedDef
 
 DATA = Path(__file__).parents[1] / "data"
 CATALOG: list[dict[str, Any]] = json.loads((DATA / "tc_catalog.json").read_text())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import RangeError, TCError, TCTypeError, render
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import RangeError, TCError, TCTypeError, render
+from tcdsl.grammar.text.parser import parse
 
 DATA = Path(__file__).parents[1] / "data"
 HEAD = "def f(float(N) A, float(M, K) B, int32(N) I, float s) -> (O) {\n"

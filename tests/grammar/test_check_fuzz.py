@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar import typed as t
-from tcdsl.grammar.bind import bind
-from tcdsl.grammar.check import check, want_bounded
-from tcdsl.grammar.errors import ShapeError, TCError, TCSyntaxError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.stack import stack_for
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.check.definition import check, want_bounded
+from tcdsl.grammar.text.errors import ShapeError, TCError, TCSyntaxError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.tiers import sampled
 
 DATA = Path(__file__).parents[1] / "data"

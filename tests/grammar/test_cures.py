@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.bind import bind
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import Diagnostic, ShapeError, TCError, render
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import Diagnostic, ShapeError, TCError, render
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 
 X = "def f(float(N,C,H,W) I, float(C,KH,KW) D) -> (T) {\n"
 V = "def f(float(N) A, float(K) w, int64(N) J) -> (float(N) O) {\n"

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar import nodes as n
-from tcdsl.grammar.canonical import canonical
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import FLOAT32
-from tcdsl.grammar.ellipsis import bind_ranks, has_dots, shapes_of_rank
-from tcdsl.grammar.errors import ShapeError, TCError
-from tcdsl.grammar.format import format_def
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.ranks.ellipsis import bind_ranks, has_dots, shapes_of_rank
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.canonical import canonical
+from tcdsl.grammar.text.errors import ShapeError, TCError
+from tcdsl.grammar.text.format import format_def
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import FLOAT32
+from tcdsl.grammar.types.typed import CheckedDef
 
 Shapes = Sequence[tuple[int, ...]]
 ADD = "def add(float(...) A, float(...) B) -> (C) { C(...) = A(...) + B(...) }"
@@ -353,7 +353,7 @@ def test_the_words_of_the_faults(golden: Callable[[str, str], None]) -> None:
     st.lists(st.integers(0, 3), max_size=4).map(tuple),
 )
 def test_shapes_are_those_of_numpy(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    from tcdsl.grammar.bind import bind
+    from tcdsl.grammar.check.bind import bind
 
     definition = checked(ADD, a, b)
     try:

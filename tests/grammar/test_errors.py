@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tcdsl.grammar.errors import (
+from tcdsl.grammar.text.errors import (
     Diagnostic,
     Note,
     RangeError,
@@ -17,8 +17,8 @@ from tcdsl.grammar.errors import (
     raise_one,
     render,
 )
-from tcdsl.grammar.excerpt import MAX_WIDTH
-from tcdsl.grammar.source import Source, Span
+from tcdsl.grammar.text.excerpt import MAX_WIDTH
+from tcdsl.grammar.text.source import Source, Span
 
 MM = Source("def mm(float(M,K) A) -> (C) {\n  C(m, n) = A(m, k) * A(k, n)\n}", "mm.tc")
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar import nodes as n
-from tcdsl.grammar.canonical import canonical
-from tcdsl.grammar.errors import TCSyntaxError
-from tcdsl.grammar.format import WIDTH, format_def, format_expr, format_program
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.canonical import canonical
+from tcdsl.grammar.text.errors import TCSyntaxError
+from tcdsl.grammar.text.format import WIDTH, format_def, format_expr, format_program
+from tcdsl.grammar.text.parser import parse
 
 CATALOG = json.loads((Path(__file__).parents[1] / "data" / "tc_catalog.json").read_text())
 

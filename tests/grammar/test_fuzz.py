@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar.canonical import canonical
-from tcdsl.grammar.errors import TCSyntaxError
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.text.canonical import canonical
+from tcdsl.grammar.text.errors import TCSyntaxError
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import parse
 
 DATA = Path(__file__).parents[1] / "data"
 CATALOG = [entry["tc"] for entry in json.loads((DATA / "tc_catalog.json").read_text())]

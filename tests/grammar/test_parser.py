@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.grammar import nodes as n
-from tcdsl.grammar.errors import TCSyntaxError
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import lark_parser, parse
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.errors import TCSyntaxError
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import lark_parser, parse
 
 CATALOG = json.loads((Path(__file__).parents[1] / "data" / "tc_catalog.json").read_text())
 
@@ -33,7 +33,7 @@ def expression(text: str) -> n.Expr:
 def test_the_grammar_is_strict_lalr() -> None:
     from lark import Lark
 
-    grammar = files("tcdsl.grammar").joinpath("tc.lark").read_text(encoding="utf-8")
+    grammar = files("tcdsl.grammar.text").joinpath("tc.lark").read_text(encoding="utf-8")
     Lark(grammar, parser="lalr", strict=True, maybe_placeholders=False)
 
 
@@ -44,7 +44,7 @@ def test_a_text_of_the_original_parses(entry: dict[str, str]) -> None:
 
 
 def test_parser_module_loads_no_lark() -> None:
-    code = "import sys, tcdsl.grammar.parser; sys.exit('lark' in sys.modules)"
+    code = "import sys, tcdsl.grammar.text.parser; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

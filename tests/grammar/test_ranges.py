@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar import typed as t
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.ranges import Bound, Interval, interval, is_exact, solve
-from tcdsl.grammar.sizes import Size, maximum, minimum
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.proofs.ranges import Bound, Interval, interval, is_exact, solve
+from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.typed import CheckedDef
 
 
 def checked(text: str, **generics: Any) -> CheckedDef:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.grammar.signs import is_nonnegative
-from tcdsl.grammar.sizes import Size, maximum, minimum
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
 
 NAMES = ("N", "M", "K")
 N, M, K, H, KH, W = (Size.symbol(s) for s in ("N", "M", "K", "H", "KH", "W"))

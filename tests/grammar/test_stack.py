@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tcdsl.grammar import stack
-from tcdsl.grammar.stack import FRAMES, is_on_own_stack, on_own_stack
+from tcdsl.grammar.text import stack
+from tcdsl.grammar.text.stack import FRAMES, is_on_own_stack, on_own_stack
 
 
 @on_own_stack

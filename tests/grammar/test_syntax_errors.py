@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.grammar.errors import TCSyntaxError
-from tcdsl.grammar.parser import MAX_TEXT_BYTES, parse
+from tcdsl.grammar.text.errors import TCSyntaxError
+from tcdsl.grammar.text.parser import MAX_TEXT_BYTES, parse
 
 NEGATIVE = json.loads((Path(__file__).parents[1] / "data" / "tc_negative.json").read_text())
 REFUSED_TEXTS = {entry["name"]: entry["tc"] for entry in NEGATIVE}

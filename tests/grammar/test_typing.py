@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from tcdsl.grammar import typed as t
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import (
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.dtypes import (
     ALL,
     BFLOAT16,
     BOOL,
@@ -24,8 +26,6 @@ from tcdsl.grammar.dtypes import (
     DType,
     promote,
 )
-from tcdsl.grammar.errors import TCError
-from tcdsl.grammar.parser import parse
 
 PARAMS = (
     "bool(N) b, uint8(N) u, uint32(N) w, uint64(N) x, int8(N) c, int32(N) i, int64(N) l, "

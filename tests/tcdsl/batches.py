@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import Array, reference, results, same
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar import typed
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.tcdsl.differential import dtype_of, shape_of
 
 DATA = Path(__file__).parents[1] / "data"

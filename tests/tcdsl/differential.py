@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.typed import CheckedDef, Tensor
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

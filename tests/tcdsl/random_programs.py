@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import tcdsl
-from tcdsl.grammar import typed
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import BoundsError, TCError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import BoundsError, TCError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import (
     VIEWS,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tcdsl.arguments import as_array, is_addressable, layout_of
-from tcdsl.codegen.spec import Layout
+from tcdsl.codegen.machine.spec import Layout
 from tcdsl.foreign import like
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 
 
 def test_an_array_is_taken_as_it_is() -> None:

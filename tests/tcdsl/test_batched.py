@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tests.tcdsl.batches import assert_same, batch_of, evaluated
 from tests.tcdsl.differential import dtype_of, shape_of, small_numbers, viewed

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import BoundsError, TCError
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.text.errors import BoundsError, TCError
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.kernel import Kernel
 from tests import texts
 from tests.tcdsl import random_programs

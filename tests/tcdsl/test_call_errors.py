@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tcdsl as tc
-from tcdsl.grammar.errors import AllocationError, NumberError, ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import AllocationError, NumberError, ShapeError, TCTypeError
 
 pytestmark = pytest.mark.cc
 

@@ -12,7 +12,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen import runtime
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tests.codegen.runtime.conftest import Kernels, library  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.cc

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.canonical import canonical
-from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.text.canonical import canonical
+from tcdsl.grammar.text.errors import TCError
 from tcdsl.kernel import Kernel
 from tests.tcdsl.catalog import (
     CATALOG,

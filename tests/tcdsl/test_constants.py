@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tcdsl.constants import fill_constants
-from tcdsl.grammar.errors import TCSyntaxError, TCTypeError
+from tcdsl.grammar.text.errors import TCSyntaxError, TCTypeError
 
 
 def test_a_field_is_replaced_and_the_body_stays() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import RangeError, TCError
+from tcdsl.grammar.text.errors import RangeError, TCError
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import VIEWS, Array, poisoned, same, small_numbers, viewed
 from tests.tiers import sampled
@@ -84,7 +85,7 @@ def test_shapes_of_one_rank_and_repetition_share_an_executable() -> None:
     for shapes in [((3, 4), (3, 4)), ((5, 1), (5, 1)), ((2, 7), (2, 7)), ((1, 1), (1, 1))]:
         a, b = (small_numbers(s, np.dtype(np.float32), rng) for s in shapes)
         assert same(k(a, b), a + b)
-    generics = {"T": tc.grammar.dtypes.FLOAT32}
+    generics = {"T": FLOAT32}
     shared = k.session.variant(k.definition, generics, None, ((3, 4), (3, 4)))
     assert len(shared.executables) == 2  # of the first sizes, and of any
     assert k.session.variant(k.definition, generics, None, ((1, 9), (1, 9))) is shared

@@ -14,8 +14,8 @@ import pytest
 import tcdsl as tc
 from tcdsl.arguments import as_array
 from tcdsl.foreign import like
-from tcdsl.grammar.dtypes import ALL
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.types.dtypes import ALL
 
 pytestmark = pytest.mark.cc
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import compiler, cpu
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.toolchain import load as cpu
 from tcdsl.forms import Form
-from tcdsl.grammar.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, INT64
-from tcdsl.grammar.errors import ShapeError, TCTypeError
-from tcdsl.grammar.sizes import Size, maximum, minimum
+from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, INT64
 
 CONV = """
 def conv(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc

@@ -20,7 +20,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import tcdsl as tc
-from tcdsl.grammar.errors import BoundsError, TCError
+from tcdsl.grammar.text.errors import BoundsError, TCError
 from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import VIEWS, poisoned, reference, same, viewed
 from tests.tiers import sampled

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import tcdsl as tc
 from tcdsl.cli.app import main
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tests.tcdsl.test_wrt import FC, SCAN
 

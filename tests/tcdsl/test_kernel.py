@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import BoundsError, ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import BoundsError, ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc

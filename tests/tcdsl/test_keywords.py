@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import TCError, TCTypeError
+from tcdsl.grammar.text.errors import TCError, TCTypeError
+from tcdsl.grammar.types.dtypes import BY_NAME
 
 pytestmark = pytest.mark.cc
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import compiler
+from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.shorten import LONGEST
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import lark_parser, parse
+from tcdsl.codegen.loops.shorten import LONGEST
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import lark_parser, parse
 from tcdsl.kernel import Kernel
 from tcdsl.variant import Variant, spec_for
 

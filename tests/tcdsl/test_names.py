@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.grammar.errors import TCError, TCTypeError
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.text.errors import TCError, TCTypeError
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc

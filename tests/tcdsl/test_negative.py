@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import RangeError, ShapeError, TCError, TCSyntaxError, TCTypeError
+from tcdsl.grammar.text.errors import RangeError, ShapeError, TCError, TCSyntaxError, TCTypeError
 from tcdsl.kernel import Kernel
 
 DATA = Path(__file__).parents[1] / "data"

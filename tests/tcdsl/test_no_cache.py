@@ -18,9 +18,9 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.store.tuning_file import StoreError
-from tcdsl.codegen import cachedir, contentfile
-from tcdsl.codegen.cachedir import CacheError
-from tcdsl.grammar.errors import TCError
+from tcdsl.codegen.toolchain import cachedir, contentfile
+from tcdsl.codegen.toolchain.cachedir import CacheError
+from tcdsl.grammar.text.errors import TCError
 from tcdsl.kernel import Kernel
 from tests.tiers import sampled
 

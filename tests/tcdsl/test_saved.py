@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 from tcdsl.gradient import Memory, WithGradient
-from tcdsl.grammar.canonical import canonical
+from tcdsl.grammar.text.canonical import canonical
 from tcdsl.kernel import Kernel
 from tcdsl.session import Settings
 

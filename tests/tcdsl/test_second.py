@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tests.texts import examples
 from tests.tiers import sampled
@@ -173,8 +173,8 @@ def test_whole_takes_nothing_kept_and_its_pull_neither(rng: np.random.Generator)
 
 def test_a_printed_gradient_takes_what_is_kept_as_parameters() -> None:
     from tcdsl.codegen.gradient.vjp import gradient
-    from tcdsl.grammar.check import check
-    from tcdsl.grammar.parser import parse
+    from tcdsl.grammar.check.definition import check
+    from tcdsl.grammar.text.parser import parse
 
     printed = kernel(gradient(check(parse(SOFTMAX))).text)
     assert printed.whole is printed

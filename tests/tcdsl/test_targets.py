@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.gpu import DEFAULT_ARCH, gpu_of
-from tcdsl.grammar.errors import DeviceError, TCTypeError
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.machine.gpu import DEFAULT_ARCH, gpu_of
+from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tcdsl.targets import gpu_named
 
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from tcdsl.autotune.store.best import Best
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.peak import Probe
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.peak import Probe
 from tcdsl.demo import _comparison, _finals
 from tcdsl.timing import beside_peak, interleaved
 

@@ -15,8 +15,8 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.store.store import Store
-from tcdsl.codegen.config import Config
-from tcdsl.grammar.errors import ShapeError, TCTypeError
+from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.tuning import FirstCalls, problem_of_sizes
 from tests.tiers import sampled

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import tcdsl as tc
 from tcdsl.cli.app import main
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc

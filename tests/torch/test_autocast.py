@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tcdsl.grammar.errors import TCTypeError
+from tcdsl.grammar.text.errors import TCTypeError
 
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")

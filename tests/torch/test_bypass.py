@@ -15,7 +15,7 @@ tct: Any = pytest.importorskip("tcdsl.torch")
 
 import tcdsl as tc  # noqa: E402 - torch may be missing
 from tcdsl.codegen import runtime  # noqa: E402
-from tcdsl.grammar.errors import TCError, TCTypeError  # noqa: E402
+from tcdsl.grammar.text.errors import TCError, TCTypeError  # noqa: E402
 from tcdsl.torch import transforms  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
 from tcdsl.autotune.store.trial import TuneError, UntunedError  # noqa: E402
-from tcdsl.grammar.errors import TCTypeError  # noqa: E402
+from tcdsl.grammar.text.errors import TCTypeError  # noqa: E402
 from tcdsl.torch import compat  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]

@@ -15,7 +15,7 @@ tct: Any = pytest.importorskip("tcdsl.torch")
 
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402 - torch may be missing
 
-from tcdsl.grammar.errors import TCTypeError  # noqa: E402
+from tcdsl.grammar.text.errors import TCTypeError  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 

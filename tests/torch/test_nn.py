@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
-from tcdsl.grammar.errors import ShapeError, TCTypeError  # noqa: E402
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 

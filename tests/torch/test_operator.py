@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import TCError
+from tcdsl.grammar.text.errors import TCError
 from tests.torch.texts import CONV, FCRELU, FIRST, NOISE, SOFTMAX
 
 torch = pytest.importorskip("torch")

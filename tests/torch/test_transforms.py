@@ -23,7 +23,7 @@ from torch.func import (  # noqa: E402 - torch may be missing
     vmap,
 )
 
-from tcdsl.grammar.errors import NumberError, TCTypeError  # noqa: E402
+from tcdsl.grammar.text.errors import NumberError, TCTypeError  # noqa: E402
 from tcdsl.torch import eager, operator, transforms  # noqa: E402
 from tests.torch.cases import CASES, SOME, Case, listed, total  # noqa: E402
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
-from tcdsl.grammar.errors import TCTypeError  # noqa: E402
+from tcdsl.grammar.text.errors import TCTypeError  # noqa: E402
 from tcdsl.torch import record  # noqa: E402
 from tcdsl.torch.tuning import Row, Tuned, calls_of  # noqa: E402
 
@@ -154,7 +154,7 @@ def test_one_that_fails_does_not_end_the_rest(monkeypatch: Any) -> None:
 
 def test_the_table_has_a_line_for_each_kernel() -> None:
     from tcdsl.autotune.store.key import ProblemKey
-    from tcdsl.codegen.config import Config
+    from tcdsl.codegen.machine.config import Config
 
     key = ProblemKey("a", ("float32",), "c", (1,), "cpu", 1, "gcc", "1")
     rows = [Row("f B=1", key, Config(), 2e3, 1e3), Row("d_f B=100", key, Config(), 1.5e6, 1e6)]

@@ -13,8 +13,8 @@ from pathlib import Path
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.machine import usable_cores
-from tcdsl.grammar.errors import CompileError
+from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.grammar.text.errors import CompileError
 
 UNIT = 8  # candidates at most in one translation unit
 

@@ -27,7 +27,7 @@ from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, Place
 from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.case import Case, dtype_of
-from tcdsl.codegen.turns import in_order
+from tcdsl.codegen.device.turns import in_order
 
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512

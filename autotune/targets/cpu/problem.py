@@ -14,16 +14,18 @@ from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Work
-from tcdsl.codegen import cc, compiler
-from tcdsl.codegen.cachedir import read_json, update_json
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.machine import Machine, detect
-from tcdsl.codegen.objects import compile_many
-from tcdsl.codegen.peak import measure_bandwidth, measure_peak
-from tcdsl.codegen.spec import Spec
-from tcdsl.codegen.work import bytes_of, flops_of
-from tcdsl.grammar.dtypes import FLOAT64
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.work import bytes_of, flops_of
+from tcdsl.codegen.toolchain import cc
+from tcdsl.codegen.toolchain.cachedir import read_json, update_json
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.objects import compile_many
+from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
+from tcdsl.grammar.types.dtypes import FLOAT64
+from tcdsl.grammar.types.typed import CheckedDef
 
 _MOST = 1e7  # GFLOP/s or GB/s: no machine has so much
 

@@ -14,10 +14,10 @@ from tcdsl.autotune.targets.cuda.margins import DeviceOperand, Margins
 from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.timing import SLICE_NS
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.launch import Bound, Executable
-from tcdsl.codegen.loopir import Unit
-from tcdsl.codegen.program import Program
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.device.launch import Bound, Executable
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.program.program import Program
 
 # Where operands lie and what outputs and workspaces hold before a call: NaN, then 1.3e36 and
 # addresses that no wide access may use.

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.codegen.hostplan import plan
-from tcdsl.codegen.loopir import Unit
-from tcdsl.codegen.nvrtc import Cubin, default_jobs
-from tcdsl.codegen.resources import blocks_per_sm
-from tcdsl.grammar.errors import CompileError
+from tcdsl.codegen.device.hostplan import plan
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.toolchain.nvrtc import Cubin, default_jobs
+from tcdsl.codegen.toolchain.resources import blocks_per_sm
+from tcdsl.grammar.text.errors import CompileError
 
 Compile = Callable[[Source], Cubin]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcdsl.autotune.worker.case import Array, Operand, dtype_of
-from tcdsl.codegen.device import Device
+from tcdsl.codegen.device.device import Device
 
 MARGIN = 4096  # bytes on each side
 _SEALED = 0xFF  # in margins of inputs: NaN, or -1

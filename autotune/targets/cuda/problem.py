@@ -14,17 +14,17 @@ from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Work
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.cubins import cached_cubin
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.codegen.nvrtc import Cubin, CudaSource, find_nvrtc
-from tcdsl.codegen.program import Program
-from tcdsl.codegen.spec import Spec
-from tcdsl.codegen.work import bytes_of, flops_of
-from tcdsl.grammar.dtypes import FLOAT64
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.work import bytes_of, flops_of
+from tcdsl.codegen.toolchain.cubins import cached_cubin
+from tcdsl.codegen.toolchain.nvrtc import Cubin, CudaSource, find_nvrtc
+from tcdsl.grammar.types.dtypes import FLOAT64
+from tcdsl.grammar.types.typed import CheckedDef
 
 _NAME = "candidate"  # of all: equal kernels are equal machine code then
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tcdsl.autotune.search.space import Branch, Space
-from tcdsl.codegen.config import Config, Knob
+from tcdsl.codegen.machine.config import Config, Knob
 from tests.autotune import surfaces
 
 SPACE = surfaces.space(surfaces.rugged)

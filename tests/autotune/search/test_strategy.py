@@ -15,7 +15,7 @@ import pytest
 from tcdsl.autotune.search.strategy import BATCH, Budget, elite_of, search
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 from tests.autotune import surfaces
 
 OPTIMUM_NS = min(map(surfaces.rugged, surfaces.space(surfaces.rugged).all()))

@@ -13,7 +13,7 @@ from tcdsl.autotune.store import best, records
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.store.trial import TuneError
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 KEY = ProblemKey("abc", ("float32",), "c", (100,), "cpu avx512", 2, "gcc 12", "1")
 OTHER = replace(KEY, sizes=(200,))

@@ -23,7 +23,7 @@ from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.store.tuning_file import StoreError
 from tcdsl.autotune.targets.definition import space_of
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 from tcdsl.tuning import _key
 from tcdsl.variant import spec_for
 

@@ -19,7 +19,7 @@ from tcdsl.autotune.store import best, owner
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.store.trial import Trial
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 KEY = ProblemKey("abc", ("float32",), "c", (100, 128), "cpu avx512", 2, "gcc 12", "1")
 A, B, C = (Config.of({"g0.mr": n, "g0.pack": n > 1, "g0.form": "panel"}) for n in (1, 2, 3))
@@ -145,7 +145,7 @@ import sys
 from pathlib import Path
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.store import Store
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 key = ProblemKey("abc", ("float32",), "c", (100, 128), "cpu avx512", 2, "gcc 12", "1")
 with Store(Path(sys.argv[1])) as store:
     for i in range(40):

@@ -17,7 +17,7 @@ from tcdsl.autotune.store import best, records, tuning_file
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.store.tuning_file import StoreError
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 from tests.tiers import sampled
 
 KEY = ProblemKey("abc", ("float32",), "c", (100, 128), "cpu avx512", 2, "gcc 12", "1")

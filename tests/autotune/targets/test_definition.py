@@ -20,10 +20,10 @@ from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker import bench
 from tcdsl.autotune.worker.case import Expected
 from tcdsl.autotune.worker.process import WorkerProcess
-from tcdsl.codegen.arrange import arrange
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose.arrange import arrange
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.autotune.programs import FCRELU, SOFTMAX, checked, problem
 from tests.codegen.programs import PROGRAMS
 from tests.tiers import sampled

@@ -11,8 +11,8 @@ from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_inputs, subscript_limits, term_scales
 from tcdsl.autotune.targets.structural_text import structure
 from tcdsl.autotune.worker.case import Case
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.ssa import program_of
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.reference.evaluator import evaluate
 from tests.autotune.programs import FCRELU, GATHER, SOFTMAX, checked, problem
 from tests.tiers import sampled
 

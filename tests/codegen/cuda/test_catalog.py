@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.codegen.ssa import program_of
-from tcdsl.grammar.canonical import canonical
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.text.canonical import canonical
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.harness import Problem
 from tests.cusim.harness import lowered, simulate
 from tests.cusim.simulator import Order

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.lower.cuda.contraction_schedule import TUNED
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.codegen.resources import Resources
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.contraction.cuda.schedule import TUNED
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.codegen.toolchain.resources import Resources
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tests.codegen.harness import Problem, problem, spec_of
 from tests.codegen.test_contraction import (
     EPILOGUES,

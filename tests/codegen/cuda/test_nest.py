@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.hostplan import plan
-from tcdsl.codegen.lower import outputs
-from tcdsl.codegen.lower.cuda import nest
-from tcdsl.codegen.spec import Spec
-from tcdsl.grammar import typed
-from tcdsl.grammar.dtypes import INT32
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.hostplan import plan
+from tcdsl.codegen.forms.base import outputs
+from tcdsl.codegen.forms.points.cuda import nest
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.text.errors import BoundsError
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT32
 from tests.codegen.harness import problem, spec_of
 from tests.codegen.programs import PROGRAMS, View, problem_of
 from tests.cusim.harness import differential, lowered, simulate

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.lower.cuda import nest, pointwise
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.dtypes import ALL
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points.cuda import nest
+from tcdsl.codegen.forms.rows.cuda import pointwise
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.programs import PROGRAMS, problem_of
 from tests.cusim.harness import differential, lowered, simulate

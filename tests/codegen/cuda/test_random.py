@@ -7,12 +7,12 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.gpu import Gpu, gpu_of
-from tcdsl.codegen.hostplan import plan
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.hostplan import plan
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.gpu import Gpu, gpu_of
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.harness import Problem, spec_of
 from tests.codegen.programs import problem_of
 from tests.codegen.random_programs import random_program

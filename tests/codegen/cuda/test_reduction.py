@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.dtypes import ALL
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.test_reduction import COLUMNS, MIDDLE, PLANES, ROWS, TOTAL
 from tests.cusim.harness import differential, lowered, simulate

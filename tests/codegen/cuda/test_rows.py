@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config, Value
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.grammar.errors import ScheduleError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.programs import View, viewed
 from tests.codegen.test_rows import (

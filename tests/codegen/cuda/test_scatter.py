@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.lower.cuda import nest_ranges
-from tcdsl.codegen.nvrtc import compile_cuda
-from tcdsl.codegen.spec import Spec
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.forms.points.cuda import nest_ranges
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain.nvrtc import compile_cuda
+from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import Problem, problem, spec_of
 from tests.cusim.harness import differential, lowered, simulate
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
 from tests.codegen.harness import Problem, problem, spec_of
 from tests.codegen.test_scatters import transposed
 from tests.codegen.test_tiles import HALVES, QUARTERS, SHARES, floats

@@ -10,11 +10,11 @@ import numpy as np
 
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

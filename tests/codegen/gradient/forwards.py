@@ -11,10 +11,10 @@ import numpy as np
 from tcdsl.codegen.gradient.jvp import Tangents, tangents
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import Array, differentiated_def, floats, results
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tcdsl.codegen.gradient.jvp import tangents
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, drawn
 
 TEXTS = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def
 from tests.tcdsl.catalog import LEGAL, arguments, name_of, small_sizes
 from tests.tiers import sampled

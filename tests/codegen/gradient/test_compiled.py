@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.program.dtypes import numpy_dtype
 from tests.codegen.gradient.differences import drawn, seeds_of
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.test_layers import made

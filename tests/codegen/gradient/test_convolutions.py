@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, drawn, seeds_of
 from tests.codegen.gradient.layers import CONV
 from tests.tiers import sampled

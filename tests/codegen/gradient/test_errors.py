@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.parser import parse
 
 
 def message(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, drawn
 from tests.tiers import sampled
 

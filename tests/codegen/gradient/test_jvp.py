@@ -12,12 +12,12 @@ import pytest
 from tcdsl.codegen.gradient.jvp import tangents
 from tcdsl.codegen.gradient.text import with_bare_results
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.codegen.reference import evaluate
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import TCError, TCTypeError
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCError, TCTypeError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import differentiated_def, drawn, floats, seeds_of
 from tests.codegen.gradient.forwards import (
     assert_tangents,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.grammar.check import check
-from tcdsl.grammar.dtypes import BY_NAME
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import BY_NAME
 from tests.codegen.gradient.differences import (
     Differentiated,
     assert_gradient,

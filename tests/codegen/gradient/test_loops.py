@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import compiler
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.codegen.machine import detect
-from tcdsl.codegen.reference_math import numpy_dtype
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tcdsl.kernel import Kernel
 from tests.codegen.gradient.differences import (
     Array,

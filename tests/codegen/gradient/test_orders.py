@@ -11,11 +11,11 @@ import pytest
 
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.check import check
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 
 EVERYWHERE = (0.0, 1e-12, 1e-5, 0.003, 0.12, 0.13, 0.9, 1.7, 4.0, 20.0, 45.0, 500.0, 1e6)
 BOTH = (*EVERYWHERE, *(-x for x in EVERYWHERE[1:]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.grammar.check import check
+from tcdsl.grammar.check.definition import check
 from tests.codegen.gradient.differences import (
     assert_gradient,
     differentiated,

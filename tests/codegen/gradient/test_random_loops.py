@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.gradient.differences import (
     assert_gradient,
     differentiated_def,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.gradient.rules import WITHOUT
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.builtins import BUILTINS
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.types.builtins import BUILTINS
 from tests.codegen.gradient.differences import Array, Differentiated, differentiated
 from tests.tiers import sampled
 

@@ -10,8 +10,8 @@ import pytest
 import tcdsl as tc
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.grammar.check import check
-from tcdsl.grammar.parser import parse
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tcdsl.kernel import Kernel
 from tests.codegen.gradient.differences import (
     assert_gradient,

@@ -8,11 +8,11 @@ import pytest
 
 from tcdsl.codegen.gradient.text import with_bare_results
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.grammar.check import check
-from tcdsl.grammar.ellipsis import bind_ranks
-from tcdsl.grammar.nodes import Program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.ranks.ellipsis import bind_ranks
+from tcdsl.grammar.text.nodes import Program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.test_layers import made
 from tests.tiers import sampled

@@ -10,7 +10,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.grammar.check import check
+from tcdsl.grammar.check.definition import check
 from tcdsl.kernel import Kernel
 from tests.codegen.gradient.differences import (
     Array,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.check import check
-from tcdsl.grammar.errors import TCTypeError
-from tcdsl.grammar.parser import parse
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.gradient.differences import (
     assert_gradient,
     differentiated,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.gradient.whole import whole
-from tcdsl.codegen.reference import evaluate
-from tcdsl.grammar.check import check
-from tcdsl.grammar.format import format_program
-from tcdsl.grammar.parser import parse
-from tcdsl.grammar.typed import CheckedDef
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import (
     Differentiated,
     assert_gradient,

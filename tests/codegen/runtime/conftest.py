@@ -155,7 +155,13 @@ class Gate:
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """Return the compiled kernels."""
     made = tmp_path_factory.mktemp("kernels") / "kernels.so"
-    flags = ["-O2", "-ftree-vectorize", "-fPIC", "-shared", f"-I{HERE.parents[2] / 'codegen'}"]
+    flags = [
+        "-O2",
+        "-ftree-vectorize",
+        "-fPIC",
+        "-shared",
+        f"-I{HERE.parents[2] / 'codegen/preludes'}",
+    ]
     subprocess.run(["cc", *flags, HERE / "kernels.c", "-o", made], check=True)
     return ctypes.CDLL(str(made))
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tcdsl.codegen import cc, objects
 from tcdsl.codegen.runtime import build
-from tcdsl.grammar.errors import CompileError
+from tcdsl.codegen.toolchain import cc, objects
+from tcdsl.grammar.text.errors import CompileError
 from tests.tiers import sampled
 
 HERE = Path(__file__).parent

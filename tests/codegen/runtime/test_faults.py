@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import runtime
-from tcdsl.grammar.errors import InternalError
+from tcdsl.grammar.text.errors import InternalError
 
 pytestmark = pytest.mark.cc
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import runtime
-from tcdsl.grammar.errors import DeviceError
+from tcdsl.grammar.text.errors import DeviceError
 
 pytestmark = pytest.mark.cc
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcdsl.cli.sizes import parse_sizes
-from tcdsl.grammar.errors import ShapeError
+from tcdsl.grammar.text.errors import ShapeError
 
 
 def test_single_sizes() -> None:

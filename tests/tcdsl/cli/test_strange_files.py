@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.store import Store
 from tcdsl.cli import main
-from tcdsl.codegen.config import Config
+from tcdsl.codegen.machine.config import Config
 
 KEY = ProblemKey("abc", ("float32",), "c", (100,), "cpu avx512", 2, "gcc 12", "1")
 TEXT = "def f(float(N) x) -> (y) { y(n) = 2 * x(n) }"

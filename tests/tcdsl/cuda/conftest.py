@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tcdsl import device_copies, gradient, own
-from tcdsl.codegen import device as devices
+from tcdsl.codegen.device import device as devices
 from tests.tcdsl.cuda.sim import SimDevice
 
 

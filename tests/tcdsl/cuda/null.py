@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.device import Place, Shape
+from tcdsl.codegen.device.device import Place, Shape
 from tcdsl.device_arrays import dense_strides
 from tests.tcdsl.cuda.sim import SimDevice
 

@@ -1,4 +1,4 @@
-"""A `tcdsl.codegen.device.Device` whose kernels run in the simulator, and arrays in its memory."""
+"""A `Device` whose kernels run in the simulator, and arrays in its memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.device import Place, Shape
-from tcdsl.codegen.gpu import Gpu, gpu_of
+from tcdsl.codegen.device.device import Place, Shape
+from tcdsl.codegen.machine.gpu import Gpu, gpu_of
 from tcdsl.dlpack import Relabelled
-from tcdsl.grammar.errors import DeviceError
+from tcdsl.grammar.text.errors import DeviceError
 from tests.cusim.harness import Block, on_device
 from tests.cusim.simulator import Access, Array, Module, Order, Simulator
 

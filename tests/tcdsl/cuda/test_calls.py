@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.device import Device
-from tcdsl.codegen.gpu import Gpu
-from tcdsl.grammar.errors import DeviceError, ShapeError, TCTypeError
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.grammar.text.errors import DeviceError, ShapeError, TCTypeError
 from tests.tcdsl.cuda.null import NullArray, NullDevice
 from tests.tcdsl.cuda.sim import SimArray, SimDevice
 from tests.tcdsl.differential import viewed

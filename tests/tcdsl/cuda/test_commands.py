@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from tcdsl.cli import main
-from tcdsl.codegen import cuda, nvrtc
-from tcdsl.codegen import device as devices
+from tcdsl.codegen.device import cuda
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.toolchain import nvrtc
 from tcdsl.doctor import Finding
 from tcdsl.doctor_gpu import examine_gpus
-from tcdsl.grammar.errors import DeviceError
+from tcdsl.grammar.text.errors import DeviceError
 from tests.tcdsl.cuda.sim import SimDevice
 from tests.tcdsl.cuda.test_calls import GATHER, MM
 

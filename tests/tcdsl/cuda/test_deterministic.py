@@ -8,7 +8,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.targets.definition import key_for
-from tcdsl.codegen.gpu import gpu_of
+from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.variant import spec_for
 
 TEXT = """def f(int32(B) I, float(B,D) g, float(N,D) E) -> (float(N,D) dE) {

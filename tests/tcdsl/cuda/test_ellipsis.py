@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import ShapeError
+from tcdsl.grammar.text.errors import ShapeError
 from tests.tcdsl.cuda.sim import SimDevice
 
 pytestmark = pytest.mark.cusim

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import BoundsError, DeviceError, TCTypeError
+from tcdsl.grammar.text.errors import BoundsError, DeviceError, TCTypeError
 from tests.tcdsl.cuda.sim import SimArray, SimDevice
 from tests.tcdsl.cuda.test_calls import ADD, GATHER, kernel, ramp
 

@@ -12,10 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tcdsl.codegen import device as devices
+from tcdsl.codegen.device import device as devices
 from tcdsl.device_arrays import as_device_array, is_on_device
 from tcdsl.dlpack import Borrowed
-from tcdsl.grammar.errors import DeviceError, TCTypeError
+from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tests.tcdsl.cuda.sim import SimArray, SimDevice
 from tests.tcdsl.cuda.test_calls import ADD, SPREAD, TOTAL, kernel, ramp
 

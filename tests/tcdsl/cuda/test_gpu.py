@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen import cuda
-from tcdsl.codegen import device as devices
-from tcdsl.grammar.errors import BoundsError, DeviceError, TCTypeError
+from tcdsl.codegen.device import cuda
+from tcdsl.codegen.device import device as devices
+from tcdsl.grammar.text.errors import BoundsError, DeviceError, TCTypeError
 from tcdsl.trial_run import run_once
 from tests.tcdsl.cuda.test_calls import ADD, GATHER, MM, ONTO, SCALE, SPREAD, TOTAL, kernel, ramp
 from tests.tcdsl.cuda.test_faults import TEXT, WRONG
@@ -84,7 +84,7 @@ def test_results_are_those_of_the_reference(
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float64", "int32"])
 def test_types_of_elements(cupy: ModuleType, name: str) -> None:
-    from tcdsl.grammar.dtypes import BY_NAME
+    from tcdsl.grammar.types.dtypes import BY_NAME
 
     at = {"M": 65, "K": 48, "N": 33}
     generics = {"T": BY_NAME[name]}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.reference_math import numpy_dtype
+from tcdsl.codegen.program.dtypes import numpy_dtype
 from tests.tcdsl.cuda.sim import SimDevice
 from tests.tcdsl.differential import Array, assert_close, reference
 from tests.texts import Example, arguments, examples

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.grammar.errors import BoundsError
+from tcdsl.grammar.text.errors import BoundsError
 from tcdsl.kernel import Kernel
 from tests.cusim.harness import Block
 from tests.cusim.simulator import Array

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.errors import BoundsError, ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import BoundsError, ShapeError, TCTypeError
 from tests.tcdsl.cuda.sim import SimDevice, SimRawKernel
 from tests.tcdsl.cuda.test_calls import ADD, GATHER, HEAD, MM, ONTO, SCALE, SPREAD, kernel, ramp
 

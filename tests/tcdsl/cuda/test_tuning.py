@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 import tcdsl as tc
 from tcdsl.cli import main
-from tcdsl.codegen import device as devices
-from tcdsl.codegen.config import Config
-from tcdsl.grammar.errors import DeviceError, TCTypeError
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tcdsl.kernel import Kernel
 from tests.autotune.sim_gpu import SimDevice
 

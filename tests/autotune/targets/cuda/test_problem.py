@@ -24,11 +24,11 @@ from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Source
-from tcdsl.codegen.config import Config
-from tcdsl.codegen.gpu import gpu_of
-from tcdsl.codegen.nvrtc import Cubin
-from tcdsl.codegen.spec import Layout, Spec
-from tcdsl.grammar.errors import CompileError, DeviceError, ScheduleError
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.toolchain.nvrtc import Cubin
+from tcdsl.grammar.text.errors import CompileError, DeviceError, ScheduleError
 from tests.autotune.programs import FCRELU, checked
 from tests.autotune.sim_gpu import SimDevice
 from tests.autotune.sim_problem import SCALE, faulty, kind, simulated

@@ -1,0 +1,189 @@
+"""A partition arranged for lowering: groups that some lowering takes, and the choices of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from tcdsl.codegen.forms.base.context import GroupContext
+from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.outputs import all_told
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr
+from tcdsl.codegen.machine.config import Knob, Value, is_same
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.group import Group, Partition
+from tcdsl.codegen.program.inline import is_contraction
+from tcdsl.codegen.program.program import Program, Statement
+from tcdsl.grammar.text.errors import ScheduleError
+
+_LINE = 64  # bytes: alignment of everything in shared memory
+_TILED = frozenset({"contraction", "contraction_mma", "convolution", "convolution_weights"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Groups in order, each with the lowerings that take it, the preferred one first.
+
+    temps are the homes of temporaries that have memory. Knobs and defaults are worked out once:
+    the tuner lowers many configs of one arrangement.
+    """
+
+    name: str
+    contexts: tuple[GroupContext[Any], ...]
+    forms: tuple[Mapping[str, ModuleType], ...]
+    temps: tuple[str, ...]
+    _known: dict[tuple[int, str], tuple[tuple[Knob, ...], Mapping[str, Value]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def options(self, group: int, form: str) -> tuple[tuple[Knob, ...], Mapping[str, Value]]:
+        """Return the knobs of a form of a group and their analytic values."""
+        key = group, form
+        if key not in self._known:
+            ctx, lowering = self.contexts[group], self.forms[group][form]
+            self._known[key] = lowering.knobs(ctx), lowering.default(ctx)
+        return self._known[key]
+
+    def choice(self, group: int, given: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
+        """Return the form of a group and all its values: those given, else the analytic ones.
+
+        Raises
+        ------
+        ScheduleError
+            If the form or a value of its knobs is not legal.
+        """
+        forms = self.forms[group]
+        form = str(given.get("form", next(iter(forms))))
+        if form not in forms:
+            raise ScheduleError(f"g{group}.form is {form}; legal are {', '.join(forms)}")
+        knobs, default = self.options(group, form)
+        chosen = dict(default)
+        for knob in knobs:
+            if knob.name in given:
+                value = given[knob.name]
+                if not any(is_same(value, v) for v in knob.values):
+                    legal = ", ".join(map(str, knob.values))
+                    raise ScheduleError(f"g{group}.{knob.name} is {value}; legal are {legal}")
+                chosen[knob.name] = value
+        return form, chosen
+
+
+@lru_cache(maxsize=64)
+def arrange(
+    program: Program,
+    spec: Spec,
+    partition: Partition,
+    machine: Machine | Gpu,
+    sizes: tuple[tuple[str, int], ...],
+    lowerings: tuple[ModuleType, ...],
+) -> Arrangement:
+    """Return a partition whose groups are cut where no lowering takes one as a whole.
+
+    Raises
+    ------
+    ScheduleError
+        If no lowering takes a statement alone.
+    """
+    values = {**dict(sizes), **dict(spec.sizes or ())}
+    for loop in program.loops:  # a turn in the middle stands for all
+        low, high = (x.evaluate(values) for x in (loop.low, loop.high))
+        values[loop.var] = (low + max(low, high - 1)) // 2
+
+    @lru_cache(maxsize=2)  # the program as a whole: not to be gone through for each group
+    def memory(temps: tuple[str, ...]) -> tuple[Operands, Expr]:
+        if isinstance(machine, Gpu):
+            return KernelOperands(program, spec, temps), b.c64(0)
+        offsets, shared_base = places(program, spec, temps)
+        return Operands(program, spec, offsets), shared_base
+
+    def contexts(groups: Sequence[Group], temps: tuple[str, ...]) -> list[GroupContext[Any]]:
+        operands, shared_base = memory(temps)
+        return [
+            GroupContext(program, g, spec, machine, values, f"g{i}", 0, shared_base, operands)
+            for i, g in enumerate(groups)
+        ]
+
+    def forms(ctx: GroupContext[Any]) -> dict[str, ModuleType]:
+        named = {x.NAME: x for x in lowerings}
+        if not all(_is_plain(program, s) for s in ctx.group.statements):
+            named = {name: x for name, x in named.items() if name in ("scatter", "nest")}
+        return {name: x for name, x in named.items() if x.matches(ctx)}
+
+    every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
+
+    def fitting(group: Group) -> list[Group]:
+        """Cut a group into the longest parts that some lowering takes.
+
+        A contraction stays one: what stands before or after it may share its tiles, but a nest
+        that takes both without register tiles is slower by far than one for each. The weight
+        gradient of a convolution ends its part: other forms would take what follows it, but have
+        no tiles that suit such sums.
+        """
+        count = len(group.statements)
+
+        def stays(position: int) -> bool:
+            alone = group.part(position, position + 1)
+            return is_contraction(alone.statements[0]) and has_tiles(alone)
+
+        def has_tiles(part: Group) -> bool:
+            return not _TILED.isdisjoint(forms(contexts([part], every)[0]))
+
+        product = next((i for i in range(count) if stays(i)), count)
+        longest = count
+        if product < count:
+            ending = forms(contexts([group.part(0, product + 1)], every)[0])
+            longest = product + 1 if "convolution_weights" in ending else count
+        for stop in range(longest, 0, -1):
+            head = group.part(0, stop)
+            taken = has_tiles(head) if stop > product else forms(contexts([head], every)[0])
+            if taken:
+                return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
+        text = group.statements[0].text
+        raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")
+
+    groups = [part for g in partition.groups for part in fitting(g)]
+    made = [s.target for g in groups for s in g.statements if s.target not in g.local]
+    stored = {program.buffer(name).home for name in made}
+    temps = tuple(home for home in every if home in stored)
+    arranged = tuple(contexts(groups, temps))
+    return Arrangement(partition.name, arranged, tuple(map(forms, arranged)), temps)
+
+
+def _is_plain(program: Program, s: Statement) -> bool:
+    """Whether any form may take a statement: its points are the same in all turns, none meet."""
+    turning = any(program.depends(x) for r in s.ranges for x in (r.low, r.high))
+    return all_told(s) and not turning
+
+
+# ---- memory shared by all tasks of a call: temporaries, then each group's own part
+
+
+def places(program: Program, spec: Spec, temps: Sequence[str]) -> tuple[dict[str, Expr], Expr]:
+    """Return the byte offset of each temporary, as phases read it, and of what comes after.
+
+    Where sizes are exact they are constants, else plan leaves them in its first parameters.
+    """
+    operands = Operands(program, spec, {})
+    out: dict[str, Expr] = {}
+    at: Expr = b.c64(0)
+    for home in temps:
+        out[home] = at
+        at = b.add(at, aligned_bytes(operands, home))
+    if b.value_of(at) is None:
+        return {h: b.plan_param(i) for i, h in enumerate(temps)}, b.plan_param(len(temps))
+    return out, at
+
+
+def aligned_bytes(operands: Operands, home: str) -> Expr:
+    """Return the memory of a temporary, in whole cache lines."""
+    buffer = operands.first_in(home)
+    elements = b.mul(*map(operands.size, buffer.shape))
+    size = operands.memory_dtype(buffer.name).size_bytes
+    return b.mul(b.ceil_div(b.mul(elements, size), _LINE), _LINE)

@@ -1,0 +1,206 @@
+"""Lowered groups joined into a unit: its plan, its exported executable, its header."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl.codegen.choose.arrange import Arrangement, aligned_bytes, places
+from tcdsl.codegen.forms.base.context import Context, GpuContext, GroupContext
+from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels
+from tcdsl.codegen.forms.base.lowered import Lowered
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Assign,
+    Executable,
+    Expr,
+    Field,
+    Function,
+    LaunchLoop,
+    Let,
+    PhaseLoop,
+    Return,
+    Scalar,
+    Stmt,
+    Unit,
+)
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.program import Program, TurnLoop
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import FLOAT64, INT32
+
+_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 512, 1024, 32  # TC_MAX_... of tc_abi.h
+
+
+def assemble(
+    program: Program,
+    spec: Spec,
+    arrangement: Arrangement,
+    contexts: Sequence[Context],
+    lowered: Sequence[Lowered],
+    config: Config,
+    name: str,
+) -> Unit:
+    """Return the unit of lowered groups.
+
+    The plan places temporaries, then runs the plan of each group, a function of its own.
+
+    Raises
+    ------
+    ScheduleError
+        If there are more phases, plan parameters or loops than an executable has.
+    """
+    phases = [p for one in lowered for p in one.phases]
+    params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
+    for count, most, what in (
+        (len(program.loops), _MAX_LOOPS, "loops"),
+        (len(phases), _MAX_PHASES, "phases"),
+        (params, _MAX_PARAMS, "plan parameters"),
+    ):
+        if count > most:
+            raise ScheduleError(
+                f"{program.name}: {count} {what}, at most {most} in one kernel: define a part of "
+                "it, as some of its statements or one of its loops, as a kernel of its own"
+            )
+    functions: list[Function] = []
+    calls: list[Stmt] = []
+    at = 0
+    for ctx, one in zip(contexts, lowered, strict=True):
+        functions += one.functions
+        planner = _group_plan(ctx, one, at, len(arrangement.temps))
+        functions.append(planner)
+        calls.append(b.do(planner.name, b.ARGS, b.PLAN))
+        at += len(one.phases)
+    loops = []
+    for k, loop in enumerate(program.loops):
+        first, last = span_of(loop, contexts, [len(one.phases) for one in lowered])
+        function = _range(program, spec, f"{name}_turns{k}", loop)
+        functions.append(function)
+        loops.append(PhaseLoop(first, last, function.name))
+    placing = _place_temps(program, spec, arrangement.temps)
+    planner = b.plan_function(f"{name}_plan", b.block(placing, calls, Return(b.const(0, INT32))))
+    return Unit(
+        name=name,
+        header=_header(program, spec, contexts, lowered, config),
+        functions=(*functions, planner),
+        tables=tuple(t for one in lowered for t in one.tables),
+        executables=(
+            Executable(name, planner.name, tuple(p.function for p in phases), tuple(loops)),
+        ),
+    )
+
+
+def span_of(
+    loop: TurnLoop, contexts: Sequence[GroupContext[Any]], counts: Sequence[int]
+) -> tuple[int, int]:
+    """Return [first, last) of what a loop is around, where group i becomes counts[i] of them."""
+    before = sum(n for c, n in zip(contexts, counts, strict=True) if _at(c) < loop.first)
+    inside = sum(
+        n for c, n in zip(contexts, counts, strict=True) if loop.first <= _at(c) < loop.last
+    )
+    return before, before + inside
+
+
+def _at(ctx: GroupContext[Any]) -> int:
+    """Return where a group stands among the statements: its last one's place."""
+    return max(ctx.group.members)
+
+
+def _range(program: Program, spec: Spec, name: str, loop: TurnLoop) -> Function:
+    """Return the function that gives the range of a loop."""
+    operands = Operands(program, spec, {})
+    body = b.block(
+        Assign(Field(b.RANGE, "low", I64), operands.size(loop.low)),
+        Assign(Field(b.RANGE, "high", I64), operands.size(loop.high)),
+    )
+    return b.range_function(name, b.block(operands.declare(body), Return(b.const(0, INT32))))
+
+
+def assemble_kernels(
+    program: Program,
+    spec: Spec,
+    arrangement: Arrangement,
+    contexts: Sequence[GpuContext],
+    lowered: Sequence[LoweredKernels],
+    config: Config,
+    name: str,
+) -> Unit:
+    """Return the unit of groups lowered for a GPU."""
+    operands = Operands(program, spec, {})
+    temps = [aligned_bytes(operands, home) for home in arrangement.temps]
+    loops = []
+    for loop in program.loops:
+        span = span_of(loop, contexts, [len(one.launches) for one in lowered])
+        ends = operands.size(loop.low), operands.size(loop.high)
+        loops.append(LaunchLoop(operands.symbol(loop.var), *ends, *span))
+    return Unit(
+        name=name,
+        header=_header(program, spec, contexts, lowered, config),
+        functions=tuple(f for one in lowered for f in one.functions),
+        tables=tuple(t for one in lowered for t in one.tables),
+        launches=tuple(x for one in lowered for x in one.launches),
+        workspace=(*temps, *(size for one in lowered for size in one.scratch)),
+        loops=tuple(loops),
+    )
+
+
+def _place_temps(program: Program, spec: Spec, temps: Sequence[str]) -> Stmt:
+    """Return the plan's part that lays out shared memory."""
+    _, total = places(program, spec, temps)
+    if b.value_of(total) is not None:
+        return _start(total)
+    operands = Operands(program, spec, {})
+    at = b.i64(operands.local("at"))
+    stmts: list[Stmt] = [Let(at, b.c64(0), mutable=True)]
+    for i, home in enumerate(temps):
+        stmts.append(b.set_param(i, at))
+        stmts.append(Assign(at, aligned_bytes(operands, home), "+="))
+    stmts.append(b.set_param(len(temps), at))
+    return operands.declare(b.block(stmts, _start(at)))
+
+
+def _start(total: Expr) -> Stmt:
+    return b.block(
+        Assign(Field(b.PLAN, "shared_bytes", I64), total),
+        Assign(Field(b.PLAN, "thread_bytes", I64), b.c64(0)),
+    )
+
+
+def _group_plan(ctx: Context, one: Lowered, first: int, temps: int) -> Function:
+    """Return the function that plans the phases of a group, numbered from first."""
+    stmts: list[Stmt] = list(one.plan)
+    for k, phase in enumerate(one.phases, first):
+        stmts.append(Assign(Field(b.PLAN, f"tasks[{k}]", I64), phase.tasks))
+        cost = b.cast(phase.cost_ns, Scalar(FLOAT64))
+        stmts.append(Assign(Field(b.PLAN, f"cost_ns[{k}]", Scalar(FLOAT64)), cost))
+    if b.value_of(one.thread_bytes) != 0:
+        thread = Field(b.PLAN, "thread_bytes", I64)
+        stmts.append(Assign(thread, b.max64(thread, one.thread_bytes)))
+    if b.value_of(one.shared_bytes) != 0:
+        base = ctx.shared_base
+        if b.value_of(base) is None:  # phases read it from the finished plan
+            base = Field(b.PLAN, f"param[{temps}]", I64)
+        shared = Field(b.PLAN, "shared_bytes", I64)
+        stmts.append(Assign(shared, b.max64(shared, b.add(base, one.shared_bytes))))
+    body = b.block(ctx.operands.declare(b.block(stmts)), Return(b.const(0, INT32)))
+    return b.plan_function(f"{ctx.prefix}_plan", body)
+
+
+def _header(
+    program: Program,
+    spec: Spec,
+    contexts: Sequence[GroupContext[Any]],
+    lowered: Sequence[Lowered | LoweredKernels],
+    config: Config,
+) -> str:
+    sizes = "any" if spec.sizes is None else " ".join(f"{n}={v}" for n, v in spec.sizes)
+    threads = f"; threads: {spec.threads}" if spec.threads else ""
+    lines = [program.text, "", f"sizes: {sizes or 'none'}{threads}"]
+    if config.items:
+        lines.append(f"config: {config}")
+    for ctx, one in zip(contexts, lowered, strict=True):
+        lines += [f"{program.statements[m].text}    [{one.form}]" for m in ctx.group.members]
+    return "\n".join(lines)

@@ -1,0 +1,301 @@
+"""The line through codegen: program + spec + config -> groups -> lowered -> unit -> text."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from tcdsl.codegen.choose.arrange import Arrangement, arrange
+from tcdsl.codegen.choose.assemble import assemble, assemble_kernels
+from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.forms.base.context import GroupContext
+from tcdsl.codegen.forms.contraction import form as contraction
+from tcdsl.codegen.forms.contraction.cuda import form as cuda_contraction
+from tcdsl.codegen.forms.contraction.cuda import mma as cuda_contraction_mma
+from tcdsl.codegen.forms.contraction.weights import form as convolution_weights
+from tcdsl.codegen.forms.contraction.window import form as convolution
+from tcdsl.codegen.forms.points import arg_lanes, gather, nest, scatter
+from tcdsl.codegen.forms.points.cuda import nest as cuda_nest
+from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
+from tcdsl.codegen.forms.rows.cuda import permute as cuda_permute
+from tcdsl.codegen.forms.rows.cuda import pointwise as cuda_pointwise
+from tcdsl.codegen.forms.rows.cuda import reduction as cuda_reduction
+from tcdsl.codegen.forms.rows.cuda import rows as cuda_rows
+from tcdsl.codegen.loops.emit import emit
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.loops.merge import merge
+from tcdsl.codegen.loops.opaque import opaque
+from tcdsl.codegen.loops.shorten import shorten
+from tcdsl.codegen.loops.simplify import simplify
+from tcdsl.codegen.loops.stage import stage
+from tcdsl.codegen.loops.target import CUDA, C
+from tcdsl.codegen.loops.verify import verify
+from tcdsl.codegen.machine.config import Config, Knob, Value
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.narrow.integers import narrow
+from tcdsl.codegen.program.program import Program
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import InternalError, ScheduleError
+from tcdsl.grammar.text.stack import on_own_stack
+
+# The first whose `matches` is true is a group's default form; `nest` takes any one statement.
+LOWERINGS: tuple[ModuleType, ...] = (
+    convolution_weights,
+    convolution,
+    contraction,
+    pointwise,
+    reduction,
+    rows,
+    arg_lanes,
+    gather,
+    scatter,
+    nest,
+)
+CUDA_LOWERINGS: tuple[ModuleType, ...] = (
+    cuda_contraction_mma,
+    cuda_contraction,
+    cuda_permute,
+    cuda_pointwise,
+    cuda_reduction,
+    cuda_rows,
+    cuda_nest,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to lower a group: its knobs, its analytic values, and the model of all values.
+
+    cost_ns : the time of a call with the spec's threads (`machine/wall.py`), on both targets.
+    """
+
+    name: str
+    knobs: tuple[Knob, ...]
+    default: Mapping[str, Value]
+    cost_ns: Callable[[Mapping[str, Value]], float]
+
+
+@on_own_stack
+def default_config(
+    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> Config:
+    """Return the analytic choice, every knob of it."""
+    return complete(program, spec, Config(), machine, sizes)
+
+
+@on_own_stack
+def complete(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> Config:
+    """Return all knobs that a config means: its own values, and defaults for the rest.
+
+    Knobs of forms and partitions that it does not choose are left out, so equal kernels have
+    equal configs.
+
+    Raises
+    ------
+    ScheduleError
+        If a value is not legal.
+    """
+    arrangement = _arrangement(program, spec, config, machine, sizes)
+    values: dict[str, Value] = {"partition": arrangement.name}
+    for i in range(len(arrangement.contexts)):
+        form, chosen = arrangement.choice(i, config.group(i))
+        values[f"g{i}.form"] = form
+        values.update({f"g{i}.{k}": v for k, v in chosen.items()})
+    return Config.of(values)
+
+
+@on_own_stack
+def space(
+    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> tuple[Knob, ...]:
+    """Return all knobs of all partitions and forms; `complete` tells which of them count."""
+    names: dict[str, dict[Value, None]] = {}
+
+    def offer(name: str, values: Sequence[Value]) -> None:
+        names.setdefault(name, {}).update(dict.fromkeys(values))
+
+    for partition in partitions(program):
+        offer("partition", (partition.name,))
+        config = Config.of({"partition": partition.name})
+        arrangement = _arrangement(program, spec, config, machine, sizes)
+        for i, forms in enumerate(arrangement.forms):
+            offer(f"g{i}.form", tuple(forms))
+            for form in forms:
+                for knob in arrangement.options(i, form)[0]:
+                    offer(f"g{i}.{knob.name}", knob.values)
+    return tuple(Knob(n, tuple(v)) for n, v in names.items())
+
+
+@on_own_stack
+def choices(
+    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> dict[str, tuple[tuple[Form, ...], ...]]:
+    """Return the forms of each group of each partition, the default first of both: for search.
+
+    Everything but the values of knobs is worked out once, so that costs are quick to ask for.
+    """
+    found = {}
+    for partition in partitions(program):
+        config = Config.of({"partition": partition.name})
+        arrangement = _arrangement(program, spec, config, machine, sizes)
+        found[partition.name] = tuple(
+            tuple(
+                Form(name, *arrangement.options(i, name), functools.partial(form.cost_ns, ctx))
+                for name, form in arrangement.forms[i].items()
+            )
+            for i, ctx in enumerate(arrangement.contexts)
+        )
+    return found
+
+
+@on_own_stack
+def cost_ns(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> float:
+    """Return the predicted time of a call in ns, with the spec's threads: for ranking.
+
+    Groups follow each other, and each form tells its cost in this unit (`machine/wall.py`).
+    """
+    arrangement = _arrangement(program, spec, config, machine, sizes)
+    total = 0.0
+    for i, ctx in enumerate(arrangement.contexts):
+        form, chosen = arrangement.choice(i, config.group(i))
+        total += arrangement.forms[i][form].cost_ns(ctx, chosen)
+    return total
+
+
+@on_own_stack
+def is_legal(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> bool:
+    """Whether a config, wherever it comes from, is one of this program's, every knob of it."""
+    try:
+        if complete(program, spec, config, machine, sizes) != config:
+            return False
+        return math.isfinite(cost_ns(program, spec, config, machine, sizes))
+    except ScheduleError:
+        return False
+
+
+@on_own_stack
+def lower(
+    program: Program,
+    spec: Spec,
+    config: Config,
+    machine: Machine | Gpu,
+    sizes: Mapping[str, int],
+    name: str,
+) -> Unit:
+    """Return the verified unit of a config; all its names begin with name.
+
+    Parameters
+    ----------
+    sizes
+        Representative values of the size symbols (the exact ones where the spec is exact).
+    name
+        Of the exported symbol `tc_exe_NAME`; several units may share one text.
+
+    Raises
+    ------
+    ScheduleError
+        If a knob's value is not legal, or the program needs more phases than an executable has.
+    InternalError
+        If the sizes are none that a call has: a range would have less than no values.
+    """
+    _hold_extents(program, spec)
+    arrangement = _arrangement(program, spec, config, machine, sizes)
+    contexts, lowered = _lowered(arrangement, config, name)
+    is_gpu = isinstance(machine, Gpu)
+    join = assemble_kernels if is_gpu else assemble
+    unit = join(program, spec, arrangement, contexts, lowered, config, name)
+    unit = simplify(unit if is_gpu else stage(unit))
+    temps = len(arrangement.temps)
+    unit = narrow(unit, program, spec, temps=temps) if is_gpu else opaque(unit)
+    unit = merge(shorten(unit))
+    verify(unit)
+    return unit
+
+
+@on_own_stack
+def emit_c(unit: Unit) -> str:
+    """Return the C text of a unit."""
+    return emit(unit, C)
+
+
+@on_own_stack
+def emit_cuda(unit: Unit) -> str:
+    """Return the CUDA text of a unit for a GPU."""
+    return emit(unit, CUDA)
+
+
+@on_own_stack
+def describe(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Return every statement, as text, with the form of the nest that computes it."""
+    arrangement = _arrangement(program, spec, config, machine, sizes)
+    forms: dict[int, str] = {}
+    for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
+        forms.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.form}"))
+    return [(s.text, forms[i]) for i, s in enumerate(program.statements)]
+
+
+def _hold_extents(program: Program, spec: Spec) -> None:
+    """Check that exact sizes are ones that `bind` lets pass: loops count on it."""
+    by = {n: Size.const(v) for n, v in spec.sizes or ()}
+    for s in program.statements if by else ():
+        for r in s.ranges:
+            extent = r.extent.substitute(by).constant
+            if extent is not None and extent < 0:
+                sizes = " ".join(f"{n}={v}" for n, v in spec.sizes or ())
+                raise InternalError(
+                    f"{program.name}: of {sizes} the range of '{r.name}' has {extent} values"
+                )
+
+
+def _arrangement(
+    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+) -> Arrangement:
+    """Return the partition that a config names, arranged.
+
+    Raises
+    ------
+    ScheduleError
+        If it names none.
+    """
+    by_name = {p.name: p for p in partitions(program)}
+    wanted = str(config.get("partition", next(iter(by_name))))
+    if wanted not in by_name:
+        raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
+    values = tuple(sorted(sizes.items()))
+    lowerings = CUDA_LOWERINGS if isinstance(machine, Gpu) else LOWERINGS
+    return arrange(program, spec, by_name[wanted], machine, values, lowerings)
+
+
+def _lowered(
+    arrangement: Arrangement, config: Config, name: str
+) -> tuple[list[GroupContext[Any]], list[Any]]:
+    """Return the groups of an arrangement as a config has them, named after name.
+
+    They are `Lowered` for the CPU, `LoweredKernels` for a GPU.
+    """
+    contexts: list[GroupContext[Any]] = []
+    lowered: list[Any] = []
+    base = len(arrangement.temps)  # of plan parameters, the end of them too; of blocks of memory
+    for i, bare in enumerate(arrangement.contexts):
+        form, chosen = arrangement.choice(i, config.group(i))
+        on_gpu = isinstance(bare.machine, Gpu)
+        ctx = replace(bare, prefix=f"{name}_g{i}", param_base=base + (not on_gpu))
+        one = arrangement.forms[i][form].lower(ctx, chosen)
+        base += len(one.scratch) if on_gpu else one.params_used
+        contexts.append(ctx)
+        lowered.append(one)
+    return contexts, lowered

@@ -1,0 +1,1 @@
+"""A GPU at run time: memory, streams, loaded cubins, launches."""

@@ -1,0 +1,1 @@
+"""The kinds of nests that a group of statements can become."""

@@ -1,0 +1,250 @@
+"""Which indices of the statements of a group are the same loop, and in which order things run.
+
+A row group walks some *kept* dimensions that all its statements share; for one point of them, one
+row, it runs *sweeps*: passes over further dimensions, in each of which some statements compute a
+value per point and others fold values into an accumulator. Softmax:
+
+    M(b) max=! X(b, n)          sweep 0 folds M
+    E(b, n) = exp(X(b,n)-M(b))  sweep 1 computes E and folds S
+    S(b) +=! E(b, n)
+    Y(b, n) = E(b, n) / S(b)    sweep 2 computes Y, S is a scalar by then
+
+A pointwise statement is a group with one sweep and nothing to fold, a reduction one with one fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tcdsl.codegen.program.program import Statement, affine_of, map_typed, reads_of
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+
+Key = tuple[int, str]  # an index of a statement: its place in the group, its name
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A loop of the group: variable `name` runs over [low, low + extent)."""
+
+    name: str
+    low: Size
+    extent: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement of the group whose indices are names of `Dim`s.
+
+    dims: the loops it needs beside the kept ones. folds: the loops it reduces over.
+    """
+
+    statement: Statement
+    dims: tuple[str, ...]
+    folds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Statements that share one pass over dims; before: those without dims, run ahead of it."""
+
+    before: tuple[Step, ...]
+    dims: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A group as sweeps over rows. after: statements without dims that follow the last sweep."""
+
+    dims: tuple[Dim, ...]
+    kept: tuple[str, ...]
+    sweeps: tuple[Sweep, ...]
+    after: tuple[Step, ...]
+
+    def dim(self, name: str) -> Dim:
+        """Return the loop of that name."""
+        return next(d for d in self.dims if d.name == name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The loops by name, as the statements first name them."""
+        return tuple(d.name for d in self.dims)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All statements, in the order in which they run."""
+        sweeps = (s for w in self.sweeps for s in (*w.before, *w.steps))
+        return (*sweeps, *self.after)
+
+
+def align(statements: Sequence[Statement]) -> Aligned | None:
+    """Return the group as sweeps, or None where the statements share no rows in this way."""
+    classes = _classes(statements)
+    if classes is None:
+        return None
+    renamed = [_rename(s, n, classes) for n, s in enumerate(statements)]
+    dims: dict[str, Dim] = {}
+    for statement in renamed:
+        for r in statement.ranges:
+            d = dims.setdefault(r.name, Dim(r.name, r.low, r.extent))
+            if (d.low, d.extent) != (r.low, r.extent):
+                return None
+    return _schedule(renamed, tuple(dims.values()), _kept(renamed))
+
+
+def open_rows(aligned: Aligned, names: Collection[str]) -> Aligned | None:
+    """Return the group with fewer kept dimensions: names become part of the rows."""
+    kept = tuple(k for k in aligned.kept if k not in names)
+    statements = tuple(s.statement for s in aligned.steps)
+    return _schedule(statements, aligned.dims, kept)
+
+
+def rename(e: typed.Expr, names: Mapping[str, str]) -> typed.Expr:
+    """Return e with other names for its indices."""
+
+    def one(x: typed.Expr) -> typed.Expr:
+        return replace(x, name=names[x.name]) if isinstance(x, typed.IndexValue) else x
+
+    return map_typed(e, one)
+
+
+def own_reads(s: Statement) -> Iterator[tuple[str, tuple[typed.Expr, ...]]]:
+    """Yield what a statement reads, the version it combines with included."""
+    for r in reads_of(s.value):
+        yield r.tensor, r.subs
+    if s.base is not None:
+        yield s.base, s.subs
+
+
+# ---- which indices are one loop
+
+
+def _classes(statements: Sequence[Statement]) -> dict[Key, str] | None:
+    """Return a loop name per index, or None where two indices of a statement would be one loop."""
+    parent: dict[Key, Key] = {
+        (n, r.name): (n, r.name) for n, s in enumerate(statements) for r in s.ranges
+    }
+    members: dict[Key, set[Key]] = {k: {k} for k in parent}
+    ranges = {(n, r.name): (r.low, r.high) for n, s in enumerate(statements) for r in s.ranges}
+
+    def join(a: Key, b: Key) -> None:
+        a, b = parent[a], parent[b]
+        disjoint = not {n for n, _ in members[a]} & {n for n, _ in members[b]}
+        if a != b and disjoint and ranges[a] == ranges[b]:
+            low, high = min(a, b), max(a, b)
+            for k in members[high]:
+                parent[k] = low
+            members[low] |= members.pop(high)
+
+    writers = {s.target: n for n, s in enumerate(statements)}
+    for n, s in enumerate(statements):  # what one statement writes at i, another reads at i
+        for tensor, subs in own_reads(s):
+            if (w := writers.get(tensor, n)) < n:
+                for made, used in zip(statements[w].subs, subs, strict=True):
+                    x, y = _shifted(made), _shifted(used)
+                    if x is not None and y is not None and x[1] == y[1]:
+                        join((w, x[0]), (n, y[0]))
+    seen: dict[tuple[str, int, Size], Key] = {}
+    for n, s in enumerate(statements):  # both read X(b, i): one pass over it may serve both
+        for tensor, subs in own_reads(s):
+            for place, sub in enumerate(subs):
+                if (x := _shifted(sub)) is not None:
+                    join(seen.setdefault((tensor, place, x[1]), (n, x[0])), (n, x[0]))
+    outputs = [[r.name for r in s.ranges if r.kind == "output"] for s in statements]
+    for n in range(1, len(statements)):  # side by side over one box
+        if len(outputs[n]) == len(outputs[0]):
+            for i, j in zip(outputs[0], outputs[n], strict=True):
+                join((0, i), (n, j))
+    names: dict[Key, str] = {}
+    for k, root in parent.items():
+        if root not in names:
+            taken = set(names.values())
+            names[root] = root[1] if root[1] not in taken else f"{root[1]}_{root[0]}"
+        names[k] = names[root]
+    return names
+
+
+def _shifted(sub: typed.Expr) -> tuple[str, Size] | None:
+    """Return (index, constant) of a subscript `index + constant`."""
+    a = affine_of(sub)
+    if a is not None and len(a.terms) == 1 and a.terms[0][1] == 1:
+        return a.terms[0][0], a.const
+    return None
+
+
+def _rename(s: Statement, n: int, classes: dict[Key, str]) -> Statement:
+    names = {r.name: classes[n, r.name] for r in s.ranges}
+    return replace(
+        s,
+        subs=tuple(rename(e, names) for e in s.subs),
+        value=rename(s.value, names),
+        ranges=tuple(replace(r, name=names[r.name]) for r in s.ranges),
+    )
+
+
+def _kept(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """Return the loops that every statement has as an output index and never mixes."""
+    kept = [r.name for r in statements[0].ranges if r.kind == "output"]
+    for s in statements[1:]:
+        mine = {r.name for r in s.ranges if r.kind == "output"}
+        kept = [k for k in kept if k in mine]
+    written = {s.target: s.subs for s in statements}
+    changed = True
+    while changed:
+        changed = False
+        for s in statements:
+            for tensor, subs in own_reads(s):
+                for made, used in zip(written.get(tensor, ()), subs, strict=False):
+                    x = _shifted(made)
+                    if x is not None and x[0] in kept and made != used:
+                        kept.remove(x[0])
+                        changed = True
+    return tuple(kept)
+
+
+# ---- the order
+
+
+def _schedule(
+    statements: Sequence[Statement], dims: tuple[Dim, ...], kept: tuple[str, ...]
+) -> Aligned | None:
+    """Put each statement into the earliest sweep that has what it reads."""
+    steps: dict[str, Step] = {}
+    level: dict[str, int] = {}
+    for s in statements:
+        own = tuple(r.name for r in s.ranges if r.name not in kept)
+        folds = tuple(r.name for r in s.ranges if r.kind == "reduction")
+        if set(own) - set(folds) and folds:
+            return None  # folds some of its dims and keeps others: not a row statement
+        step = Step(s, own, folds)
+        at = 0
+        for tensor, subs in own_reads(s):
+            if tensor not in steps:
+                continue
+            made = steps[tensor]
+            same_point = made.statement.subs == subs and set(made.dims) == set(own)
+            later = bool(made.folds) or (bool(made.dims) and not same_point)
+            at = max(at, level[tensor] + later)
+        steps[s.target], level[s.target] = step, at
+    return Aligned(dims, kept, *_sweeps(tuple(steps.values()), level))
+
+
+def _sweeps(
+    steps: tuple[Step, ...], level: dict[str, int]
+) -> tuple[tuple[Sweep, ...], tuple[Step, ...]]:
+    sweeps: list[Sweep] = []
+    last = max(level.values(), default=0)
+    pending: tuple[Step, ...] = ()
+    for at in range(last + 1):
+        now = [s for s in steps if level[s.statement.target] == at]
+        pending += tuple(s for s in now if not s.dims)
+        passes: dict[frozenset[str], list[Step]] = {}
+        for s in now:
+            if s.dims:
+                passes.setdefault(frozenset(s.dims), []).append(s)
+        for group in passes.values():
+            sweeps.append(Sweep(pending, group[0].dims, tuple(group)))
+            pending = ()
+    return tuple(sweeps), pending

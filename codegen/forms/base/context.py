@@ -1,0 +1,71 @@
+"""What a lowering is told about the group it lowers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.loops.loopir import Expr
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.group import Group
+from tcdsl.codegen.program.program import Program
+from tcdsl.grammar.proofs.sizes import Size
+
+M = TypeVar("M", Machine, Gpu)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupContext(Generic[M]):
+    """One group under one specialisation, for one kind of machine.
+
+    sizes are representative values of the symbols, for knobs, defaults and costs (the exact ones
+    where the spec is exact). Functions are named `prefix_...`.
+
+    On the CPU the group may use `plan->param[param_base]` and following, up to
+    `Lowered.params_used`. Its own part of the memory that all tasks share
+    (`Lowered.shared_bytes`: packed operands, partial sums) begins at byte shared_base of
+    `args->shared`, 64-byte aligned. On a GPU params do not exist and shared_base is 0: kernels
+    get the address of each block of memory by itself.
+
+    known holds what `once` was asked for. A copy with another prefix or param_base shares it: the
+    tuner lowers hundreds of configs of one group.
+    """
+
+    program: Program
+    group: Group
+    spec: Spec
+    machine: M
+    sizes: Mapping[str, int]
+    prefix: str
+    param_base: int
+    shared_base: Expr
+    operands: Operands
+    known: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return what make returned when first asked by this name.
+
+        For what follows from program, group, spec, machine and sizes, and not from the names or
+        the knobs of one config.
+        """
+        if name not in self.known:
+            self.known[name] = make()
+        value: T = self.known[name]
+        return value
+
+    def extent(self, size: Size) -> int:
+        """Return the representative value of a size."""
+        return size.evaluate(self.sizes)
+
+    def is_exact(self) -> bool:
+        """Whether all sizes are constants of the executable."""
+        return self.spec.sizes is not None
+
+
+Context = GroupContext[Machine]
+GpuContext = GroupContext[Gpu]

@@ -1,0 +1,1 @@
+"""What all forms for a GPU stand on: kernels, their parameters, the model of traffic."""

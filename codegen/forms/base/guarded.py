@@ -1,0 +1,68 @@
+"""Reads behind conditions: which of them may be done whatever the condition says.
+
+Vectors evaluate both branches of `?:`, and what is the same along a loop is computed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from tcdsl.codegen.forms.base.context import GroupContext
+from tcdsl.codegen.program.program import affine_of, operands_of
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+
+
+class Values(Protocol):
+    """The values of an index: so many, from low on."""
+
+    @property
+    def low(self) -> Size:
+        """The least."""
+
+    @property
+    def extent(self) -> Size:
+        """How many there are."""
+
+
+def behind_conditions(
+    e: typed.Expr, among: Callable[[typed.Expr], bool] = lambda _: True
+) -> Iterator[typed.Read]:
+    """Yield the reads of memory that a condition may exclude, each once.
+
+    among: which parts of e matter; conditions of others do not.
+    """
+    todo = [(e, False)]
+    while todo:
+        x, is_behind = todo.pop()
+        if x is not e and not is_behind and not among(x):
+            continue
+        match x:
+            case typed.Select(cond, then, other):
+                todo += [(other, True), (then, True), (cond, is_behind)]
+            case typed.Binary("&&" | "||", lhs, rhs):
+                todo += [(rhs, True), (lhs, is_behind)]
+            case _:
+                if is_behind and isinstance(x, typed.Read) and x.subs:
+                    yield x
+                todo += [(p, is_behind) for p in reversed(operands_of(x))]
+
+
+def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, Values]) -> bool:
+    """Whether the ranges alone prove that a read is inside, whatever guards it."""
+    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):
+        a = affine_of(sub)
+        if a is None:
+            return False
+        low = high = a.const
+        for name, k in a.terms:
+            first, last = dims[name].low, dims[name].low + dims[name].extent - 1
+            low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+        if not is_nonnegative(low.substitute(by)):
+            return False
+        if not is_nonnegative((extent - 1 - high).substitute(by)):
+            return False
+    return True

@@ -1,0 +1,42 @@
+"""What every lowering gives for one group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tcdsl.codegen.loops.loopir import Expr, Function, Stmt, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase: its function (of linkage "phase") and, computed in plan, its task count and cost.
+
+    tasks and cost_ns are expressions over what `Lowered.plan` has declared; cost_ns is a float64
+    prediction of the serial time of the whole phase.
+    """
+
+    function: str
+    tasks: Expr
+    cost_ns: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Functions, phases and plan of one group.
+
+    plan runs inside the unit's plan function (`args`, `plan` in scope): it declares what tasks,
+    costs and bytes need, and stores in `plan->param[param_base + i]` what the phases read.
+    thread_bytes / shared_bytes: this group's needs; the unit takes the maximum / places groups'
+    temporaries after each other.
+    form: for people, `contraction panel 6x4 packed B + epilogue`.
+    """
+
+    form: str
+    functions: tuple[Function, ...]
+    phases: tuple[Phase, ...]
+    plan: tuple[Stmt, ...]
+    thread_bytes: Expr
+    shared_bytes: Expr
+    tables: tuple[Table, ...] = ()
+    params_used: int = 0
+    flops: float = field(default=0.0)

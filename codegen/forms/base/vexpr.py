@@ -1,0 +1,298 @@
+"""Typed expressions at several points at once: the values of one index in the lanes of a vector.
+
+What does not depend on that index stays scalar and meets the vectors in their operators. One lane
+count serves a whole expression, so its types must fill a vector evenly: float32, int32 and the
+half types (computed in float32), or float64 and int64; truth values are integers of that width,
+all ones or zero, as comparisons of vectors give them. `unsupported` says what else does not fit;
+such expressions are lowered as scalars in a loop that the C compiler vectorises.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from tcdsl.codegen.forms.base.guarded import behind_conditions
+from tcdsl.codegen.loops import loopir as ir
+from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.program.numbers import Numbers
+from tcdsl.grammar.text.errors import InternalError
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
+
+# Builtins with a vector form `tc_NAME_v16f32` in prelude.h or smath.h.
+FUNCTIONS = frozenset(
+    """abs ceil clamp cos erf erfc exp exp10 exp2 expm1 fabs floor fmax fmin gelu log log10 log1p
+    log2 max min pow relu round rsqrt sigmoid sign sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
+)
+INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "max", "min", "relu", "sign"})
+
+_NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
+
+
+def computed(dtype: DType) -> DType:
+    """Return the type in which values of dtype are computed: float32 for the half types."""
+    return FLOAT32 if dtype.is_half else dtype
+
+
+def operands(e: typed.Expr) -> tuple[typed.Expr, ...]:
+    """Return what an expression computes with; subscripts are addresses, not operands."""
+    match e:
+        case typed.Lit() | typed.IndexValue() | typed.SizeValue() | typed.Read():
+            return ()
+        case typed.Unary(operand=a) | typed.Cast(operand=a):
+            return (a,)
+        case typed.Binary(lhs=a, rhs=b):
+            return (a, b)
+        case typed.Select(a, b, c):
+            return (a, b, c)
+        case typed.Builtin(args=args):
+            return args
+        case _:
+            assert_never(e)
+
+
+def walk(e: typed.Expr) -> Iterator[typed.Expr]:
+    """Yield e and all it computes with, subscripts left out."""
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        yield x
+        todo += reversed(operands(x))
+
+
+def any_of(leaf: Callable[[typed.Expr], bool]) -> Callable[[typed.Expr], bool]:
+    """Return whether an expression computes with a leaf of some kind; every node is asked once."""
+    known: dict[int, tuple[typed.Expr, bool]] = {}  # by identity; what is kept stays itself
+
+    def holds(e: typed.Expr) -> bool:
+        todo = [e]
+        while todo:
+            x = todo[-1]
+            parts = operands(x)
+            unknown = [p for p in parts if id(p) not in known]
+            if unknown:
+                todo += unknown
+                continue
+            todo.pop()
+            if id(x) not in known:
+                known[id(x)] = x, any(known[id(p)][1] for p in parts) if parts else leaf(x)
+        return known[id(e)][1]
+
+    return holds
+
+
+def width_of(exprs: Iterator[typed.Expr] | tuple[typed.Expr, ...]) -> int | None:
+    """Return the bits of a lane that suits all expressions: 32 or 64, None if they mix."""
+    widths = {computed(x.dtype).bits for e in exprs for x in walk(e) if x.dtype != BOOL}
+    return max(widths) if len(widths) == 1 and widths <= {32, 64} else None
+
+
+def unsupported(
+    e: typed.Expr,
+    varies: Callable[[typed.Expr], bool],
+    safe: Callable[[typed.Read], bool] = lambda _: False,
+) -> str | None:
+    """Return why e has no vector form, or None if it has one.
+
+    varies: whether an expression differs between lanes. safe: whether a read may be done where
+    its guard excludes it: vectors evaluate both branches.
+    """
+    for x in walk(e):
+        if x is not e and not varies(x):
+            continue
+        kind = computed(x.dtype)
+        if kind != BOOL and kind not in _NATIVE.get(kind.bits, ()):
+            return f"{kind} has no vectors of its own"
+        match x:
+            case typed.Read(checked=checked) if any(checked):
+                return f"subscripts of '{x.tensor}' are checked"
+            case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
+                return f"{x.op} of {kind}"
+            case typed.Builtin("isnan", (y,)) if computed(y.dtype).is_float:
+                pass  # a comparison with itself
+            case typed.Builtin(name=name) if name not in (
+                FUNCTIONS if kind.is_float else INTEGER_FUNCTIONS
+            ):
+                return f"{name} of {kind} has no vector form"
+            case typed.Cast(operand=y) if computed(y.dtype).is_float and kind.is_integer:
+                return f"a cast of {y.dtype} to {kind}"
+            case typed.Read() if x.dtype == BOOL:
+                return "bool elements"
+            case _:
+                pass
+    return None if all(map(safe, behind_conditions(e, varies))) else "a guarded read"
+
+
+def vector_call(function: str, t: ir.Vector, *args: ir.Expr) -> ir.Call:
+    """Return `tc_FUNCTION_v16f32(args)` that gives a vector of type t."""
+    return ir.Call(f"tc_{function}_v{t.lanes}{short_name(t.dtype)}", args, t)
+
+
+def splat(e: ir.Expr, t: ir.Vector) -> ir.Expr:
+    """Return e in all lanes; a vector stays as it is."""
+    if isinstance(e.type, ir.Vector):
+        return e
+    if isinstance(e, ir.Const):
+        return ir.Const(e.value, t)
+    return vector_call("splat", t, e)
+
+
+@dataclass
+class Scope:
+    """Where expressions are evaluated: how leaves are reached, and what is known already.
+
+    lanes, bits: of all vectors. varies: whether a leaf differs between lanes. scalar: lowers what
+    does not. read, index: a vector of what does. statements: receives declarations. fresh: gives
+    unused names. known: values of reads.
+    """
+
+    lanes: int
+    bits: int
+    varies: Callable[[typed.Expr], bool]
+    scalar: Callable[[typed.Expr], ir.Expr]
+    read: Callable[[typed.Read], ir.Expr]
+    index: Callable[[typed.IndexValue], ir.Expr]
+    fresh: Callable[[str], str]
+    statements: list[ir.Stmt]
+    known: dict[typed.Expr, ir.Expr] = field(default_factory=dict)
+    _varies: Callable[[typed.Expr], bool] = field(init=False)
+    _named: dict[int, ir.Expr] = field(default_factory=dict)
+    _numbers: Numbers = field(default_factory=Numbers)
+    _uses: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def truth(self) -> ir.Vector:
+        """The type of comparisons."""
+        return ir.Vector(INT32 if self.bits == 32 else INT64, self.lanes)
+
+    def type(self, dtype: DType) -> ir.Vector:
+        """Return the vector type of values of dtype."""
+        return self.truth if dtype == BOOL else ir.Vector(computed(dtype), self.lanes)
+
+    def name(self, e: ir.Expr, stem: str = "v") -> ir.Expr:
+        """Return e by name: what is named is computed once."""
+        if isinstance(e, ir.Var | ir.Const):
+            return e
+        assert e.type is not None, f"{e} has no value"
+        var = ir.Var(self.fresh(stem), e.type)
+        self.statements.append(ir.Let(var, e))
+        return var
+
+    def value(self, e: typed.Expr) -> ir.Expr:
+        """Return the value of e: a vector if it varies, else a scalar."""
+        self._uses.update(map(self._numbers.of, walk(e)))
+        self._varies = any_of(self.varies)  # anew: what is in the tile changes
+        return self._value(e)
+
+    def vector(self, e: typed.Expr) -> ir.Expr:
+        """Return the value of e in all lanes."""
+        return splat(self.value(e), self.type(e.dtype))
+
+    def _value(self, e: typed.Expr) -> ir.Expr:
+        is_read = isinstance(e, typed.Read)
+        if is_read and e in self.known:
+            return self.known[e]
+        number = self._numbers.of(e)
+        if number in self._named:
+            return self._named[number]
+        if not self._varies(e):
+            return self.scalar(e)
+        value = self._compute(e)
+        if is_read:
+            value = self.known[e] = self.name(value)
+        elif self._uses[number] > 1:
+            value = self._named[number] = self.name(value)
+        return value
+
+    def _vector(self, e: typed.Expr) -> ir.Expr:
+        return splat(self._value(e), self.type(e.dtype))
+
+    def _truth(self, e: typed.Expr) -> ir.Expr:
+        """Return a truth value in all lanes."""
+        value = self._value(e)
+        if isinstance(value.type, ir.Vector):
+            return value
+        width = ir.Scalar(self.truth.dtype)
+        return splat(ir.Un("-", ir.Cast(value, width), width), self.truth)
+
+    def _compute(self, e: typed.Expr) -> ir.Expr:
+        t = self.type(e.dtype)
+        match e:
+            case typed.Read():
+                return self.read(e)
+            case typed.IndexValue():
+                return self.index(e)
+            case typed.Unary("-", a):
+                return ir.Un("-", self._value(a), t)
+            case typed.Unary("!", a):
+                return ir.Un("~", self._truth(a), t)
+            case typed.Binary("&&" | "||" as op, a, b):
+                return ir.Bin("&" if op == "&&" else "|", self._truth(a), self._truth(b), t)
+            case typed.Binary("==" | "!=" as op, a, b) if a.dtype == BOOL:
+                differ = ir.Bin("^", self._truth(a), self._truth(b), t)
+                return differ if op == "!=" else ir.Un("~", differ, t)
+            case typed.Binary(op, a, b) if op not in ("&&", "||", "%"):
+                return ir.Bin(op, self._value(a), self._value(b), t)
+            case typed.Select(c, a, b) if e.dtype == BOOL:
+                return vector_call("select", t, self._truth(c), self._truth(a), self._truth(b))
+            case typed.Select(c, a, b):
+                return vector_call("select", t, self._truth(c), self._vector(a), self._vector(b))
+            case typed.Cast(a):
+                return self._cast(a, t, e.dtype)
+            case typed.Builtin("isnan", (a,)):
+                v = self.name(self._vector(a))
+                return ir.Bin("!=", v, v, t)
+            case typed.Builtin("fabs", args):
+                return vector_call("abs", t, *map(self._vector, args))
+            case typed.Builtin(name, args):
+                return vector_call(name, t, *map(self._vector, args))
+            case _:
+                raise InternalError(f"{e} has no vector form")
+
+    def _cast(self, a: typed.Expr, t: ir.Vector, dtype: DType) -> ir.Expr:
+        if a.dtype == BOOL and dtype == BOOL:
+            return self._truth(a)
+        if a.dtype == BOOL:
+            one, zero = ir.Const(1, t), ir.Const(0, t)
+            return vector_call("select", t, self._truth(a), one, zero)
+        if dtype == BOOL:
+            kind = computed(a.dtype)
+            return ir.Bin("!=", self._value(a), ir.Const(0, ir.Scalar(kind)), t)
+        value = self._vector(a)
+        if dtype.is_half and dtype != a.dtype:
+            half = short_name(dtype)
+            if a.dtype == INT32 and half == "bf16":  # which is rounded once
+                value = vector_call("odd", self.type(INT32), value)
+            value = _converted(value, t)
+            rounded = ir.Call(f"tc_narrow_{half}", (value,), ir.Opaque("tc_halves"))
+            return ir.Call(f"tc_widen_{half}", (rounded,), t)
+        return _converted(value, t)
+
+
+def _converted(value: ir.Expr, t: ir.Vector) -> ir.Expr:
+    """Return lanes as another type of their width."""
+    source = value.type
+    if source == t:
+        return value
+    assert isinstance(source, ir.Vector)
+    name = f"tc_v{source.lanes}{short_name(source.dtype)}_v{t.lanes}{short_name(t.dtype)}"
+    return ir.Call(name, (value,), t)
+
+
+def integer_of(bits: int) -> DType:
+    """Return the integers that fill lanes of that width."""
+    return INT32 if bits == 32 else INT64
+
+
+def mask_dtype(bits: int) -> DType:
+    """Return the type after which masks over lanes of that width are named."""
+    return FLOAT32 if bits == 32 else FLOAT64
+
+
+def lanes_of(bits: int, machine: Machine) -> int:
+    """Return the lanes of a vector whose elements have that many bits."""
+    return machine.lanes(bits // 8)

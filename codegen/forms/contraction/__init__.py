@@ -1,0 +1,1 @@
+"""Sums of products of two affine accesses, by register tiles."""

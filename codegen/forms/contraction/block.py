@@ -1,0 +1,166 @@
+"""A block of a task: what is packed for it before the micro-kernels walk over its tiles.
+
+Where the matrices of a batch lie inside each other, a block is that of a group of neighbours:
+their operands are packed together, then each of them is walked by itself, and what has to lie
+inside each other again is kept in the workspace until the last one is finished.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer_params
+from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand
+from tcdsl.codegen.forms.contraction.tiles import (
+    Block,
+    Names,
+    Pass,
+    address,
+    area,
+    of_batch,
+    operands_of,
+    origin,
+    origins,
+    tiles,
+)
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Call, Eval, Expr, Let, Stmt
+
+
+def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
+    """Return the packing of a pass and its tiles, of one matrix or of a group of neighbours."""
+    near = panel.neighbours
+    if near is None:
+        return _matrix(panel, g, kernels, block, now)
+    p = panel.problem
+    batch = panel.var("batch")
+    own = [
+        Let(of_batch(panel, name), b.offset(area(panel, name), b.mul(batch, apart)))
+        for name, x, apart in _apart(panel, g)
+        if panel.is_near(x)
+    ]
+    each = b.loop(
+        batch,
+        0,
+        block.batches,
+        origins(panel, {**block.at, near.name: b.add(block.at[near.name], batch)}),
+        own,
+        _matrix(panel, g, kernels, block, now),
+    )
+    width = b.mul(g.nv, panel.lanes)
+    return b.block(
+        [
+            Let(origin(panel, name, x), address(panel, x, block.at))
+            for name, x in operands_of(panel)
+            if panel.is_near(x)
+        ],
+        _pack(panel, "b", g, block, now, width) if panel.is_near(p.b) else None,
+        _pack(panel, "a", g, block, now, g.mr) if panel.is_near(p.a) else None,
+        each,
+        _join(panel, g, block) if panel.is_near(p.c) else None,
+    )
+
+
+def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
+    """Return what lies in the workspace once per neighbour, and how far apart it is."""
+    p = panel.problem
+    return [
+        ("packed_a", p.a, b.mul(g.mb, g.kc)),
+        ("packed_b", p.b, b.mul(g.nc, g.kc)),
+        ("stage", p.c, b.mul(g.mc, g.nc)),
+    ]
+
+
+def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
+    """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
+    p = panel.problem
+    width = b.mul(g.nv, panel.lanes)
+    head = None if panel.is_near(p.b) else _pack(panel, "b", g, block, now, width)
+
+    def rows_from(part: Block) -> Stmt:
+        return b.block(
+            None if panel.is_near(p.a) else _pack(panel, "a", g, part, now, g.mr),
+            tiles(panel, g, kernels, part, now),
+        )
+
+    if g.mb == g.mc:
+        return b.block(head, rows_from(block))
+    at = panel.var("cut")
+    where = Names(panel, [])
+    part = replace(
+        block,
+        m0=where.let("m1", b.add(block.m0, at)),
+        rows=where.let("part_rows", b.min64(g.mb, b.sub(block.rows, at))),
+        cut=at,
+    )
+    rest = rows_from(part)
+    return b.block(head, b.loop(at, 0, block.rows, where.stmts, rest, step=g.mb))
+
+
+def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
+    """Return the packer of an operand, whose panels run along a fused index."""
+    k = panel.problem.k
+    unit: Unit = "none"
+    if panel.is_near(x):
+        unit = "batch"
+    elif along and x.stride(along[-1].name) == ONE:
+        unit = "x"
+    elif k and x.stride(k[-1].name) == ONE:
+        unit = "k"
+    return Packer(
+        panel.stored(x),
+        panel.dtype,
+        panel.lanes,
+        unit,
+        x_table=x.linear(along) is None,
+        k_table=x.linear(k) is None,
+    )
+
+
+def _pack(
+    panel: Panel, name: str, g: Blocking, block: Block, now: Pass, width: Expr
+) -> Stmt | None:
+    """Return the packing of the block of an operand, if it is packed."""
+    p = panel.problem
+    x, along, flag = (p.a, p.m, g.pack_a) if name == "a" else (p.b, p.n, g.pack_b)
+    first, count = (block.m0, block.rows) if name == "a" else (block.n0, block.columns)
+    if b.value_of(flag) == 0:
+        return None
+    spec = packer_of(panel, x, along)
+    source: Expr = origin(panel, name, x)
+    directions: list[Expr] = []
+    for fused, low in ((along, first), (p.k, now.k0)):
+        stride = panel.stride(x, fused)
+        if stride is None:  # offsets from the first element, from the block's first entry on
+            directions.append(b.offset(panel.table(x, fused), low))
+        else:
+            directions.append(stride)
+            source = b.offset(source, b.mul(low, stride))
+    args = [source, *directions, area(panel, f"packed_{name}"), now.depth, count, width]
+    if spec.unit == "batch":
+        args += [next(d for n, _, d in _apart(panel, g) if n == f"packed_{name}"), block.batches]
+    assert len(args) == len(packer_params(spec))
+    run = Eval(Call(f"{panel.prefix}_pack_{name}", tuple(args), None))
+    return b.when(b.compare("!=", flag, 0), run)
+
+
+def _join(panel: Panel, g: Blocking, block: Block) -> Stmt:
+    """Return the way of the finished blocks of a group to their places inside each other."""
+    c = panel.problem.c
+    row, step = panel.stride(c, panel.problem.m), panel.stride(c, panel.problem.n)
+    assert row is not None, f"rows of '{c.buffer}' do not fuse"
+    assert step is not None, f"columns of '{c.buffer}' do not fuse"
+    args = (
+        area(panel, "stage"),
+        b.mul(g.mc, g.nc),
+        g.nc,
+        b.offset(origin(panel, "c", c), b.add(b.mul(block.m0, row), b.mul(block.n0, step))),
+        row,
+        step,
+        block.rows,
+        block.columns,
+        block.batches,
+    )
+    return Eval(Call(f"{panel.prefix}_join", args, None))

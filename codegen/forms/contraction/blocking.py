@@ -1,0 +1,64 @@
+"""What the schedule of a contraction depends on, and what it chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcdsl.codegen.loops.loopir import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """What the schedule depends on.
+
+    outer: number of independent contractions. groups: of those that tasks take together. a_row:
+    stride of a's rows, None where they are not linear and a is packed. a_k_unit: k is contiguous
+    in a. packs_a, packs_b: packing is a must. keeps_b: b must not be packed. near: of a, b and the
+    output, whether the matrices of a group lie inside each other: those of a and b are packed
+    together, the output's stored together. whole: the sum is not cut into passes, since the output
+    cannot hold partial sums. dots: the dot form is possible.
+    """
+
+    outer: Expr
+    groups: Expr
+    m: Expr
+    n: Expr
+    k: Expr
+    a_row: Expr | None
+    a_k_unit: bool
+    packs_a: bool
+    packs_b: bool
+    keeps_b: bool
+    near: tuple[bool, bool, bool]
+    whole: bool
+    dots: bool
+    lanes: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """The choices of the panel form: constants, or variables of a size-generic phase.
+
+    mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
+    cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
+    m and n. pack_a, pack_b, dot: 0 or 1; dot: the dot form, without packing, over whole sums.
+    """
+
+    mr: Expr
+    nv: Expr
+    pack_a: Expr
+    pack_b: Expr
+    kc: Expr
+    mb: Expr
+    mc: Expr
+    nc: Expr
+    mt: Expr
+    nt: Expr
+    dot: Expr
+
+    def fields(self) -> Iterator[tuple[str, Expr]]:
+        """Yield names and values, in order."""
+        for name in self.__slots__:
+            yield name, getattr(self, name)

@@ -1,0 +1,142 @@
+"""The default config of constant extents, and what a config costs: the formulas as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.schedule import (
+    CALL,
+    GRID,
+    STORE,
+    block_shape,
+    cache_rows,
+    dot_cost,
+    grid_cost,
+    least_columns,
+    least_rows,
+    packs_a,
+    packs_b,
+    panel_step,
+    parallel_from,
+    pass_depth,
+    takes_dots,
+    tile_cost,
+)
+from tcdsl.codegen.loops.build import c64, ceil_div, max64, value_of
+from tcdsl.codegen.loops.loopir import Expr
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.wall import wall_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the default config holds."""
+
+    dot: bool
+    mr: int
+    nv: int
+    pack_a: bool
+    pack_b: bool
+    kc: int
+    mt: int
+    nt: int
+
+
+def choose(
+    x: Extents, machine: Machine, threads: int, tiles: tuple[tuple[int, int], ...]
+) -> Choice:
+    """Return the analytic schedule of constant extents."""
+
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return c64(panel_step(machine, _number(mr), _number(nv)))
+
+    best, shape = 0, (1, 1)
+    for mr, nv in sorted(tiles, key=lambda t: (-t[1], t[0])):  # the widest of about equal ones
+        if mr > max(1, _number(x.m)) or not _number(x.m) or not _number(x.n):
+            continue
+        cost = _number(tile_cost(x, machine, c64(mr), c64(nv), step))
+        if not best or cost * 200 < best * 199:
+            best, shape = cost, (mr, nv)
+    mr_, nv_ = c64(shape[0]), c64(shape[1])
+    pack_a, pack_b = packs_a(x, nv_), packs_b(x, machine, mr_)
+    dot = _number(takes_dots(x, machine, c64(best), pack_b)) == 1
+    packed = (c64(0), c64(0)) if dot else (pack_a, pack_b)
+    if dot:
+        best = _number(dot_cost(x, machine))
+    kc = max64(x.k, 1) if dot else pass_depth(x)
+    mt = _number(least_rows(x, machine, mr_, kc))
+    nt = _number(least_columns(x, machine, nv_, kc, packed[0]))
+    if threads > 1 and best * _number(x.outer) > parallel_from(machine):
+        options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
+
+        def cost_of(option: tuple[int, int]) -> int:
+            i, j = map(c64, option)
+            return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
+
+        mt, nt = min(options, key=cost_of)
+    return Choice(dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)
+
+
+def predicted(
+    x: Extents, machine: Machine, threads: int, c: Choice, *, staged: bool = False
+) -> float:
+    """Return the nanoseconds that the busiest thread takes; there is one where two do not pay."""
+
+    def step(mr: Expr, nv: Expr) -> Expr:
+        return c64(panel_step(machine, _number(mr), _number(nv)))
+
+    m, n, k = map(_number, (x.m, x.n, x.k))
+    if not m or not n or not _number(x.outer):
+        return 0.0
+    mr, nv = c64(c.mr), c64(c.nv)
+    mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
+    blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
+    tasks = _number(x.groups) * blocks_m * blocks_n
+
+    def busiest(half_cycles: int) -> float:
+        total_ns = half_cycles * _number(x.outer) / (2 * machine.frequency_ghz)
+        return wall_ns(total_ns, tasks, threads)
+
+    if c.dot:
+        return busiest(_number(dot_cost(x, machine)))
+    half_cycles = _number(tile_cost(x, machine, mr, nv, step))
+    passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
+    tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
+    half_cycles += passes * tiles * (CALL + STORE * c.mr * c.nv)
+    if staged:
+        half_cycles += 4 * m * n
+    # packing moves about two elements per cycle
+    if c.pack_a:
+        half_cycles += blocks_n * m * k
+    if c.pack_b:
+        half_cycles += blocks_m * n * k
+    return busiest(half_cycles)
+
+
+def _number(e: Expr) -> int:
+    value = value_of(e)
+    assert value is not None, f"{e} is not constant"
+    return value
+
+
+def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
+    """Return a choice as blocking of constant extents."""
+    mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
+    mc, nc = block_shape(x, mr, nv, mt, nt)
+    pack_a, pack_b = (c64(int(flag and not c.dot)) for flag in (c.pack_a, c.pack_b))
+    kc = max64(x.k, 1) if c.dot else c64(max(1, c.kc))
+    return Blocking(
+        mr,
+        nv,
+        pack_a,
+        pack_b,
+        kc,
+        cache_rows(x, machine, mr, kc, pack_a, mc),
+        mc,
+        nc,
+        ceil_div(x.m, mc),
+        ceil_div(x.n, nc),
+        c64(int(c.dot)),
+    )

@@ -1,0 +1,1 @@
+"""Contractions on a GPU: tiles in shared memory, tensor cores."""

@@ -1,0 +1,61 @@
+"""Addresses of a contraction's operands: fused indices taken apart where their strides differ.
+
+An address is the sum of what each role contributes; constant extents make the divisions cheap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.context import GpuContext
+from tcdsl.codegen.forms.base.space import size_expr
+from tcdsl.codegen.forms.contraction.cuda.problem import Group
+from tcdsl.codegen.forms.contraction.problem import ONE, ZERO, Operand, extent_of
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr
+from tcdsl.grammar.proofs.sizes import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring indices of a role that one stride reaches."""
+
+    extent: Size
+    stride: Size
+
+
+def runs_of(operand: Operand, group: Group) -> tuple[Run, ...]:
+    """Return a role as an operand sees it, outer to inner."""
+    runs: list[Run] = []
+    for index in reversed(group):
+        stride = operand.stride(index.name)
+        if index.extent == ONE:
+            continue
+        if runs and runs[-1].stride * runs[-1].extent == stride:
+            runs[-1] = Run(runs[-1].extent * index.extent, runs[-1].stride)
+        else:
+            runs.append(Run(index.extent, stride))
+    return tuple(reversed(runs))
+
+
+def inner_stride(operand: Operand, group: Group) -> Size:
+    """Return the stride of the fastest index of a role; 0 for none."""
+    runs = runs_of(operand, group)
+    return runs[-1].stride if runs else ZERO
+
+
+def role_extent(ctx: GpuContext, group: Group) -> Expr:
+    """Return the number of points of a role."""
+    return size_expr(ctx.operands, extent_of(group))
+
+
+def place_of(ctx: GpuContext, operand: Operand, group: Group, fused: Expr) -> Expr:
+    """Return the part of an element's address that a fused index decides."""
+    runs = runs_of(operand, group)
+    total: Expr = b.c64(0)
+    for i, run in enumerate(runs):
+        at = b.div(fused, b.mul(*(size_expr(ctx.operands, r.extent) for r in runs[i + 1 :])))
+        if i:
+            at = b.mod(at, size_expr(ctx.operands, run.extent))
+        total = b.add(total, b.mul(at, size_expr(ctx.operands, run.stride)))
+    return total

@@ -1,0 +1,232 @@
+"""The kernel of a contraction: tiles of both factors in shared memory, sums in registers.
+
+    block: a bm x bn tile of the output;  thread: tm x tn sums of it
+    for k0: load the next tiles into registers
+            for k in the tile: fragments from shared memory, tm x tn products
+            store the next tiles to the other stage; barrier
+    finish each sum
+
+Zeros stand for elements outside the factors, so that only stores are masked; where zeros would
+change the result, steps beyond the last are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.context import GpuContext
+from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, kernel
+from tcdsl.codegen.forms.base.expr import combine, identity
+from tcdsl.codegen.forms.contraction.cuda.address import role_extent
+from tcdsl.codegen.forms.contraction.cuda.block import (
+    Place,
+    Sums,
+    block_count,
+    pipeline,
+    place,
+    source,
+    source_var,
+    stores,
+)
+from tcdsl.codegen.forms.contraction.cuda.finish import role_var
+from tcdsl.codegen.forms.contraction.cuda.problem import A, B, Contraction, Group, Side
+from tcdsl.codegen.forms.contraction.cuda.schedule import Tiling
+from tcdsl.codegen.forms.contraction.cuda.tile import WHOLE, Tile, position
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    Array,
+    Comment,
+    Elem,
+    Expr,
+    Function,
+    Launch,
+    Let,
+    Scalar,
+    Stmt,
+    Var,
+)
+
+
+def main_kernel(
+    ctx: GpuContext, x: Contraction, t: Tiling, min_blocks: int, partial: Var | None
+) -> tuple[Function, Launch]:
+    """Return the kernel; it leaves parts of sums in partial, if that is given."""
+    at = place(ctx, x, t)
+    row, column, standing = _standing(ctx, t, at)
+    left, right = (_tile(ctx, x, t, at, side, name) for side, name in ((x.a, "a"), (x.b, "b")))
+    acc = ctx.operands.local("acc")
+    run = _Run(ctx, x, t, at, left, right, row, column, acc)
+    sum_up = _through_registers if t.stages == 2 else _by_copies
+    body = b.block(
+        at.declarations,
+        standing,
+        source(ctx, x, at, x.a, "a"),
+        source(ctx, x, at, x.b, "b"),
+        left.declaration(),
+        right.declaration(),
+        _zeroed(ctx, x, t, acc),
+        left.fragment(t.tm),
+        right.fragment(t.tn),
+        sum_up(run),
+        stores(ctx, x, t, at, run.sums(), partial),
+    )
+    return kernel(
+        ctx,
+        "contract",
+        body,
+        blocks=block_count(ctx, x, t),
+        threads=t.threads,
+        min_blocks=min_blocks,
+        scratch=[] if partial is None else [partial],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the parts of one kernel share; row and column are the thread's among the others."""
+
+    ctx: GpuContext
+    x: Contraction
+    t: Tiling
+    at: Place
+    left: Tile
+    right: Tile
+    row: Var
+    column: Var
+    acc: str
+
+    def sums(self) -> Sums:
+        """Return where the sums of a thread lie."""
+        x, t = self.x, self.t
+        return Sums(
+            t.tm,
+            t.tn,
+            lambda i: position(x.a, t.bm, t.tm, self.row, i),
+            lambda j: position(x.b, t.bn, t.tn, self.column, j),
+            lambda i, j: Elem(self.acc, (i, j), Scalar(x.dtype)),
+        )
+
+    def local(self, name: str) -> Var:
+        """Return a variable that is none of the program's."""
+        return b.i64(self.ctx.operands.local(name))
+
+
+def _standing(ctx: GpuContext, t: Tiling, at: Place) -> tuple[Var, Var, list[Stmt]]:
+    """Declare the row and column of a thread in its block; a warp is a block of 4 x 8 threads.
+
+    That takes the fewest different fragments: those of one row or column are read once.
+    """
+    row, column = (b.i64(ctx.operands.local(name)) for name in ("row", "column"))
+    along_m, along_n = t.bm // t.tm, t.bn // t.tn
+    fits = (n for n in (8, 4, 2, 1, 16, 32) if along_n % n == 0 and along_m % (32 // n) == 0)
+    lanes = next(fits, 0)
+    if not lanes:
+        stands = b.div(at.thread, along_n), b.mod(at.thread, along_n)
+    else:
+        lane, warp = b.mod(at.thread, 32), b.div(at.thread, 32)
+        across = along_n // lanes
+        stands = (
+            b.add(b.mul(b.div(warp, across), 32 // lanes), b.div(lane, lanes)),
+            b.add(b.mul(b.mod(warp, across), lanes), b.mod(lane, lanes)),
+        )
+    return row, column, [Let(row, stands[0]), Let(column, stands[1])]
+
+
+def _tile(ctx: GpuContext, x: Contraction, t: Tiling, at: Place, side: Side, name: str) -> Tile:
+    is_a = side is x.a
+    group: Group = x.m if is_a else x.n
+    depth = b.value_of(role_extent(ctx, x.k))
+    return Tile(
+        ctx=ctx,
+        side=side,
+        name=name,
+        group=group,
+        x=role_var(ctx, group, "m" if is_a else "n"),
+        first=at.m0 if is_a else at.n0,
+        k=role_var(ctx, x.k, "k"),
+        k_group=x.k,
+        k_high=at.k_high,
+        source=source_var(ctx, x, side, name),
+        thread=at.thread,
+        width=t.bm if is_a else t.bn,
+        bk=t.bk,
+        stages=t.stages,
+        threads=t.threads,
+        padded=is_a,
+        ragged_k=depth is None or bool(depth % t.bk),
+    )
+
+
+# ---- the sum
+
+
+def _zeroed(ctx: GpuContext, x: Contraction, t: Tiling, acc: str) -> list[Stmt]:
+    """Declare the sums of a thread, each at the identity of the operator."""
+    first = identity(x.statement.op, x.dtype)
+    array = Array(acc, Scalar(x.dtype), (t.tm, t.tn))
+    i, j = b.i64(ctx.operands.local("i")), b.i64(ctx.operands.local("j"))
+    place = Elem(acc, (i, j), Scalar(x.dtype))
+    one = b.loop(j, 0, t.tn, b.assign(place, first), mark=WHOLE)
+    return [array, b.loop(i, 0, t.tm, one, mark=WHOLE)]
+
+
+def _through_registers(run: _Run) -> list[Stmt]:
+    """Return the loop over tiles, of which the next is in registers while one is used."""
+    t, at = run.t, run.at
+    k0, stage = run.local("k0"), run.local("stage")
+    following = b.add(k0, t.bk)
+    is_more = b.compare("<", following, at.k_high)
+    is_any = b.compare("<", at.k_low, at.k_high)
+    first, other = b.c64(0), b.sub(1, stage)
+
+    def load(start: Expr) -> list[Stmt]:
+        return [run.left.load(start), run.right.load(start)]
+
+    def store(to: Expr) -> list[Stmt]:
+        return [run.left.store(to), run.right.store(to)]
+
+    return [
+        run.left.registers(),
+        run.right.registers(),
+        b.when(is_any, load(at.k_low), store(first)),
+        b.do("tc_barrier"),
+        b.loop(
+            k0,
+            at.k_low,
+            at.k_high,
+            Let(stage, b.mod(b.div(b.sub(k0, at.k_low), t.bk), 2)),
+            b.when(is_more, Comment("the next tiles come while these are used"), load(following)),
+            _products(run, stage, k0),
+            b.when(is_more, store(other)),
+            b.do("tc_barrier"),
+            step=t.bk,
+        ),
+    ]
+
+
+def _by_copies(run: _Run) -> list[Stmt]:
+    """Return the loop over tiles that asynchronous copies fill."""
+
+    def copies(to: Expr, start: Expr) -> list[Stmt]:
+        return [run.left.copy(to, start), run.right.copy(to, start)]
+
+    return pipeline(run.ctx, run.t, run.at, copies, lambda stage, k0: _products(run, stage, k0))
+
+
+def _products(run: _Run, stage: Expr, k0: Expr) -> Stmt:
+    """Return the steps of one tile."""
+    x, t = run.x, run.t
+    k, i, j = (run.local(name) for name in ("step", "i", "j"))
+    sides = {A: run.left.own(i), B: run.right.own(j)}
+    values = KernelValues(run.ctx.operands, {}, lambda r: sides.get(r.tensor))
+    total = Elem(run.acc, (i, j), Scalar(x.dtype))
+    value = values.value(x.value)
+    update = b.block(values.take(), b.assign(total, combine(x.statement.op, total, value)))
+    body = b.block(
+        run.left.fetch(stage, k, run.row, t.tm),
+        run.right.fetch(stage, k, run.column, t.tn),
+        b.loop(i, 0, t.tm, b.loop(j, 0, t.tn, update, mark=WHOLE), mark=WHOLE),
+    )
+    if not x.is_product and run.left.ragged_k:
+        body = b.when(b.compare("<", b.add(k0, k), run.at.k_high), body)
+    return b.loop(k, 0, t.bk, body, mark=WHOLE)

@@ -1,0 +1,180 @@
+"""What happens to a finished register tile on its way out: the fused epilogue.
+
+Scale factors, the version that the sum is added to and the pointwise statements after the
+contraction are evaluated on accumulators, a vector at a time. What they read is reached from the
+tile's first element: as vectors along the columns (a bias), as one element per row, or by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.expr import Values, narrow, widen
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.vexpr import Scope
+from tcdsl.codegen.forms.contraction.kernel import Tile, accumulator, load_vector, store_vector
+from tcdsl.codegen.forms.contraction.problem import Operand
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Load, Stmt, Var
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
+
+SUM = "sum"  # a name no tensor has inside expressions of a finish: the accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the tile reads or writes: param is its pointer in the micro-kernel.
+
+    row: its stride along the rows is not zero, then `param_row` holds it. along: it runs along
+    the columns with stride one, else it is the same for all columns.
+    """
+
+    param: str
+    operand: Operand
+    row: bool
+    along: bool
+    stored: DType
+    is_read: bool
+
+    def params(self) -> Iterator[Var]:
+        """Yield pointer and row stride as parameters."""
+        yield b.pointer(self.param, self.stored, const=self.is_read, restrict=True)
+        if self.row:
+            yield b.i64(f"{self.param}_row")
+
+    def at(self, r: Expr) -> Expr:
+        """Return the address of row r."""
+        p = b.pointer(self.param, self.stored, const=self.is_read, restrict=True)
+        return b.offset(p, b.mul(r, b.i64(f"{self.param}_row"))) if self.row else p
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One value of every point: what is known of it later, and where it is stored."""
+
+    version: typed.Read
+    value: typed.Expr
+    store: Access | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Steps in order; the last one's value is what the micro-kernel stores at c.
+
+    reads: accesses by the reads they stand for. uniforms: parameters that are the same for all
+    points. resumes: the sum is added to what c holds.
+    """
+
+    steps: tuple[Step, ...]
+    reads: tuple[tuple[typed.Read, Access], ...]
+    uniforms: tuple[tuple[Var, typed.Expr], ...]
+    operands: Operands
+    resumes: bool
+    is_vector: bool  # every step has a vector form; else elements are computed one by one
+    overwrites: bool  # c may be read by a step: it must not hold partial sums
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether sums are stored as they are."""
+        return len(self.steps) == 1 and self.steps[0].value == sum_of(self.steps[0].value.dtype)
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """What the tile reaches besides c, in the order of parameters."""
+        stores = [s.store for s in self.steps if s.store is not None]
+        return (*(a for _, a in self.reads), *stores)
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        """The parameters a micro-kernel takes for it."""
+        reached = [p for a in self.accesses for p in a.params()]
+        return (*reached, *(v for v, _ in self.uniforms))
+
+    def element(self, tile: Tile, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
+        """Return the way of one finished sum into its place, for steps without a vector form."""
+        reads = dict(self.reads)
+        known: dict[str, Expr] = {SUM: total} | {v.name: v for v, _ in self.uniforms}
+
+        def at(access: Access) -> Load:
+            return b.load(access.at(r), x if access.along else 0)
+
+        def local(e: typed.Read) -> Expr:
+            if e.tensor in known and not e.subs:
+                return known[e.tensor]
+            return widen(at(reads[e]), reads[e].stored)
+
+        stmts: list[Stmt] = []
+        values = Values(self.operands, {}, local, prefix="p")
+        for i, step in enumerate(self.steps):
+            dtype = compute_dtype(step.value.dtype)
+            value = values.value(step.value)
+            var = b.var(f"value{i}", dtype)
+            stmts += [*values.take(), Let(var, value)]
+            known[step.version.tensor] = var
+            if step.store is not None:
+                stmts.append(b.assign(at(step.store), narrow(var, step.store.stored)))
+        stmts.append(b.assign(to, narrow(var, stored)))
+        return b.block(stmts)
+
+    def vector(self, tile: Tile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
+        """Return the change of acc[r][v] in place, and the stores of further versions."""
+        reads = dict(self.reads)
+        uniforms = {var.name: var for var, _ in self.uniforms}
+        columns = b.mul(v, tile.lanes)
+        stmts: list[Stmt] = []
+
+        def vector_at(access: Access) -> Expr:
+            at = b.offset(access.at(r), columns)
+            return load_vector(tile, at, masked=masked, stored=access.stored)
+
+        def local(e: typed.Read) -> Expr | None:
+            if e.tensor in uniforms and not e.subs:
+                return uniforms[e.tensor]
+            access = reads[e]
+            return widen(b.load(access.at(r), 0), access.stored)
+
+        def scalar(e: typed.Expr) -> Expr:
+            values = Values(self.operands, {}, local)
+            out = values.value(e)
+            stmts.extend(values.take())
+            return out
+
+        def read(e: typed.Read) -> Expr:
+            return vector_at(reads[e])
+
+        def index(e: typed.IndexValue) -> Expr:
+            raise AssertionError(f"{e.name} has no value in a register tile")
+
+        count = 0
+
+        def fresh(stem: str) -> str:
+            nonlocal count
+            count += 1
+            return f"last_{stem}{count}" if masked else f"{stem}{count}"
+
+        known: dict[typed.Expr, Expr] = {}
+
+        def varies(e: typed.Expr) -> bool:
+            return isinstance(e, typed.Read) and (e in known or (e in reads and reads[e].along))
+
+        acc = accumulator(tile, r, v)
+        scope = Scope(tile.lanes, tile.dtype.bits, varies, scalar, read, index, fresh, stmts)
+        scope.known = known
+        known[sum_of(self.steps[0].value.dtype)] = acc
+        for step in self.steps:
+            value = scope.name(scope.vector(step.value))
+            known[step.version] = value
+            if step.store is not None:
+                at = b.offset(step.store.at(r), columns)
+                stored = step.store.stored
+                stmts.append(store_vector(tile, at, value, masked=masked, stored=stored))
+        stmts.append(Assign(acc, value))
+        return stmts
+
+
+def sum_of(dtype: DType) -> typed.Read:
+    """Return what stands for the accumulator inside expressions of a finish."""
+    return typed.Read(SUM, (), dtype)

@@ -1,0 +1,316 @@
+"""Contractions: a sum of products of two affine accesses, with a pointwise epilogue.
+
+Methods: `panel` (register tiles of rows x vectors, operands packed where that pays) and `dot`
+(few rows, vectors along the sum).
+
+    contraction_problem              what is contracted: the roles of indices, strides
+    contraction_epilogue, _finish    what happens to the sums
+    contraction_blocking, _schedule  how it is cut: facts and choices, formulas
+    contraction_choice, _plan        of known sizes, of sizes known at run time
+    contraction_kernel, _dot, _pack  micro-kernels and packers
+    contraction_panel, _phase        the nest around them: tasks,
+    contraction_block, _tiles        their blocks, register tiles
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.choice import Choice, blocking_of, choose, predicted
+from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
+from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, strides_of
+from tcdsl.codegen.forms.contraction.phase import phase
+from tcdsl.codegen.forms.contraction.plan import cost_table, plan_blocking
+from tcdsl.codegen.forms.contraction.problem import Problem, extent_of
+from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import FLOAT64
+
+NAME = "contraction"  # in configs, stored ones too: never changed
+
+_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one contraction and pointwise statements on its result."""
+    return _panel(ctx, swap=False) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the choices; with sizes not known the plan makes most of them at run time."""
+    out = [Knob("columns", _sides(ctx))]
+    if not ctx.is_exact():
+        return tuple(out)
+    chosen = default(ctx)
+    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, chosen)))
+    out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
+    tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
+    out.append(Knob("tile", tiles))
+    for name in ("pack_a", "pack_b"):  # the dot form packs nothing, whatever panels need
+        packing = {*_packing(x, name), bool(chosen[name])}
+        out.append(Knob(name, tuple(sorted(packing))))
+    out.append(Knob("depth", _depths(x)))
+    for name, extent in (("rows", x.m), ("cols", x.n)):
+        counts = {c for c in _COUNTS if c <= max(1, _int(extent) // 4)} | {int(chosen[name])}
+        out.append(Knob(name, tuple(sorted(counts))))
+    return tuple(out)
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the analytic schedule."""
+    side = _sides(ctx)[0]
+    if not ctx.is_exact():
+        return {"columns": side}
+    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, {"columns": side})))
+    c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
+    return {
+        "columns": side,
+        "method": "dot" if c.dot else "panel",
+        "tile": f"{c.mr}x{c.nv}",
+        "pack_a": c.pack_a,
+        "pack_b": c.pack_b,
+        "depth": c.kc,
+        "rows": c.mt,
+        "cols": c.nt,
+    }
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    panel = _required(ctx, swap=_is_swapped(ctx, values))
+    x = _numbers(ctx, panel)
+    choice = (
+        _choice(values)
+        if ctx.is_exact()
+        else choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine))
+    )
+    return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase whose tasks are blocks of the output."""
+    panel = _required(ctx, swap=_is_swapped(ctx, values))
+    return _exact(ctx, panel, _choice(values)) if ctx.is_exact() else _generic(ctx, panel)
+
+
+# ---- exact and size-generic
+
+
+def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
+    """Return the nest with all extents and choices as constants."""
+    x = panel.extents()
+    _check(ctx, x, choice)
+    g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
+    # the dot form needs register tiles for its epilogue only
+    tiles = () if choice.dot and panel.finish.is_plain else _remainders(x, choice)
+    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
+    functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
+    ns = predicted(_numbers(ctx, panel), ctx.machine, 1, choice, staged=panel.has_stage)
+    return _lowered(
+        ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"
+    )
+
+
+def _remainders(x: Extents, c: Choice) -> tuple[tuple[int, int], ...]:
+    """Return the tiles that occur: the full one and what is left at the ends."""
+    m, n = _int(x.m), _int(x.n)
+    width = c.nv * x.lanes
+    rows = {c.mr if m >= c.mr else 0, m % c.mr} - {0}
+    vectors = {c.nv if n >= width else 0, -(-(n % width) // x.lanes)} - {0}
+    return tuple((r, v) for v in sorted(vectors) for r in sorted(rows)) or ((c.mr, c.nv),)
+
+
+def _generic(ctx: Context, panel: Panel) -> Lowered:
+    """Return the nest whose plan chooses the blocking."""
+    machine, operands = ctx.machine, ctx.operands
+    x = panel.extents()
+    counts = {"outer": x.outer, "m": x.m, "n": x.n, "k": x.k}
+    if panel.neighbours is not None:
+        counts["groups"] = x.groups
+    names = {name: b.i64(operands.local(f"extent_{name}")) for name in counts}
+    named = [Let(names[name], e) for name, e in counts.items()]
+    tiles = kernel_set(machine)
+    table = cost_table(f"{ctx.prefix}_step_cost", machine)
+    groups = names.get("groups", names["outer"])
+    planned = replace(
+        x, outer=names["outer"], groups=groups, m=names["m"], n=names["n"], k=names["k"]
+    )
+    stmts, chosen, half_cycles = plan_blocking(
+        planned, machine, operands.local, _threads(), tiles, table
+    )
+    plan = [*named, *stmts]
+    prologue: list[Stmt] = []
+    fields: dict[str, Expr] = {}
+    for name, value in chosen.fields():
+        fields[name] = value
+        if b.value_of(value) is None:
+            param = ctx.param_base + len(prologue)
+            plan.append(b.set_param(param, value))
+            v = b.i64(operands.local(name))
+            fields[name] = v
+            prologue.append(Let(v, b.plan_param(param)))
+    g = Blocking(**fields)
+    kernels = Kernels(panel, machine, tiles, strides_of(panel, g), in_parts=True)
+    functions = [*kernels.functions(), *phase(panel, g, kernels, prologue)]
+    real = Scalar(FLOAT64)
+    ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)
+    cost = b.arith("*", Cast(half_cycles, real), ns_per_half_cycle)
+    lowered = _lowered(ctx, panel, planned, chosen, functions, tuple(plan), cost, "any tile")
+    return replace(lowered, tables=(table,), params_used=len(prologue))
+
+
+def _lowered(
+    ctx: Context,
+    panel: Panel,
+    x: Extents,
+    g: Blocking,
+    functions: list[Function],
+    plan: tuple[Stmt, ...],
+    cost: Expr,
+    tile: str,
+) -> Lowered:
+    packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) == 1]
+    form = {0: "panel", 1: "dot", None: "panel or dot"}[b.value_of(g.dot)]
+    words = ["contraction", form, *([tile] if form != "dot" else [])]
+    words += [f"packed {' '.join(packed)}"] if packed else []
+    words += [] if panel.finish.is_plain else ["+ epilogue"]
+    p = panel.problem
+    points = 1.0
+    for fused in (p.outer, p.m, p.n, p.k):
+        points *= ctx.extent(extent_of(fused))
+    return Lowered(
+        form=" ".join(words),
+        functions=tuple(functions),
+        phases=(Phase(functions[-1].name, b.mul(x.groups, g.mt, g.nt), cost),),
+        plan=plan,
+        thread_bytes=panel.areas(g)["end"][0],
+        shared_bytes=b.c64(0),
+        flops=2 * points,
+    )
+
+
+# ---- what the group is
+
+
+def _panel(ctx: Context, *, swap: bool) -> Panel | None:
+    """Return the group in panel form, or None if it has none."""
+    try:
+        problem, finish = ctx.once(("split", swap), lambda: split_group(ctx, swap=swap))
+    except Unfused:
+        return None
+    if not problem.m and not problem.n:
+        return None  # a dot product is a reduction
+    lanes = ctx.machine.lanes(compute_dtype(problem.dtype).size_bytes)
+    return Panel(problem, finish, ctx.operands, ctx.prefix, lanes)
+
+
+def _required(ctx: Context, *, swap: bool) -> Panel:
+    panel = _panel(ctx, swap=swap)
+    if panel is None:
+        raise ScheduleError(f"{ctx.prefix}: not a contraction with vectors along that factor")
+    return panel
+
+
+def _sides(ctx: Context) -> tuple[str, ...]:
+    """Return the factors whose indices may run along vectors, the better one first.
+
+    Where the output has unit stride in neither, the longer side fills vectors better.
+    """
+    sides: dict[str, Problem] = {}
+    for swap in (False, True):
+        panel = _panel(ctx, swap=swap)
+        if panel is not None and panel.problem.b.buffer not in sides:
+            sides[panel.problem.b.buffer] = panel.problem
+
+    def rank(name: str) -> tuple[bool, int]:
+        p = sides[name]
+        return not p.unit, -ctx.extent(extent_of(p.n))
+
+    return tuple(sorted(sides, key=rank))
+
+
+def _is_swapped(ctx: Context, values: Mapping[str, Value]) -> bool:
+    return _required(ctx, swap=False).problem.b.buffer != values["columns"]
+
+
+def _numbers(ctx: Context, panel: Panel) -> Extents:
+    """Return what the schedule depends on at the representative sizes."""
+    p = panel.problem
+    outer, m, n, k = (b.c64(ctx.extent(extent_of(fused))) for fused in (p.outer, p.m, p.n, p.k))
+    row = p.a.linear(p.m)
+    known = row is not None and set(row.symbols()) <= set(ctx.sizes)
+    stride = b.c64(ctx.extent(row)) if row is not None and known else b.c64(1)
+    x = panel.extents()
+    near = panel.neighbours
+    groups: Expr = outer
+    if near is not None:
+        count = ctx.extent(near.extent)
+        groups = b.mul(b.div(outer, max(1, count)), b.ceil_div(count, panel.lanes))
+    return replace(
+        x, outer=outer, groups=groups, m=m, n=n, k=k, a_row=None if row is None else stride
+    )
+
+
+def _int(e: Expr) -> int:
+    value = b.value_of(e)
+    assert value is not None, f"{e} is not constant"
+    return value
+
+
+def _choice(values: Mapping[str, Value]) -> Choice:
+    mr, nv = map(int, str(values["tile"]).split("x"))
+    return Choice(
+        values["method"] == "dot",
+        mr,
+        nv,
+        bool(values["pack_a"]),
+        bool(values["pack_b"]),
+        int(values["depth"]),
+        int(values["rows"]),
+        int(values["cols"]),
+    )
+
+
+def _packing(x: Extents, name: str) -> tuple[bool, ...]:
+    if x.packs_a if name == "pack_a" else x.packs_b:
+        return (True,)
+    return (False,) if name == "pack_b" and x.keeps_b else (False, True)
+
+
+def _depths(x: Extents) -> tuple[int, ...]:
+    """Return depths of a pass: the default's, the whole sum, even cuts near powers of two."""
+    k = max(1, _int(x.k))
+    chosen = {_int(pass_depth(x))}
+    if not x.whole:
+        chosen.add(k)
+        for aim in (128, 256, 512):
+            if aim < k:
+                even = ceil(k / ceil(k / aim))
+                chosen.add(8 * ceil(even / 8))
+    return tuple(sorted(chosen))
+
+
+def _check(ctx: Context, x: Extents, c: Choice) -> None:
+    """Raise if the config of another layout asks for what this one cannot do."""
+    if c.dot:
+        if not x.dots:
+            raise ScheduleError(f"{ctx.prefix}.method cannot be dot for these layouts")
+        return
+    for name, value in (("pack_a", c.pack_a), ("pack_b", c.pack_b)):
+        if value not in _packing(x, name):
+            raise ScheduleError(f"{ctx.prefix}.{name} cannot be {value} for these layouts")
+    if x.whole and c.kc < _int(x.k):
+        raise ScheduleError(f"{ctx.prefix}.depth must be {_int(x.k)}: the output holds no sums")
+
+
+def _threads() -> Expr:
+    return Field(b.ARGS, "threads", I64)

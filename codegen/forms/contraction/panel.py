@@ -1,0 +1,329 @@
+"""A contraction in panel form: its facts, its workspace, its micro-kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.space import size_expr
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_rows, most_rows
+from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.kernel import Strides, Tile, kernel_params, micro_kernel
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
+from tcdsl.codegen.forms.contraction.schedule import row_parts
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    Call,
+    Cast,
+    Eval,
+    Expr,
+    Function,
+    If,
+    Let,
+    Pointer,
+    Stmt,
+    Var,
+    Vector,
+)
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types.dtypes import INT64, DType
+
+LINE = 64  # bytes: what lies in the workspace starts at a cache line
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A contraction in panel form: what a phase is written from."""
+
+    problem: Problem
+    finish: Finish
+    operands: Operands
+    prefix: str
+    lanes: int
+
+    # ---- facts
+
+    @property
+    def dtype(self) -> DType:
+        """The type of accumulators and of packed elements."""
+        return compute_dtype(self.problem.dtype)
+
+    def stored(self, x: Operand) -> DType:
+        """Return the type of an operand in memory."""
+        return self.operands.memory_dtype(x.buffer)
+
+    @property
+    def has_stage(self) -> bool:
+        """Whether tiles go through the workspace, since the output has no vectors along n."""
+        return not self.problem.unit
+
+    @property
+    def neighbours(self) -> Index | None:
+        """The batch index along which an operand has stride one, if there is one.
+
+        Neighbours then share its lines: as many as a vector holds form a group, whose matrices are
+        packed or stored together.
+        """
+        p = self.problem
+        operands = (p.a, p.b, p.c)
+        for i in p.outer:
+            shared = all(x.uses(i.name) for x in operands)
+            if shared and i.extent != ONE and any(x.stride(i.name) == ONE for x in operands):
+                return i
+        return None
+
+    def is_near(self, x: Operand) -> bool:
+        """Whether neighbours of an operand lie side by side."""
+        i = self.neighbours
+        return i is not None and x.stride(i.name) == ONE
+
+    @property
+    def groups(self) -> Expr:
+        """The number of outer points, of groups of neighbours where there are any."""
+        near = self.neighbours
+        if near is None:
+            return self.extent(self.problem.outer)
+        others = tuple(i for i in self.problem.outer if i != near)
+        return b.mul(self.extent(others), b.ceil_div(self.size(near.extent), self.lanes))
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return size_expr(self.operands, size)
+
+    def extent(self, fused: tuple[Index, ...]) -> Expr:
+        """Return the extent of a fused index."""
+        return self.size(extent_of(fused))
+
+    def stride(self, x: Operand, fused: tuple[Index, ...]) -> Expr | None:
+        """Return the stride of an operand along a fused index; None: offsets are in a table."""
+        stride = x.linear(fused)
+        return None if stride is None else self.size(stride)
+
+    def extents(self) -> Extents:
+        """Return what the schedule depends on."""
+        p = self.problem
+        a_row, a_k = p.a.linear(p.m), p.a.linear(p.k)
+        widens_a, widens_b = self.stored(p.a) != self.dtype, self.stored(p.b) != self.dtype
+        b_direct = p.b.linear(p.n) == ONE and not widens_b
+        near = self.is_near(p.a), self.is_near(p.b), self.is_near(p.c)
+        return Extents(
+            outer=self.extent(p.outer),
+            groups=self.groups,
+            m=self.extent(p.m),
+            n=self.extent(p.n),
+            k=self.extent(p.k),
+            a_row=None if a_row is None else self.size(a_row),
+            a_k_unit=a_k is not None and a_k == ONE,
+            packs_a=widens_a or a_row is None or a_k is None or near[0],
+            packs_b=not b_direct or near[1],
+            # a micro-kernel walks offsets of a direct b, or a stride, but not both
+            keeps_b=b_direct and p.b.linear(p.k) is None and not near[1],
+            near=near,
+            whole=self.has_stage or self.finish.overwrites or self.stored(p.c) != self.dtype,
+            dots=self._has_dots(),
+            lanes=self.lanes,
+            bytes=self.dtype.size_bytes,
+        )
+
+    def _has_dots(self) -> bool:
+        """Whether vectors can run along k, and the sums can wait in the output."""
+        p = self.problem
+        lines = p.a.linear(p.m) is not None and p.b.linear(p.n) is not None
+        along = p.a.linear(p.k) == ONE and p.b.linear(p.k) == ONE
+        keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
+        plain = self.neighbours is None and (keeps or self.finish.is_plain)
+        return lines and along and plain
+
+    def var(self, name: str) -> Var:
+        """Return a local int64 of a phase."""
+        return b.i64(self.operands.local(name))
+
+    # ---- workspace
+
+    def tables(self) -> Iterator[tuple[Var, Operand, tuple[Index, ...]]]:
+        """Yield the offset tables: variable, operand, fused index."""
+        p = self.problem
+        for name, x, fused in (
+            ("a_rows", p.a, p.m),
+            ("a_depth", p.a, p.k),
+            ("b_columns", p.b, p.n),
+            ("b_depth", p.b, p.k),
+        ):
+            if x.linear(fused) is None:
+                yield Var(self.operands.local(name), Pointer(INT64)), x, fused
+
+    def table(self, x: Operand, fused: tuple[Index, ...]) -> Var:
+        """Return the table of an operand along a fused index, which has one."""
+        return next(v for v, y, f in self.tables() if y == x and f == fused)
+
+    def areas(self, g: Blocking) -> dict[str, tuple[Expr, Expr]]:
+        """Return, for what lies in the workspace, its byte offset and its bytes."""
+        size = self.dtype.size_bytes
+        bytes_of: list[tuple[str, Expr]] = [
+            (v.name, b.mul(self.extent(fused), INT64.size_bytes)) for v, _, fused in self.tables()
+        ]
+        p = self.problem
+        count_a, count_b = (self.lanes if self.is_near(x) else 1 for x in (p.a, p.b))
+        bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size * count_a)))
+        bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size * count_b)))
+        if self.is_near(p.c):
+            bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
+        elif self.has_stage:
+            bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
+        at: Expr = b.c64(0)
+        out: dict[str, tuple[Expr, Expr]] = {}
+        for name, count in bytes_of:
+            out[name] = (at, count)
+            at = b.add(at, b.mul(b.ceil_div(count, LINE), LINE))
+        out["end"] = (at, b.c64(0))
+        return out
+
+    def area(self, g: Blocking, name: str, dtype: DType) -> Stmt:
+        """Return the declaration of a pointer into the workspace."""
+        kind = Pointer(dtype)
+        at = b.offset(b.WORKSPACE, self.areas(g)[name][0])
+        return Let(Var(self.operands.local(name), kind), Cast(at, kind))
+
+
+# ---- the micro-kernels of a unit
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The register tiles that exist, by (rows, vectors), and what they have in common.
+
+    strides: how a micro-kernel walks its operands. in_parts: other numbers of rows occur, and run
+    as several tiles.
+    """
+
+    panel: Panel
+    machine: Machine
+    tiles: tuple[tuple[int, int], ...]
+    strides: Strides
+    in_parts: bool = False
+
+    def name(self, rows: int, vectors: int) -> str:
+        """Return the name of a micro-kernel."""
+        return f"{self.panel.prefix}_tile_{rows}x{vectors}"
+
+    @property
+    def stored(self) -> DType:
+        """The type behind c: of the output, or of the stage."""
+        panel = self.panel
+        return panel.dtype if panel.has_stage else panel.stored(panel.problem.c)
+
+    def params(self) -> tuple[Var, ...]:
+        """Return the parameters of all micro-kernels."""
+        tile = Tile(1, 1, self.panel.lanes, self.panel.dtype)
+        return kernel_params(tile, self.strides, self.panel.finish, self.stored)
+
+    def functions(self) -> list[Function]:
+        """Return the micro-kernels and `prefix_tile`, which picks one by rows and vectors."""
+        panel = self.panel
+        out = [
+            micro_kernel(
+                self.name(rows, vectors),
+                Tile(rows, vectors, panel.lanes, panel.dtype),
+                self.strides,
+                panel.finish,
+                self.stored,
+            )
+            for rows, vectors in self.tiles
+        ]
+        if len(self.tiles) <= 1:
+            return out
+        choice = (b.i64("rows"), b.i64("vectors"))
+        by_vectors: dict[int, list[int]] = {}
+        for rows, vectors in self.tiles:
+            by_vectors.setdefault(vectors, []).append(rows)
+
+        def pick_rows(vectors: int) -> Stmt:
+            available = sorted(by_vectors[vectors])
+            counts = range(1, available[-1] + 1) if self.in_parts else available
+            return pick(choice[0], [(n, self.calls(n, vectors, available)) for n in counts])
+
+        body = pick(choice[1], [(v, pick_rows(v)) for v in sorted(by_vectors)])
+        out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
+        return out
+
+    def dots(self, block_rows: Expr) -> dict[int, Dot]:
+        """Return the dot kernels by rows: all that occur at the ends of blocks."""
+        panel, p = self.panel, self.panel.problem
+        m = panel.extent(p.m)
+        most = b.value_of(dot_rows(self.machine, m))
+        sizes = set(range(1, most_rows(self.machine) + 1))
+        if most is not None:
+            total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
+            sizes = {most, rows % most, total % rows % most} - {0}
+        return {
+            rows: Dot(
+                rows,
+                columns_of(self.machine, rows),
+                Vector(panel.dtype, panel.lanes),
+                panel.stored(p.a),
+                panel.stored(p.b),
+                panel.stored(p.c),
+                panel.finish.resumes,
+            )
+            for rows in sorted(sizes)
+        }
+
+    def calls(self, rows: int, vectors: int, available: list[int]) -> Stmt:
+        """Return the calls for some rows with the parameters of `prefix_tile` handed on."""
+        out: list[Stmt] = []
+        first = 0
+        for part in row_parts(rows, available):
+            args = tuple(self.from_row(first, p) for p in self.params())
+            out.append(Eval(Call(self.name(part, vectors), args, None)))
+            first += part
+        return b.block(out)
+
+    def from_row(self, first: int, param: Var) -> Expr:
+        """Return a parameter as a tile wants it that starts at a row of the one at hand."""
+        rows: dict[str, Expr] = {
+            a.param: b.i64(f"{a.param}_row") for a in self.panel.finish.accesses if a.row
+        }
+        for name, known in (("a", self.strides.a_row), ("c", self.strides.c_row)):
+            rows[name] = b.i64(f"{name}_row") if known is None else b.c64(int(known))
+        return b.offset(param, b.mul(first, rows[param.name])) if param.name in rows else param
+
+    def run(self, rows: Expr, vectors: Expr, args: tuple[Expr, ...]) -> Stmt:
+        """Return the call of the micro-kernel for rows x vectors."""
+        if len(self.tiles) == 1:
+            return Eval(Call(self.name(*self.tiles[0]), args, None))
+        return Eval(Call(f"{self.panel.prefix}_tile", (rows, vectors, *args), None))
+
+
+def strides_of(panel: Panel, g: Blocking) -> Strides:
+    """Return the strides that a blocking makes constants, else None for a parameter.
+
+    Packed operands have the rows or columns of the tile at hand as their stride. A direct b whose
+    reduction indices do not fuse has a table.
+    """
+    p = panel.problem
+
+    def known(x: Operand, fused: tuple[Index, ...]) -> int | None:
+        stride = panel.stride(x, fused)
+        value = None if stride is None else b.value_of(stride)
+        return None if value is None else int(value)
+
+    direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
+    return Strides(
+        a_row=known(p.a, p.m) if direct_a else None,
+        a_k=known(p.a, p.k) if direct_a else None,
+        b_k="table" if panel.extents().keeps_b else known(p.b, p.k) if direct_b else None,
+        c_row=None if panel.has_stage else known(p.c, p.m),
+    )
+
+
+def pick(v: Expr, options: list[tuple[int, Stmt]]) -> Stmt:
+    """Return the choice among ascending values as a balanced tree of comparisons."""
+    if len(options) == 1:
+        return options[0][1]
+    half = len(options) // 2
+    low, high = pick(v, options[:half]), pick(v, options[half:])
+    return If(b.compare("<=", v, options[half - 1][0]), low, high)

@@ -1,0 +1,207 @@
+"""The phase of a contraction: tasks are blocks of the output, each walked by micro-kernels.
+
+A task is rows m0.. (mc of them) and columns n0.. (nc) of one outer point, or of a group of
+neighbours. Per pass along k it packs what is to be packed into its thread's workspace, then walks
+its register tiles: panels of b outside, rows of a inside. With constant extents everything but
+pointers folds; in a size-generic phase the blocking comes from the plan. The dot form shares all
+but the inner part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcdsl.codegen.forms.base.expr import Values
+from tcdsl.codegen.forms.contraction.block import one_pass, packer_of
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.dot import CHUNK, Dot, dot_kernel, dot_rows
+from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
+from tcdsl.codegen.forms.contraction.pack import fill_table, joiner, packer
+from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, pick
+from tcdsl.codegen.forms.contraction.tiles import Block, Names, Pass, origin, origins, tiles
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Bin,
+    Call,
+    Eval,
+    Expr,
+    Function,
+    If,
+    Let,
+    Return,
+    Stmt,
+    Var,
+)
+from tcdsl.grammar.types.dtypes import INT32, INT64
+
+
+def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> list[Function]:
+    """Return the packers that the phase may call, and the phase.
+
+    prologue declares what g stands on.
+    """
+    p, ops = panel.problem, panel.operands
+    x = panel.extents()
+    head: list[Stmt] = [*prologue, *_tables(panel, g)]
+    functions: list[Function] = []
+    for name, operand, along, flag in (("a", p.a, p.m, g.pack_a), ("b", p.b, p.n, g.pack_b)):
+        if b.value_of(flag) != 0:
+            spec = packer_of(panel, operand, along)
+            functions.append(packer(f"{panel.prefix}_pack_{name}", spec))
+            head.append(panel.area(g, f"packed_{name}", panel.dtype))
+    dots: dict[int, Dot] = {}
+    if b.value_of(g.dot) != 0:
+        dots = kernels.dots(g.mc)
+        functions += [dot_kernel(f"{panel.prefix}_dot_{n}", d) for n, d in dots.items()]
+    if panel.has_stage:
+        head.append(panel.area(g, "stage", panel.dtype))
+    if panel.is_near(p.c):
+        name = f"{panel.prefix}_join"
+        functions.append(joiner(name, panel.stored(p.c), panel.dtype, panel.lanes))
+    for var, e in panel.finish.uniforms:
+        values = Values(ops, {})
+        value = values.value(e)
+        head += [*values.take(), Let(Var(ops.local(var.name), var.type), value)]
+
+    task = panel.var("task")
+    where = Names(panel, [])
+    block = _decode(where, g, x, task)
+    nest = b.loop(
+        task,
+        b.BEGIN,
+        b.END,
+        where.stmts,
+        origins(panel, block.at) if panel.neighbours is None else None,
+        _work(panel, g, kernels, x, block, dots),
+    )
+    whole = ops.declare(b.block(head, nest))
+    name = f"{panel.prefix}_panel"
+    functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
+    return functions
+
+
+def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> Block:
+    """Return the block of a task: (outer point, column, row), row fastest."""
+    panel = where.panel
+    near = panel.neighbours
+    # no index of a program is named like the first two
+    counts = [("row block", g.mt), ("column block", g.nt)]
+    for i in reversed(panel.problem.outer):
+        extent = panel.size(i.extent)
+        counts.append((i.name, b.ceil_div(extent, panel.lanes) if i == near else extent))
+    rest, sizes = task, [c for _, c in counts]
+    points: dict[str, Expr] = {}
+    for n, (name, count) in enumerate(counts):
+        is_last = all(b.value_of(c) == 1 for c in sizes[n + 1 :])
+        points[name] = where.let(
+            f"at_{name.replace(' ', '_')}", rest if is_last else b.mod(rest, count)
+        )
+        if b.value_of(count) == 1:
+            points[name] = b.c64(0)
+        elif not is_last:
+            rest = where.let(f"rest_{n}", b.div(rest, count))
+    m0 = where.let("m0", b.mul(points.pop("row block"), g.mc))
+    n0 = where.let("n0", b.mul(points.pop("column block"), g.nc))
+    rows = where.let("block_rows", _least(g.mt, g.mc, b.sub(x.m, m0)))
+    columns = where.let("block_columns", _least(g.nt, g.nc, b.sub(x.n, n0)))
+    batches: Expr = b.c64(1)
+    if near is not None:
+        first = where.let("first", b.mul(points[near.name], panel.lanes))
+        points[near.name] = first
+        left = b.sub(panel.size(near.extent), first)
+        batches = where.let("batches", b.min64(panel.lanes, left))
+    return Block(points, batches, m0, n0, rows, columns, b.c64(0))
+
+
+def _least(count: Expr, size: Expr, left: Expr) -> Expr:
+    """Return the size of a block, or what is left for the last one of count."""
+    return left if b.value_of(count) == 1 else b.min64(size, left)
+
+
+def _tables(panel: Panel, g: Blocking) -> list[Stmt]:
+    """Return the declaration and filling of the offset tables."""
+    out: list[Stmt] = []
+    for v, x, fused in panel.tables():
+        out.append(panel.area(g, v.name, INT64))
+        extents = tuple(panel.size(i.extent) for i in fused)
+        strides = tuple(panel.size(x.stride(i.name)) for i in fused)
+        out.append(fill_table(v, extents, strides))
+    return out
+
+
+def _work(
+    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Block, dots: dict[int, Dot]
+) -> Stmt:
+    """Return what a task does."""
+    if b.value_of(g.dot) == 0:
+        return _passes(panel, g, kernels, x, block)
+    by_dots = _dots(panel, g, kernels, x, block, dots)
+    if b.value_of(g.dot) == 1:
+        return by_dots
+    passes = _passes(panel, g, kernels, x, block)
+    return If(b.compare("!=", g.dot, 0), by_dots, passes)
+
+
+def _dots(
+    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Block, dots: dict[int, Dot]
+) -> Stmt:
+    """Return the dot form of a block, and the epilogue on its sums."""
+    p = panel.problem
+    i, j = panel.var("i"), panel.var("j")
+    outside, inside = Names(panel, []), Names(panel, [])
+    columns = outside.let("columns", b.min64(CHUNK, b.sub(block.columns, j)))
+    most = outside.let("most_rows", dot_rows(kernels.machine, x.m))
+    rows = inside.let("rows", b.min64(most, b.sub(block.rows, i)))
+    m, n = b.add(block.m0, i), b.add(block.n0, j)
+    a_row, b_row = panel.stride(p.a, p.m), panel.stride(p.b, p.n)
+    c_row, c_column = panel.stride(p.c, p.m), panel.stride(p.c, p.n)
+    assert a_row is not None, "checked by extents"
+    assert b_row is not None, "checked by extents"
+    assert c_row is not None, f"rows of '{p.c.buffer}' do not fuse"
+    assert c_column is not None, f"columns of '{p.c.buffer}' do not fuse"
+    args = (
+        b.offset(origin(panel, "a", p.a), b.mul(m, a_row)),
+        a_row,
+        b.offset(origin(panel, "b", p.b), b.mul(n, b_row)),
+        b_row,
+        b.offset(origin(panel, "c", p.c), b.add(b.mul(m, c_row), b.mul(n, c_column))),
+        c_row,
+        c_column,
+        x.k,
+        columns,
+    )
+    calls: list[tuple[int, Stmt]] = [
+        (count, Eval(Call(f"{panel.prefix}_dot_{count}", args, None))) for count in sorted(dots)
+    ]
+    sums = b.loop(
+        j,
+        0,
+        block.columns,
+        outside.stmts,
+        b.loop(i, 0, block.rows, inside.stmts, pick(rows, calls), step=most),
+        step=CHUNK,
+    )
+    if panel.finish.is_plain:
+        return sums
+    done = Pass(b.c64(0), b.c64(0), b.c64(LAST))
+    return b.block(
+        sums, tiles(panel, replace(g, pack_a=b.c64(0), pack_b=b.c64(0)), kernels, block, done)
+    )
+
+
+def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Block) -> Stmt:
+    """Return the passes along k of a task: pack, then walk the register tiles."""
+    k, depth = b.value_of(x.k), b.value_of(g.kc)
+    if k is not None and depth is not None and depth >= k:
+        flags = LAST if panel.finish.resumes else FIRST | LAST
+        return one_pass(panel, g, kernels, block, Pass(b.c64(0), x.k, b.c64(flags)))
+    k0 = panel.var("k0")
+    where = Names(panel, [])
+    deep = where.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
+    last = b.select(b.compare(">=", b.add(k0, deep), x.k), b.c64(LAST), b.c64(0))
+    first = b.select(b.compare("==", k0, 0), b.c64(FIRST), b.c64(0))
+    bits = last if panel.finish.resumes else Bin("|", first, last, I64)
+    body = one_pass(panel, g, kernels, block, Pass(k0, deep, where.let("flags", bits)))
+    # without any k the sum is zero, and is stored: there is always one pass
+    return b.loop(k0, 0, b.max64(x.k, 1), where.stmts, body, step=g.kc)

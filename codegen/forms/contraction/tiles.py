@@ -1,0 +1,217 @@
+"""The walk of the micro-kernels over the register tiles of a block, and what a block is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.expr import narrow
+from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
+from tcdsl.codegen.forms.contraction.problem import Operand
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr, Let, Pointer, Stmt, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Gives names to values; constants need none."""
+
+    panel: Panel
+    stmts: list[Stmt]
+
+    def let(self, name: str, value: Expr) -> Expr:
+        """Return value by name."""
+        if b.value_of(value) is not None:
+            return value
+        v = self.panel.var(name)
+        self.stmts.append(Let(v, value))
+        return v
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The block of a task: its first row and column, and how many there are.
+
+    at: the outer point, the first neighbour of a group. batches: neighbours in the group. cut:
+    rows of the task before this part of it.
+    """
+
+    at: Mapping[str, Expr]
+    batches: Expr
+    m0: Expr
+    n0: Expr
+    rows: Expr
+    columns: Expr
+    cut: Expr
+
+
+def origins(panel: Panel, at: Mapping[str, Expr]) -> list[Stmt]:
+    """Declare, for every operand, the pointer to the first element of the outer point.
+
+    What is packed or stored for a whole group is reached from the group's first point.
+    """
+    named = [(n, x) for n, x in operands_of(panel) if not panel.is_near(x)]
+    named += [(a.param, a.operand) for a in panel.finish.accesses]
+    return [Let(origin(panel, name, x), address(panel, x, at)) for name, x in named]
+
+
+def operands_of(panel: Panel) -> tuple[tuple[str, Operand], ...]:
+    """Return the factors and the output by their names in emitted text."""
+    p = panel.problem
+    return ("a", p.a), ("b", p.b), ("c", p.c)
+
+
+def origin(panel: Panel, name: str, x: Operand) -> Var:
+    """Return the pointer that `origins` declares."""
+    kind = panel.operands.pointer(x.buffer).type
+    assert isinstance(kind, Pointer)
+    return b.pointer(panel.operands.local(f"{name}_at"), kind.dtype, const=kind.const)
+
+
+def address(panel: Panel, x: Operand, at: Mapping[str, Expr]) -> Expr:
+    """Return the address of an operand's first element at an outer point."""
+    steps = [b.mul(v, panel.size(x.stride(name))) for name, v in at.items()]
+    return b.offset(panel.operands.pointer(x.buffer), b.add(panel.size(x.offset), *steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass along k: where it starts, how deep it goes, the micro-kernel's flag word."""
+
+    k0: Expr
+    depth: Expr
+    flags: Expr
+
+
+def area(panel: Panel, name: str) -> Var:
+    """Return the pointer to an area of the workspace."""
+    return b.pointer(panel.operands.local(name), panel.dtype)
+
+
+def of_batch(panel: Panel, name: str) -> Var:
+    """Return the pointer to the part of an area that belongs to the matrix at hand."""
+    p = panel.problem
+    x = {"packed_a": p.a, "packed_b": p.b, "stage": p.c}[name]
+    return area(panel, f"{name}_own" if panel.is_near(x) else name)
+
+
+def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
+    """Return the walk over the register tiles of a block."""
+    i, j = panel.var("i"), panel.var("j")
+    width = b.mul(g.nv, panel.lanes)
+    outside, inside = Names(panel, []), Names(panel, [])
+    columns = outside.let("columns", b.min64(width, b.sub(block.columns, j)))
+    vectors = outside.let("vectors", b.ceil_div(columns, panel.lanes))
+    rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
+    m, n = b.add(block.m0, i), b.add(block.n0, j)
+    args = _tile_args(panel, g, kernels, block, now, (m, n, rows, columns))
+    unstages = panel.has_stage and not panel.is_near(panel.problem.c)
+    return b.loop(
+        j,
+        0,
+        block.columns,
+        outside.stmts,
+        b.loop(
+            i,
+            0,
+            block.rows,
+            inside.stmts,
+            kernels.run(rows, vectors, args),
+            _unstage(panel, (m, n, rows, columns), width) if unstages else None,
+            step=g.mr,
+        ),
+        step=width,
+    )
+
+
+Place = tuple[Expr, Expr, Expr, Expr]  # of a register tile: row, column, rows, columns
+
+
+def _tile_args(
+    panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass, place: Place
+) -> tuple[Expr, ...]:
+    """Return the arguments of the micro-kernel of a tile."""
+    p = panel.problem
+    i, j, k0, depth = panel.var("i"), panel.var("j"), now.k0, now.depth
+    m, n, rows, columns = place
+    x = panel.extents()
+    packed_a, packed_b = (of_batch(panel, f"packed_{name}") for name in "ab")
+    args: list[Expr] = []
+    strides = kernels.strides
+
+    def walk(value: Expr, known: int | str | None) -> None:
+        """Add a stride, unless the micro-kernel has it as a constant."""
+        if not isinstance(known, int):
+            args.append(value)
+
+    def walks(at: Expr, row: Expr, step: Expr) -> None:
+        args.append(at)
+        walk(row, strides.a_row)
+        walk(step, strides.a_k)
+
+    if b.value_of(depth) == 0 and x.dots:  # nothing is read
+        nowhere = _reach(panel, "c", p.c, True, m, n)[0]
+        walks(nowhere, b.c64(0), b.c64(0))
+        args.append(nowhere)
+        walk(b.c64(0), strides.b_k)
+    else:
+        row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
+        held = b.offset(packed_a, b.mul(i, depth))
+        if x.packs_a or row is None or step is None:
+            walks(held, b.c64(1), rows)
+        else:
+            direct = b.offset(origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k0, step)))
+            packed = b.compare("!=", g.pack_a, 0)
+            at = b.select(packed, held, direct)
+            walks(at, b.select(packed, b.c64(1), row), b.select(packed, rows, step))
+        step = panel.stride(p.b, p.k)
+        held = b.offset(packed_b, b.mul(j, depth))
+        if x.packs_b:
+            args += [held, columns]
+        elif step is None:
+            direct = b.offset(origin(panel, "b", p.b), n)
+            args += [direct, b.offset(panel.table(p.b, p.k), k0)]
+        else:
+            direct = b.offset(origin(panel, "b", p.b), b.add(b.mul(k0, step), n))
+            packed = b.compare("!=", g.pack_b, 0)
+            args.append(b.select(packed, held, direct))
+            walk(b.select(packed, columns, step), strides.b_k)
+    if panel.is_near(p.c):
+        args += [b.offset(of_batch(panel, "stage"), b.add(b.mul(b.add(block.cut, i), g.nc), j))]
+        args += [g.nc]
+    elif panel.has_stage:
+        args += [area(panel, "stage"), b.mul(g.nv, panel.lanes)]
+    else:
+        to, row = _reach(panel, "c", p.c, True, m, n)
+        args.append(to)
+        walk(row, strides.c_row)
+    args += [depth, now.flags, columns]
+    for access in panel.finish.accesses:
+        reached = _reach(panel, access.param, access.operand, access.along, m, n)
+        args += reached if access.row else reached[:1]
+    args += [Var(panel.operands.local(v.name), v.type) for v, _ in panel.finish.uniforms]
+    assert len(args) == len(kernels.params())
+    return tuple(args)
+
+
+def _reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -> tuple[Expr, Expr]:
+    """Return the address of a tile's first element and the stride of its rows."""
+    row = panel.stride(x, panel.problem.m)
+    assert row is not None, f"rows of '{x.buffer}' do not fuse"
+    at = b.add(b.mul(m, row), n) if along else b.mul(m, row)
+    return b.offset(origin(panel, name, x), at), row
+
+
+def _unstage(panel: Panel, place: Place, width: Expr) -> Stmt:
+    """Return the way of a tile from the workspace to an output without vectors along n."""
+    c = panel.problem.c
+    row, step = panel.stride(c, panel.problem.m), panel.stride(c, panel.problem.n)
+    assert row is not None, f"rows of '{c.buffer}' do not fuse"
+    assert step is not None, f"columns of '{c.buffer}' do not fuse"
+    y, z = panel.var("y"), panel.var("z")
+    m, n, rows, columns = b.add(place[0], y), b.add(place[1], z), place[2], place[3]
+    stage = area(panel, "stage")
+    to = b.load(origin(panel, "c", c), b.add(b.mul(m, row), b.mul(n, step)))
+    value = narrow(b.load(stage, b.add(b.mul(y, width), z)), panel.stored(c))
+    return b.loop(z, 0, columns, b.loop(y, 0, rows, b.assign(to, value)))

@@ -1,0 +1,148 @@
+"""Weight gradients of convolutions: sums over pixels, taps in the output, borders without zeros.
+
+    convolution_weights_problem    what it is: the roles of indices, which taps exist where
+    convolution_weights_schedule   register tile, strips of pixels, groups of strips
+    convolution_weights_kernel     micro-kernel with static lists of taps
+    convolution_weights_nest       facts and addresses of both phases
+    convolution_weights_phase      packing and the nest around the micro-kernels
+    convolution_weights_finish     groups added up, stored in any layout
+
+For exact sizes: lists of taps follow from them. A size-generic executable has a padded copy of the
+image and the ordinary contraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.contraction.problem import ONE
+from tcdsl.codegen.forms.contraction.weights.finish import finish_phase, finish_tasks
+from tcdsl.codegen.forms.contraction.weights.nest import nest_of
+from tcdsl.codegen.forms.contraction.weights.phase import weight_phase
+from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count, gradient_of
+from tcdsl.codegen.forms.contraction.weights.schedule import (
+    WeightChoice,
+    best,
+    finish_half_cycles,
+    half_cycles,
+    longest_strip,
+    predicted_ns,
+    tasks_of,
+    weight_tiles,
+)
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import FLOAT64
+
+NAME = "convolution_weights"  # in configs, stored ones too: never changed
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one weight gradient, of an image that may be padded by zeros."""
+    return _gradient(ctx) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the register tiles, lengths of strips, numbers of groups, and whether to pack."""
+    p, lanes = _required(ctx), _lanes(ctx)
+    chosen = default(ctx)
+    tiles = sorted(weight_tiles(p, ctx.machine, lanes))
+    longest = longest_strip(p, ctx.machine, lanes)
+    pixels = {min(p.pixel_count, max(1, longest >> n)) for n in range(8)} | {int(chosen["pixels"])}
+    groups = {n for n in (1, 2, 4, 8, 16, 32, 64) if n <= p.pixel_count} | {int(chosen["groups"])}
+    return (
+        Knob("tile", tuple("x".join(map(str, t)) for t in tiles)),
+        Knob("pixels", tuple(sorted(pixels))),
+        Knob("groups", tuple(sorted(groups))),
+        Knob("pack", (False, True) if _is_direct(p) else (True,)),
+    )
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the analytic schedule."""
+    p = _required(ctx)
+    c = ctx.once(
+        "weights default", lambda: best(p, ctx.machine, _lanes(ctx), pack=not _is_direct(p))
+    )
+    return {
+        "tile": f"{c.channels}x{c.taps}x{c.vectors}",
+        "pixels": c.pixels,
+        "groups": c.groups,
+        "pack": c.pack,
+    }
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    threads = ctx.spec.threads
+    return predicted_ns(_required(ctx), ctx.machine, threads, _lanes(ctx), _choice(values))
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return a phase whose tasks sum up; several groups have another that stores the output."""
+    p, c, lanes = _required(ctx), _choice(values), _lanes(ctx)
+    if not c.pack and not _is_direct(p):
+        raise ScheduleError(f"{ctx.prefix}.pack cannot be false for these layouts")
+    nest = nest_of(p, c, ctx.operands, ctx.prefix, lanes, ctx.shared_base)
+    functions, tables = weight_phase(nest)
+    ns = 0.5 / ctx.machine.frequency_ghz
+    sums_ns = half_cycles(p, ctx.machine, lanes, c) * ns
+    finish_ns = finish_half_cycles(p, c) * ns
+    tasks = b.c64(tasks_of(p, lanes, c))
+    if nest.is_direct:
+        phases: tuple[Phase, ...] = (
+            Phase(functions[-1].name, tasks, b.const(sums_ns + finish_ns, FLOAT64)),
+        )
+    else:
+        finish = finish_phase(nest)
+        phases = (
+            Phase(functions[-1].name, tasks, b.const(sums_ns, FLOAT64)),
+            Phase(finish.name, b.c64(finish_tasks(nest)), b.const(finish_ns, FLOAT64)),
+        )
+        functions.append(finish)
+    return Lowered(
+        form=f"convolution weights {values['tile']}" + (" packed b" if c.pack else ""),
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=(),
+        thread_bytes=b.c64(nest.thread_bytes),
+        shared_bytes=b.c64(nest.shared_bytes),
+        tables=tuple(tables),
+        flops=2.0 * count(p.outer) * p.column_count * p.channel_count * _products(p),
+    )
+
+
+def _products(p: WeightGradient) -> int:
+    """Return how often a tap meets a pixel inside the image."""
+    return prod(sum(len(x.pixels(t)) for t in range(x.taps)) for x in p.axes)
+
+
+def _gradient(ctx: Context) -> WeightGradient | None:
+    return ctx.once("weight gradient", lambda: gradient_of(ctx))
+
+
+def _required(ctx: Context) -> WeightGradient:
+    p = _gradient(ctx)
+    if p is None:
+        raise ScheduleError(f"{ctx.prefix}: not the weight gradient of a convolution")
+    return p
+
+
+def _lanes(ctx: Context) -> int:
+    return ctx.machine.lanes(_required(ctx).dtype.size_bytes)
+
+
+def _is_direct(p: WeightGradient) -> bool:
+    """Whether vectors of b can be read where they lie."""
+    return p.b.linear(p.columns) == ONE
+
+
+def _choice(values: Mapping[str, Value]) -> WeightChoice:
+    channels, taps, vectors = map(int, str(values["tile"]).split("x"))
+    return WeightChoice(
+        channels, taps, vectors, int(values["pixels"]), int(values["groups"]), bool(values["pack"])
+    )

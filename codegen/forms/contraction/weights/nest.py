@@ -1,0 +1,164 @@
+"""A weight gradient with its schedule: the facts and addresses that its phases are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.space import size_expr
+from tcdsl.codegen.forms.contraction.problem import Index, Operand
+from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count
+from tcdsl.codegen.forms.contraction.weights.schedule import Strips, WeightChoice, strips_of
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Let, Opaque, Pointer, Stmt, Var
+from tcdsl.grammar.proofs.sizes import Size
+
+LINE = 64  # bytes: what lies in the workspace starts at a cache line
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A weight gradient and its schedule: what both phases are written from."""
+
+    problem: WeightGradient
+    choice: WeightChoice
+    strips: Strips
+    operands: Operands
+    prefix: str
+    lanes: int
+    shared_base: Expr
+
+    @property
+    def width(self) -> int:
+        """Columns of a whole panel."""
+        return self.choice.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """The panels."""
+        return -(-self.problem.column_count // self.width)
+
+    @property
+    def outer_count(self) -> int:
+        """The outer points."""
+        return count(self.problem.outer)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of sums that one group has: a panel of an outer point each."""
+        return self.outer_count * self.panels
+
+    @property
+    def block_elements(self) -> int:
+        """The elements of such a block."""
+        return self.problem.row_count * self.width
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether a task stores its block itself, and needs it no longer."""
+        return self.strips.groups == 1
+
+    @property
+    def packed_bytes(self) -> int:
+        """The bytes of a packed strip, in whole lines."""
+        if not self.choice.pack:
+            return 0
+        blocks = (self.strips.block(n, x.extent) for n, x in enumerate(self.problem.axes))
+        size = prod(blocks) * self.width * self.problem.dtype.size_bytes
+        return -(-size // LINE) * LINE
+
+    @property
+    def block_bytes(self) -> int:
+        """The bytes of a block of sums."""
+        return self.block_elements * self.problem.dtype.size_bytes
+
+    @property
+    def thread_bytes(self) -> int:
+        """The bytes that a task needs: a packed strip, and its sums if it stores them."""
+        return self.packed_bytes + (self.block_bytes if self.is_direct else 0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """The bytes of all sums that wait for those of other groups."""
+        return 0 if self.is_direct else self.strips.groups * self.blocks * self.block_bytes
+
+    def var(self, name: str) -> Var:
+        """Return a local int64."""
+        return b.i64(self.operands.local(name))
+
+    def pointer(self, name: str, *, const: bool = False) -> Var:
+        """Return a local pointer to elements."""
+        return b.pointer(self.operands.local(name), self.problem.dtype, const=const)
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return size_expr(self.operands, size)
+
+    def stride(self, x: Operand, i: Index | None) -> Expr:
+        """Return the stride of an operand along an index; 0 for none."""
+        return b.c64(0) if i is None else self.size(x.stride(i.name))
+
+    def along(self, x: Operand, fused: tuple[Index, ...]) -> Expr:
+        """Return the stride of an operand along a fused index in which it is linear."""
+        stride = x.linear(fused)
+        assert stride is not None, f"'{x.buffer}' is not linear"
+        return self.size(stride)
+
+    def sums(self) -> list[Stmt]:
+        """Return the declaration of the pointer to the shared sums."""
+        p = self.pointer("sums")
+        at = b.offset(Field(b.ARGS, "shared", Opaque("char *")), self.shared_base)
+        return [Let(p, Cast(at, p.type))]
+
+    def decode(self, n: Expr, indices: tuple[Index, ...]) -> tuple[list[Stmt], dict[str, Expr]]:
+        """Return the declarations of the indices that a flat position stands for."""
+        stmts: list[Stmt] = []
+        at: dict[str, Expr] = {}
+        inside = 1
+        for i in reversed(indices):
+            extent = count((i,))
+            v = self.var(f"at_{i.name}")
+            value = b.div(n, inside)
+            stmts.append(Let(v, value if i == indices[0] else b.mod(value, extent)))
+            at[i.name] = v
+            inside *= extent
+        return stmts, at
+
+    def origin(self, name: str, x: Operand, at: Mapping[str, Expr]) -> Let:
+        """Return the declaration of the pointer to an operand's first element of an outer point."""
+        kind = self.operands.pointer(x.buffer).type
+        assert isinstance(kind, Pointer)
+        steps = (b.mul(v, self.size(x.stride(i))) for i, v in at.items())
+        p = Var(self.operands.local(f"{name}_at"), Pointer(kind.dtype, const=kind.const))
+        return Let(p, b.offset(self.operands.pointer(x.buffer), b.add(self.size(x.offset), *steps)))
+
+
+def nest_of(
+    p: WeightGradient,
+    c: WeightChoice,
+    operands: Operands,
+    prefix: str,
+    lanes: int,
+    shared_base: Expr,
+) -> Nest:
+    """Return the nest of a choice."""
+    return Nest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base)
+
+
+def b_steps(nest: Nest, columns: int) -> tuple[Expr, ...]:
+    """Return the strides of b along the axes in a panel of columns, packed or where it lies."""
+    p = nest.problem
+    if not nest.choice.pack:
+        return tuple(nest.stride(p.b, x.pixel) for x in p.axes)
+    at, steps = columns, list[Expr]()
+    for n in reversed(range(len(p.axes))):
+        steps.append(b.c64(at))
+        at *= nest.strips.block(n, p.axes[n].extent)
+    return tuple(reversed(steps))
+
+
+def is_cut(nest: Nest) -> bool:
+    """Whether a strip has part of the innermost axis."""
+    return nest.strips.counts[-1] > 1

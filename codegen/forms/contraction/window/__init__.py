@@ -1,0 +1,1 @@
+"""Convolutions with static tap lists."""

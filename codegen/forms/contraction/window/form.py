@@ -1,0 +1,170 @@
+"""Convolutions with static tap lists: what is outside of the image is neither copied nor tested.
+
+Takes the group {zero padding, contraction that reads it, pointwise epilogue}, or the contraction
+alone if it slides over a window. Sizes are exact. The same form is the convolution's gradient by
+its input: another map from pixels and taps to the image, an output maybe written with strides, by
+several contractions that take turns along its lines.
+
+    convolution_problem     what is convolved: roles of indices, which taps exist
+    convolution_schedule    how it is cut, what it costs
+    convolution_kernel      register tiles; _store: from there to the output
+    convolution_phase       the nest around them; _nest: what it is written from
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.space import strides_of
+from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
+from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.problem import Reach, extent_of, known
+from tcdsl.codegen.forms.contraction.window.nest import Nest
+from tcdsl.codegen.forms.contraction.window.phase import phase
+from tcdsl.codegen.forms.contraction.window.problem import Convolution, convolutions_of
+from tcdsl.codegen.forms.contraction.window.schedule import (
+    Choice,
+    choose,
+    chunk_counts,
+    predicted,
+    tiles,
+)
+from tcdsl.codegen.forms.points.nest import fill
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import FLOAT64
+
+NAME = "convolution"  # in configs, stored ones too: never changed
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group slides over a window of known sizes, with columns that fill vectors."""
+    return _found(ctx) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the register tiles, and in how many tasks a block's lines may be cut."""
+    parts, lanes = _parts(ctx), _lanes(ctx)
+    shapes = sorted({*tiles(parts, ctx.machine, lanes)})
+    chunks = {n for n in chunk_counts(parts) if n & (n - 1) == 0} | {_default(ctx).chunks}
+    return (
+        Knob("tile", tuple(f"{mr}x{nv}" for mr, nv in shapes)),
+        Knob("chunks", tuple(sorted(chunks))),
+    )
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the analytic schedule."""
+    c = _default(ctx)
+    return {"tile": f"{c.mr}x{c.nv}", "chunks": c.chunks}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    return predicted(_parts(ctx), ctx.machine, ctx.spec.threads, _lanes(ctx), _choice(values))
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, and one before it where elements of the output are no pixels."""
+    found, choice = _required(ctx), _choice(values)
+    nests: list[Nest] = []
+    for n, (c, finish) in enumerate(zip(found.parts, found.finishes, strict=True)):
+        suffix = f"_{n}" if n else ""
+        base = nests[-1].areas()["end"] if nests else 0
+        lanes = _lanes(ctx)
+        nests.append(Nest(c, finish, ctx.operands, ctx.prefix, lanes, choice, suffix, base))
+    functions, tables, tasks = phase(nests)
+    ns = predicted(found.parts, ctx.machine, 1, _lanes(ctx), choice)
+    phases = [Phase(functions[-1].name, b.c64(tasks), b.const(ns, FLOAT64))]
+    s = found.parts[0].problem.statement
+    if s.base is None and not s.covers:
+        function, filling = fill(ctx, s)
+        functions.insert(0, function)
+        phases.insert(0, filling)
+    words = ["convolution", f"{choice.mr}x{choice.nv}"]
+    words += [] if found.finishes[0].is_plain else ["+ epilogue"]
+    return Lowered(
+        form=" ".join(words),
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=(),
+        thread_bytes=b.c64(nests[-1].areas()["end"]),
+        shared_bytes=b.c64(0),
+        tables=tuple(tables),
+        flops=sum(map(_flops, found.parts)),
+    )
+
+
+# ---- what the group is
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A group as convolutions, and what happens to the sums of each."""
+
+    parts: tuple[Convolution, ...]
+    finishes: tuple[Finish, ...]
+
+
+def _found(ctx: Context) -> _Found | None:
+    return ctx.once("convolution", lambda: _find(ctx))
+
+
+def _find(ctx: Context) -> _Found | None:
+    parts = convolutions_of(ctx)
+    if not parts or 2 * known(parts[0].column.extent) < _lanes_of(ctx, parts[0]):
+        return None
+    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    finishes: list[Finish] = []
+    for c in parts:
+        bare = replace(ctx, group=c.group, known={})
+        try:
+            finishes.append(finish_of(bare, reach, c.problem))
+        except Unfused:
+            return None
+    if not all(finish.is_vector for finish in finishes):
+        return None
+    return _Found(parts, tuple(finishes))
+
+
+def _required(ctx: Context) -> _Found:
+    found = _found(ctx)
+    if found is None:
+        raise ScheduleError(f"{ctx.prefix}: not a convolution of known sizes")
+    return found
+
+
+def _parts(ctx: Context) -> tuple[Convolution, ...]:
+    return _required(ctx).parts
+
+
+def _default(ctx: Context) -> Choice:
+    threads, lanes = ctx.spec.threads, _lanes(ctx)
+    return ctx.once("convolution default", lambda: choose(_parts(ctx), ctx.machine, threads, lanes))
+
+
+def _choice(values: Mapping[str, Value]) -> Choice:
+    mr, nv = map(int, str(values["tile"]).split("x"))
+    return Choice(mr, nv, int(values["chunks"]))
+
+
+def _lanes(ctx: Context) -> int:
+    return _lanes_of(ctx, _parts(ctx)[0])
+
+
+def _lanes_of(ctx: Context, c: Convolution) -> int:
+    return ctx.machine.lanes(c.problem.dtype.size_bytes)
+
+
+def _flops(c: Convolution) -> float:
+    """Return the operations on elements that exist."""
+    taps = prod(sum(map(len, s.present)) for s in (c.across, *c.sides))
+    points = taps * known(extent_of((*c.images, *c.panels, *c.channels, c.column)))
+    return 2.0 * points

@@ -1,0 +1,194 @@
+"""The micro-kernel of a convolution: a register tile of pixels x columns under a row of taps.
+
+    for channels, for taps of the other sides: for j in taps:  acc[r][v] += a[r, j] * b[j][v]
+
+The loop over j, and in it the one over the rows r whose element exists, are written out, with
+constant offsets: what is outside of the image costs nothing, not even a test. The sums go to a
+small area of memory, since most outputs want them turned around (`convolution_store`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.contraction.kernel import Tile, accumulator, load_vector, store_vector
+from tcdsl.codegen.loops.build import (
+    add,
+    assign,
+    block,
+    c64,
+    compare,
+    do,
+    i64,
+    load,
+    loop,
+    mul,
+    offset,
+    pointer,
+    select,
+)
+from tcdsl.codegen.loops.loopir import (
+    Array,
+    Assign,
+    Bin,
+    Expr,
+    Function,
+    Let,
+    Scalar,
+    Stmt,
+    Unroll,
+    Var,
+)
+
+LINE = 64  # bytes of a cache line
+MOST_AT_ONCE = 4  # lines of the output that are prefetched together
+
+Taps = tuple[tuple[int, tuple[int, ...]], ...]  # of a row of the window: tap, rows that have it
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A loop around the row of taps; the image moves by a parameter, the weights by `weights`.
+
+    turns: how often it runs, None where that is a parameter as well.
+    """
+
+    turns: int | None
+    weights: int
+
+
+@dataclass(frozen=True, slots=True)
+class TapKernel:
+    """What a micro-kernel is made for.
+
+    taps: those that exist. pixel, tap: distances in the image. columns: the distance between
+    packed vectors of neighbouring taps. lines, span: how many lines of the output the tile goes to,
+    and how many elements of each it covers.
+    """
+
+    tile: Tile
+    taps: Taps
+    pixel: int
+    tap: int
+    columns: int
+    lines: int
+    span: int
+    levels: tuple[Level, ...]
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        """Image, weights, sums; output and its rows; the next line; the levels' steps and turns."""
+        dtype = self.tile.dtype
+        steps = [i64(f"step{n}") for n in range(len(self.levels))]
+        turns = [i64(f"turns{n}") for n, x in enumerate(self.levels) if x.turns is None]
+        return (
+            pointer("a", dtype, const=True, restrict=True),
+            pointer("b", dtype, const=True, restrict=True),
+            pointer("sums", dtype, restrict=True),
+            pointer("out", dtype, const=True),
+            i64("out_row"),
+            i64("ahead"),
+            *steps,
+            *turns,
+        )
+
+    def function(self, name: str) -> Function:
+        """Return the micro-kernel."""
+        tile = self.tile
+        body = block(
+            Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
+            Let(self._next, self.params[3], mutable=True) if self.levels else None,
+            self._loops(0, "a", "b"),
+            [
+                store_vector(
+                    tile,
+                    offset(self.params[2], (v * tile.rows + r) * tile.lanes),
+                    accumulator(tile, c64(r), c64(v)),
+                    masked=False,
+                )
+                for v in range(tile.vectors)
+                for r in range(tile.rows)
+            ],
+        )
+        return Function(name, self.params, body, "micro")
+
+    def _loops(self, depth: int, a: str, b: str) -> Stmt:
+        """Return the loops from a level on; a and b name where they begin."""
+        dtype = self.tile.dtype
+        if depth == len(self.levels):
+            return block(self._fetch(a), *(self._tap(t, rows, a, b) for t, rows in self.taps))
+        level = self.levels[depth]
+        at, weights = f"a{depth}", f"b{depth}"
+
+        def pair(now: str, start: str, step: Expr) -> tuple[Var, Var, Expr]:
+            return pointer(now, dtype, const=True), pointer(start, dtype, const=True), step
+
+        moved = [pair(at, a, i64(f"step{depth}")), pair(weights, b, c64(level.weights))]
+        turns = i64(f"turns{depth}") if level.turns is None else c64(level.turns)
+        return block(
+            [Let(p, start, mutable=True) for p, start, _ in moved],
+            loop(
+                i64(f"t{depth}"),
+                0,
+                turns,
+                self._fetch_output() if depth == 0 else None,
+                self._loops(depth + 1, at, weights),
+                [assign(p, offset(p, step)) for p, _, step in moved],
+                mark=Unroll(1),
+            ),
+        )
+
+    @property
+    def _next(self) -> Var:
+        return pointer("next", self.tile.dtype, const=True)
+
+    def _fetch_output(self) -> list[Stmt]:
+        """Return prefetches of some lines of the output; the last one again, once all are done.
+
+        They are far apart, and a store that waits for its line holds up the tile after it.
+        """
+        turns = self.levels[0].turns or 1
+        at_once = min(MOST_AT_ONCE, -(-self.lines // turns))
+        is_last = compare("<", mul(i64("t0"), at_once), self.lines - at_once)
+        out: list[Stmt] = []
+        for n in range(at_once):
+            at = offset(self._next, mul(n, i64("out_row")))
+            out += [do("tc_prefetch", at), do("tc_prefetch", offset(at, self.span - 1))]
+        step = select(is_last, mul(at_once, i64("out_row")), c64(0))
+        return [*out, assign(self._next, offset(self._next, step))]
+
+    def _fetch(self, a: str) -> list[Stmt]:
+        """Return prefetches of the same pixels in the next channel, and for the next line.
+
+        No hardware foresees steps that are so long.
+        """
+        size = self.tile.dtype.size_bytes
+        image = pointer(a, self.tile.dtype, const=True)
+        if abs(self.pixel) * size >= LINE or not self.levels:
+            return []
+        ways = [i64("ahead")] if self.levels[0].turns is None else [i64("step0"), i64("ahead")]
+        lines = range(0, self.tile.rows * abs(self.pixel), LINE // size)
+        return [do("tc_prefetch", offset(image, add(way, n))) for way in ways for n in lines]
+
+    def _tap(self, tap: int, rows: tuple[int, ...], a: str, b: str) -> Stmt:
+        """Return the products of one tap."""
+        tile = self.tile
+        image = pointer(a, tile.dtype, const=True)
+        weights = pointer(b, tile.dtype, const=True)
+        out: list[Stmt] = []
+        columns: list[Var] = []
+        for v in range(tile.vectors):
+            column = Var(f"column{tap}_{v}", tile.vector)
+            at = offset(weights, tap * self.columns + v * tile.lanes)
+            out += [Let(column, load_vector(tile, at, masked=False), mutable=True)]
+            # Pinned: folded into several FMAs as a memory operand, the load would run once per row.
+            out += [do("tc_pin", column)]
+            columns.append(column)
+        for r in rows:
+            x = Var(f"x{tap}_{r}", Scalar(tile.dtype))
+            out.append(Let(x, load(image, r * self.pixel + tap * self.tap)))
+            for v, column in enumerate(columns):
+                product = Bin("*", column, x, tile.vector)
+                out.append(Assign(accumulator(tile, c64(r), c64(v)), product, "+="))
+        # Otherwise the compiler moves the loads of later taps up, and runs out of registers.
+        return block(out, do("tc_fence"))

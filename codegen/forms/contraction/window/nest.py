@@ -1,0 +1,185 @@
+"""A convolution with its choices: its workspace, its packing, its micro-kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.space import size_expr
+from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of, known
+from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
+from tcdsl.codegen.forms.contraction.window.problem import Convolution, Side
+from tcdsl.codegen.forms.contraction.window.schedule import Block, Choice, Strip, depth, tile_of
+from tcdsl.codegen.forms.contraction.window.store import Store
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Let, Pointer, Stmt, Table, Var
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types.dtypes import INT64, DType
+
+LINE = 64  # bytes: what lies in the workspace starts at a cache line
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A convolution with its choices: what a phase is written from.
+
+    suffix: of its locals and functions, where a phase has several. base: where its part of the
+    workspace begins.
+    """
+
+    conv: Convolution
+    finish: Finish
+    operands: Operands
+    prefix: str
+    lanes: int
+    choice: Choice
+    suffix: str = ""
+    base: int = 0
+    kernels: dict[TapKernel, str] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> DType:
+        """The type of all elements."""
+        return self.conv.problem.dtype
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole block."""
+        return self.choice.nv * self.lanes
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return size_expr(self.operands, size)
+
+    def var(self, name: str) -> Var:
+        """Return a local int64 of the phase."""
+        return b.i64(self.operands.local(name + self.suffix))
+
+    def pointer(self, name: str) -> Var:
+        """Return a pointer into the workspace."""
+        return b.pointer(self.operands.local(name + self.suffix), self.dtype)
+
+    def name(self, what: str) -> str:
+        """Return the name of a function or a table."""
+        return f"{self.prefix}{self.suffix}_{what}"
+
+    def uniform(self, v: Var) -> Var:
+        """Return the local that holds a parameter of the epilogue."""
+        return Var(self.operands.local(v.name + self.suffix), v.type)
+
+    def origin(self, name: str, x: Operand) -> Var:
+        """Return the pointer to where an operand begins for a task or a line."""
+        kind = self.operands.pointer(x.buffer).type
+        assert isinstance(kind, Pointer)
+        return b.pointer(self.operands.local(name + self.suffix), kind.dtype, const=kind.const)
+
+    # ---- workspace
+
+    def areas(self) -> dict[str, int]:
+        """Return the byte offsets of what lies in the workspace, and where it ends."""
+        size = self.dtype.size_bytes
+        c, deep = self.choice, depth(self.conv)
+        # vectors of the last block are read whole, and squares of the last pixels
+        bytes_of = {
+            "depth_at": deep * INT64.size_bytes if self.has_table else 0,
+            "packed": (deep * self.columns + self.lanes) * size,
+            "sums": (c.mr * c.nv + self.lanes) * self.lanes * size,
+        }
+        out: dict[str, int] = {}
+        at = self.base
+        for name, count in bytes_of.items():
+            out[name] = at
+            at += -(-count // LINE) * LINE
+        return {**out, "end": at}
+
+    def area(self, v: Var) -> Stmt:
+        """Return the declaration of a pointer into the workspace."""
+        name = next(n for n in self.areas() if self.operands.local(n + self.suffix) == v.name)
+        return Let(v, Cast(b.offset(b.WORKSPACE, self.areas()[name]), v.type))
+
+    # ---- packing
+
+    @property
+    def run(self) -> tuple[Index, ...]:
+        """The inner sums that are packed at once: all, or those that lie side by side."""
+        x, sums = self.conv.problem.b, self.conv.sums
+        if x.linear(sums) is not None or x.stride(self.conv.column.name) == ONE:
+            return sums
+        parts = (sums[n:] for n in range(len(sums)))
+        found = next((p for p in parts if x.linear(p) == ONE), ())
+        return found if known(extent_of(found)) > 1 else sums
+
+    @property
+    def has_table(self) -> bool:
+        """Whether offsets along the sums come from a table."""
+        return self.conv.problem.b.linear(self.run) is None
+
+    @property
+    def table(self) -> Var:
+        """The table of offsets along the sums."""
+        return Var(self.operands.local("depth_at" + self.suffix), Pointer(INT64))
+
+    @property
+    def packer(self) -> Packer:
+        """The packer of a block of the weights."""
+        x = self.conv.problem.b
+        unit: Unit = "none"
+        if x.stride(self.conv.column.name) == ONE:
+            unit = "x"
+        elif x.linear(self.run) == ONE:
+            unit = "k"
+        return Packer(self.dtype, self.dtype, self.lanes, unit, k_table=self.has_table)
+
+    # ---- kernels
+
+    def tap_tables(self, side: Side) -> tuple[Table, Table]:
+        """Return the tables of the first tap at each pixel of a side, and of their number."""
+        stem = self.name(f"side{self.conv.sides.index(side)}")
+        return (
+            Table(f"{stem}_first", I64, tuple(t.start for t in side.present)),
+            Table(f"{stem}_taps", I64, tuple(len(t) for t in side.present)),
+        )
+
+    def levels(self, columns: int) -> Iterator[tuple[Level, Size, Side | None]]:
+        """Yield the loops around a row of taps: each with the step of the image, and its side."""
+        c, a = self.conv, self.conv.problem.a
+        if not depth(c):  # a sum over nothing
+            return
+        for n, index in enumerate(c.channels):
+            if known(index.extent) > 1:
+                weights = known(extent_of(c.sums[n + 1 :])) * columns
+                yield Level(known(index.extent), weights), a.stride(index.name), None
+        for side in c.sides:
+            if side.tap is None:
+                yield Level(None, 0), Size(), side
+                continue
+            inner = c.sums[c.sums.index(side.tap) + 1 :]
+            weights = known(extent_of(inner)) * columns
+            yield Level(None, weights), a.stride(side.tap.name), side
+
+    def kernel(self, strip: Strip, block: Block) -> str:
+        """Return the name of the micro-kernel of a strip, making it if there is none yet."""
+        c = self.conv
+        step = abs(c.problem.c.stride(c.across.pixel.name).constant or 1)
+        spec = TapKernel(
+            tile_of(c, strip.rows, block.vectors, self.lanes),
+            strip.taps,
+            c.step(c.across.pixel),
+            c.step(c.tap),
+            block.columns,
+            *((block.columns, strip.rows * step) if c.is_turned else (strip.rows, block.columns)),
+            tuple(level for level, _, _ in self.levels(block.columns)),
+        )
+        return self.kernels.setdefault(spec, self.name(f"tile{len(self.kernels)}"))
+
+    @property
+    def store(self) -> Store:
+        """What takes a tile to the output."""
+        turned = self.conv.is_turned
+        rows = self.lanes if turned else self.choice.mr
+        p = self.conv.problem
+        step = p.c.stride(p.n[0].name).constant
+        return Store(self.dtype, self.lanes, rows, turned, step, self.finish)

@@ -1,0 +1,223 @@
+"""How a convolution is cut: register tiles along the pixels, blocks of columns, tasks.
+
+A task packs a block of columns of the weights and walks lines of the output under it. A line is a
+row of pixels, at one point of all other indices. The weights stream through the first level for
+each tile, so a block should stay in the second; the image is near, since a line reads nearly the
+rows that the one before has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from tcdsl.codegen.forms.contraction.kernel import Tile
+from tcdsl.codegen.forms.contraction.problem import extent_of, known
+from tcdsl.codegen.forms.contraction.schedule import (
+    CALL,
+    LATE,
+    STORE,
+    parallel_from,
+    register_tiles,
+    step_cost,
+)
+from tcdsl.codegen.forms.contraction.window.kernel import Taps
+from tcdsl.codegen.forms.contraction.window.problem import Convolution
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.wall import wall_ns
+
+Parts = Sequence[Convolution]  # that go along the same lines, mostly one
+
+PACK = 2  # half cycles of a packed element
+TURN = 3  # half cycles of a vector on its way to the output
+LOOP = 6  # half cycles of a turn of a loop that is not unrolled
+LATE_BYTES = 32  # that the third level gives in half a cycle less than the second
+CODE = 4096  # vector operations of all micro-kernels: what compiles in a second
+MOST_CHUNKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Register tile (pixels x vectors), and in how many tasks the lines of a block are cut."""
+
+    mr: int
+    nv: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Neighbouring register tiles of a line that are alike: from pixel `first` on, `count`."""
+
+    first: int
+    count: int
+    rows: int
+    taps: Taps
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Blocks of columns that are alike: `count` of them, with so many columns and vectors."""
+
+    count: int
+    columns: int
+    vectors: int
+
+
+def strips(c: Convolution, mr: int) -> tuple[Strip, ...]:
+    """Return a line as register tiles of at most mr pixels, of about equal sizes."""
+    pixels = c.across.pixels
+    number = ceil(pixels / mr)
+    least, larger = divmod(pixels, number)
+    out: list[Strip] = []
+    at = 0
+    for n in range(number):
+        rows = least + (n < larger)
+        taps = _taps(c, at, rows)
+        last = out[-1] if out else None
+        if last is not None and (last.rows, last.taps) == (rows, taps):
+            out[-1] = Strip(last.first, last.count + 1, rows, taps)
+        else:
+            out.append(Strip(at, 1, rows, taps))
+        at += rows
+    return tuple(out)
+
+
+def _taps(c: Convolution, first: int, rows: int) -> Taps:
+    """Return, for each tap that some pixel of a tile has, the rows of these pixels."""
+    of_tap: dict[int, list[int]] = {}
+    for r in range(rows if depth(c) else 0):  # there may be no tap on another side
+        for tap in c.across.present[first + r]:
+            of_tap.setdefault(tap, []).append(r)
+    return tuple((tap, tuple(of_tap[tap])) for tap in sorted(of_tap))
+
+
+def blocks(c: Convolution, nv: int, lanes: int) -> tuple[Block, ...]:
+    """Return the columns as blocks of nv vectors and what is left."""
+    columns = known(c.column.extent)
+    whole, left = divmod(columns, nv * lanes)
+    out = [Block(whole, nv * lanes, nv)] if whole else []
+    return (*out, Block(1, left, ceil(left / lanes))) if left else tuple(out)
+
+
+def line_extents(parts: Parts) -> tuple[int, ...]:
+    """Return the extents of the indices that tell lines; those of the longest part."""
+    same = zip(*(c.rows for c in parts), strict=True)
+    return tuple(max(known(i.extent) for i in indices) for indices in same)
+
+
+def panels(c: Convolution) -> int:
+    """Return the number of independent sets of weights."""
+    return known(extent_of(c.panels))
+
+
+def depth(c: Convolution) -> int:
+    """Return the number of taps and channels: the elements of a packed column."""
+    return known(extent_of(c.sums))
+
+
+# ---- cost
+
+
+def _turns(c: Convolution) -> float:
+    """Return how often, on average, a row of taps runs for a tile."""
+    turns = float(known(extent_of(c.channels)))
+    for side in c.sides:
+        turns *= sum(map(len, side.present)) / side.pixels
+    return turns
+
+
+def line_cost(c: Convolution, machine: Machine, mr: int, vectors: int) -> float:
+    """Return the half cycles of a line of a block."""
+    turns = _turns(c)
+    packed = depth(c) * vectors * machine.vector_bytes
+    # weights that do not stay in the second level come from the third for every tile
+    late = packed / LATE_BYTES if packed * 4 > machine.l2_bytes * 3 else 0.0
+    total = 0.0
+    for strip in strips(c, mr):
+        row = sum(step_cost(machine, len(rows), vectors) for _, rows in strip.taps)
+        out = strip.rows * vectors * (STORE + TURN)
+        total += strip.count * (turns * (row + LOOP) + CALL + out + late)
+    return total
+
+
+def block_costs(parts: Parts, machine: Machine, lanes: int, choice: Choice) -> Iterator[float]:
+    """Yield the half cycles of the tasks of each block, all lines and the packing."""
+    for block in blocks(parts[0], choice.nv, lanes):
+        total = 0.0
+        for c in parts:
+            lines = known(extent_of(c.rows))
+            total += lines * line_cost(c, machine, choice.mr, block.vectors)
+            total += PACK * depth(c) * block.columns * choice.chunks
+        for _ in range(block.count * panels(parts[0])):
+            yield total
+
+
+def predicted(parts: Parts, machine: Machine, threads: int, lanes: int, choice: Choice) -> float:
+    """Return the nanoseconds that the busiest thread takes."""
+    costs = list(block_costs(parts, machine, lanes, choice))
+    total_ns = sum(costs) / (2 * machine.frequency_ghz)
+    return wall_ns(total_ns, len(costs) * choice.chunks, threads)
+
+
+def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> Choice:
+    """Return the analytic schedule."""
+    best, shape = 0.0, (1, 1)
+    for mr, nv in sorted(tiles(parts, machine, lanes), key=lambda t: (-t[1], t[0])):
+        cost = sum(block_costs(parts, machine, lanes, Choice(mr, nv, 1)))
+        if not best or cost < best * 0.995:
+            best, shape = cost, (mr, nv)
+    return Choice(*shape, _chunks(parts, machine, threads, lanes, shape))
+
+
+def tiles(parts: Parts, machine: Machine, lanes: int) -> tuple[tuple[int, int], ...]:
+    """Return the register tiles that fit registers, line and columns, and are little code."""
+    pixels = max(c.across.pixels for c in parts)
+    vectors = ceil(known(parts[0].column.extent) / lanes)
+    even = {ceil(pixels / n) for n in range(1, pixels + 1)}  # others leave more tiles
+    fit = [(mr, nv) for mr, nv in _register_tiles(machine) if mr in even and nv <= vectors]
+    return tuple(shape for shape in fit if _code(parts, *shape, lanes) <= CODE) or ((1, 1),)
+
+
+def _register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
+    """Return the tiles of contractions, and longer ones: rows need no pointers of their own."""
+    most = machine.registers - 2
+    return (*register_tiles(machine), *((mr, 1) for mr in range(25, most - 1)))
+
+
+def _code(parts: Parts, mr: int, nv: int, lanes: int) -> int:
+    """Return the vector operations of the micro-kernels of a tile."""
+    widths = sum(block.vectors for block in blocks(parts[0], nv, lanes))
+    total = 0
+    for c in parts:
+        kernels = {(s.rows, s.taps) for s in strips(c, mr)}
+        total += widths * sum(len(rows) for _, taps in kernels for _, rows in taps)
+    return total
+
+
+def _chunks(
+    parts: Parts, machine: Machine, threads: int, lanes: int, shape: tuple[int, int]
+) -> int:
+    """Return how many tasks share a block: enough for the threads, few enough to pack little."""
+
+    def busiest(chunks: int) -> float:
+        costs = list(block_costs(parts, machine, lanes, Choice(*shape, chunks)))
+        tasks = len(costs) * chunks
+        turn = ceil(tasks / threads) * sum(costs) / tasks
+        return turn + turn * threads / (tasks * LATE)
+
+    total = sum(block_costs(parts, machine, lanes, Choice(*shape, 1)))
+    if threads < 2 or total < parallel_from(machine):
+        return 1
+    return min(chunk_counts(parts), key=busiest)
+
+
+def chunk_counts(parts: Parts) -> tuple[int, ...]:
+    """Return the numbers of tasks that a block's lines may be cut into."""
+    return tuple(range(1, min(prod(line_extents(parts)), MOST_CHUNKS) + 1))
+
+
+def tile_of(c: Convolution, rows: int, vectors: int, lanes: int) -> Tile:
+    """Return a register tile."""
+    return Tile(rows, vectors, lanes, c.problem.dtype)

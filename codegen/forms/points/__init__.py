@@ -1,0 +1,1 @@
+"""Any one statement, point by point: the general nest, gathers, scatters, arg reductions."""

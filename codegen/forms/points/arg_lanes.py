@@ -1,0 +1,217 @@
+"""Arg reductions along a row: each lane keeps the extreme of its own points, then the best wins.
+
+    O(b) argmax=! X(b, n)
+
+    for b: extreme[..], best[..] = none
+           for blocks of n: for lanes, at once: if X(b, n + lane) beats extreme[lane]: keep it
+           best of the lanes: the largest, of equals the first
+
+`arg.py` looks at one point after the other; its chain of comparisons is what this form is rid of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.expr import Values
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.outputs import all_told
+from tcdsl.codegen.forms.points.arg import beats, is_arg, place_of, result_of, same
+from tcdsl.codegen.forms.points.nest import decode, float_product, flops, nested
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    TRUTH,
+    Array,
+    Assign,
+    Elem,
+    Expr,
+    Let,
+    Load,
+    Return,
+    Scalar,
+    Serial,
+    Simd,
+    Stmt,
+    Var,
+)
+from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.codegen.program.program import Statement, affine_of, walk_typed
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
+
+NAME = "arg_lanes"  # in configs, stored ones too: never changed
+
+_LANES = 32  # two vectors of float32 and more of other types: their chains overlap
+_SHORTEST = 64  # a row below is done before its lanes are compared
+_POINT_NS, _ROW_NS = 0.15, 60.0
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group looks for places along rows that lie in memory as they are walked."""
+    if len(ctx.group.statements) != 1:
+        return False
+    s = ctx.group.statements[0]
+    if not is_arg(s) or not all_told(s) or any(s.subs_checked):
+        return False
+    if s.base is None and not s.covers:
+        return False
+    return ctx.extent(s.reductions[-1].extent) >= _SHORTEST and _is_along(ctx, s)
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return no choice."""
+    return ()
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return no choice."""
+    return {}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call (`wall.py`): points, and lanes at the end of each row."""
+    s = ctx.group.statements[0]
+    rows = points = 1.0
+    for r in s.ranges:
+        rows *= max(0, ctx.extent(r.extent)) if r.kind == "output" else 1
+        points *= max(0, ctx.extent(r.extent))
+    return wall_ns(rows * _ROW_NS + points * _POINT_NS, int(rows), ctx.spec.threads)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase; a task is an output point."""
+    ops, s = ctx.operands, ctx.group.statements[0]
+    task = b.i64("task")
+    nest = b.loop(task, b.BEGIN, b.END, decode(ctx, s.outputs, task), _row(ctx, s))
+    name = f"{ctx.prefix}_arg"
+    function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
+    tasks = b.mul(*(ops.size(r.extent) for r in s.outputs))
+    cost = float_product([ops.size(r.extent) for r in s.ranges], _POINT_NS)
+    return Lowered(
+        form="arg reduction in lanes",
+        functions=(function,),
+        phases=(Phase(name, tasks, cost),),
+        plan=(),
+        thread_bytes=b.c64(0),
+        shared_bytes=b.c64(0),
+        flops=flops(ctx, s),
+    )
+
+
+def _is_along(ctx: Context, s: Statement) -> bool:
+    """Whether no read crosses the rows, or needs a statement of its own."""
+    ops, name = ctx.operands, s.reductions[-1].name
+    for r in s.reads():
+        if any(r.checked):
+            return False
+        for d, e in enumerate(r.subs):
+            a = affine_of(e)
+            if a is None or (a.coefficient(name) and d != ops.layout(r.tensor).unit):
+                return False
+            if a.coefficient(name) not in (0, 1):
+                return False
+    return not any(isinstance(e, typed.Builtin) and e.name == "rand" for e in walk_typed(s.value))
+
+
+# ---- a row
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """What each lane holds: the extreme of its points, and its place; -1 for none yet."""
+
+    extreme: Callable[[Expr], Elem]
+    place: Callable[[Expr], Elem]
+
+
+def _row(ctx: Context, s: Statement) -> Stmt:
+    """Return the search at one output point and the store of its result."""
+    ops = ctx.operands
+    kept, counted = compute_dtype(s.value.dtype), _count_dtype(ctx, s)
+    extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
+    lanes = _Lanes(
+        lambda at: Elem(extremes, (at,), Scalar(kept)),
+        lambda at: Elem(places, (at,), Scalar(counted)),
+    )
+    zero = b.const(False if kept == BOOL else 0, kept)
+    clear = [Assign(lanes.extreme(lane), zero), Assign(lanes.place(lane), b.const(-1, counted))]
+    return b.block(
+        Array(extremes, Scalar(kept), (_LANES,)),
+        Array(places, Scalar(counted), (_LANES,)),
+        b.loop(lane, 0, _LANES, clear, mark=Simd()),
+        nested(ctx, s.reductions[:-1], _search(ctx, s, lanes, lane), Serial()),
+        _compare(ctx, s, lanes, lane),
+    )
+
+
+def _search(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
+    """Return the walk along the innermost reduction, all lanes at once."""
+    ops, along = ctx.operands, s.reductions[-1]
+    values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    v, start = b.i64(safe_name(along.name)), b.i64(ops.local("start"))
+    value = values.value(s.value)
+    extreme, place = lanes.extreme(lane), lanes.place(lane)
+    point, wins = b.var(ops.local("point"), compute_dtype(s.value.dtype)), ops.local("wins")
+    none_yet = b.compare("<", place, b.const(0, _count_dtype(ctx, s)))
+    won = Var(wins, TRUTH)
+    keep = b.block(
+        Let(v, b.add(start, lane)),
+        Let(point, value),
+        Let(won, b.any_of(none_yet, beats(point, extreme, is_max=s.op.startswith("argmax")))),
+        Assign(extreme, b.select(won, point, extreme)),
+        Assign(place, b.select(won, b.cast(place_of(values, s), place.type), place)),
+    )
+    low, high = ops.size(along.low), ops.size(along.high)
+    whole = b.add(low, b.mul(b.div(ops.size(along.extent), _LANES), _LANES))
+    return b.block(
+        b.loop(start, low, whole, b.loop(lane, 0, _LANES, keep, mark=Simd()), step=_LANES),
+        b.loop(start, whole, high, b.loop(lane, 0, b.sub(high, whole), keep), step=_LANES),
+    )
+
+
+def _compare(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
+    """Return the store of the best of all lanes: half of them take from the other half, and so on.
+
+    Of equal ones the first place wins, of NaNs too.
+    """
+    ops = ctx.operands
+    values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    target = values.place(s.target, s.subs, s.subs_checked)
+    assert isinstance(target, Load)
+    zero = b.const(0, _count_dtype(ctx, s))
+    point, place = lanes.extreme(lane), lanes.place(lane)
+    won = Var(ops.local("wins"), TRUTH)
+    halves: list[Stmt] = []
+    half = _LANES // 2
+    while half:
+        there = b.add(lane, half)
+        other, its_place = lanes.extreme(there), lanes.place(there)
+        better = b.any_of(
+            b.compare("<", place, zero),
+            beats(other, point, is_max=s.op.startswith("argmax")),
+            b.all_of(same(other, point), b.compare("<", its_place, place)),
+        )
+        take = b.block(
+            Let(won, b.all_of(b.compare(">=", its_place, zero), better)),
+            Assign(point, b.select(won, other, point)),
+            Assign(place, b.select(won, its_place, place)),
+        )
+        halves.append(b.loop(lane, 0, half, take, mark=Simd()))
+        half //= 2
+    best = b.cast(lanes.place(b.c64(0)), I64)
+    return b.block(halves, Assign(target, result_of(values, s, best)))
+
+
+def _count_dtype(ctx: Context, s: Statement) -> DType:
+    """Return the type of places: as wide as the values, if that holds all of them."""
+    most = 1
+    for r in s.reductions:
+        most *= max(1, ctx.extent(r.extent))
+    is_narrow = compute_dtype(s.value.dtype).bits <= 32
+    return INT32 if ctx.is_exact() and is_narrow and most < 1 << 31 else INT64

@@ -1,0 +1,201 @@
+"""Gathers: rows of a tensor that subscripts from data choose, copied, combined or summed.
+
+    O(b, d) +=! E(I(b, l), d)
+
+    for b, block of d: acc[..] = 0; for l: row = I(b, l), checked; for d of the block, in vectors:
+        acc[d] += E[row, d]; store acc
+
+What the data says is read and checked once for a block of d, the index that walks memory, and not
+for every element as the general nest does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.outputs import all_told, innermost
+from tcdsl.codegen.forms.points.arg import is_arg
+from tcdsl.codegen.forms.points.nest import decode, float_product, flops, nested
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    Array,
+    Assign,
+    Elem,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Return,
+    Scalar,
+    Serial,
+    Simd,
+    Stmt,
+)
+from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.codegen.program.program import Statement, affine_of, reads_of
+from tcdsl.grammar.types.dtypes import INT32
+from tcdsl.grammar.types.typed import Range
+
+NAME = "gather"  # in configs, stored ones too: never changed
+
+_BLOCKS = (64, 128, 256, 512)  # elements of a block of sums: they should stay in the first level
+_ROW_NS, _ELEMENT_NS = 4.0, 0.1  # of a row that is found, of an element of it in vectors
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one statement that reads rows, the same ones along its last index."""
+    if len(ctx.group.statements) != 1:
+        return False
+    s = ctx.group.statements[0]
+    row = innermost(ctx.operands, s)
+    if row is None or is_arg(s) or any(s.subs_checked) or not all_told(s):
+        return False
+    if s.base is None and not s.covers:  # the box has to be filled first
+        return False
+    if not any(any(r.checked) or any(map(reads_of, r.subs)) for r in s.reads()):
+        return False
+    target = affine_of(s.subs[ctx.operands.layout(s.target).unit or 0]) if s.subs else None
+    if target is None or target.coefficient(row) != 1:
+        return False
+    return all(_is_plain(t, safe_name(row)) for t in _point(ctx, s).stmts)
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return how many elements of a row make a block."""
+    return (Knob("block", tuple(sorted({*_BLOCKS, _block(ctx)}))),)
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the whole row where it is short, else a part."""
+    return {"block": _block(ctx)}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call (`wall.py`): finding rows, and their elements."""
+    s = ctx.group.statements[0]
+    row = _row(ctx, s)
+    width = max(1, ctx.extent(row.extent))
+    rows = outer = 1.0
+    for r in s.ranges:
+        count = 1 if r.name == row.name else max(0, ctx.extent(r.extent))
+        rows *= count
+        outer *= count if r.kind == "output" else 1
+    blocks = ceil(width / int(values["block"]))
+    serial_ns = rows * (_ROW_NS * blocks + _ELEMENT_NS * width)
+    return wall_ns(serial_ns, int(outer * blocks), ctx.spec.threads)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase; a task is a block of a row."""
+    ops, s = ctx.operands, ctx.group.statements[0]
+    row, block = _row(ctx, s), int(values["block"])
+    outer = [r for r in s.outputs if r.name != row.name]
+    extent, task = ops.size(row.extent), b.i64("task")
+    blocks = b.ceil_div(extent, block)
+    point, start, stop = (b.i64(ops.local(n)) for n in ("point", "start", "stop"))
+    low = b.add(ops.size(row.low), b.mul(b.mod(task, blocks), block))
+    body = b.block(
+        Let(point, b.div(task, blocks)),
+        decode(ctx, outer, point),
+        Let(start, low),
+        Let(stop, b.min64(b.add(start, block), ops.size(row.high))),
+        _rows(ctx, s, row, (start, stop), block),
+    )
+    nest = b.loop(task, b.BEGIN, b.END, body)
+    function = b.phase_function(
+        f"{ctx.prefix}_gather", b.block(ops.declare(nest), Return(b.const(0, INT32)))
+    )
+    tasks = b.mul(*(ops.size(r.extent) for r in outer), blocks)
+    each = _ROW_NS + _ELEMENT_NS * min(block, max(1, ctx.extent(row.extent)))
+    cost = float_product([tasks, *(ops.size(r.extent) for r in s.reductions)], each)
+    return Lowered(
+        form="gather of rows",
+        functions=(function,),
+        phases=(Phase(function.name, tasks, cost),),
+        plan=(),
+        thread_bytes=b.c64(0),
+        shared_bytes=b.c64(0),
+        flops=flops(ctx, s),
+    )
+
+
+# ---- a block of a row
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """One point: what finds its rows stands in front, value is what they give."""
+
+    stmts: list[Stmt]
+    value: Expr
+    place: Load
+
+
+def _point(ctx: Context, s: Statement) -> _Point:
+    ops = ctx.operands
+    values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    value = values.value(s.value)
+    place = values.place(s.target, s.subs, s.subs_checked)
+    assert isinstance(place, Load)
+    return _Point(values.take(), value, place)
+
+
+def _is_plain(t: Stmt, row: str) -> bool:
+    """Whether a statement in front is the same for the whole row, and no choice of the point's."""
+    used = {name for e in all_exprs(t) for name in variables(e)}
+    inner = [x for x in walk_stmt(t) if not isinstance(x, If | Return)]
+    mutable = any(isinstance(x, Let) and x.mutable for x in inner)
+    return row not in used and not mutable and not any(isinstance(x, Assign | For) for x in inner)
+
+
+def _rows(ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block: int) -> Stmt:
+    """Return the work on elements [start, stop) of a row."""
+    ops, start = ctx.operands, part[0]
+    p, d = _point(ctx, s), b.i64(safe_name(row.name))
+    stored = ops.memory_dtype(s.target)
+
+    def along(body: Stmt) -> Stmt:
+        return b.loop(d, *part, body, mark=Simd())
+
+    if s.op == "=":
+        return b.block(p.stmts, along(Assign(p.place, narrow(p.value, stored))))
+    dtype = compute_dtype(ops.buffer(s.target).dtype)
+    sums = ops.local("acc")
+    acc = Elem(sums, (b.sub(d, start),), Scalar(dtype))
+    first = widen(p.place, stored) if s.resumes else identity(s.op, ops.buffer(s.target).dtype)
+    step = b.block(p.stmts, along(Assign(acc, combine(s.op, acc, p.value))))
+    return b.block(
+        Array(sums, Scalar(dtype), (block,)),
+        along(Assign(acc, first)),
+        nested(ctx, s.reductions, step, Serial()),
+        along(Assign(p.place, narrow(acc, stored))),
+    )
+
+
+# ---- sizes
+
+
+def _row(ctx: Context, s: Statement) -> Range:
+    name = innermost(ctx.operands, s)
+    return next(r for r in s.outputs if r.name == name)
+
+
+def _block(ctx: Context) -> int:
+    """Return equal blocks for a row of known length, as few as the first level takes."""
+    s = ctx.group.statements[0]
+    width = max(1, ctx.extent(_row(ctx, s).extent))
+    if not ctx.is_exact():
+        return 128
+    most = _BLOCKS[-1] if s.op != "=" else 4096
+    parts = ceil(width / most)
+    return ceil(ceil(width / parts) / 16) * 16

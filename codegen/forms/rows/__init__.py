@@ -1,0 +1,1 @@
+"""Statements that share rows: pointwise, reductions, norms."""

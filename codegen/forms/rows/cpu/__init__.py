@@ -1,0 +1,1 @@
+"""Rows in vectors and tasks."""

@@ -1,0 +1,319 @@
+"""Rows walked side by side: neighbours in memory belong to different rows, the lanes of vectors.
+
+    softmax over the channels of X(n, c, h, w);   O(j) +=! A(i, j)
+
+A block of columns, each of them a row of the group, is taken through all sweeps. What a row folds
+or computes once is a vector of columns, kept in the workspace; so is what a later sweep reads
+again. Sums are formed over several points of a row before they meet their accumulators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import ceil
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE, Linear, Loop
+from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.expr import identity
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.space import Access, Space, points, size_expr
+from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
+from tcdsl.codegen.forms.rows.fold import combined, merged, operator
+from tcdsl.codegen.forms.rows.point import Form, Point, Points
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    Cast,
+    Const,
+    Expr,
+    Let,
+    Mask,
+    Pointer,
+    Return,
+    Stmt,
+    Var,
+    Vector,
+)
+from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.config import Value
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT32
+
+LARGEST_BLOCK = 2048  # columns at most: accumulators of 8 KB
+_LEAST_BLOCK = 256  # runs of 1 KB of each point of a row
+_TILE_POINTS = 1 << 16  # of the rows of a block: 256 KB stay in L2 from sweep to sweep
+_ROWS = 8  # points of a row that are added up before they meet the accumulators
+Span = tuple[Expr, Expr]
+
+
+def pieces_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> int:
+    """Return how many pieces tasks are made of: rows, or blocks of columns."""
+    if values.get("walk") != "columns" or not space.kept:
+        return ctx.extent(points(space.kept))
+    blocks = ceil(ctx.extent(space.kept[-1].extent) / block_of(ctx, space))
+    return ctx.extent(points(space.kept[:-1])) * blocks
+
+
+def block_of(ctx: Context, space: Space) -> int:
+    """Return how many columns are taken through the sweeps together."""
+    if len(space.sweeps) == 1 and not space.arena:
+        return LARGEST_BLOCK
+    length = max(1, ctx.extent(space.row_length()))
+    block = 1 << max(0, (_TILE_POINTS // length).bit_length() - 1)
+    least = 16 if space.arena and length > _TILE_POINTS else _LEAST_BLOCK
+    return min(max(block, least), LARGEST_BLOCK)
+
+
+class ColumnNest(Points):
+    """The statements of a block of columns.
+
+    Parameters
+    ----------
+    block
+        How many columns it has at most.
+    low, high
+        The columns [low, high) of the block.
+    """
+
+    def __init__(self, ctx: Context, space: Space, form: Form, block: int) -> None:
+        self.column = space.kept[-1]
+        self.block = block
+        # locals that outlive their sweep lie as [point of the row][column of the block]
+        forms = {
+            access: self._widened(form) if access[0] in space.arena else form
+            for access, form in space.linear.items()
+        }
+        super().__init__(ctx, replace(space, kept=space.kept[:-1], linear=forms), form)
+        self.low, self.high = b.i64(self.fresh("low")), b.i64(self.fresh("high"))
+        self.tables: dict[str, Var] = {}  # per value of a row: one for each column
+        self.start: Expr = self.low  # the column at which tables begin
+
+    def _widened(self, form: Linear) -> Linear:
+        width = Size.const(self.block)
+        terms = tuple((n, step * width) for n, step in form.terms)
+        return Linear((*terms, (self.column.name, ONE)), form.const * width)
+
+    # ---- workspace
+
+    def workspace(self) -> tuple[list[Stmt], Expr]:
+        """Return the declarations of all tables and arenas, and the bytes they take."""
+        out: list[Stmt] = []
+        at: Expr = b.c64(0)
+        for step in self.space.aligned.steps:
+            name = step.statement.target
+            if not step.dims or step.folds:
+                kind = self.kind(step)
+                table = Var(self.fresh("row_values"), Pointer(kind.dtype))
+                out.append(Let(table, Cast(b.offset(b.WORKSPACE, at), table.type)))
+                self.tables[name] = table
+                at = b.add(at, self.block * kind.dtype.size_bytes)
+        for name, elements in self.space.arena.items():
+            p = self.base(name)
+            out.append(Let(p, Cast(b.offset(b.WORKSPACE, at), p.type)))
+            size = self.stored(name).size_bytes
+            at = b.add(at, b.mul(self.size(elements), self.block * size))
+        return out, at
+
+    def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
+        """Return the pointer and the position of an element; arenas begin at the block."""
+        if access[0] in self.space.arena:
+            column = self.column.name
+            counters = {**counters, column: b.sub(counters[column], self.low)}
+        return super().address(access, counters)
+
+    def load(self, access: Access, point: Point, inner: Loop) -> Expr:
+        """Return lanes elements; values of rows come from their tables."""
+        if access[0] in self.tables:
+            step = next(s for s in self.space.aligned.steps if s.statement.target == access[0])
+            return self.table(step, point)
+        return super().load(access, point, inner)
+
+    def kind(self, step: Step) -> Vector:
+        """Return the type of vectors of a statement's values."""
+        dtype = compute_dtype(self.operands.buffer(step.statement.target).dtype)
+        return Vector(dtype, self.form.lanes)
+
+    def place(self, step: Step, p: Point) -> Expr:
+        """Return the address of a table at a point."""
+        at = b.sub(p.counters[self.column.name], self.start)
+        return b.offset(self.tables[step.statement.target], at)
+
+    def table(self, step: Step, p: Point) -> Expr:
+        """Return what a table holds at a point."""
+        if p.mask is not None:
+            return vexpr.vector_call("loadm", self.kind(step), self.place(step, p), p.mask)
+        return vexpr.vector_call("load", self.kind(step), self.place(step, p))
+
+    def keep(self, step: Step, p: Point, value: Expr) -> Stmt:
+        """Return the store into a table."""
+        t = self.kind(step)
+        name = f"v{t.lanes}{short_name(t.dtype)}"
+        if p.mask is not None:
+            return b.do(f"tc_storem_{name}", self.place(step, p), p.mask, value)
+        return b.do(f"tc_store_{name}", self.place(step, p), value)
+
+    # ---- a block
+
+    def build(self) -> list[Stmt]:
+        """Return all sweeps over the block, and what is computed once a row between them."""
+        out: list[Stmt] = []
+        ready: list[tuple[Step, bool]] = []  # to be finished; whether its table holds a fold
+        for n, sweep in enumerate(self.space.aligned.sweeps):
+            ready += [(s, False) for s in sweep.before]
+            out += self.once(ready)
+            out += self.sweep(n, None)
+            ready = [(s, True) for s in sweep.steps if s.folds]
+        ready += [(s, False) for s in self.space.aligned.after]
+        return [*out, *self.once(ready)]
+
+    def once(self, ready: list[tuple[Step, bool]]) -> list[Stmt]:
+        """Return a pass along the columns that finishes values of rows."""
+        if not ready:
+            return []
+        hoist: list[Stmt] = []
+        self.hoisted = {}
+
+        def at(p: Point) -> list[Stmt]:
+            out: list[Stmt] = []
+            scope = self.scope(p, self.column, hoist, out)
+            for step, folded in ready:
+                s = step.statement
+                value = self.table(step, p) if folded else scope.vector(s.value)
+                self.settle(s, value, p, scope, out)
+                out.append(self.keep(step, p, p.local[s.target, s.subs]))
+            return out
+
+        body = self.along(at)
+        return [*hoist, *body]
+
+    def sweep(self, n: int, span: Span | None) -> list[Stmt]:
+        """Return a pass over the points of all rows of the block.
+
+        span: the part of its outermost loop to walk.
+        """
+        steps, loops = self.space.aligned.sweeps[n].steps, self.space.sweeps[n]
+        folds = [s for s in steps if s.folds]
+        out = self.along(lambda p: [self.keep(s, p, self.neutral(s)) for s in folds])
+        at_once = _ROWS if len(folds) == len(steps) else 2 if folds else 1
+        inner, first, last = loops[-1], b.expr(0), self.size(loops[-1].extent)
+        if span is not None and len(loops) == 1:
+            first, last = span
+        row, main = self.counter(inner), b.i64(self.fresh("main"))
+        outer: dict[str, Expr] = {x.name: self.counter(x) for x in loops[:-1]}
+        whole = b.mul(b.div(b.sub(last, first), at_once), at_once)
+        nest: list[Stmt] = [Let(main, b.add(first, whole))]
+        for begin, end, rows in ((first, main, at_once), (main, last, 1)):
+            body = self.points(steps, {**outer, inner.name: row}, inner.name, rows)
+            nest.append(b.loop(row, begin, end, body, step=rows))
+        for x in reversed(loops[:-1]):
+            part = span if span is not None and x is loops[0] else (b.c64(0), self.size(x.extent))
+            nest = [b.loop(self.counter(x), *part, nest)]
+        return [*(out if folds else []), *nest]
+
+    def points(
+        self, steps: tuple[Step, ...], counters: Mapping[str, Expr], row: str, rows: int
+    ) -> list[Stmt]:
+        """Return what happens at some points of each row, along the columns."""
+        hoist: list[Stmt] = []
+        hoisted: list[dict[typed.Expr, Expr]] = [{} for _ in range(rows)]
+
+        def at(p: Point) -> list[Stmt]:
+            out: list[Stmt] = []
+            terms: dict[str, list[Expr]] = {}
+            for u in range(rows):
+                here = {**counters, row: b.add(counters[row], u), **p.counters}
+                point = replace(p, counters=here, local={})
+                self.hoisted = hoisted[u]
+                scope = self.scope(point, self.column, hoist, out)
+                for step in steps:
+                    value = scope.vector(step.statement.value)
+                    if step.folds:
+                        terms.setdefault(step.statement.target, []).append(scope.name(value))
+                    else:
+                        self.settle(step.statement, value, point, scope, out)
+            for step in steps:
+                if step.folds:
+                    op = operator(step.statement.op)
+                    new = merged(op, tuple(terms[step.statement.target]))
+                    out.append(self.keep(step, p, combined(op, new, self.table(step, p))))
+            return out
+
+        body = self.along(at)
+        return [*hoist, *body]
+
+    def neutral(self, step: Step) -> Expr:
+        """Return the start of a fold in all lanes."""
+        start = identity(step.statement.op, self.kind(step).dtype)
+        assert isinstance(start, Const)
+        return Const(start.value, self.kind(step))
+
+    def along(self, body: Callable[[Point], list[Stmt]]) -> list[Stmt]:
+        """Return the loops over the columns of the block: whole vectors, then one masked."""
+        lanes = self.form.lanes
+        var, main = b.i64(self.fresh("c")), b.i64(self.fresh("main"))
+        whole = b.mul(b.div(b.sub(self.high, self.low), lanes), lanes)
+        rest = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
+        left = b.sub(self.high, var)
+        masked = Point({self.column.name: var}, rest, left)
+        return [
+            Let(main, b.add(self.low, whole)),
+            b.loop(var, self.low, main, body(Point({self.column.name: var})), step=lanes),
+            b.loop(var, main, self.high, Let(rest, self.tail(left)), body(masked), step=lanes),
+        ]
+
+
+def lower_columns(
+    ctx: Context, space: Space, form: Form, point_ns: float, title: str, flops: float
+) -> Lowered:
+    """Return the group as one phase of (outer row, block of columns) tasks."""
+    nest = ColumnNest(ctx, space, form, block_of(ctx, space))
+    declarations, workspace = nest.workspace()
+
+    def build(counters: Mapping[str, Expr], _: Expr) -> list[Stmt]:
+        nest.enter(counters)
+        body = nest.build()
+        return [*nest.row, *body]
+
+    blocks, group, head = block_loop(nest)
+    task = b.i64(nest.fresh("task"))
+    inside = [*head(task), *row_loop(nest, group, b.add(group, 1), build)]
+    name = f"{ctx.prefix}_columns"
+    body = b.block(declarations, b.loop(task, b.BEGIN, b.END, inside))
+    function = b.phase_function(
+        name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))
+    )
+    outer = size_expr(ctx.operands, points(space.kept[:-1]))
+    rows = size_expr(ctx.operands, points(space.kept))
+    length = size_expr(ctx.operands, space.row_length())
+    return Lowered(
+        form=f"{title} along columns, vectors",
+        functions=(function,),
+        phases=(Phase(name, b.mul(outer, blocks), cost(rows, length, point_ns)),),
+        plan=(),
+        thread_bytes=workspace,
+        shared_bytes=b.c64(0),
+        flops=flops,
+    )
+
+
+def block_loop(nest: ColumnNest) -> tuple[Expr, Var, Callable[[Var], list[Stmt]]]:
+    """Return the number of blocks, the variable of a task's group, and a task's declarations.
+
+    Task number = group * blocks + block.
+    """
+    width = nest.size(nest.column.extent)
+    blocks = b.ceil_div(width, nest.block)
+    group = b.i64(nest.fresh("group"))
+
+    def head(task: Var) -> list[Stmt]:
+        return [
+            Let(group, b.div(task, blocks)),
+            Let(nest.low, b.mul(b.mod(task, blocks), nest.block)),
+            Let(nest.high, b.min64(b.add(nest.low, nest.block), width)),
+        ]
+
+    return blocks, group, head

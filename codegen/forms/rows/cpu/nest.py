@@ -1,0 +1,343 @@
+"""The nest of one row: sweeps over its points, folds, and what is computed between them.
+
+With lanes > 1 the innermost loop runs in explicit vectors with a masked tail, folds are kept in
+several vectors; with lanes == 1 it is scalar text under `omp simd`. A row of a few vectors of
+known length is not looped over at all: its values stay in registers from sweep to sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE, Loop
+from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.expr import combine
+from tcdsl.codegen.forms.base.space import Access, Space, accesses, combines
+from tcdsl.codegen.forms.rows.fold import Fold, combined, operator
+from tcdsl.codegen.forms.rows.point import Form, Point, Points
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Assign,
+    Bin,
+    Cast,
+    Const,
+    Expr,
+    If,
+    Let,
+    Mask,
+    Scalar,
+    Simd,
+    Stmt,
+    Un,
+    Var,
+    Vector,
+)
+from tcdsl.codegen.loops.names import fresh
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT32
+
+BLOCK = 4096  # elements whose sum is formed before it is added to the others: rounding
+HELD_VECTORS = 8  # longest row that stays in registers
+
+
+@dataclass
+class _Pass:
+    """A sweep in the making: its statements, its loops, and what is computed before the inner one.
+
+    outer: counters of all loops but the innermost.
+    """
+
+    steps: tuple[Step, ...]
+    folds: dict[str, Fold]  # by target
+    inner: Loop
+    outer: dict[str, Expr]
+    hoist: list[Stmt]
+
+
+class RowNest(Points):
+    """Builds the statements of a row."""
+
+    def __init__(self, ctx: Context, space: Space, form: Form) -> None:
+        super().__init__(ctx, space, form)
+        self.held: dict[tuple[str, int], tuple[Point, vexpr.Scope]] = {}
+        self.whole = True  # rows are walked from end to end
+
+    def build(self, counters: Mapping[str, Expr], span: tuple[Expr, Expr] | None) -> list[Stmt]:
+        """Return the statements of the row at these counters.
+
+        span: the part [low, high) of each sweep's outermost loop to walk; None for all of it.
+        """
+        self.enter(counters)
+        self.whole = span is None
+        for n in range(len(self.space.sweeps)):
+            self.sweep(n, span)
+        for step in self.space.aligned.after:
+            self.scalar_step(step)
+        return self.row
+
+    def scalar_step(self, step: Step) -> None:
+        """Compute a statement that has one value a row."""
+        self.finish(step, self.scalar(step.statement.value, {}, self.row))
+
+    def finish(self, step: Step, value: Expr) -> None:
+        """Name a value of the row and store it where somebody else reads it."""
+        s = step.statement
+        if combines(s) and s.base is not None:
+            held = self.values.get(s.base)
+            before = held if held is not None else self.element((s.base, s.subs), {})
+            value = combine(s.op, before, value)
+        if not isinstance(value, Var | Const):
+            name = fresh(s.target.replace(".", "_") + "_value", self.taken)
+            self.taken.add(name)
+            var = Var(name, b.type_of(value))
+            self.row.append(Let(var, value))
+            value = var
+        self.values[s.target] = value
+        if self.in_memory(s.target):
+            self.row.append(self.store((s.target, s.subs), {}, value))
+
+    # ---- a sweep
+
+    def sweep(self, n: int, span: tuple[Expr, Expr] | None) -> None:
+        """Add a pass over the points of the row."""
+        sweep, loops = self.space.aligned.sweeps[n], self.space.sweeps[n]
+        for step in sweep.before:
+            self.scalar_step(step)
+        self.hoisted = {}
+        folds = {s.statement.target: self.fold(s, loops) for s in sweep.steps if s.folds}
+        outer: dict[str, Expr] = {x.name: self.counter(x) for x in loops[:-1]}
+        hoist: list[Stmt] = [] if outer else self.row
+        this = _Pass(sweep.steps, folds, loops[-1], outer, hoist)
+        held = self.held_count()
+        body = self.looped(this, loops, span) if held is None else self.unrolled(this, held)
+        for f in folds.values():
+            self.row.extend(f.start_total() if f.total else f.start())
+        self.row.extend(body)
+        self.prefetched |= {a for s in sweep.steps for a in accesses(s)}
+        for f in folds.values():
+            self.finish(f.step, f.result())
+
+    def fold(self, step: Step, loops: tuple[Loop, ...]) -> Fold:
+        """Return the accumulators of a fold."""
+        s = step.statement
+        dtype = compute_dtype(self.operands.buffer(s.target).dtype)
+        if self.form.lanes > 1:
+            kind: Scalar | Vector = Vector(dtype, self.form.lanes)
+            count = min(self.held_count() or self.form.unroll, 4)
+        else:
+            kind, count = Scalar(dtype), 1
+        accumulators = tuple(Var(self.fresh("acc"), kind) for _ in range(count))
+        length = loops[-1].extent.constant
+        long = length is None or length > BLOCK or len(loops) > 1
+        blocked = operator(s.op) == "+" and dtype.is_float and long
+        fold = Fold(step, dtype, accumulators, Var(self.fresh("sum"), kind) if blocked else None)
+        if self.form.lanes == 1 and fold.op in ("min", "max") and dtype.is_float:
+            fold.unordered = b.var(self.fresh("unordered"), INT32)
+        return fold
+
+    def held_count(self) -> int | None:
+        """Return the vectors of a row if all its sweeps keep it in registers, else None."""
+        if not self.whole or self.form.lanes == 1 or any(len(w) > 1 for w in self.space.sweeps):
+            return None
+        lengths = {w[0].extent for w in self.space.sweeps}
+        length = lengths.pop().constant if len(lengths) == 1 else None
+        if length is None or length > HELD_VECTORS * self.form.lanes or length == 0:
+            return None
+        return -(-length // self.form.lanes)
+
+    def looped(
+        self, this: _Pass, loops: tuple[Loop, ...], span: tuple[Expr, Expr] | None
+    ) -> list[Stmt]:
+        """Return the loops of a sweep; folds with a total start and end within a block."""
+        low: Expr = b.c64(0)
+        high = self.size(this.inner.extent)
+        if span is not None and not this.outer:
+            low, high = span
+        blocked = [f for f in this.folds.values() if f.total]
+        starts = [s for f in blocked for s in f.start()]
+        flushes = [s for f in blocked for s in f.flush()]
+        length = this.inner.extent.constant
+        if blocked and (length is None or length > BLOCK):
+            at, end = b.i64(self.fresh("block")), b.i64(self.fresh("end"))
+            body = [
+                Let(end, b.min64(b.add(at, BLOCK), high)),
+                *starts,
+                *self.innermost(this, at, end),
+                *flushes,
+            ]
+            nest: list[Stmt] = [b.loop(at, low, high, body, step=BLOCK)]
+        else:
+            nest = [*starts, *self.innermost(this, low, high), *flushes]
+        if this.outer:
+            nest = [*this.hoist, *nest]
+        for x in reversed(loops[:-1]):
+            part = span if span is not None and x is loops[0] else (b.c64(0), self.size(x.extent))
+            nest = [b.loop(self.counter(x), *part, nest)]
+        return nest
+
+    def innermost(self, this: _Pass, low: Expr, high: Expr) -> list[Stmt]:
+        """Return the loop over [low, high) of the innermost counter."""
+        if self.form.lanes == 1:
+            var = self.counter(this.inner)
+            body = self.scalar_point(this, Point({**this.outer, this.inner.name: var}))
+            folds = this.folds.values()
+            clauses = [(f.op, f.accumulators[0].name) for f in folds]
+            clauses += [("|", f.unordered.name) for f in folds if f.unordered]
+            mark = Simd(tuple(clauses))  # type: ignore[arg-type]
+            return [b.loop(var, low, high, body, mark=mark)]
+        stored = self.streamed(this)
+        if not stored:
+            return self.vector_loops(this, low, high)
+        return [self.past_the_cache(this, low, high, stored)]
+
+    def vector_loops(
+        self, this: _Pass, low: Expr, high: Expr, *, stream: bool = False
+    ) -> list[Stmt]:
+        """Return whole turns of unrolled vectors, then masked ones."""
+        var = self.counter(this.inner)
+        lanes, unroll = self.form.lanes, self.form.unroll
+        turn = lanes * unroll
+        count = b.sub(high, low)
+        known = b.value_of(count)
+        main = b.add(low, b.mul(b.div(count, turn), turn))
+        out: list[Stmt] = []
+        if known is None:
+            name = b.i64(self.fresh("main"))
+            out.append(Let(name, main))
+            main = name
+        if known is None or known >= turn:
+            stmts: list[Stmt] = []
+            for u in range(unroll):
+                at = b.add(var, u * lanes)
+                point = Point({**this.outer, this.inner.name: at}, stream=stream)
+                stmts += self.vector_point(this, point, u)
+            out.append(b.loop(var, low, main, stmts, step=turn))
+        if known is None or known % turn:
+            masked = known is None or known % lanes != 0
+            stmts = self.part_of_vector(this, var, b.sub(high, var) if masked else None)
+            out.append(b.loop(var, main, high, stmts, step=lanes))
+        return out
+
+    def part_of_vector(self, this: _Pass, at: Expr, count: Expr | None) -> list[Stmt]:
+        """Return a point of the first count lanes; None: all of them."""
+        point = Point({**this.outer, this.inner.name: at})
+        if count is None:
+            return self.vector_point(this, point, 0)
+        point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.form.lanes))
+        point.count = count
+        return [Let(point.mask, self.tail(count)), *self.vector_point(this, point, 0)]
+
+    def streamed(self, this: _Pass) -> list[Access]:
+        """Return what the pass may store past the cache: whole rows that nobody reads again."""
+        if not self.form.stream or this.folds or len(self.space.sweeps) > 1:
+            return []
+        stored = [(s.statement.target, s.statement.subs) for s in this.steps]
+        stored = [a for a in stored if self.in_memory(a[0])]
+        plain = all(
+            self.space.linear[a].step(this.inner.name) == ONE and not self.stored(a[0]).is_half
+            for a in stored
+        )
+        return stored if plain else []
+
+    def past_the_cache(self, this: _Pass, low: Expr, high: Expr, stored: list[Access]) -> Stmt:
+        """Return the loops with aligned stores past the cache, where all rows can be aligned.
+
+        A masked vector goes first, up to the first aligned element.
+        """
+        counters = {**this.outer, this.inner.name: low}
+        size = self.form.bits // 8
+        line = self.form.lanes * size
+        at = []
+        for access in stored:
+            pointer, index = self.address(access, counters)
+            at.append(Bin("&", Cast(b.offset(pointer, index), I64), b.c64(line - 1), I64))
+        first = b.i64(self.fresh("misaligned"))
+        low_var, head = b.i64(self.fresh("low")), b.i64(self.fresh("head"))
+        ahead = Bin("&", Un("-", first, I64), b.c64(line - 1), I64)
+        alike = b.all_of(
+            *(b.compare("==", x, first) for x in at[1:]),
+            b.compare("==", b.mod(first, size), 0),
+        )
+        streaming = [
+            Let(head, b.min64(b.div(ahead, size), b.sub(high, low))),
+            *self.part_of_vector(this, low, head),
+            Let(low_var, b.add(low, head)),
+            *self.vector_loops(this, low_var, high, stream=True),
+        ]
+        plain = self.vector_loops(this, low, high)
+        return b.block(Let(first, at[0]), If(alike, b.block(streaming), b.block(plain)))
+
+    def unrolled(self, this: _Pass, vectors: int) -> list[Stmt]:
+        """Return a sweep over a short row, vector by vector, on values that are in registers."""
+        out: list[Stmt] = []
+        inner, lanes = this.inner, self.form.lanes
+        length = inner.extent.constant
+        assert length is not None
+        for u in range(vectors):
+            left = length - u * lanes
+            key = (inner.name, u)
+            if key not in self.held:
+                point = Point({inner.name: b.c64(u * lanes)})
+                if left < lanes:
+                    point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
+                    point.count = b.c64(left)
+                    self.row.append(Let(point.mask, self.tail(point.count)))
+                self.held[key] = point, self.scope(point, inner, self.row, [])
+            point, scope = self.held[key]
+            scope.statements = out
+            self.vector_steps(this, point, scope, out, u)
+        return out
+
+    # ---- points
+
+    def scalar_point(self, this: _Pass, point: Point) -> list[Stmt]:
+        """Return what happens at one point, in scalars."""
+        out: list[Stmt] = []
+        for step in this.steps:
+            s = step.statement
+            known: dict[typed.Expr, Expr] = {}
+            self.invariants(s.value, point, this.inner, this.hoist, known)
+            value = self.scalar(s.value, point.counters, out, point.local, known)
+            if step.folds:
+                x = Var(self.fresh("v"), b.type_of(value))
+                out += this.folds[s.target].add(value, x)
+                continue
+            if combines(s) and s.base is not None:
+                before = point.local.get((s.base, s.subs))
+                if before is None:
+                    before = self.element((s.base, s.subs), point.counters)
+                value = combine(s.op, before, value)
+            if not isinstance(value, Var):
+                var = Var(self.fresh("v"), b.type_of(value))
+                out.append(Let(var, value))
+                value = var
+            point.local[s.target, s.subs] = value
+            if self.in_memory(s.target):
+                out.append(self.store((s.target, s.subs), point.counters, value))
+        return out
+
+    def vector_point(self, this: _Pass, point: Point, turn: int) -> list[Stmt]:
+        """Return what happens at lanes points."""
+        out: list[Stmt] = []
+        scope = self.scope(point, this.inner, this.hoist, out)
+        self.vector_steps(this, point, scope, out, turn)
+        return out
+
+    def vector_steps(
+        self, this: _Pass, point: Point, scope: vexpr.Scope, out: list[Stmt], turn: int
+    ) -> None:
+        """Add what happens at lanes points to out."""
+        for step in this.steps:
+            s = step.statement
+            value = scope.vector(s.value)
+            if step.folds:
+                f = this.folds[s.target]
+                acc = f.accumulators[turn % len(f.accumulators)]
+                out.append(Assign(acc, self.masked(point, combined(f.op, value, acc), acc)))
+                continue
+            self.settle(s, value, point, scope, out)

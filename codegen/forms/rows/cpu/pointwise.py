@@ -1,0 +1,69 @@
+"""Pointwise statements over one box, in one nest: no value is reduced, none leaves its point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered
+from tcdsl.codegen.forms.base.space import Space, points, space_of
+from tcdsl.codegen.forms.rows import schedule as rows_form
+from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
+from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.text.errors import ScheduleError
+
+NAME = "pointwise"  # in configs, stored ones too: never changed
+
+
+def matches(ctx: Context) -> bool:
+    """Whether all statements are pointwise over one box."""
+    try:
+        return bool(_space(ctx).sweeps)
+    except ScheduleError:
+        return False
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return vector form, unrolling, stores past the cache, tiles, and task size."""
+    space = _space(ctx)
+    found = rows_form.knobs(ctx, space)
+    if _can_turn(ctx, space):
+        found = (Knob("tiles", (True, False)), *found)
+    return found
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the analytic choice: tiles wherever a read crosses the rows."""
+    space = _space(ctx)
+    tiles: dict[str, Value] = {"tiles": True} if _can_turn(ctx, space) else {}
+    return tiles | rows_form.default(ctx, space)
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    space = _space(ctx)
+    per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
+    if _can_turn(ctx, space) and not values.get("tiles"):
+        per_point *= 5  # a cache line for every element
+    pieces = ctx.extent(points(space.kept) * space.row_length())  # rows may be cut
+    return rows_form.rows_ns(ctx, space, per_point, pieces)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase over the box."""
+    space = _space(ctx)
+    form = rows_form.form_of(ctx, space, values)
+    each, flops = rows_form.point_ns(ctx, space, form), rows_form.flops(ctx, space.aligned)
+    across = turned_loop(ctx, space)
+    if values.get("tiles") and form.lanes > 1 and across is not None:
+        return lower_tiles(ctx, space, form, across, each, flops)
+    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), "pointwise", flops)
+
+
+def _can_turn(ctx: Context, space: Space) -> bool:
+    return rows_form.vector_bits(ctx, space) is not None and turned_loop(ctx, space) is not None
+
+
+def _space(ctx: Context) -> Space:
+    return space_of(ctx, pointwise=True)

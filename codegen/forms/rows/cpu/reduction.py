@@ -1,0 +1,108 @@
+"""Reductions: one pass that folds values, and pointwise statements on what it gives.
+
+Two ways to walk: along the rows that are folded, or along columns, where neighbours in memory
+belong to different results and whole vectors are folded at once. Where results are few and folds
+long, the pass is split into parts by sizes alone, so that a sum is the same at any number of
+threads: every part leaves partial results, a second phase combines them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered
+from tcdsl.codegen.forms.base.space import Space, points, size_expr, space_of
+from tcdsl.codegen.forms.rows import schedule as rows_form
+from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
+from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
+from tcdsl.codegen.forms.rows.cpu.reduction_split import Split, lower_split
+from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.text.errors import ScheduleError
+
+NAME = "reduction"  # in configs, stored ones too: never changed
+
+PART_POINTS = 1 << 16  # of a split fold
+MOST_PARTS = 64
+_ENOUGH_RESULTS = 8  # independent pieces, from which on nothing is split
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is one pass of folds and what follows from them."""
+    try:
+        return _is_reduction(space_of(ctx))
+    except ScheduleError:
+        return False
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the direction, whether the fold is split, and the knobs of rows."""
+    space = space_of(ctx)
+    split = Knob("split", (False, True))
+    return (rows_form.walk_knob(ctx, space), split, *rows_form.knobs(ctx, space))
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return columns where they are nearer in memory than rows; split long folds of few results."""
+    space = space_of(ctx)
+    walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
+    pieces = ctx.extent(points(space.kept))
+    if walk == "columns":
+        pieces = ctx.extent(points(space.kept[:-1]))
+        pieces *= max(1, ctx.extent(space.kept[-1].extent) // 1024)
+    work = ctx.extent(points(space.kept)) * ctx.extent(space.row_length())
+    split = pieces < _ENOUGH_RESULTS and work > 2 * PART_POINTS
+    if not ctx.is_exact() and not space.kept:  # one result of any size: plan finds the parts
+        split = True
+    return {**rows_form.default(ctx, space, walk), "walk": walk, "split": split}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    space = space_of(ctx)
+    form = rows_form.form_of(ctx, space, values)
+    each = rows_form.point_ns(ctx, space, form)
+    near = rows_form.columns_are_near(ctx, space)
+    against = 1.0 if (values.get("walk") == "columns") == near else 4.0
+    idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
+    pieces = pieces_of(ctx, space, values)
+    if values.get("split"):  # into parts of rows
+        work = ctx.extent(points(space.kept) * space.row_length())
+        pieces = max(pieces, min(MOST_PARTS, work // PART_POINTS))
+    return rows_form.rows_ns(ctx, space, each * against, pieces) * idle
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, two where the fold is split."""
+    space = space_of(ctx)
+    form = rows_form.form_of(ctx, space, values)
+    each = rows_form.point_ns(ctx, space, form)
+    task_us = int(values.get("task_us", 8))
+    flops = rows_form.flops(ctx, space.aligned)
+    split = _split(ctx, space) if values.get("split") else None
+    column = rows_form.column_form(ctx, space)
+    if values.get("walk") == "columns" and column is not None:
+        if split is not None:
+            return lower_column_parts(ctx, space, column, each, split, flops)
+        return lower_columns(ctx, space, column, each, "reduction", flops)
+    if split is not None:
+        return lower_split(ctx, space, form, each, split, flops)
+    return lower_rows(ctx, space, form, each, task_us, "row reduction", flops)
+
+
+def _is_reduction(space: Space) -> bool:
+    sweeps = space.aligned.sweeps
+    return len(sweeps) == 1 and not sweeps[0].before and all(s.folds for s in sweeps[0].steps)
+
+
+def _split(ctx: Context, space: Space) -> Split:
+    """Return the parts of a fold: their number depends on sizes only."""
+    outermost = space.sweeps[0][0]
+    length = size_expr(ctx.operands, space.row_length())
+    rows = size_expr(ctx.operands, points(space.kept))
+    work = b.mul(b.max64(rows, 1), length)
+    wanted = b.max64(1, b.min64(MOST_PARTS, b.div(work, PART_POINTS)))
+    extent = size_expr(ctx.operands, outermost.extent)
+    return Split(extent, wanted)

@@ -1,0 +1,54 @@
+"""Folds along columns in parts: the accumulators of a part are its partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered
+from tcdsl.codegen.forms.base.space import Space, points, size_expr
+from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest, block_loop, block_of
+from tcdsl.codegen.forms.rows.cpu.reduction_split import Partials, Split, plan_split, two_phases
+from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
+from tcdsl.codegen.forms.rows.point import Form
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
+
+
+def lower_column_parts(
+    ctx: Context, space: Space, form: Form, point_ns: float, split: Split, flops: float
+) -> Lowered:
+    """Return tasks of (part, outer row, block of columns), and the phase that combines."""
+    planned = plan_split(ctx, split)
+    nest = ColumnNest(ctx, space, form, block_of(ctx, space))
+    partials = Partials(ctx, space, nest, planned.parts)
+    outer = size_expr(ctx.operands, points(space.kept[:-1]))
+    width = nest.size(nest.column.extent)
+    blocks, group, head = block_loop(nest)
+    part, index, base = (b.i64(nest.fresh(n)) for n in ("part", "index", "base"))
+    first, last = b.i64(nest.fresh("first")), b.i64(nest.fresh("last"))
+    lets: list[Stmt] = [
+        Let(part, b.div(group, outer)),
+        Let(index, b.mod(group, outer)),
+        Let(base, b.add(b.mul(part, partials.rows), b.mul(index, width))),
+        Let(first, b.mul(part, planned.width)),
+        Let(last, b.min64(b.add(first, planned.width), split.extent)),
+    ]
+    for target, p in partials.pointers.items():
+        table = Var(nest.fresh("row_values"), p.type)
+        lets.append(Let(table, b.offset(p, base)))
+        nest.tables[target] = table
+    nest.start = b.c64(0)  # a table begins at column 0 of its (part, outer row)
+
+    def build(counters: Mapping[str, Expr], _: Expr) -> list[Stmt]:
+        nest.enter(counters)
+        body = nest.sweep(0, (first, last))
+        return [*nest.row, *body]
+
+    task = b.i64(nest.fresh("task"))
+    inside = [*head(task), *lets, *row_loop(nest, index, b.add(index, 1), build)]
+    body = b.block(partials.declarations, b.loop(task, b.BEGIN, b.END, inside))
+    tasks = b.mul(planned.plan_parts, outer, blocks)
+    rows = size_expr(ctx.operands, points(space.kept))
+    price = cost(rows, size_expr(ctx.operands, space.row_length()), point_ns)
+    return two_phases(ctx, space, body, tasks, price, planned, "column reduction", form, flops)

@@ -1,0 +1,59 @@
+"""Row groups: softmax, norms, reductions along rows with what precedes and follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered
+from tcdsl.codegen.forms.base.space import space_of
+from tcdsl.codegen.forms.rows import schedule as rows_form
+from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
+from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.text.errors import ScheduleError
+
+NAME = "rows"  # in configs, stored ones too: never changed
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the statements share rows, with at least one pass along them."""
+    try:
+        return bool(space_of(ctx).sweeps)
+    except ScheduleError:
+        return False
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return the direction, vector form, unrolling, prefetch and task size."""
+    space = space_of(ctx)
+    return (rows_form.walk_knob(ctx, space), *rows_form.knobs(ctx, space))
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the direction in which memory is nearer."""
+    space = space_of(ctx)
+    walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
+    return {"walk": walk, **rows_form.default(ctx, space, walk)}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    space = space_of(ctx)
+    per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
+    if (values.get("walk") == "columns") != rows_form.columns_are_near(ctx, space):
+        per_point *= 4
+    return rows_form.rows_ns(ctx, space, per_point, pieces_of(ctx, space, values))
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase over rows."""
+    space = space_of(ctx)
+    form = rows_form.form_of(ctx, space, values)
+    sweeps = len(space.sweeps)
+    title = f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}"
+    each, flops = rows_form.point_ns(ctx, space, form), rows_form.flops(ctx, space.aligned)
+    column = rows_form.column_form(ctx, space)
+    if values.get("walk") == "columns" and column is not None:
+        return lower_columns(ctx, space, column, each, title, flops)
+    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title, flops)

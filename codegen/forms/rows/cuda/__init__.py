@@ -1,0 +1,1 @@
+"""Rows by teams of threads."""

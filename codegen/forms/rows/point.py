@@ -1,0 +1,254 @@
+"""One point, or lanes of them, of a row: how memory is reached and values are computed there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE, ZERO, Loop
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.space import Access, Space, combines
+from tcdsl.codegen.forms.rows.fold import combined, operator
+from tcdsl.codegen.forms.rows.values import RowValues
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Call, Cast, Const, Expr, Let, Mask, Scalar, Stmt, Var, Vector
+from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a row is walked: lanes of a vector (1: scalar text), their bits, vectors a turn.
+
+    prefetch: the first sweep over a row asks for the same place of the next row. stream: outputs
+    are stored past the cache.
+    """
+
+    lanes: int
+    bits: int
+    unroll: int
+    prefetch: bool = False
+    stream: bool = False
+
+
+@dataclass
+class Point:
+    """lanes points of a sweep: counters, the tail's mask, values computed there.
+
+    stream: stores are aligned and go past the cache.
+    """
+
+    counters: Mapping[str, Expr]
+    mask: Var | None = None
+    count: Expr | None = None
+    local: dict[Access, Expr] = field(default_factory=dict)
+    stream: bool = False
+
+
+class Points(RowValues):
+    """What a nest over rows knows at a point: `RowValues`, and values in vectors.
+
+    Parameters
+    ----------
+    ctx, space
+        The group and its loops.
+    form
+        How rows are walked.
+    """
+
+    def __init__(self, ctx: Context, space: Space, form: Form) -> None:
+        super().__init__(ctx, space)
+        self.form = form
+        self.hoisted: dict[typed.Expr, Expr] = {}
+        self.prefetched: set[Access] = set()  # what an earlier sweep has read
+
+    # ---- memory
+
+    def arena_offsets(self) -> tuple[dict[str, Expr], Expr]:
+        """Return where locals that outlive their sweep lie in the workspace, and its bytes."""
+        at: Expr = b.c64(0)
+        offsets: dict[str, Expr] = {}
+        for name, elements in self.space.arena.items():
+            offsets[name] = at
+            size = compute_dtype(self.operands.buffer(name).dtype).size_bytes
+            rounded = b.div(b.add(b.mul(self.size(elements), size), 63), 64)
+            at = b.add(at, b.mul(rounded, 64))
+        return offsets, at
+
+    def arena_pointers(self) -> list[Stmt]:
+        """Return the declarations of pointers to them."""
+        offsets, _ = self.arena_offsets()
+        out: list[Stmt] = []
+        for name, at in offsets.items():
+            p = self.base(name)
+            out.append(Let(p, Cast(b.offset(b.WORKSPACE, at), p.type)))
+        return out
+
+    # ---- values
+
+    def varies(self, e: typed.Expr, inner: Loop, point: Point) -> bool:
+        """Whether a leaf differs between neighbours along the innermost loop."""
+        match e:
+            case typed.IndexValue(name):
+                return name == inner.name
+            case typed.Read(tensor, subs) if subs and tensor not in self.values:
+                access = (tensor, subs)
+                if access in point.local or access not in self.space.linear:
+                    return True
+                return self.space.linear[access].step(inner.name) != ZERO
+            case _:
+                return False
+
+    def hoist(self, e: typed.Expr, point: Point, inner: Loop, out: list[Stmt]) -> Expr:
+        """Return an invariant of the innermost loop, computed once before it."""
+        if isinstance(e, typed.Lit):
+            return b.const(e.value, compute_dtype(e.dtype))
+        if e not in self.hoisted:
+            outer = {n: c for n, c in point.counters.items() if n != inner.name}
+            value = self.scalar(e, outer, out)
+            if not isinstance(value, Var | Const):
+                var = Var(self.fresh("h"), b.type_of(value))
+                out.append(Let(var, value))
+                value = var
+            self.hoisted[e] = value
+        return self.hoisted[e]
+
+    def invariants(
+        self,
+        e: typed.Expr,
+        point: Point,
+        inner: Loop,
+        hoist: list[Stmt],
+        known: dict[typed.Expr, Expr],
+    ) -> None:
+        """Gather the largest parts of e that can be computed before the innermost loop.
+
+        Parts under a guard stay where they are.
+        """
+        varies = vexpr.any_of(lambda leaf: self.varies(leaf, inner, point))
+        todo = [e]
+        while todo:
+            x = todo.pop()
+            if not varies(x):
+                if not isinstance(x, typed.Lit):
+                    known[x] = self.hoist(x, point, inner, hoist)
+                continue
+            match x:
+                case typed.Select(cond=c):
+                    todo.append(c)
+                case typed.Binary("&&" | "||", lhs, _):
+                    todo.append(lhs)
+                case _:
+                    todo += reversed(vexpr.operands(x))
+
+    def scope(self, point: Point, inner: Loop, hoist: list[Stmt], out: list[Stmt]) -> vexpr.Scope:
+        """Return how expressions are evaluated at a point, in vectors."""
+
+        def read(x: typed.Read) -> Expr:
+            access = (x.tensor, x.subs)
+            if access in point.local:
+                return point.local[access]
+            if self.form.prefetch and point.mask is None:
+                scope.statements.extend(self.prefetches(access, point))
+            return self.load(access, point, inner)
+
+        def index(x: typed.IndexValue) -> Expr:
+            t = Vector(vexpr.integer_of(self.form.bits), self.form.lanes)
+            first = b.add(point.counters[x.name], self.lows[x.name])
+            return vexpr.vector_call("iota", t, b.cast(first, Scalar(t.dtype)))
+
+        scope = vexpr.Scope(
+            lanes=self.form.lanes,
+            bits=self.form.bits,
+            varies=lambda e: self.varies(e, inner, point),
+            scalar=lambda e: self.hoist(e, point, inner, hoist),
+            read=read,
+            index=index,
+            fresh=self.fresh,
+            statements=out,
+        )
+        return scope
+
+    def settle(
+        self, s: Statement, value: Expr, point: Point, scope: vexpr.Scope, out: list[Stmt]
+    ) -> None:
+        """Combine the vector of a statement with what was there, name it and store it."""
+        if combines(s) and s.base is not None:
+            dtype = self.operands.buffer(s.base).dtype
+            before = scope.vector(typed.Read(s.base, s.subs, dtype))
+            value = combined(operator(s.op), before, value)
+        value = scope.name(value)
+        point.local[s.target, s.subs] = value
+        if self.in_memory(s.target):
+            out.append(self.vector_store((s.target, s.subs), point, value))
+
+    # ---- vectors of memory
+
+    def prefetches(self, access: Access, point: Point) -> list[Stmt]:
+        """Return the request for the same place of the next row, if this is its first sweep."""
+        if access in self.prefetched or not self.space.kept:
+            return []
+        step = self.space.linear[access].step(self.space.kept[-1].name)
+        if step == ZERO:
+            return []
+        pointer, index = self.address(access, point.counters)
+        return [b.do("tc_prefetch", b.offset(pointer, b.add(index, self.size(step))))]
+
+    def load(self, access: Access, point: Point, inner: Loop) -> Expr:
+        """Return lanes elements of memory."""
+        pointer, index = self.address(access, point.counters)
+        stored = self.stored(access[0])
+        t = Vector(compute_dtype(stored), self.form.lanes)
+        half = f"_{short_name(stored)}" if stored.is_half else ""
+        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        at = b.offset(pointer, index)
+        step = self.space.linear[access].step(inner.name)
+        if step != ONE:
+            count = point.count if point.count is not None else b.c64(self.form.lanes)
+            return Call(f"tc_loadx_{name}", (at, self.size(step), count), t)
+        if point.mask is not None:
+            return Call(f"tc_loadm_{name}", (at, point.mask), t)
+        return Call(f"tc_load_{name}", (at,), t)
+
+    def vector_store(self, access: Access, point: Point, value: Expr) -> Stmt:
+        """Return the store of lanes elements."""
+        pointer, index = self.address(access, point.counters)
+        stored = self.stored(access[0])
+        t = value.type
+        assert isinstance(t, Vector)
+        half = f"_{short_name(stored)}" if stored.is_half else ""
+        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        at = b.offset(pointer, index)
+        step = self.space.linear[access].step(self.inner_of(point))
+        if step != ONE:
+            count = point.count if point.count is not None else b.c64(self.form.lanes)
+            return b.do(f"tc_storex_{name}", at, self.size(step), count, value)
+        if point.mask is not None:
+            return b.do(f"tc_storem_{name}", at, point.mask, value)
+        return b.do(f"tc_{'stream' if point.stream else 'store'}_{name}", at, value)
+
+    def inner_of(self, point: Point) -> str:
+        """Return the name of the loop whose values lie in the lanes: the last counter."""
+        return next(reversed(list(point.counters)))
+
+    @property
+    def mask_dtype(self) -> DType:
+        """The element type that masks are named after."""
+        return vexpr.mask_dtype(self.form.bits)
+
+    def tail(self, left: Expr) -> Expr:
+        """Return the mask of the first `left` lanes."""
+        t = Mask(self.mask_dtype, self.form.lanes)
+        return Call(f"tc_tail_v{t.lanes}{short_name(t.dtype)}", (left,), t)
+
+    def masked(self, point: Point, value: Expr, other: Expr) -> Expr:
+        """Return value in the lanes that count."""
+        if point.mask is None:
+            return value
+        t = value.type
+        assert isinstance(t, Vector)
+        return vexpr.vector_call("keep", t, point.mask, value, other)

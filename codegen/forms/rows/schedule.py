@@ -1,0 +1,235 @@
+"""Whether a row group can run in explicit vectors, which knobs that leaves, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE, ZERO
+from tcdsl.codegen.forms.base.align import Aligned, Step
+from tcdsl.codegen.forms.base.context import Context, GroupContext
+from tcdsl.codegen.forms.base.guarded import inside
+from tcdsl.codegen.forms.base.space import Space, accesses, columns_are_nearer, points
+from tcdsl.codegen.forms.rows.point import Form
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.wall import divided_ns
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL
+
+# Nanoseconds per point of one core, in vectors: measured on 16 lanes at 4 GHz.
+_ARITHMETIC_NS, _DIVISION_NS, _FUNCTION_NS = 0.01, 0.06, 0.16
+_BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and memory
+_SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
+
+
+def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | None:
+    """Return the lane width in which the whole group runs, or None where vectors do not fit.
+
+    column: the loop whose values lie in the lanes; the innermost one of each sweep if None.
+    """
+    if ctx.machine.isa not in ("avx512", "avx2"):
+        return None
+    steps = [(n, s) for n, w in enumerate(space.aligned.sweeps) for s in w.steps]
+    if column is not None:  # what is computed once a row runs in the same lanes
+        steps += [(0, s) for w in space.aligned.sweeps for s in w.before]
+        steps += [(0, s) for s in space.aligned.after]
+    bits = vexpr.width_of(tuple(s.statement.value for _, s in steps))
+    if bits is None:
+        return None
+    dims = {d.name: d for d in space.aligned.dims}
+    for n, step in steps:
+        s = step.statement
+        inner = column or space.sweeps[n][-1].name
+        if step.folds and s.op.startswith("*"):
+            return None
+        for buffer, subs in accesses(step):
+            dtype = ctx.operands.buffer(buffer).dtype
+            form = space.linear.get((buffer, subs))
+            if dtype == BOOL:
+                return None
+            if dtype.is_half and form is not None:
+                stored = buffer == s.target and (column is not None or not step.folds)
+                if form.step(inner) not in ((ONE,) if stored else (ZERO, ONE)):
+                    return None
+
+        def mentions(e: typed.Expr, inner: str = inner) -> bool:
+            return _mentions(e, space, inner)
+
+        def safe(r: typed.Read) -> bool:
+            return inside(ctx, r, dims)
+
+        if vexpr.unsupported(s.value, vexpr.any_of(mentions), safe) is not None:
+            return None
+    return bits
+
+
+def column_form(ctx: Context, space: Space) -> Form | None:
+    """Return the form in which rows are walked side by side, or None where they cannot be."""
+    if not space.kept or not space.sweeps:
+        return None
+    bits = vector_bits(ctx, space, column=space.kept[-1].name)
+    return None if bits is None else Form(vexpr.lanes_of(bits, ctx.machine), bits, 1)
+
+
+def columns_are_near(ctx: Context, space: Space) -> bool:
+    """Whether rows can be walked side by side, and that is how they lie in memory."""
+    if column_form(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
+        return False
+    return columns_are_nearer(space)
+
+
+def _mentions(e: typed.Expr, space: Space, inner: str) -> bool:
+    """Whether a leaf may differ along the innermost loop."""
+    match e:
+        case typed.IndexValue(name):
+            return name == inner
+        case typed.Read(tensor, subs) if subs:
+            form = space.linear.get((tensor, subs))
+            return form is None or form.step(inner) != ZERO
+        case _:
+            return False
+
+
+# ---- knobs
+
+
+def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
+    """Return vector form, vectors a turn, and the size of a task."""
+    bits = vector_bits(ctx, space)
+    task = Knob("task_us", (2, 8, 32))
+    if bits is None:
+        return (task,)
+    vectors = (Knob("vectors", (True, False)), Knob("unroll", (1, 2, 4)))
+    memory = Knob("stream" if _is_pointwise(space) else "prefetch", (False, True))
+    return (*vectors, memory, task)
+
+
+def walk_knob(ctx: Context, space: Space) -> Knob:
+    """Return the directions: a row at a time, and side by side where they can be."""
+    both = column_form(ctx, space) is not None
+    return Knob("walk", ("rows", "columns") if both else ("rows",))
+
+
+def _is_pointwise(space: Space) -> bool:
+    return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
+
+
+def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
+    """Return explicit vectors where they fit, four a turn of known length with a short body.
+
+    Rows side by side are not unrolled, so that the knob does not tell equal kernels apart.
+    """
+    values: dict[str, Value] = {"task_us": 8}
+    if (bits := vector_bits(ctx, space)) is not None:
+        heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
+        vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
+        # of a size-generic kernel short rows do with it too
+        most = 4 if ctx.is_exact() and heavy < _FUNCTION_NS else 2
+        unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
+        total = ctx.extent(points(space.kept) * space.row_length())
+        if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
+            unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
+        if walk == "columns":
+            unroll = 1
+        values |= {"vectors": True, "unroll": unroll}
+        if _is_pointwise(space):
+            values["stream"] = _output_bytes(ctx, space) > ctx.machine.l3_bytes
+        else:
+            values["prefetch"] = len(space.sweeps) > 1
+    return values
+
+
+def form_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> Form:
+    """Return what the knobs say."""
+    bits = vector_bits(ctx, space)
+    if values.get("vectors") and bits is not None:
+        lanes, unroll = vexpr.lanes_of(bits, ctx.machine), int(values.get("unroll", 2))
+        ahead, past = bool(values.get("prefetch", False)), bool(values.get("stream", False))
+        return Form(lanes, bits, unroll, ahead, past)
+    return Form(1, bits or 32, 1)
+
+
+# ---- cost
+
+
+def _point_ns(step: Step) -> float:
+    total = 0.0
+    for x in vexpr.walk(step.statement.value):
+        match x:
+            case typed.Builtin(name=name):
+                total += _ARITHMETIC_NS if name in ("min", "max", "abs", "fabs") else _FUNCTION_NS
+            case typed.Binary(op="/" | "%"):
+                total += _DIVISION_NS
+            case typed.Binary() | typed.Unary() | typed.Select() | typed.Cast():
+                total += _ARITHMETIC_NS
+            case typed.Lit() | typed.IndexValue() | typed.SizeValue() | typed.Read():
+                pass
+            case _:
+                assert_never(x)
+    return total + (_ARITHMETIC_NS if step.folds else 0.0)
+
+
+def rows_ns(ctx: Context, space: Space, per_point: float, pieces: int) -> float:
+    """Return the predicted time of a call: of the points of all rows, and of rows by themselves.
+
+    pieces: what tasks are made of, as many as there are.
+    """
+    rows, length = ctx.extent(points(space.kept)), ctx.extent(space.row_length())
+    return divided_ns(rows * (length * per_point + 15.0), pieces, ctx.spec.threads)
+
+
+def point_ns(ctx: Context, space: Space, form: Form) -> float:
+    """Return the time of one point of a row: all sweeps of it, memory or arithmetic."""
+    compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
+    if form.lanes == 1:
+        compute *= _SCALAR_FACTOR
+    per_point = _memory_per_point(ctx, space)
+    levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)
+    total = per_point * ctx.extent(points(space.kept) * space.row_length())
+    rate = _BYTES_PER_NS[sum(total > size for size in levels)]
+    return max(compute, per_point / rate) + 0.002
+
+
+def _memory_per_point(ctx: Context, space: Space) -> float:
+    """Return the bytes of inputs and outputs, each counted once, per point of a row."""
+    touched = {a[0] for w in space.aligned.sweeps for s in w.steps for a in accesses(s)}
+    return sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
+
+
+def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
+    if ctx.operands.is_scalar(buffer):
+        return 0.0
+    elements, total = 1, max(1, ctx.extent(points(space.kept) * space.row_length()))
+    for s in ctx.operands.buffer(buffer).shape:
+        elements *= max(1, ctx.extent(s))
+    return min(1.0, elements / total) * ctx.operands.memory_dtype(buffer).size_bytes
+
+
+def _output_bytes(ctx: Context, space: Space) -> int:
+    total = 0
+    for name in space.written - set(ctx.group.local):
+        buffer = ctx.operands.buffer(name)
+        elements = 1
+        for s in buffer.shape:
+            elements *= max(0, ctx.extent(s))
+        total += elements * ctx.operands.memory_dtype(name).size_bytes
+    return total
+
+
+def flops(ctx: GroupContext[Any], aligned: Aligned) -> float:
+    """Return the operations of the whole group at representative sizes."""
+    total = 0.0
+    for step in aligned.steps:
+        s = step.statement
+        work = sum(isinstance(x, typed.Binary | typed.Builtin) for x in vexpr.walk(s.value))
+        total += (work + bool(step.folds)) * _points_of(ctx, [r.extent for r in s.ranges])
+    return total
+
+
+def _points_of(ctx: GroupContext[Any], extents: Iterable[Size]) -> float:
+    product = 1.0
+    for e in extents:
+        product *= max(0, ctx.extent(e))
+    return product

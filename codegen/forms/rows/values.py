@@ -1,0 +1,163 @@
+"""What a nest knows inside a row: counters, pointers, values of the row, scalar expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tcdsl.codegen.forms.base.access import Linear, Loop
+from tcdsl.codegen.forms.base.context import GroupContext
+from tcdsl.codegen.forms.base.expr import Values, narrow, widen
+from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.space import Access, Space, size_expr
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var
+from tcdsl.codegen.loops.names import fresh, safe_name
+from tcdsl.codegen.program.dtypes import compute_dtype
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import DType
+
+
+class RowValues:
+    """Counters, pointers and values of a row in the making.
+
+    Parameters
+    ----------
+    ctx, space
+        The group and its loops.
+    """
+
+    def __init__(self, ctx: GroupContext[Any], space: Space) -> None:
+        self.ctx = ctx
+        self.space = space
+        self.operands: Operands = ctx.operands
+        self.row: list[Stmt] = []  # of the row in the making, so far
+        self.index: dict[str, Expr] = {}  # values of index variables
+        self.kept: dict[str, Expr] = {}  # counters of the loops over rows
+        self.values: dict[str, Expr] = {}  # scalars of this row by buffer
+        self.pointers: dict[tuple[str, Linear], Var] = {}
+        self.taken = set(ctx.operands.taken)
+        self.lows = {d.name: size_expr(ctx.operands, d.low) for d in space.aligned.dims}
+
+    def fresh(self, stem: str) -> str:
+        """Return an unused name that starts with stem."""
+        n = 0
+        while f"{stem}{n}" in self.taken:
+            n += 1
+        self.taken.add(f"{stem}{n}")
+        return f"{stem}{n}"
+
+    def size(self, size: Size) -> Expr:
+        """Return a size as an expression."""
+        return size_expr(self.operands, size)
+
+    def counter(self, loop: Loop) -> Var:
+        """Return the variable of a loop."""
+        return b.i64(safe_name(loop.name))
+
+    def enter(self, counters: Mapping[str, Expr]) -> None:
+        """Fix the counters of the loops over rows."""
+        self.kept = dict(counters)
+        self.index = self.lows | {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+
+    # ---- memory
+
+    def base(self, name: str) -> Var:
+        """Return the pointer to a buffer's element 0."""
+        if name in self.space.arena:
+            stem = fresh("row_" + name.replace(".", "_"), self.operands.taken)
+            return b.pointer(stem, self.stored(name))
+        return self.operands.pointer(name)
+
+    def stored(self, name: str) -> DType:
+        """Return the type of a buffer's elements in memory."""
+        if name in self.space.arena:
+            return compute_dtype(self.operands.buffer(name).dtype)
+        return self.operands.memory_dtype(name)
+
+    def in_memory(self, name: str) -> bool:
+        """Whether somebody reads a buffer's elements from memory."""
+        return name in self.space.arena or name not in self.ctx.group.local
+
+    def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
+        """Return the row's pointer of an access and the position behind it."""
+        form = self.space.linear[access]
+        rest = form.without(tuple(self.kept))
+        fixed = replace(form, terms=tuple(t for t in form.terms if t[0] in self.kept))
+        key = (access[0], fixed)
+        if key not in self.pointers:
+            base = self.base(access[0])
+            at = self.row_offset(fixed)
+            if b.value_of(at) == 0:
+                self.pointers[key] = base
+            else:
+                assert isinstance(base.type, Pointer)
+                kind = replace(base.type, restrict=False)
+                p = Var(self.fresh(f"{base.name}_row"), kind)
+                self.row.append(Let(p, Offset(base, at, kind)))
+                self.pointers[key] = p
+        # a dimension without a counter is part of another one's loop in this sweep
+        inside = [(counters[n], step) for n, step in rest.terms if n in counters]
+        index = b.add(*(b.mul(c, self.size(step)) for c, step in inside))
+        return self.pointers[key], index
+
+    def row_offset(self, form: Linear) -> Expr:
+        """Return the part of an address that is the same in all of the row."""
+        terms = [b.mul(self.kept[n], self.size(step)) for n, step in form.terms if n in self.kept]
+        return b.add(*terms, self.size(form.const))
+
+    def element(self, access: Access, counters: Mapping[str, Expr]) -> Expr:
+        """Return an element in its computing type."""
+        pointer, index = self.address(access, counters)
+        return widen(b.load(pointer, index), self.stored(access[0]))
+
+    def store(self, access: Access, counters: Mapping[str, Expr], value: Expr) -> Stmt:
+        """Return the store of a computed scalar."""
+        pointer, index = self.address(access, counters)
+        return Assign(b.load(pointer, index), narrow(value, self.stored(access[0])))
+
+    # ---- values
+
+    def scalar(
+        self,
+        e: typed.Expr,
+        counters: Mapping[str, Expr],
+        out: list[Stmt],
+        local: Mapping[Access, Expr] | None = None,
+        known: Mapping[typed.Expr, Expr] | None = None,
+    ) -> Expr:
+        """Return the scalar value of e; what has to run before it goes to out."""
+
+        def read(x: typed.Read) -> Expr | None:
+            if x.tensor in self.values:
+                return self.values[x.tensor]
+            access = (x.tensor, x.subs)
+            if local is not None and access in local:
+                return local[access]
+            return self.element(access, counters) if x.subs else None
+
+        low = {n: b.add(c, self.lows[n]) for n, c in counters.items()}
+        values = _Known(self.operands, {**self.index, **low}, read, known or {}, self.fresh("t"))
+        value = values.value(e)
+        out.extend(values.take())
+        return value
+
+
+class _Known(Values):
+    """Scalar expressions of which some parts have been computed already."""
+
+    def __init__(
+        self,
+        operands: Operands,
+        index: Mapping[str, Expr],
+        local: Callable[[typed.Read], Expr | None],
+        known: Mapping[typed.Expr, Expr],
+        prefix: str,
+    ) -> None:
+        super().__init__(operands, index, local, prefix)
+        self.known = known
+
+    def part(self, e: typed.Expr) -> Expr:
+        return self.known[e] if e in self.known else super().part(e)

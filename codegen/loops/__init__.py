@@ -1,0 +1,1 @@
+"""The loop nest: how it is built, walked, cleaned, checked and printed."""

@@ -1,0 +1,393 @@
+"""Conditions that keep accesses inside are nothing the C compiler can work out beforehand.
+
+    const tc_i64 i_zero = tc_opaque_i64(0);
+    for (i = 0; i < 40; i++) O[i] = i + i_zero + 2 < 39 ? A[i] : 0.5f;
+
+gcc 12.2 forgets what a mask is for once it is a constant: a loop of few vectors is unrolled wholly,
+and the masked load becomes `vblendps $31, 128(%rdi), ...`, which reads the whole vector and so what
+lies behind the array. It is right as long as the mask is made when the code runs. Each loop has a
+zero of its own: where a branch tells one (`y + y_zero == 0`), nothing follows for the lanes of the
+loop inside. Addresses keep the plain variable, and so do conditions that hold something else that
+is known only then, unless another condition may tell it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    TRUTH,
+    Array,
+    Assign,
+    Bin,
+    Block,
+    Call,
+    Const,
+    Elem,
+    Expr,
+    Field,
+    For,
+    Function,
+    If,
+    Let,
+    Load,
+    Offset,
+    Select,
+    Stmt,
+    Un,
+    Unit,
+    Var,
+    spine,
+)
+from tcdsl.codegen.loops.walk import (
+    all_exprs,
+    children,
+    map_children,
+    own_exprs,
+    sub_stmts,
+    variables,
+    walk_expr,
+    walk_stmt,
+)
+
+FUNCTION = "tc_opaque_i64"
+
+
+def opaque(unit: Unit) -> Unit:
+    """Return a unit for the CPU in which no mask of an access is known before it runs."""
+    return replace(unit, functions=tuple(map(_function, unit.functions)))
+
+
+def exposed(f: Function) -> frozenset[str]:
+    """Return the loop variables along which a C compiler may know a mask of an access.
+
+    Parameters of functions that may be inlined are like them: a caller may pass constants.
+    """
+    if not any(True for _ in _conditions(f.body)):
+        return frozenset()
+    known = _Known(f)
+    conditions = (*_conditions(f.body), *_choices(f.body))
+    atoms = {a for cond in conditions for a in known.atoms(cond)}
+    made_of = [known.sources(a) for a in atoms]
+    found = set()
+    for v in frozenset[str]().union(*(x.loops for x in made_of)):
+        # what a branch may tell, of which all lanes of v are on one side
+        told = {u for x in made_of if v not in x.loops | x.far for u in x.unknown}
+        if any(v in x.loops and x.unknown <= told for x in made_of):
+            found.add(v)
+    return frozenset(found) & _deciding(f.body)  # there without a zero
+
+
+def _function(f: Function) -> Function:
+    names = sorted(exposed(f))
+    if not names:
+        return f
+    taken = {p.name for p in f.params}.union(*map(variables, all_exprs(f.body)))
+    taken |= {s.var.name for s in walk_stmt(f.body) if isinstance(s, Let | For)}
+    zeros: dict[str, Var] = {}
+    for name in names:
+        zero = f"{name}_zero"
+        while zero in taken:
+            zero += "_"
+        taken.add(zero)
+        zeros[name] = b.i64(zero)
+    lets = [Let(z, b.call(FUNCTION, 0, type=I64)) for z in zeros.values()]
+    body = _Hiding(zeros, _deciding(f.body)).stmt(f.body)
+    return replace(f, body=b.block(lets, body))
+
+
+# ---- what decides
+
+
+def _conditions(body: Stmt) -> Iterator[Expr]:
+    """Yield the conditions under which memory is read or written."""
+    for s in walk_stmt(body):
+        if isinstance(s, If) and _reaches(s):
+            yield s.cond
+        for e in own_exprs(s):
+            within = set[int]()  # the left parts of chains whose left part was given
+            for x in walk_expr(e):
+                match x:
+                    case Select(cond, then, other) if _reads(then) or _reads(other):
+                        yield cond
+                    case Bin("&&" | "||", lhs, rhs):
+                        if id(x) not in within and not _reads(rhs):
+                            continue
+                        if id(x) not in within:
+                            yield lhs
+                        within.add(id(lhs))
+                    case _:
+                        pass
+
+
+def _deciding(body: Stmt) -> frozenset[str]:
+    """Return the variables that conditions of accesses depend on, through others as well.
+
+    Not those in addresses of what is read: what lies in memory is not known.
+    """
+    zeros = {s.var.name for s in walk_stmt(body) if isinstance(s, Let) and _is_opaque(s.value)}
+    names = {n for cond in _conditions(body) for n in _outside_addresses(cond, zeros)}
+    while True:
+        before = len(names)
+        for s in walk_stmt(body):
+            match s:
+                case Let(var, value) if var.name in names:
+                    names |= _outside_addresses(value, zeros)
+                case Assign(Var(name), value) if name in names:
+                    names |= _outside_addresses(value, zeros)
+                case If(cond) if _assigns(s, names):
+                    names |= _outside_addresses(cond, zeros)
+                case _:
+                    pass
+        if len(names) == before:
+            return frozenset(names)
+
+
+def _choices(body: Stmt) -> Iterator[Expr]:
+    """Yield the conditions of choices of which conditions of accesses are made."""
+    deciding = _deciding(body)
+    made_of = list(_conditions(body))
+    for s in walk_stmt(body):
+        match s:
+            case Let(Var(name), value) | Assign(Var(name), value) if name in deciding:
+                made_of.append(value)
+            case _:
+                pass
+    for e in made_of:
+        for x in walk_expr(e):
+            if isinstance(x, Select):
+                yield x.cond
+
+
+def _reads(e: Expr) -> bool:
+    return any(isinstance(x, Load) for x in walk_expr(e))
+
+
+def _reaches(s: If) -> bool:
+    """Whether memory is read or written under a condition."""
+    return any(isinstance(x, Load) for t in sub_stmts(s) for x in all_exprs(t))
+
+
+def _assigns(s: If, names: Set[str]) -> bool:
+    return any(
+        isinstance(t, Assign) and isinstance(t.place, Var) and t.place.name in names
+        for part in sub_stmts(s)
+        for t in walk_stmt(part)
+    )
+
+
+def _is_address(e: Expr) -> bool:
+    return isinstance(e, Load | Offset)
+
+
+def _is_opaque(e: Expr) -> bool:
+    return isinstance(e, Call) and e.function == FUNCTION
+
+
+def _outside_addresses(e: Expr, zeros: Set[str]) -> set[str]:
+    found: set[str] = set()
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, Var):
+            found.add(x.name)
+        elif isinstance(x, Bin) and isinstance(x.rhs, Var) and x.rhs.name in zeros:
+            pass  # hidden already
+        elif not _is_address(x):
+            todo += children(x)
+    return found
+
+
+# ---- what is known
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What an expression is made of.
+
+    loops: variables of loops; far: those in addresses of what it reads. unknown: what no compiler
+    knows, by name or as the expression that reads it. Without any, the loop variables tell all.
+    """
+
+    loops: frozenset[str] = frozenset()
+    unknown: frozenset[Expr | str] = frozenset()
+    far: frozenset[str] = frozenset()
+
+    def __or__(self, other: _Sources) -> _Sources:
+        return _Sources(
+            self.loops | other.loops, self.unknown | other.unknown, self.far | other.far
+        )
+
+
+class _Known:
+    """What a compiler may know of the variables of a function."""
+
+    def __init__(self, f: Function) -> None:
+        inlined = f.linkage in ("inline", "helper")
+        self.params = {p.name for p in f.params if inlined and p.type == I64}
+        self.values: dict[str, list[Expr]] = {}  # of variables that are no loop's
+        self.lows: dict[str, list[Expr]] = {}
+        self.always: dict[str, list[Expr]] = {}  # of them, what is set in any case
+        self.arrays: set[str] = set()
+        self._done: dict[str, _Sources] = {}
+        self.choosing: dict[str, list[Expr]] = {}  # conditions under which they are assigned
+        self._collect(f.body, (), {})
+
+    def _collect(self, s: Stmt, under: tuple[Expr, ...], declared: dict[str, int]) -> None:
+        if isinstance(s, If):
+            under = (*under, s.cond)
+        match s:
+            case Let(var, value):
+                declared[var.name] = len(under)
+                self.values.setdefault(var.name, []).append(value)
+                self.always.setdefault(var.name, []).append(value)
+            case Array(name):
+                self.arrays.add(name)
+            case Assign(Var(name), value, op):
+                self.values.setdefault(name, []).append(value)
+                conditions = under[declared.get(name, 0) :]
+                self.choosing.setdefault(name, []).extend(conditions)
+                if op == "=" and not conditions:
+                    self.always.setdefault(name, []).append(value)
+            case For(var, low):
+                self.lows.setdefault(var.name, []).append(low)
+        for t in sub_stmts(s):
+            self._collect(t, under, declared)
+
+    def atoms(self, e: Expr) -> Iterator[Expr]:
+        """Yield the parts of a truth value that are no logic of others."""
+        todo, seen = [e], set[str]()
+        while todo:
+            x = todo.pop()
+            match x:
+                case Const():
+                    pass
+                case Var(name) if name in self.values:
+                    if name not in seen:
+                        todo += (*self.values[name], *self.choosing.get(name, ()))
+                    seen.add(name)
+                case Bin(lhs=lhs) if lhs.type == TRUTH:
+                    todo += children(x)
+                case Un() | Select() if x.type == TRUTH:
+                    todo += children(x)
+                case _:
+                    yield x
+
+    def sources(self, e: Expr) -> _Sources:
+        """Return what an expression is made of."""
+        match e:
+            case Const():
+                return _Sources()
+            case Var(name):
+                return self._variable(name)
+            case Load() | Offset() | Field():
+                return _Sources(unknown=frozenset({e}), far=self._far(e))
+            case Elem(array) if array in self.arrays:
+                return _Sources(unknown=frozenset({e}), far=self._far(e))
+            case Select(cond, then, other):
+                chosen = self.sources(then), self.sources(other)
+                decides = self.sources(cond)  # which may be told: see `_choices`
+                unknown = chosen[0].unknown & chosen[1].unknown | decides.unknown
+                return replace(decides | chosen[0] | chosen[1], unknown=unknown)
+            case _:
+                first, chain = spine(e)
+                parts = children(first) if not chain else (first, *(link.rhs for link in chain))
+                return functools.reduce(_Sources.__or__, map(self.sources, parts), _Sources())
+
+    def _far(self, e: Expr) -> frozenset[str]:
+        found = _Sources()
+        for x in walk_expr(e):
+            if isinstance(x, Var):
+                found |= self._variable(x.name)
+        return found.loops | found.far
+
+    def _variable(self, name: str) -> _Sources:
+        if name in self._done:
+            return self._done[name]
+        self._done[name] = _Sources()  # of itself: `x += 1`
+        if name in self.params:
+            found = _Sources(frozenset({name}))
+        elif name in self.lows:
+            lows = [self.sources(low) for low in self.lows[name]]
+            unknown = frozenset[Expr | str]().union(*(x.unknown for x in lows))
+            if not all(x.unknown for x in lows):
+                unknown = frozenset()
+            found = _Sources(frozenset({name}), unknown)
+        elif all(map(_is_opaque, self.values.get(name, ()))):
+            found = _Sources(unknown=frozenset({name}))
+        else:
+            is_unknown = all(self.sources(v).unknown for v in self.always.get(name, ()))
+            made_of = (*self.values[name], *self.choosing.get(name, ()))
+            parts = functools.reduce(_Sources.__or__, map(self.sources, made_of))
+            is_one = len(self.values[name]) == 1
+            mine = parts.unknown if is_one else frozenset({name})
+            found = replace(parts, unknown=mine if is_unknown else frozenset())
+        self._done[name] = found
+        return found
+
+
+# ---- the rewrite
+
+
+class _Hiding:
+    """Adds zeros to variables in conditions, and in what these are made of."""
+
+    def __init__(self, zeros: Mapping[str, Var], deciding: frozenset[str]) -> None:
+        self.zeros = zeros
+        self.deciding = deciding
+
+    def stmt(self, s: Stmt) -> Stmt:
+        """Return a statement that does the same."""
+        match s:
+            case Let(var, value):
+                is_part = var.name in self.deciding
+                return replace(s, value=self.hidden(value) if is_part else self.expr(value))
+            case Assign(place, value):
+                is_part = isinstance(place, Var) and place.name in self.deciding
+                return replace(s, value=self.hidden(value) if is_part else self.expr(value))
+            case If(cond, then, other):
+                is_part = _reaches(s) or _assigns(s, self.deciding)
+                cond = self.hidden(cond) if is_part else self.expr(cond)
+                return If(cond, self.stmt(then), None if other is None else self.stmt(other))
+            case For(body=body):
+                return replace(s, body=self.stmt(body))
+            case Block(stmts):
+                return Block(tuple(map(self.stmt, stmts)))
+            case _:
+                return s
+
+    def expr(self, e: Expr) -> Expr:
+        """Return e with conditions of reads in it hidden."""
+        first, chain = spine(e)
+        decides = [link.op in ("&&", "||") and _reads(link.rhs) for link in chain]
+        is_part = any(decides)
+        if is_part:
+            done = self.hidden(first)
+        elif isinstance(first, Select) and (_reads(first.then) or _reads(first.other)):
+            cond, then, other = (
+                self.hidden(first.cond),
+                self.expr(first.then),
+                self.expr(first.other),
+            )
+            done = Select(cond, then, other, first.type)
+        else:
+            done = map_children(first, self.expr)
+        for k, link in enumerate(chain):
+            rhs = self.hidden(link.rhs) if any(decides[k + 1 :]) else self.expr(link.rhs)
+            done = Bin(link.op, done, rhs, link.type)
+        return done
+
+    def hidden(self, e: Expr) -> Expr:
+        """Return e with zeros added to its variables."""
+        first, chain = spine(e)
+        if isinstance(first, Var) and first.name in self.zeros:
+            done: Expr = Bin("+", first, self.zeros[first.name], I64)
+        else:
+            done = map_children(first, self.expr if _is_address(first) else self.hidden)
+        for link in chain:
+            done = Bin(link.op, done, self.hidden(link.rhs), link.type)
+        return done

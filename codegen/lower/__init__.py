@@ -1,1 +1,0 @@
-"""Lowerings, one file per leaf kind."""

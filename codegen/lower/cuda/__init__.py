@@ -1,1 +1,0 @@
-"""Leaf forms as CUDA kernels: one file per kind, each with the five functions of a lowering."""

@@ -1,0 +1,30 @@
+"""The CPU a kernel is compiled for: vector width, registers, caches, threads, peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What analytic schedules and the tuner's model need to know."""
+
+    isa: str  # "avx512", "avx2", "sse", "neon", "generic": chosen by the compiler's macros
+    vector_bytes: int
+    registers: int
+    l1_bytes: int
+    l1_ways: int
+    l2_bytes: int
+    l3_bytes: int
+    cores: int
+    frequency_ghz: float
+    fma_per_cycle: int  # vector FMAs a core starts per cycle
+    crosses_lines: bool = False  # vectors across two lines are read as fast as others
+
+    def lanes(self, element_bytes: int) -> int:
+        """Return how many elements a vector holds."""
+        return self.vector_bytes // element_bytes
+
+    def peak_gflops(self, element_bytes: int = 4, threads: int = 1) -> float:
+        """Return the FMA peak, multiplication and addition counted."""
+        return 2 * self.lanes(element_bytes) * self.fma_per_cycle * self.frequency_ghz * threads

@@ -1,0 +1,1 @@
+"""int32 in kernels for a GPU where it is proved to be enough."""

@@ -1,0 +1,1 @@
+"""The text that emitted code stands on, for C and for CUDA."""

@@ -1,0 +1,1 @@
+"""A definition as statements in SSA form, and their rewrites."""

@@ -1,0 +1,46 @@
+"""Types of values: NumPy's for ours, those computed in, and what reductions start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcdsl.grammar.types.dtypes import FLOAT32, DType
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy type that stores dtype."""
+    if dtype.name == "bfloat16":
+        import ml_dtypes
+
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    return np.dtype(dtype.name)
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """Return the type in which values are computed: halves in float32."""
+    return FLOAT32 if dtype.is_half else dtype
+
+
+def identity(op: str, dtype: np.dtype[Any]) -> Any:
+    """Return the identity of an assignment operator: what `op=!` starts from, 0 for `=`."""
+    match op:
+        case "*=":
+            return dtype.type(1)
+        case "min=":
+            return _extreme(dtype, highest=True)
+        case "max=":
+            return _extreme(dtype, highest=False)
+        case _:
+            return dtype.type(0)
+
+
+def _extreme(dtype: np.dtype[Any], *, highest: bool) -> Any:
+    if dtype.kind == "b":
+        return highest
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return info.max if highest else info.min
+    return dtype.type(np.inf if highest else -np.inf)

@@ -1,0 +1,139 @@
+"""Which statements can share the loops over some of their output indices.
+
+Softmax: all four statements keep `n`, and whatever one reads of another lies at its own `n`, so
+they can run for one row after the other.
+
+    mx(n) max=! A(n,m)              s(n) +=! E(n,m)
+    E(n,m) = exp(A(n,m) - mx(n))    O(n,m) = E(n,m) / s(n)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcdsl.codegen.program.inline import is_contraction
+from tcdsl.codegen.program.program import Statement, affine_of
+from tcdsl.grammar.types import typed
+
+Touch = tuple[str, tuple[typed.Expr, ...]]  # a version and where it is touched
+Names = dict[str, str]  # from a shared axis to an output index of a statement
+Dims = dict[str, int]  # from a shared axis to a dimension of a version
+
+
+def has_epilogue(statements: Sequence[Statement]) -> bool:
+    """Whether a reduction is followed by pointwise statements on its points, over the same box."""
+    first, *later = statements
+    if not first.reductions or first.op.startswith("arg") or not first.covers:
+        return False
+    made = {first.target}
+    for s in later:
+        if s.op != "=" or s.reductions or not s.covers or first.base is not None:
+            return False
+        names = [affine_of(e) for e in s.subs]
+        at = [[affine_of(e) for e in r.subs] for r in s.reads() if r.tensor in made]
+        if not at or not all(a == names and all(x and x.plain for x in a) for a in at):
+            return False
+        made.add(s.target)
+    return bool(later)
+
+
+def kept_indices(statements: Sequence[Statement]) -> tuple[Names, ...] | None:
+    """Return the indices that statements share, or None if they cannot share loops over them.
+
+    For each statement a mapping from the name of a shared axis (an output index of the statement
+    with the fewest of them) to its own output index. Everything that one statement reads of
+    another lies at the same values of the shared indices. None of them is a contraction, and each
+    is connected to the others by what it reads.
+    """
+    if any(is_contraction(s) or not s.covers or s.op.startswith("arg") for s in statements):
+        return None
+    seed = min(range(len(statements)), key=lambda k: len(statements[k].outputs))
+    axes = [r.name for r in statements[seed].outputs]
+    if not axes:
+        return None
+    names: list[Names] = [{} for _ in statements]
+    names[seed] = dict(zip(axes, axes, strict=True))
+    # Of each version made here, the dimension of each axis; of inputs as well, but these only
+    # suggest what belongs together: the two statements that read A(n,m) share n.
+    made: dict[str, Dims] = {s.target: {} for s in statements}
+    read: dict[str, Dims] = {}
+    while True:
+        before = [dict(m) for m in names]
+        for s, mine in zip(statements, names, strict=True):
+            if not _spread(s, mine, made):
+                return None
+        if names == before and not any(
+            _suggest(s, mine, read, made, len(axes))
+            for s, mine in zip(statements, names, strict=True)
+        ):
+            break
+    if any(len(mine) != len(axes) for mine in names):
+        return None
+    spans = [{r.name: (r.low, r.high) for r in s.outputs} for s in statements]
+    for axis in axes:
+        if len({span[mine[axis]] for span, mine in zip(spans, names, strict=True)}) != 1:
+            return None
+    return tuple(names) if _aligned(statements, names, made) else None
+
+
+def _spread(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
+    """Carry axes between a statement and the versions it touches; false on a contradiction."""
+    outputs = {r.name for r in s.outputs}
+    for tensor, subs in _touched(s):
+        if tensor not in made:
+            continue
+        plain = _plain(subs)
+        for axis, d in made[tensor].items():
+            name = plain[d]
+            if name not in outputs or mine.setdefault(axis, name) != name:
+                return False
+        for axis, name in mine.items():
+            if name not in plain:
+                return False
+            d = plain.index(name)
+            if made[tensor].setdefault(axis, d) != d:
+                return False
+    return True
+
+
+def _suggest(
+    s: Statement, mine: Names, read: dict[str, Dims], made: dict[str, Dims], count: int
+) -> bool:
+    """Learn from a finished statement where inputs have the axes, or finish one by that."""
+    inputs = [(t, _plain(subs)) for t, subs in _touched(s) if t not in made]
+    if len(mine) == count:
+        for tensor, plain in inputs:
+            where = {axis: plain.index(n) for axis, n in mine.items() if n in plain}
+            if len(where) == count:
+                read.setdefault(tensor, where)
+        return False
+    outputs = {r.name for r in s.outputs}
+    for tensor, plain in inputs:
+        found = {axis: plain[d] for axis, d in read.get(tensor, {}).items()}
+        chosen = {axis: n for axis, n in found.items() if n is not None and n in outputs}
+        fits = all(chosen.get(axis) == n for axis, n in mine.items())
+        if len(set(chosen.values())) == count and fits:
+            mine.update(chosen)
+            return True
+    return False
+
+
+def _touched(s: Statement) -> list[Touch]:
+    reads = [(r.tensor, r.subs) for r in s.reads()]
+    return [(s.target, s.subs), *reads, *([] if s.base is None else [(s.base, s.subs)])]
+
+
+def _plain(subs: tuple[typed.Expr, ...]) -> list[str | None]:
+    return [a.plain if (a := affine_of(e)) else None for e in subs]
+
+
+def _aligned(
+    statements: Sequence[Statement], names: Sequence[Names], made: dict[str, Dims]
+) -> bool:
+    """Whether every version made here is touched at the reader's own shared indices."""
+    for s, mine in zip(statements, names, strict=True):
+        for tensor, subs in _touched(s):
+            plain = _plain(subs)
+            if any(plain[d] != mine[axis] for axis, d in made.get(tensor, {}).items()):
+                return False
+    return True

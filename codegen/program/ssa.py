@@ -1,0 +1,334 @@
+"""A checked definition to a `Program`: every statement makes a new version of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from tcdsl.codegen.program.dtypes import identity, numpy_dtype
+from tcdsl.codegen.program.factors import Factor, split
+from tcdsl.codegen.program.program import (
+    Buffer,
+    Program,
+    Statement,
+    TurnLoop,
+    affine_of,
+    from_lowest,
+    map_typed,
+    reads_of,
+)
+from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
+from tcdsl.codegen.program.subscripts import MOST_PIECES, is_tiling, tile_of, told
+from tcdsl.codegen.program.unparse import statement_text
+from tcdsl.grammar.proofs.ranges import Interval
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import FLOAT32, INT64, DType
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
+
+
+@on_own_stack
+def program_of(checked: CheckedDef) -> Program:
+    """Return the SSA form of a checked definition."""
+    builder = _Builder(checked)
+    builder.block(checked.body)
+    current = builder.current
+    return Program(
+        name=checked.name,
+        text=checked.text,
+        sizes=checked.sizes,
+        scalars=tuple(t.name for t in checked.params if not t.shape),
+        inputs=tuple(t.name for t in checked.params),
+        outputs=tuple(current[t.name] for t in checked.returns),
+        buffers=tuple(builder.buffers),
+        statements=tuple(builder.statements),
+        constraints=checked.constraints,
+        loops=tuple(builder.loops),
+    )
+
+
+class _Builder:
+    """Versions and statements in the making; current is the version a name means now."""
+
+    def __init__(self, checked: CheckedDef) -> None:
+        self.tensors = {t.name: t for t in (*checked.params, *checked.returns, *checked.temps)}
+        self.buffers: list[Buffer] = []
+        self.statements: list[Statement] = []
+        self.loops: list[TurnLoop] = []
+        self.current: dict[str, str] = {}
+        self.versions = dict.fromkeys(self.tensors, 0)
+        self.sizes = checked.sizes
+        self.turns: dict[str, Interval] = {}  # of the loops around the statement
+        for t in checked.params:
+            self.version(t.name, None)
+        for t in checked.returns:
+            if t.is_updated:  # what the caller's buffer holds
+                self.version(t.name, None)
+
+    def version(self, tensor: str, home: str | None) -> str:
+        """Add the next version of a tensor, in the memory of another or in its own."""
+        t, number = self.tensors[tensor], self.versions[tensor]
+        name = f"{tensor}.{number}" if number else tensor
+        self.versions[tensor] += 1
+        self.buffers.append(
+            Buffer(name, tensor, t.dtype, t.shape, t.low, t.role, name if home is None else home)
+        )
+        self.current[tensor] = name
+        return name
+
+    def block(self, body: Sequence[typed.Stmt]) -> None:
+        """Add statements and loops in order."""
+        todo = [*body]
+        while todo:
+            match todo[0]:
+                case typed.Statement() as s:
+                    todo[:1] = self.gathered(s)
+                    if s.target not in self.current and self.is_tiled(todo):
+                        self.version(s.target, None)  # of which nothing stays
+                    first_piece, *todo = todo
+                    assert isinstance(first_piece, typed.Statement)
+                    self.statement(first_piece)
+                case typed.Loop(var, low, high, inner):
+                    del todo[0]
+                    self.begin(inner)
+                    at, first = len(self.loops), len(self.statements)
+                    self.loops.append(TurnLoop(var, low, high, first, first))
+                    self.turns[var] = Interval(low, high - 1)
+                    self.block(inner)
+                    del self.turns[var]
+                    self.loops[at] = TurnLoop(var, low, high, first, len(self.statements))
+                case other:
+                    assert_never(other)
+
+    def begin(self, body: Sequence[typed.Stmt]) -> None:
+        """Give what a loop is the first to write its initial contents before it.
+
+        A turn may write a part of it, and there may be no turn.
+        """
+        for s in typed.statements(body):
+            if s.target not in self.current:
+                self.fill(s)
+
+    def fill(self, s: typed.Statement) -> None:
+        """Give the target of a statement its initial contents."""
+        shape = self.tensors[s.target].shape
+        names = [_fresh(f"i{d}", {*self.tensors, *self.sizes}) for d in range(len(shape))]
+        ranges = tuple(
+            Range(n, Size.const(0), extent, "output")
+            for n, extent in zip(names, shape, strict=True)
+        )
+        at = tuple(typed.IndexValue(n, INT64) for n in names)
+        self.append(s.target, None, at, "=", self.identity(s), ranges, covers=True)
+
+    def gathered(self, s: typed.Statement) -> list[typed.Statement]:
+        """Return a scatter as gathers, where that is possible, else as it is."""
+        restarts = s.op.endswith("!") and s.target in self.current  # only what points fall into
+        if s.op == "=" or s.op.startswith("arg") or restarts:
+            return [s]
+        if any(r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e)):
+            return [s]
+        nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
+        target = self.tensors[s.target]
+        return gathers(s, target, self.bounds, self.turns, nothing) or [s]
+
+    def bounds(self, name: str) -> list[tuple[Size, Size]]:
+        """Return the first element of each dimension of a tensor, and the one behind the last."""
+        t = self.tensors[name]
+        return [(low, low + extent) for low, extent in zip(t.low, t.shape, strict=True)]
+
+    def is_tiled(self, body: Sequence[typed.Stmt]) -> bool:
+        """Whether statements that a body begins with write each element of a tensor anew, once."""
+        first = body[0]
+        assert isinstance(first, typed.Statement)
+        tensor, tiles = self.tensors[first.target], []
+        for s in body[:MOST_PIECES]:
+            if not isinstance(s, typed.Statement) or s.target != first.target:
+                break
+            reads = any(r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e))
+            if reads or not (s.op == "=" or s.op.endswith("!")):
+                break
+            subs = [from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True)]
+            outputs = [r for r in s.ranges if r.kind == "output"]
+            tiles.append(tile_of(subs, outputs, tensor.shape))
+            if len(tiles) > 1 and is_tiling(tiles):
+                return True
+        return False
+
+    def identity(self, s: typed.Statement) -> Expr:
+        """Return what the elements that a statement writes start from, as a value of its target."""
+        dtype = self.tensors[s.target].dtype
+        held = FLOAT32 if dtype.is_half else dtype
+        value: Expr = typed.Lit(identity_of(s.op, held), held)
+        return typed.Cast(value, dtype) if dtype.is_half else value
+
+    def append(
+        self,
+        tensor: str,
+        base: str | None,
+        subs: tuple[Expr, ...],
+        op: AssignOp,
+        value: Expr,
+        ranges: tuple[Range, ...],
+        *,
+        covers: bool,
+    ) -> None:
+        """Add a statement that the text does not have."""
+        old = self.current.get(tensor)
+        target = self.version(tensor, None if old is None else self.buffer(old).home)
+        text = statement_text(typed.Statement(tensor, subs, op, value, ranges))
+        checked = (False,) * len(subs)
+        self.statements.append(
+            Statement(target, base, subs, op, value, ranges, covers, checked, text)
+        )
+
+    def statement(self, s: typed.Statement) -> None:
+        tensor = self.tensors[s.target]
+        old = self.current.get(s.target)
+        subs = tuple(
+            from_lowest(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
+        )
+        value = self.renamed(s.value)
+        covers = covers_box(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
+        from_data = any(reads_of(e) for e in subs)  # then '!' is for the whole box
+        restarts = s.op.endswith("!") and old is not None and not covers and not from_data
+        op = s.op
+        base = None if op.endswith("!") or (op == "=" and covers) else old
+        if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
+            value = self.from_copy(value, s.target)
+        outputs = tuple(r for r in s.ranges if r.kind == "output")
+        is_told = len(told(subs, outputs)) == len(outputs)
+        if old is None and not covers and is_told and becomes_contraction(s):
+            self.fill(s)  # the form for a contraction writes only its points
+            old = base = self.current[s.target]
+        elif restarts:
+            if op in COMBINING and not is_told:  # points may meet
+                self.append(s.target, old, subs, "=", self.identity(s), outputs, covers=False)
+                op = COMBINING[op]
+            old = base = self.current[s.target]
+        home = None if old is None else self.buffer(old).home
+        target = self.version(s.target, home)
+        made = Statement(
+            target=target,
+            base=base,
+            subs=subs,
+            op=op,
+            value=value,
+            ranges=s.ranges,
+            covers=covers,
+            subs_checked=s.subs_checked or (False,) * len(subs),
+            text=statement_text(s),
+        )
+        names = {*self.tensors, *self.sizes, *(x.var for x in self.loops)}
+        names.update(r.name for r in s.ranges)
+
+        def fresh(name: str) -> str:
+            names.add(new := _fresh(name, names))
+            return new
+
+        split_up = split(made, fresh, lambda factor: self.from_factor(factor, s.target))
+        self.statements.append(split_up or made)
+
+    def from_factor(self, factor: Factor, tensor: str) -> Expr:
+        """Add the temporary of a factor, and return its read where the product has it."""
+        number = sum(x.name.startswith(f"{tensor}.factor") for x in self.buffers)
+        name = f"{tensor}.factor{number or ''}"
+        dtype = factor.value.dtype
+        shape = tuple(r.extent for r in factor.ranges)
+        zero = (Size.const(0),) * len(shape)
+        self.buffers.append(Buffer(name, tensor, dtype, shape, zero, "temp", name))
+        checked = (False,) * len(shape)
+        text = statement_text(typed.Statement(name, factor.subs, "=", factor.value, factor.ranges))
+        self.statements.append(
+            Statement(
+                name, None, factor.subs, "=", factor.value, factor.ranges, True, checked, text
+            )
+        )
+        return typed.Read(name, factor.at, dtype, checked)
+
+    def from_copy(self, value: Expr, tensor: str) -> Expr:
+        """Return a value that reads the version before from a copy.
+
+        The text forbids reading elements that the same statement writes before (but the very
+        one), so a statement may work in place; except where it initialises elements that it does
+        not write and reads what they were.
+        """
+        old, t = self.current[tensor], self.tensors[tensor]
+        dtype = FLOAT32 if t.dtype.is_half else t.dtype
+        number = sum(x.name.startswith(f"{tensor}.copy") for x in self.buffers)
+        copy = f"{tensor}.copy{number or ''}"
+        zero = (Size.const(0),) * len(t.shape)
+        self.buffers.append(Buffer(copy, tensor, dtype, t.shape, zero, "temp", copy))
+        taken = {*self.tensors, *self.sizes}
+        names = [_fresh(f"c{d}", taken) for d in range(len(t.shape))]
+        at = tuple(typed.IndexValue(n, INT64) for n in names)
+        read: Expr = typed.Read(old, at, t.dtype, (False,) * len(at))
+        self.statements.append(
+            Statement(
+                target=copy,
+                base=None,
+                subs=at,
+                op="=",
+                value=typed.Cast(read, dtype) if t.dtype.is_half else read,
+                ranges=tuple(
+                    Range(n, Size.const(0), extent, "output")
+                    for n, extent in zip(names, t.shape, strict=True)
+                ),
+                covers=True,
+                subs_checked=(False,) * len(at),
+                text=f"{copy} = {tensor}",
+            )
+        )
+
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, typed.Read) or x.tensor != old:
+                return x
+            return replace(x, tensor=copy, dtype=dtype)
+
+        return map_typed(value, one)
+
+    def buffer(self, name: str) -> Buffer:
+        """Return the buffer of that name."""
+        return next(x for x in self.buffers if x.name == name)
+
+    def renamed(self, e: Expr) -> Expr:
+        """Return e with versions for names and subscripts from the box's lowest element."""
+
+        def one(x: Expr) -> Expr:
+            if not isinstance(x, typed.Read):
+                return x
+            lows = self.tensors[x.tensor].low
+            subs = tuple(from_lowest(s, low) for s, low in zip(x.subs, lows, strict=True))
+            return replace(x, tensor=self.current[x.tensor], subs=subs)
+
+        return map_typed(e, one)
+
+
+def identity_of(op: AssignOp, dtype: DType) -> int | float:
+    """Return the identity of an operator, 0 for `=`, as a value of a type."""
+    value = identity(op.rstrip("!"), numpy_dtype(dtype))
+    return float(value) if dtype.is_float else int(value)
+
+
+def _fresh(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def covers_box(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size, ...]) -> bool:
+    """Whether subs, one variable each, run over the whole box."""
+    spans = {r.name: r for r in ranges}
+    used: set[str] = set()
+    for e, extent in zip(subs, shape, strict=True):
+        a = affine_of(e)
+        if a is None or len(a.terms) != 1 or a.terms[0][1] != 1 or a.terms[0][0] in used:
+            return False
+        name = a.terms[0][0]
+        used.add(name)
+        span = spans[name]
+        if span.low + a.const != Size.const(0) or span.high + a.const != extent:
+            return False
+    return True

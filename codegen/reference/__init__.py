@@ -1,0 +1,1 @@
+"""The slow truth: NumPy, straight from the statements."""

@@ -1,0 +1,1 @@
+"""Text becomes cached machine code: C compilers, NVRTC, the folders of both."""

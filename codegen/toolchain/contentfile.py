@@ -1,0 +1,176 @@
+"""Files of the cache whose names hold their content: made once, never torn, checked when read.
+
+A file is called `NAME-KEY-SUM.SUFFIX`: KEY hashes everything that decides its content, SUM is the
+hash of the content itself, checked before the file is handed out. Files are made elsewhere in the
+cache and renamed into place, so that none is ever seen half written. While one is made its key is
+locked by a lock of the kernel's (flock), which ends with the process that holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tcdsl.codegen.toolchain.cachedir import places, subfolder
+
+_LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
+
+
+def hash_of(parts: Iterable[str]) -> str:
+    """Return a key: the hash of all that decides the content of a file."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:32]
+
+
+def lookup(key: str, suffix: str) -> Path | None:
+    """Return the file of a key, or None; a damaged one is removed."""
+    for path in [p for place in places("objects") for p in _listed(place / key[:2])]:
+        name = path.stem.rsplit("-", 2)
+        if path.suffix != suffix or len(name) != 3 or name[1] != key:
+            continue
+        try:
+            intact = _sum(path) == name[2]
+        except OSError:  # pruned meanwhile, or not to be read: made again
+            continue
+        if intact:
+            with contextlib.suppress(OSError):  # a cache that may only be read serves too
+                os.utime(path)
+            return path
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return None
+
+
+def stem(name: str) -> str:
+    """Return a name as part of a file's: a name of the language has any length."""
+    return name[:_LONGEST_STEM]
+
+
+def move_into_place(made: Path, name: str, key: str, suffix: str) -> Path:
+    """Return where a file made in the cache lies from now on."""
+    place = subfolder("objects") / key[:2]
+    place.mkdir(exist_ok=True, mode=0o700)
+    target = place / f"{stem(name)}-{key}-{_sum(made)}{suffix}"
+    os.replace(made, target)
+    return target
+
+
+def building_folder() -> Path:
+    """Return a new folder to make a file in."""
+    return Path(tempfile.mkdtemp(dir=subfolder("building")))
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+class KeyLock:
+    """A lock file held by flock: between processes and, each taking its own, between threads."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self._path, self._handle = path, handle
+        _held.add(self)
+
+    @staticmethod
+    def take(key: str) -> KeyLock | None:
+        """Return the lock of a key, or None if it is held."""
+        path = subfolder("locks") / key
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            if e.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                os.close(handle)
+                return None
+            if e.errno not in (errno.ENOLCK, errno.ENOTSUP):
+                os.close(handle)
+                raise
+            # A file system without locks: a text may be compiled twice, the rename keeps it right.
+        try:
+            ours = os.path.samestat(os.fstat(handle), os.stat(path))
+        except FileNotFoundError:
+            ours = False
+        if not ours:  # the last holder has removed the file since we opened it
+            os.close(handle)
+            return None
+        return KeyLock(path, handle)
+
+    def release(self) -> None:
+        """Remove the file, then let go."""
+        if self not in _held:  # in a forked child: it is the parent's
+            return
+        _held.remove(self)
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+        os.close(self._handle)
+
+    @staticmethod
+    def forget_all() -> None:
+        """Close the handles that a forked child has of its parent's locks.
+
+        Else they stay locked as long as the child lives, however long its parent has been dead.
+        """
+        for lock in _held:
+            os.close(lock._handle)
+        _held.clear()
+
+
+_held: set[KeyLock] = set()
+os.register_at_fork(after_in_child=KeyLock.forget_all)
+
+
+# ---- housekeeping
+
+
+def files() -> Iterator[tuple[Path, os.stat_result]]:
+    """Walk over all files with their status; the time of change is that of the last use."""
+    for folder in _listed(subfolder("objects")):
+        for path in _listed(folder):
+            with contextlib.suppress(FileNotFoundError):
+                yield path, path.stat()
+
+
+def size() -> tuple[int, int]:
+    """Return how many files there are and their bytes."""
+    sizes = [status.st_size for _, status in files()]
+    return len(sizes), sum(sizes)
+
+
+def prune(max_bytes: int = 0) -> int:
+    """Remove the files unused for longest until at most max_bytes are left; return bytes freed.
+
+    Always safe: what is loaded stays loaded, what is needed again is compiled again.
+    """
+    found = sorted(files(), key=lambda item: item[1].st_mtime)
+    total = left = sum(status.st_size for _, status in found)
+    for path, status in found:
+        if left <= max_bytes:
+            break
+        path.unlink(missing_ok=True)
+        left -= status.st_size
+    day_ago = time.time() - 86400
+    for folder in _listed(subfolder("building")):  # of processes that were killed
+        with contextlib.suppress(FileNotFoundError):  # its process has just ended
+            if folder.stat().st_mtime < day_ago:
+                shutil.rmtree(folder, ignore_errors=True)
+    return total - left

@@ -1,0 +1,122 @@
+"""The computer at hand as a `Machine`: what its C compiler and its kernel say of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from pathlib import Path
+
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
+
+# ISA: bytes of a vector, vector registers
+_VECTORS = {
+    "avx512": (64, 32), "avx2": (32, 16), "sse": (16, 16), "neon": (16, 32), "generic": (16, 16),
+}  # fmt: skip
+_SYSTEM = Path("/sys/devices/system/cpu/cpu0")
+
+
+def detect() -> Machine:
+    """Return this machine as the compiler and the kernel describe it.
+
+    Nothing is measured: frequency and FMAs per cycle are nominal, so that the schedule chosen for
+    a program is the same in every process. `measure_peak` (peak.py) tells what is reached.
+
+    Raises
+    ------
+    CompileError
+        If there is no C compiler.
+    """
+    return _detect(find_compiler(), usable_cores())
+
+
+@functools.lru_cache(maxsize=8)
+def _detect(compiler: Compiler, cores: int) -> Machine:
+    isa = isa_of(compiler.macros)
+    vector_bytes, registers = _VECTORS[isa]
+    caches = read_caches(_SYSTEM / "cache")
+    processor = read_processor(Path("/proc/cpuinfo"))
+    l1_bytes, l1_ways = caches.get(1, (32 << 10, 8))
+    l2_bytes, _ = caches.get(2, (512 << 10, 8))
+    l3_bytes, _ = caches.get(3, (l2_bytes, 16))
+    return Machine(
+        isa, vector_bytes, registers, l1_bytes, l1_ways, l2_bytes, l3_bytes, cores,
+        frequency_ghz=_nominal_ghz(processor), fma_per_cycle=_fma_per_cycle(isa, processor),
+        crosses_lines=processor.get("vendor_id") == "AuthenticAMD",
+    )  # fmt: skip
+
+
+def isa_of(macros: tuple[str, ...]) -> str:
+    """Return the instruction set for which prelude.h compiles under these predefined macros."""
+    if {f"__AVX512{x}__" for x in ("F", "BW", "VL", "DQ")} <= set(macros):
+        return "avx512"
+    if {"__AVX2__", "__FMA__"} <= set(macros):
+        return "avx2"
+    if "__SSE2__" in macros:
+        return "sse"
+    return "neon" if "__ARM_NEON" in macros else "generic"
+
+
+def usable_cores() -> int:
+    """Return how many threads may run at once: the affinity mask, and a container's quota."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else min(cores, max(1, math.ceil(int(quota) / int(period))))
+
+
+def read_caches(folder: Path) -> dict[int, tuple[int, int]]:
+    """Return bytes and ways of the data caches by level, as far as the kernel tells."""
+    caches = {}
+    for index in sorted(folder.glob("index*")):
+        try:
+            kind = (index / "type").read_text(encoding="ascii").strip()
+            level = int((index / "level").read_text(encoding="ascii"))
+            size = (index / "size").read_text(encoding="ascii").strip()
+            ways = int((index / "ways_of_associativity").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        if kind in ("Data", "Unified") and size.endswith("K"):
+            caches[level] = (int(size[:-1]) << 10, ways or 8)
+    return caches
+
+
+def read_processor(path: Path) -> dict[str, str]:
+    """Return what the kernel says about the first processor, by the names it uses."""
+    try:
+        with path.open(encoding="utf-8") as f:
+            first = f.read(8192).split("\n\n")[0]  # the rest has a block for each core
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _nominal_ghz(processor: dict[str, str]) -> float:
+    """Return the highest frequency the kernel knows of; the momentary one would not be the same.
+
+    A virtual machine shows the base frequency only (half the bogomips, on x86); processors of today
+    run about half as fast again.
+    """
+    try:
+        khz = int((_SYSTEM / "cpufreq/cpuinfo_max_freq").read_text(encoding="ascii"))
+        return round(khz / 1e6, 2)
+    except (OSError, ValueError):
+        pass
+    if "vendor_id" not in processor:
+        return 3.0
+    try:
+        return round(1.5 * float(processor["bogomips"]) / 2000, 2)
+    except (KeyError, ValueError):
+        return 3.0
+
+
+def _fma_per_cycle(isa: str, processor: dict[str, str]) -> int:
+    zen4 = processor.get("vendor_id") == "AuthenticAMD" and processor.get("cpu family") == "25"
+    return 1 if isa == "avx512" and zen4 else 2

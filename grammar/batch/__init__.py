@@ -1,0 +1,1 @@
+"""A definition with one more index, before the check."""

@@ -1,0 +1,1 @@
+"""The syntax tree becomes a checked definition: names, types, ranges, bounds."""

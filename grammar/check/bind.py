@@ -1,0 +1,224 @@
+"""A call's side of a definition: types of type variables, sizes from shapes, what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.check.exact import LARGEST_EXTENT
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.dtypes import DType
+
+Shape = tuple[int, ...]
+
+
+def bind_generics(
+    definition: n.Def, dtypes: Sequence[DType], given: Mapping[str, int | DType]
+) -> dict[str, int | DType]:
+    """Return values of the generics for `check`: those given, and types from the arguments.
+
+    Parameters
+    ----------
+    definition : nodes.Def
+        The definition as parsed.
+    dtypes : sequence of DType
+        Of the arguments, in order.
+    given : mapping of str to int or DType
+        What the call gives by keyword.
+
+    Raises
+    ------
+    TCTypeError
+        If the number of arguments is wrong, or two of them give one variable different types.
+
+    Examples
+    --------
+    >>> from tcdsl.grammar.types.dtypes import FLOAT64
+    >>> from tcdsl.grammar.text.parser import parse
+    >>> add = parse("def add<T>(T(N) A, T(N) B) -> (C) { C(i) = A(i) + B(i) }").defs[0]
+    >>> bind_generics(add, [FLOAT64, FLOAT64], {})["T"].name
+    'float64'
+    """
+    call = _call(definition.name, [p.name for p in definition.params])
+    _count(call, len(definition.params), len(dtypes))
+    variables = type_variables(definition)
+    values = dict(given)
+    source: dict[str, str] = {}
+    for param, dtype in zip(definition.params, dtypes, strict=True):
+        if param.type is None or param.type.name not in variables:
+            continue
+        variable = param.type.name
+        known = values.setdefault(variable, dtype)
+        if known != dtype:
+            origin = f"from {source[variable]}" if variable in source else "given by keyword"
+            raise TCTypeError(
+                f"{call}: expected {param.name} of type {known}, got {dtype}\n"
+                f"  {variable} = {known} {origin}; one type variable has one type"
+            )
+        source.setdefault(variable, param.name)
+    return values
+
+
+def bind(
+    checked: t.CheckedDef,
+    shapes: Sequence[Shape],
+    dtypes: Sequence[DType] | None = None,
+    scalars: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Return the value of every size, after checking what the definition asks of a call.
+
+    Parameters
+    ----------
+    checked : CheckedDef
+    shapes : sequence of tuple of int
+        Of the arguments, in the order of the parameters.
+    dtypes : sequence of DType, optional
+        Of the arguments; not checked if left out.
+    scalars : mapping of str to int, optional
+        Values of the rank-0 parameters that `checked.scalars` names.
+
+    Returns
+    -------
+    dict of str to int
+        By the symbols of `checked.sizes`, in their order.
+
+    Raises
+    ------
+    TCTypeError
+        If the number or the type of arguments is wrong.
+    ShapeError
+        If ranks or extents are wrong, or a constraint among sizes does not hold.
+
+    Examples
+    --------
+    >>> from tcdsl.grammar.check.definition import check
+    >>> from tcdsl.grammar.text.parser import parse
+    >>> text = "def mv(float(M,K) A, float(K) x) -> (y) { y(i) +=! A(i,k) * x(k) }"
+    >>> bind(check(parse(text)), [(3, 4), (4,)])
+    {'M': 3, 'K': 4}
+    """
+    call = _call(checked.name, [p.name for p in checked.params])
+    _count(call, len(checked.params), len(shapes))
+    if dtypes is not None:
+        for param, dtype in zip(checked.params, dtypes, strict=True):
+            if dtype != param.dtype:
+                name, wanted = param.name, param.dtype
+                convert = f"{name}.astype('{wanted}'), in torch {name}.to(torch.{wanted})"
+                raise TCTypeError(
+                    f"{call}: expected {name} of type {wanted}, got {dtype}\n"
+                    f"  declared {_declared(param)}" + (f"; pass {convert}" if param.shape else "")
+                )
+    values: dict[str, int] = {}
+    origins: dict[str, str] = {}
+    for param, shape in zip(checked.params, shapes, strict=True):
+        _bind_shape(call, param, shape, values, origins)
+    for name in checked.scalars:
+        if scalars is None or name not in scalars:
+            raise TCTypeError(f"{call}: the value of {name} is needed, it is used in a bound")
+        values[name] = scalars[name]
+        origins[name] = f"{name} = {values[name]} is the scalar argument"
+    for constraint in checked.constraints:
+        _check_constraint(call, constraint, values, origins)
+    return {name: values[name] for name in checked.sizes}
+
+
+def _bind_shape(
+    call: str, param: t.Tensor, shape: Shape, values: dict[str, int], origins: dict[str, str]
+) -> None:
+    rank = len(param.shape)
+    if len(shape) != rank:
+        dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"
+        raise ShapeError(
+            f"{call}: expected {param.name} with {dimensions}, got shape {shape}\n"
+            f"  declared {_declared(param)}"
+        )
+    fresh: set[str] = set()
+    # what stands for an extent is not asked: the answer would bound it
+    if any(isinstance(extent, int) and extent > LARGEST_EXTENT for extent in shape):
+        most = LARGEST_EXTENT.bit_length() - 1
+        raise ShapeError(
+            f"{call}: {param.name} has shape {shape}, but a dimension holds at most 2**{most} "
+            f"elements\n  declared {_declared(param)}"
+        )
+    for dim, extent in zip(param.shape, shape, strict=True):
+        name = _symbol(dim)
+        if name is None:
+            if dim.constant != extent:
+                raise ShapeError(_wrong_shape(call, param, shape, values, origins, fresh))
+        elif name not in values:
+            values[name] = extent
+            fresh.add(name)
+            origins[name] = (
+                f"{name} = {extent} comes from {param.name}, shape {shape}, "
+                f"declared {_declared(param)}"
+            )
+        elif values[name] != extent:
+            raise ShapeError(_wrong_shape(call, param, shape, values, origins, fresh))
+
+
+def _wrong_shape(
+    call: str,
+    param: t.Tensor,
+    shape: Shape,
+    values: Mapping[str, int],
+    origins: Mapping[str, str],
+    fresh: set[str],
+) -> str:
+    """Return the message for extents that differ from what earlier ones say."""
+    text = ", ".join(map(str, param.shape)) + ("," if len(shape) == 1 else "")
+    wrong = [
+        name
+        for dim, extent in zip(param.shape, shape, strict=True)
+        if (name := _symbol(dim)) is not None and name in values and values[name] != extent
+    ]
+    given = ", ".join(f"{name} = {values[name]}" for name in dict.fromkeys(wrong))
+    lines = [
+        f"{call}: expected {param.name} of shape ({text})"
+        + (f" with {given}" if given else "")
+        + f", got {shape}"
+    ]
+    lines += [f"  {origins[name]}" for name in dict.fromkeys(wrong)]
+    if not wrong:
+        lines.append(f"  declared {_declared(param)}")
+    return "\n".join(lines)
+
+
+def _check_constraint(
+    call: str, constraint: t.Constraint, values: Mapping[str, int], origins: Mapping[str, str]
+) -> None:
+    value = constraint.size.evaluate(values)
+    if value >= 0 if constraint.relation == ">=0" else value == 0:
+        return
+    lines = [f"{call}: {constraint.message}"]
+    lines += [f"  {origins[name]}" for name in constraint.size.symbols()]
+    if constraint.span is not None:
+        source = constraint.span.source
+        line, column = source.line_col(constraint.span.start)
+        lines.append(f"  asked for by {source.name}:{line}:{column}: {constraint.span.text}")
+    raise ShapeError("\n".join(lines))
+
+
+def _symbol(dim: Size) -> str | None:
+    """Return the name of a dimension that is a size, None for a constant."""
+    return next(iter(dim.symbols()), None)
+
+
+def _declared(param: t.Tensor) -> str:
+    """Return the type of a parameter as the text has it."""
+    if param.span is not None:
+        return " ".join(param.span.text.removesuffix(param.name).split())
+    dims = ", ".join(map(str, param.shape))
+    return f"{param.dtype}({dims})" if dims else str(param.dtype)
+
+
+def _call(name: str, params: Sequence[str]) -> str:
+    return f"{name}({', '.join(params)})"
+
+
+def _count(call: str, expected: int, got: int) -> None:
+    if expected != got:
+        noun = "argument" if expected == 1 else "arguments"
+        raise TCTypeError(f"{call}: expected {expected} {noun}, got {got}")

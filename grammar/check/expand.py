@@ -1,0 +1,143 @@
+"""Statements in order, and calls: a callee is checked in a frame of its own, inside the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tcdsl.grammar.check.arguments import arguments_of, bind, bind_callee, infer_types
+from tcdsl.grammar.check.call import Call, call_of, inlined
+from tcdsl.grammar.check.declare import declare_generics
+from tcdsl.grammar.check.leftovers import report_leftovers
+from tcdsl.grammar.check.loop import check_loop
+from tcdsl.grammar.check.results import hand_back, result_of, want_distinct
+from tcdsl.grammar.check.scope import FatalError, Frame, SilentError, Tensor
+from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.statement import check_comprehension
+from tcdsl.grammar.check.target import target_of
+from tcdsl.grammar.check.wording import given
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.source import Span
+from tcdsl.grammar.text.walk import targets_of
+from tcdsl.grammar.types import typed as t
+
+MAX_STATEMENTS = 5_000  # of a definition whose calls are inlined
+
+
+def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[t.Stmt, ...]:
+    """Return the checked statements, calls inlined; what is wrong goes to the session."""
+    done: list[t.Stmt] = []
+    body = tuple(body)
+    frame.later = set(targets_of(body)) - set(frame.tensors)
+
+    def is_call(name: str) -> bool:
+        return name in session.defs and frame.role(name) is None
+
+    for node in body:
+        session.statements += 1
+        frame.later -= set(targets_of((node,)))
+        if session.statements > MAX_STATEMENTS:
+            raise too_large(node.span)
+        try:
+            match node:
+                case n.Comprehension(value=n.Apply(name) as apply) if is_call(name):
+                    done += _single(session, frame, node, apply)
+                case n.Comprehension():
+                    done.append(check_comprehension(session, frame, node))
+                case n.MultiCall(targets, callee, args):
+                    done += _inline(session, frame, node.span, callee, targets, args)
+                    for target in targets:
+                        frame.tensors[target.name].is_read = True  # not all need be wanted
+                case n.ForLoop():
+                    done.append(check_loop(session, frame, node, check_body))
+        except FatalError:
+            raise
+        except FaultError as fault:
+            session.report(fault.diagnostic)
+        except SilentError:
+            continue
+    return tuple(done)
+
+
+def too_large(span: Span | None) -> FatalError:
+    """Return the fault of a definition that calls multiply."""
+    label = f"more than {MAX_STATEMENTS} statements after inlining"
+    return FatalError("TC130", "calls make the definition too large", span, label)
+
+
+def _single(session: Session, frame: Frame, node: n.Comprehension, apply: n.Apply) -> list[t.Stmt]:
+    """Check `y = f(x)`."""
+    problem = None
+    if node.op != "=":
+        problem = f"the result of a call is assigned by '=', not by '{node.op}'"
+    elif node.target.subs is not None:
+        problem = "the target of a call is a bare name"
+    elif node.clauses:
+        problem = "a call has no 'where'"
+    if problem is not None:
+        cure = Note(f"'{apply.name}' is a definition: write x = {apply.name}(...), then use x(i)")
+        raise FaultError("TC122", problem, node.span, "", cure)
+    return _inline(session, frame, node.span, apply.name, (node.target,), apply.args)
+
+
+def _inline(
+    session: Session,
+    frame: Frame,
+    span: Span | None,
+    callee: str,
+    targets: Sequence[n.Target],
+    args: Sequence[n.Arg],
+) -> list[t.Stmt]:
+    """Check a call; return the statements it becomes."""
+    outer = [target_of(session, frame, target) for target in targets]
+    try:
+        call = call_of(session, frame, span, callee)
+        _run(call, targets, outer, args)
+    except (FaultError, SilentError):
+        for tensor in outer:
+            tensor.is_poisoned = True
+        raise
+    return call.statements
+
+
+def _run(
+    call: Call, targets: Sequence[n.Target], outer: Sequence[Tensor], args: Sequence[n.Arg]
+) -> None:
+    """Take the arguments, check the body in the callee's frame, hand the results back."""
+    session, definition = call.session, call.definition
+    positional, values = arguments_of(call, args)
+    if len(outer) == len(definition.returns):
+        bind_callee(call, positional)
+        definition = call.definition
+    if len(outer) != len(definition.returns):
+        raise FaultError(
+            "TC124",
+            f"'{call.callee}' gives {count(len(definition.returns), 'result')}, "
+            f"but {given(len(outer), count(len(outer), 'name'))}",
+            call.span,
+            "",
+            Note("defined here", definition.name_span),
+        )
+    want_distinct(targets)
+    infer_types(call, positional, values)
+    declare_generics(session, call.inner, values)
+    passed = [
+        bind(call, param, arg) for param, arg in zip(definition.params, positional, strict=True)
+    ]
+    results = [
+        result_of(call, param, tensor, passed)
+        for param, tensor in zip(definition.returns, outer, strict=True)
+    ]
+    if session.statements + inlined(session, call.callee) > MAX_STATEMENTS:
+        raise too_large(call.span)  # before the work, not after it
+    session.calls.append((call.callee, call.span))
+    before = session.error_count
+    try:
+        call.statements += check_body(session, call.inner, definition.body)
+        report_leftovers(session, call.inner)
+    finally:
+        session.calls.pop()
+    if session.error_count > before:
+        raise SilentError
+    for target, tensor, result in zip(targets, outer, results, strict=True):
+        hand_back(call, target, tensor, result)

@@ -1,0 +1,124 @@
+"""Reads of a comprehension: proved inside, checked by each call, or checked at run time."""
+
+from __future__ import annotations
+
+from tcdsl.grammar.check.comprehension import Comprehension
+from tcdsl.grammar.check.expressions import Access
+from tcdsl.grammar.check.wording import declared_here
+from tcdsl.grammar.proofs.ranges import Prover, interval, is_exact
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import FaultError, Note
+
+
+def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
+    """Return which subscripts need a check at run time; demand what calls can check."""
+    if work.session.is_trial:
+        return (False,) * len(access.subs)
+    prover = work.prover()
+    guarded, facts = access.context.guarded, access.context.facts
+    checked = []
+    for d, (form, (low, high)) in enumerate(
+        zip(access.forms, access.tensor.whole_bounds(), strict=True)
+    ):
+        sides = [form - low, high - 1 - form]
+        open_sides = [s for s in sides if not prover.holds(s, facts)]
+        if open_sides and not guarded and _is_exact(work, form):
+            open_sides = _demand_inside(work, access, d, open_sides, prover)
+        if open_sides and not guarded and _needs_an_element(work, access, d, open_sides, prover):
+            open_sides = []
+        checked.append(bool(open_sides))
+    if access.tensor is work.target:
+        _own_read(work, access, prover)
+    return tuple(checked)
+
+
+def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...]:
+    """Return which subscripts of a padded access may lie below, and beyond, their dimension."""
+    if work.session.is_trial:
+        return ((True, True),) * len(access.subs)
+    prover, facts = work.prover(), access.context.facts
+    sides = [
+        (not prover.holds(form - low, facts), not prover.holds(high - 1 - form, facts))
+        for form, (low, high) in zip(access.forms, access.tensor.whole_bounds(), strict=True)
+    ]
+    if access.tensor is work.target:
+        _own_read(work, access, prover)
+    return tuple(sides)
+
+
+def _needs_an_element(
+    work: Comprehension, access: Access, d: int, sides: list[Size], prover: Prover
+) -> bool:
+    """Whether the sides hold where the dimension is not empty; calls then check that.
+
+    So `A(max(min(I(i), N - 1), 0))` is checked once, not for each i.
+    """
+    low, high = access.tensor.whole_bounds()[d]
+    last = high - low - 1
+    if not all(Prover(prover.domain, (*prover.given, last), prover.turns).holds(s) for s in sides):
+        return False
+    message = f"'{access.node.name}' is read, but dimension {d} may be empty: it has {last + 1}"
+    return work.demand(last, message, access.node.span)
+
+
+def _is_exact(work: Comprehension, form: Size) -> bool:
+    """Whether some point of the statement takes the bounds of a subscript."""
+    from_data = any(s.startswith("?") for s in form.symbols())
+    return not from_data and is_exact(form, work.domain | work.session.turns)
+
+
+def _demand_inside(
+    work: Comprehension, access: Access, d: int, sides: list[Size], prover: Prover
+) -> list[Size]:
+    """Make calls check the sides; return those that have no bound to check."""
+    left = []
+    node = access.node.args[d] if access.node.args else access.node
+    text = node.span.text if node.span is not None else str(access.forms[d])
+    low, high = access.tensor.whole_bounds()[d]
+    for side in sides:
+        worst = prover.interval(side).low
+        if worst is None:  # a factor of unknown sign
+            left.append(side)
+            continue
+        at = prover.interval(access.forms[d])
+        where = f"is {at.low}" if at.low == at.high else f"runs from {at.low} to {at.high}"
+        message = (
+            f"subscript '{text}' {where}, but dimension {d} of '{access.node.name}' "
+            f"holds {low} to {high - 1}"
+        )
+        if not work.demand(worst, message, node.span):
+            raise FaultError("TC207", message, node.span, "", declared_here(access.tensor))
+    return left
+
+
+def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
+    """Refuse a read of the target at elements that the statement writes."""
+    domain = work.domain | work.typer.forms.unknowns  # in one turn: variables of loops are fixed
+    has_reduction = any(x.kind == "reduction" for x in work.scope.indices.values())
+    if access.forms == work.forms and not has_reduction:
+        return
+    for mine, its in zip(work.forms, access.forms, strict=True):
+        a, b = interval(mine, domain), interval(its, domain)
+        for x, y in ((a, b), (b, a)):
+            if x.low is None or y.high is None:
+                continue
+            if is_nonnegative(x.low - y.high - 1, prover.given):
+                return
+    name = work.name
+    cure = "write the result under a second name"
+    if access.forms == work.forms:
+        what = "in a reduction, which may not read its own target"
+    else:
+        what = "at elements it may write"
+        cure += (
+            "; or, if each element follows from those before it, in a loop: for t in 1:N { ... }"
+        )
+    raise FaultError(
+        "TC126",
+        f"the statement reads '{name}' {what}",
+        access.node.span,
+        "",
+        Note("it writes here", work.node.target.span),
+        Note(cure),
+    )

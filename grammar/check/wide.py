@@ -1,0 +1,80 @@
+"""Whether integers of a statement fit their type: proved, demanded of each call, or neither."""
+
+from __future__ import annotations
+
+import re
+
+from tcdsl.grammar.check.comprehension import Comprehension
+from tcdsl.grammar.check.exact import magnitude
+from tcdsl.grammar.check.forms import of_type
+from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.proofs.ranges import Prover
+from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.sizes import Size, Symbol
+from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.dtypes import INT32, INT64
+
+INT32_MAX = 2**31 - 1
+
+
+def fits(work: Comprehension, form: Size, e: t.Expr) -> bool:
+    """Whether a sum or product of indices, sizes and data keeps to its type at every point.
+
+    What is made of indices and sizes each call can check, so it is demanded of them if it may
+    hold; of data nothing is demanded.
+    """
+    if work.session.is_trial:
+        return True
+    return fits_in(work.session, work.prover(), form, e)
+
+
+def fits_in(session: Session, prover: Prover, form: Size, e: t.Expr) -> bool:
+    """Whether a form keeps to a type where the prover's facts hold, demanding what calls check."""
+    dtype = e.dtype
+    at, limits = prover.interval(form), of_type(dtype)
+    if at.low is None or at.high is None or limits.low is None or limits.high is None:
+        return False
+    if dtype == INT64 and max(magnitude(at.low), magnitude(at.high)) < 2**63:
+        return True
+    sides = [at.low - limits.low, limits.high - at.high]
+    open_sides = [s for s in sides if not is_nonnegative(s, prover.given)]
+    if not open_sides:
+        return True
+    if dtype not in (INT32, INT64) or any(name.startswith("?") for name in form.symbols()):
+        return False
+    if any(is_nonnegative(-s - 1) for s in open_sides):
+        return False
+    text = e.span.text if e.span is not None else str(form)
+    message = f"'{text}' does not fit {dtype}{_cure(form, e, text)}"
+    for s in open_sides:
+        session.demand(s, message, e.span)
+    return True
+
+
+def _cure(form: Size, e: t.Expr, text: str) -> str:
+    if e.dtype != INT32:
+        return ""
+    if isinstance(e, t.Cast):
+        return ": write int64 for int32"
+    names = [n for n in form.symbols() if re.search(rf"\b{re.escape(n)}\b", text)]
+    return f": convert its indices, as in int64({names[0] if names else 'i'})"
+
+
+def values_fit(work: Comprehension) -> None:
+    """Require that sizes and indices used as int32 values fit; calls say which does not."""
+    for size, span in work.typer.wide:
+        at = work.prover().interval(size)
+        text = span.text if span is not None else str(size)
+        message = f"'{text}' does not fit int32, as which it is used: write int64({text})"
+        if at.high is not None:
+            work.session.require(-at.high + INT32_MAX, message, span)
+        if at.low is not None and _is_signed(size):
+            work.session.require(at.low + INT32_MAX + 1, message, span)
+
+
+def _is_signed(size: Size) -> bool:
+    match size.terms:
+        case (((Symbol(_, signed),), 1),):
+            return signed
+        case _:
+            return False

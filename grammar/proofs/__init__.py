@@ -1,0 +1,1 @@
+"""Integers made of sizes, their bounds, and proofs that they are not negative."""

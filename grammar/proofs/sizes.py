@@ -1,0 +1,415 @@
+"""Symbolic integers: extents and bounds as expressions of sizes.
+
+A `Size` is kept in one canonical form, a sum of integer multiples of products of atoms, so that
+equal expressions are equal objects to `==` and `hash`. Sizes are at least 0; a symbol that may be
+negative (an integral scalar, an index) says so with `signed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd, prod
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size, an integral scalar or an index by name; signed: it may be negative."""
+
+    name: str
+    signed: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDiv:
+    """floor(numerator / denominator); 0 where the denominator is 0."""
+
+    numerator: Size
+    denominator: Size
+
+    def __str__(self) -> str:
+        return f"{_group(self.numerator)} / {_group(self.denominator, tight=True)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Modulo:
+    """numerator - denominator * floor(numerator / denominator); 0 where the denominator is 0."""
+
+    numerator: Size
+    denominator: Size
+
+    def __str__(self) -> str:
+        return f"{_group(self.numerator)} % {_group(self.denominator, tight=True)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Min:
+    """The least of several."""
+
+    args: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return _nested("min", self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Max:
+    """The greatest of several."""
+
+    args: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return _nested("max", self.args)
+
+
+Atom = Symbol | FloorDiv | Modulo | Min | Max
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """sum of coefficient * product(atoms), sorted; the empty product is the constant term."""
+
+    terms: tuple[tuple[Monomial, int], ...] = ()
+
+    @staticmethod
+    def const(value: int) -> Size:
+        """Return the constant."""
+        return Size((((), value),)) if value else Size()
+
+    @staticmethod
+    def symbol(name: str, *, signed: bool = False) -> Size:
+        """Return the symbol; signed where it may be negative."""
+        return Size((((Symbol(name, signed),), 1),))
+
+    @staticmethod
+    def atom(atom: Atom) -> Size:
+        """Return the atom as it stands."""
+        return Size((((atom,), 1),))
+
+    def __add__(self, other: Size | int) -> Size:
+        return _sum((*self.terms, *_size(other).terms))
+
+    def __sub__(self, other: Size | int) -> Size:
+        return self + -_size(other)
+
+    def __mul__(self, other: Size | int) -> Size:
+        return _sum(
+            (tuple(sorted((*m, *n), key=_atom_key)), c * d)
+            for m, c in self.terms
+            for n, d in _size(other).terms
+        )
+
+    def __neg__(self) -> Size:
+        return Size(tuple((m, -c) for m, c in self.terms))
+
+    def __floordiv__(self, other: Size | int) -> Size:
+        return _floordiv(self, _size(other))
+
+    def __mod__(self, other: Size | int) -> Size:
+        return _modulo(self, _size(other))
+
+    @property
+    def constant(self) -> int | None:
+        """The value if this is a constant, else None."""
+        match self.terms:
+            case ():
+                return 0
+            case (((), value),):
+                return value
+            case _:
+                return None
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return next((c for m, c in self.terms if not m), 0)
+
+    def symbols(self) -> tuple[str, ...]:
+        """Return the names it depends on, sorted."""
+        return tuple(sorted({s.name for s in _symbols_of(self)}))
+
+    def substitute(self, by: Mapping[str, Size]) -> Size:
+        """Replace symbols."""
+        if not any(name in by for name in self.symbols()):
+            return self
+        total = Size()
+        for monomial, coefficient in self.terms:
+            term = Size.const(coefficient)
+            for atom in monomial:
+                term = term * _substitute_atom(atom, by)
+            total = total + term
+        return total
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """Return the value for given sizes."""
+        value: int = self.over(values, min, max)
+        return value
+
+    def over(
+        self,
+        values: Mapping[str, Any],
+        least: Callable[..., Any] = min,
+        most: Callable[..., Any] = max,
+    ) -> Any:
+        """Return the value for sizes that need not be ints: for what stands for them.
+
+        Of these only ``+ - * // %``, with ints too, and ``== 0`` of a divisor are asked; least and
+        most take several and compare them.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> n = Size.symbol("N")
+        >>> ((n + 1) // 2 * 3).over({"N": Fraction(6)})
+        9
+        """
+        return sum(c * prod(_over(a, values, least, most) for a in m) for m, c in self.terms)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        # Positive terms first, the constant last: `W - KW + 1`.
+        ordered = sorted(self.terms, key=lambda t: (not t[0], t[1] < 0))
+        text = ""
+        for monomial, coefficient in ordered:
+            sign = "-" if coefficient < 0 else "+"
+            if text:
+                text += f" {sign} "
+            elif sign == "-":
+                text += sign
+            text += _term_str(monomial, abs(coefficient), leading_minus=text == "-")
+        return text
+
+
+def minimum(*sizes: Size) -> Size:
+    """Return the least of several, simplified where it is provable."""
+    return _extreme(Min, sizes)
+
+
+def maximum(*sizes: Size) -> Size:
+    """Return the greatest of several, simplified where it is provable."""
+    return _extreme(Max, sizes)
+
+
+def divides(d: Size, n: Size) -> bool:
+    """Whether n is a multiple of d by its form: `2 * N` of 2, `H * W` of W."""
+    if n == d * (n // d):
+        return True
+    match d.terms:
+        case ((factors, c),):
+            return all(
+                k % c == 0 and all(m.count(a) >= factors.count(a) for a in factors)
+                for m, k in n.terms
+            )
+        case _:
+            return False
+
+
+# ---- canonical form
+
+
+def _size(value: Size | int) -> Size:
+    return value if isinstance(value, Size) else Size.const(value)
+
+
+@lru_cache(maxsize=1 << 14)
+def _atom_key(atom: Atom) -> tuple[int, str]:
+    return 0 if isinstance(atom, Symbol) else 1, str(atom)
+
+
+def _term_key(term: tuple[Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
+    return -len(term[0]), [_atom_key(a) for a in term[0]]
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    return Size(tuple(sorted(((m, c) for m, c in total.items() if c), key=_term_key)))
+
+
+def _split(size: Size, divisor: int) -> tuple[Size, Size]:
+    """Return (q, r) with size == divisor * q + r: what divides evenly, and what does not.
+
+    The constant of r is in [0, divisor); its other coefficients stay as they are, so that
+    `(H - KH) / 2` and `(H - 3 * W) / 2` stay readable.
+    """
+    whole = _sum((m, c // divisor) for m, c in size.terms if not m or c % divisor == 0)
+    return whole, size - whole * divisor
+
+
+def _floordiv(n: Size, d: Size) -> Size:
+    divisor = d.constant
+    if divisor is None:
+        if not n.terms:
+            return n
+        g = gcd(*(c for _, c in n.terms), *(c for _, c in d.terms))
+        return Size.atom(FloorDiv(_exact(n, g), _exact(d, g)))
+    if divisor == 0:
+        return Size()
+    if divisor < 0:
+        return _floordiv(-n, Size.const(-divisor))
+    quotient, rest = _split(n, divisor)
+    if rest.constant is not None:  # in [0, divisor)
+        return quotient
+    # The floor of (g*x + k) / (g*c) is that of (x + floor(k / g)) / c.
+    g = gcd(divisor, *(c for m, c in rest.terms if m))
+    k = rest.offset
+    rest, divisor = _exact(rest - k, g) + k // g, divisor // g
+    if divisor == 1:
+        return quotient + rest
+    # The floor of (floor(a / b) + k) / c is that of (a + k*b) / (b*c).
+    inner = rest - rest.offset
+    match inner.terms:
+        case (((FloorDiv(a, b),), 1),) if b.constant is not None:
+            return quotient + _floordiv(a + b * rest.offset, b * divisor)
+    return quotient + Size.atom(FloorDiv(rest, Size.const(divisor)))
+
+
+def _modulo(n: Size, d: Size) -> Size:
+    divisor = d.constant
+    if divisor is None:
+        return Size.atom(Modulo(n, d)) if n.terms else n
+    if divisor == 0:
+        return Size()
+    if divisor < 0:
+        return -_modulo(-n, Size.const(-divisor))
+    _, rest = _split(n, divisor)
+    if rest.constant is not None:
+        return rest
+    g = gcd(divisor, *(c for _, c in rest.terms))
+    return Size.atom(Modulo(_exact(rest, g), Size.const(divisor // g))) * g
+
+
+def _exact(size: Size, divisor: int) -> Size:
+    return Size(tuple((m, c // divisor) for m, c in size.terms))
+
+
+def _extreme(kind: type[Min] | type[Max], sizes: Iterable[Size]) -> Size:
+    from tcdsl.grammar.proofs.signs import is_nonnegative  # proofs stand on sizes: not at the top
+
+    sign = 1 if kind is Min else -1
+    offsets: dict[Size, int] = {}  # of arguments that differ by a constant, the best
+    for s in sizes:
+        for a in _flat(kind, s):
+            rest, offset = a - a.offset, a.offset
+            known = offsets.get(rest)
+            if known is None or offset * sign < known * sign:
+                offsets[rest] = offset
+    args = [rest + offset for rest, offset in offsets.items()]
+    kept: list[Size] = []
+    for i, a in enumerate(args):
+        rivals = (*kept, *args[i + 1 :])
+        if not any(is_nonnegative((a - b) * sign) for b in rivals):
+            kept.append(a)
+    if len(kept) == 1:
+        return kept[0]
+    shift = min(a.offset for a in kept)  # min(N - 1, M - 1) is min(N, M) - 1
+    shifted = sorted((a - shift for a in kept), key=str)
+    return Size.atom(kind(tuple(shifted))) + shift
+
+
+def _flat(kind: type[Min] | type[Max], size: Size) -> tuple[Size, ...]:
+    offset = size.offset
+    match (size - offset).terms:
+        case (((Min(args) | Max(args) as atom,), 1),) if isinstance(atom, kind):
+            return tuple(a + offset for a in args)
+    return (size,)
+
+
+def _parts(atom: Atom) -> tuple[Size, ...]:
+    match atom:
+        case Symbol():
+            return ()
+        case FloorDiv(n, d) | Modulo(n, d):
+            return n, d
+        case Min(args) | Max(args):
+            return args
+
+
+def _symbols_of(size: Size) -> Iterator[Symbol]:
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                yield atom
+            for part in _parts(atom):
+                yield from _symbols_of(part)
+
+
+def _substitute_atom(atom: Atom, by: Mapping[str, Size]) -> Size:
+    match atom:
+        case Symbol(name):
+            return by[name] if name in by else Size.atom(atom)
+        case FloorDiv(n, d):
+            return n.substitute(by) // d.substitute(by)
+        case Modulo(n, d):
+            return n.substitute(by) % d.substitute(by)
+        case Min(args):
+            return minimum(*(a.substitute(by) for a in args))
+        case Max(args):
+            return maximum(*(a.substitute(by) for a in args))
+
+
+def _over(
+    atom: Atom,
+    values: Mapping[str, Any],
+    least: Callable[..., Any],
+    most: Callable[..., Any],
+) -> Any:
+    def value(size: Size) -> Any:
+        return size.over(values, least, most)
+
+    match atom:
+        case Symbol(name):
+            return values[name]
+        case FloorDiv(n, d):
+            divisor = value(d)
+            return 0 if divisor == 0 else value(n) // divisor
+        case Modulo(n, d):
+            divisor = value(d)
+            return 0 if divisor == 0 else value(n) % divisor
+        case Min(args):
+            return least(*map(value, args))
+        case Max(args):
+            return most(*map(value, args))
+
+
+# ---- text
+
+
+def _term_str(monomial: Monomial, coefficient: int, *, leading_minus: bool) -> str:
+    if not monomial:
+        return str(coefficient)
+    factors = [str(coefficient)] if coefficient != 1 else []
+    several = len(monomial) + len(factors) > 1 or leading_minus
+    for atom in monomial:
+        text = str(atom)
+        factors.append(f"({text})" if several and isinstance(atom, FloorDiv | Modulo) else text)
+    return " * ".join(factors)
+
+
+def _group(size: Size, *, tight: bool = False) -> str:
+    """Return the text, in parentheses unless it is one factor (tight) or one product."""
+    text = str(size)
+    match size.terms:
+        case ():
+            return text
+        case ((monomial, c),) if c > 0:
+            plain = not monomial or (len(monomial) == 1 and c == 1)
+            divides = any(isinstance(a, FloorDiv | Modulo) for a in monomial)
+            if not divides and (plain or not tight):
+                return text
+    return f"({text})"
+
+
+def _nested(name: str, args: tuple[Size, ...]) -> str:
+    text = str(args[0])
+    for a in args[1:]:
+        text = f"{name}({text}, {a})"
+    return text

@@ -1,0 +1,1 @@
+"""`...` in a definition becomes fixed dimensions, before the check."""

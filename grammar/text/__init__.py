@@ -1,0 +1,1 @@
+"""Text in, a syntax tree out, and back: places, faults, parser, formatter."""

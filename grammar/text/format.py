@@ -1,0 +1,282 @@
+"""Nodes to text: the one pretty way to write a program, with the fewest parentheses.
+
+``parse(format_program(p)) == p`` for every program the parser can give; comments are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar, assert_never
+
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.stack import on_own_stack
+
+WIDTH = 100  # columns; a longer statement or head goes on in the next line, at a `Break`
+INDENT = "  "
+
+
+class Ident(str):
+    """A piece of text that is a name of the program."""
+
+    __slots__ = ()
+
+
+class Callee(Ident):
+    """A name before parentheses: a tensor, a builtin, a definition or a type variable."""
+
+    __slots__ = ()
+
+
+class Digits(str):
+    """A literal with a point or an exponent, as it was typed."""
+
+    __slots__ = ()
+
+
+class Break(str):
+    """A piece of text where a line that is too long may end."""
+
+    __slots__ = ()
+
+
+_T = TypeVar("_T")
+Operand = n.Expr | n.Dots | n.Keyword
+Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place asks for
+
+# Levels of precedence; a node of a lower level than its place asks for is put in parentheses.
+_TERNARY, _UNARY = 0, 6
+_LEVEL = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
+_LEVEL |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
+_BREAKS = ("||", "&&", "+", "-")
+
+
+@on_own_stack
+def format_program(program: n.Program) -> str:
+    """Return the text of a program, with an empty line between definitions.
+
+    Examples
+    --------
+    >>> from tcdsl.grammar.text.parser import parse
+    >>> print(format_program(parse("def f(float(N)A)->(B){B(i)=(2*(A(i)))where i in 0:N}")), end="")
+    def f(float(N) A) -> (B) {
+      B(i) = 2 * A(i) where i in 0:N
+    }
+    """
+    return "\n".join(f"{format_def(definition)}\n" for definition in program.defs)
+
+
+@on_own_stack
+def format_def(definition: n.Def) -> str:
+    """Return the text of a definition, without a newline at its end."""
+    head = _lines(head_pieces(definition), "")
+    if not definition.body:
+        return f"{head} {{}}"
+    return "\n".join([f"{head} {{", *_body(definition.body, INDENT), "}"])
+
+
+@on_own_stack
+def format_expr(expr: n.Expr) -> str:
+    """Return the text of an expression, on one line."""
+    return "".join(expr_pieces(expr))
+
+
+def expr_pieces(*todo: Todo | Operand) -> Iterator[str]:
+    """Yield the text of expressions piece by piece.
+
+    The walk keeps its own stack: a sum of ten thousand terms is a tree ten thousand deep.
+    """
+    stack: list[Todo | Operand] = [*reversed(todo)]
+    while stack:
+        item = stack.pop()
+        match item:
+            case str():
+                yield item
+            case (node, level):
+                stack += reversed(_expand(node, level))
+            case _:
+                stack += reversed(_expand(item, _TERNARY))
+
+
+def head_pieces(definition: n.Def) -> Iterator[str]:
+    """Yield the text of a definition up to its body."""
+    yield "def "
+    yield Ident(definition.name)
+    if definition.generics:
+        yield "<"
+        for generic in _joined(definition.generics, ", "):
+            if isinstance(generic, str):
+                yield generic
+                continue
+            yield Ident(generic.name)
+            if generic.default is not None:
+                yield f"={generic.default}"
+        yield ">"
+    yield "("
+    yield from _params(definition.params)
+    yield ")"
+    yield Break(" ")
+    yield "-> ("
+    yield from _params(definition.returns)
+    yield ")"
+
+
+def stmt_pieces(stmt: n.Comprehension | n.MultiCall) -> Iterator[str]:
+    """Yield the text of a statement that is no loop."""
+    match stmt:
+        case n.Comprehension(target, op, value, equivalent, clauses):
+            yield from _target(target)
+            yield f" {op} "
+            yield from expr_pieces(value)
+            if equivalent is not None:
+                yield " <=> "
+                yield from expr_pieces(n.Apply(equivalent.name, equivalent.args))
+            if clauses:
+                yield Break(" ")
+                yield "where "
+                for clause in _joined(clauses, Break(", ")):
+                    yield from (clause,) if isinstance(clause, str) else _clause(clause)
+        case n.MultiCall(targets, callee, args):
+            for result in _joined(targets, ", "):
+                yield from (result,) if isinstance(result, str) else _target(result)
+            yield " = "
+            yield from expr_pieces(n.Apply(callee, args))
+        case _:
+            assert_never(stmt)
+
+
+def loop_pieces(loop: n.ForLoop) -> Iterator[str]:
+    """Yield the text of a loop up to its body."""
+    yield "for "
+    yield Ident(loop.var)
+    yield " in "
+    yield from _range(loop.low, loop.high)
+
+
+def _body(stmts: Sequence[n.Stmt], indent: str) -> Iterator[str]:
+    for stmt in stmts:
+        if isinstance(stmt, n.ForLoop):
+            yield f"{_lines(loop_pieces(stmt), indent)} {{"
+            yield from _body(stmt.body, indent + INDENT)
+            yield f"{indent}}}"
+        else:
+            yield _lines(stmt_pieces(stmt), indent)
+
+
+def _params(params: tuple[n.Param, ...]) -> Iterator[str]:
+    for param in _joined(params, Break(", ")):
+        if isinstance(param, str):
+            yield param
+            continue
+        if param.type is not None:
+            yield Callee(param.type.name)
+            if param.type.dims is not None:
+                yield from expr_pieces("(", *_joined(param.type.dims, ", "), ")")
+            yield " "
+        yield Ident(param.name)
+
+
+def _target(target: n.Target) -> Iterator[str]:
+    yield Ident(target.name)
+    if target.subs is not None:
+        yield from expr_pieces("(", *_joined(target.subs, ", "), ")")
+
+
+def _clause(clause: n.Clause) -> Iterator[str]:
+    match clause:
+        case n.RangeClause(name, low, high):
+            yield Ident(name)
+            yield " in "
+            yield from _range(low, high)
+        case n.Let(name, value):
+            yield Ident(name)
+            yield " = "
+            yield from expr_pieces(value)
+        case n.Exists(value):
+            yield "exists "
+            yield from expr_pieces(value)
+        case _:
+            assert_never(clause)
+
+
+def _range(low: n.Expr, high: n.Expr) -> Iterator[str]:
+    """Yield `0:N`, but `i + 1 : N` where an end is more than one word."""
+    simple = all(isinstance(end, n.IntLit | n.Name | n.Extent | n.Apply) for end in (low, high))
+    yield from expr_pieces(low, ":" if simple else " : ", high)
+
+
+def _expand(node: Operand, level: int) -> list[Todo]:
+    """Return the pieces and the operands of a node, in the order of the text."""
+    match node:
+        case n.IntLit(value):
+            return [str(value)]
+        case n.FloatLit():
+            return [Digits(_float(node))]
+        case n.Name(name):
+            return [Ident(name)]
+        case n.Dots():
+            return ["..."]
+        case n.Keyword(name, value):
+            return [f"{name}=", (value, _TERNARY)]
+        case n.Apply(name, args):
+            return [Callee(name), "(", *_arguments(args), ")"]
+        case n.Extent(name, dim):
+            return [Ident(name), f".{dim}"]
+        case n.Cast(dtype, operand):
+            return [dtype, "(", (operand, _TERNARY), ")"]
+        case n.MinMax(op, lhs, rhs):
+            return [op, "(", *_arguments((lhs, rhs)), ")"]
+        case n.Unary(op, operand):
+            if op == "-" and isinstance(operand, n.IntLit) and operand.value >= 0:
+                # A minus right before digits would belong to the literal.
+                return ["-(", (operand, _TERNARY), ")"]
+            return _bracketed([op, (operand, _UNARY)], _UNARY, level)
+        case n.Binary(op, lhs, rhs):
+            own = _LEVEL[op]
+            blank = Break(" ") if op in _BREAKS else " "
+            return _bracketed([(lhs, own), blank, f"{op} ", (rhs, own + 1)], own, level)
+        case n.Ternary(cond, then, other):
+            parts: list[Todo] = [(cond, _TERNARY + 1), Break(" "), "? ", (then, _TERNARY)]
+            parts += [Break(" "), ": ", (other, _TERNARY)]
+            return _bracketed(parts, _TERNARY, level)
+        case _:
+            assert_never(node)
+
+
+def _arguments(args: Iterable[Operand]) -> list[Todo]:
+    todo: list[Todo] = []
+    for arg in args:
+        todo += [", ", (arg, _TERNARY)] if todo else [(arg, _TERNARY)]
+    return todo
+
+
+def _bracketed(todo: list[Todo], own: int, level: int) -> list[Todo]:
+    return ["(", *todo, ")"] if own < level else todo
+
+
+def _float(literal: n.FloatLit) -> str:
+    """Return the digits as typed, or the fewest that give the value again."""
+    if literal.text and float(literal.text) == literal.value:
+        return literal.text
+    return repr(literal.value)  # of inf and nan too: they are names of literals in the language
+
+
+def _joined(items: Sequence[_T], separator: str) -> Iterator[_T | str]:
+    for i, item in enumerate(items):
+        if i:
+            yield separator
+        yield item
+
+
+def _lines(pieces: Iterable[str], indent: str) -> str:
+    """Join pieces into lines of at most WIDTH columns where breaks allow that."""
+    chunks = [""]
+    for piece in pieces:
+        chunks[-1] += piece
+        if isinstance(piece, Break):
+            chunks.append("")
+    lines = [indent]
+    for chunk in chunks:
+        if len(lines[-1]) + len(chunk.rstrip()) > WIDTH and lines[-1].strip():
+            lines.append(indent + 2 * INDENT)
+        lines[-1] += chunk
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,285 @@
+"""The syntax tree of a text, as the parser gives it and the formatter prints it.
+
+Nodes are frozen; equality ignores where a node stands in the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tcdsl.grammar.text.source import Span
+
+AssignOp = Literal[
+    "=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!", "argmin=!", "argmax=!"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What all nodes share: the place in the text."""
+
+    span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+# ---- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class IntLit(Node):
+    """An integer literal; a leading minus sign belongs to it."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLit(Node):
+    """A literal with a point or an exponent; text keeps all digits as typed."""
+
+    value: float
+    text: str = field(default="", kw_only=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    """A bare identifier: index, size, scalar, let, loop variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dots(Node):
+    """`...` as a subscript or a dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword(Node):
+    """`NAME=value` in the arguments of a call of a def."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Node):
+    """`name(args)`: an access, a builtin or a call of a def; the check decides which."""
+
+    name: str
+    args: tuple[Arg, ...]
+    name_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent(Node):
+    """`A.1`: the extent of a dimension; negative counts from the last."""
+
+    name: str
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Node):
+    """`float64(x)`: conversion to a scalar type."""
+
+    dtype: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class MinMax(Node):
+    """`min(a, b)` or `max(a, b)`, which hand NaN on."""
+
+    op: Literal["min", "max"]
+    lhs: Expr
+    rhs: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Node):
+    """`-x` or `!x`."""
+
+    op: Literal["-", "!"]
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    """A binary operation, left associative.
+
+    A sum of ten thousand terms is ten thousand deep on the left (elsewhere no tree is deeper than
+    200): compare, hash and walk it by `spine`, not by recursion into lhs.
+    """
+
+    op: Literal["||", "&&", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%"]
+    lhs: Expr
+    rhs: Expr
+    op_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Binary):
+            return NotImplemented
+        return self is other or self._links() == other._links()
+
+    def __hash__(self) -> int:
+        return hash(self._links())
+
+    def _links(self) -> tuple[object, ...]:
+        """Return a chain flat, so that to compare it takes no stack."""
+        first, chain = spine(self)
+        return (first, *((link.op, link.rhs) for link in chain))
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary(Node):
+    """`cond ? then : other`."""
+
+    cond: Expr
+    then: Expr
+    other: Expr
+
+
+Expr = IntLit | FloatLit | Name | Apply | Extent | Cast | MinMax | Unary | Binary | Ternary
+Arg = Expr | Dots | Keyword
+Sub = Expr | Dots
+
+
+def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
+    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
+
+    ``a - b * c + d`` gives ``a`` and the nodes of ``a - b * c`` and ``a - b * c + d``.
+    """
+    chain = []
+    while isinstance(expr, Binary):
+        chain.append(expr)
+        expr = expr.lhs
+    chain.reverse()
+    return expr, chain
+
+
+# ---- clauses of `where`
+
+
+@dataclass(frozen=True, slots=True)
+class RangeClause(Node):
+    """`i in lo:hi`, half open."""
+
+    name: str
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Node):
+    """`name = value`: a name for an expression."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Node):
+    """`exists e`: its accesses bound ranges; it is not evaluated."""
+
+    value: Expr
+
+
+Clause = RangeClause | Let | Exists
+
+# ---- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Node):
+    """The left side; subs is None where no parentheses were written."""
+
+    name: str
+    subs: tuple[Sub, ...] | None
+    name_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalent(Node):
+    """`<=> matmul(A(i,k), B(k,j))`: checked for form, warned about, ignored."""
+
+    name: str
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension(Node):
+    """`O(i) +=! A(i, k) where k in 0:K`."""
+
+    target: Target
+    op: AssignOp
+    value: Expr
+    equivalent: Equivalent | None = None
+    clauses: tuple[Clause, ...] = ()
+    op_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MultiCall(Node):
+    """`m, v = moments(I)`: a call of a def with several results."""
+
+    targets: tuple[Target, ...]
+    callee: str
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForLoop(Node):
+    """`for t in a:b { ... }`."""
+
+    var: str
+    low: Expr
+    high: Expr
+    body: tuple[Stmt, ...]
+
+
+Stmt = Comprehension | MultiCall | ForLoop
+
+# ---- definitions
+
+
+@dataclass(frozen=True, slots=True)
+class Generic(Node):
+    """`SH=1` or `T` between angle brackets."""
+
+    name: str
+    default: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRef(Node):
+    """`float(N, M)`: a scalar type or a type variable, and dims (None: not written, 0-d)."""
+
+    name: str
+    dims: tuple[Expr | Dots, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Node):
+    """A parameter or a return; type is None for a return whose type is inferred."""
+
+    name: str
+    type: TypeRef | None
+    name_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Def(Node):
+    """One tensor comprehension."""
+
+    name: str
+    generics: tuple[Generic, ...]
+    params: tuple[Param, ...]
+    returns: tuple[Param, ...]
+    body: tuple[Stmt, ...]
+    name_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program(Node):
+    """All definitions of a text, in the order written."""
+
+    defs: tuple[Def, ...]

@@ -1,0 +1,142 @@
+"""A stack of known size for passes that recurse, wherever their caller stands.
+
+A text nests up to 200 deep, and a pass takes some frames for each: more than Python's usual 1,000,
+or than a caller in deep recursion, or a thread with a small stack, has left. So the entry of each
+pass runs its work in a thread of its own (`on_own_stack`); passes inside it stay in that thread.
+How deep it may go is Python's one setting for all threads: it is raised while such a thread runs.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FRAMES = 200_000
+STACK_BYTES = 512 << 20  # for FRAMES calls through C; only what is used becomes memory
+
+_here = threading.local()
+
+
+class _Stacks:
+    """The threads at work, and the setting that they raised."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # a signal's handler may come here while it is held
+        self.running: set[threading.Thread] = set()
+        self.usual = sys.getrecursionlimit()
+
+    def run(self, thread: threading.Thread) -> None:
+        """Run a thread with a stack for FRAMES calls, to its end or until a signal interrupts."""
+        try:
+            self._start(thread)
+            thread.join()
+        finally:  # also of a start that Ctrl-C interrupts
+            self._ended(thread)
+
+    def _start(self, thread: threading.Thread) -> None:
+        with self.lock:
+            if not self.running:
+                self.usual = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(FRAMES, self.usual))
+            self.running.add(thread)
+            size = threading.stack_size(STACK_BYTES)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(size)
+
+    def _ended(self, thread: threading.Thread) -> None:
+        """Set things back after the last of them, but for what others set meanwhile."""
+        with self.lock:
+            self.running.discard(thread)
+            if not self.running and sys.getrecursionlimit() == FRAMES:
+                sys.setrecursionlimit(self.usual)
+
+
+_stacks = _Stacks()
+
+
+def _after_fork() -> None:
+    """Forget threads that a forked child does not have."""
+    global _stacks
+    if _stacks.running and not is_on_own_stack() and sys.getrecursionlimit() == FRAMES:
+        sys.setrecursionlimit(_stacks.usual)
+    _stacks = _Stacks()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def is_on_own_stack() -> bool:
+    """Whether this thread has a stack for FRAMES calls."""
+    return getattr(_here, "is_ours", False)
+
+
+def on_own_stack(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function run in a thread whose stack holds whatever a text may nest.
+
+    For functions that take no locks: the thread is another one than the caller's.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if is_on_own_stack() or sys.is_finalizing():  # then no thread gets to run
+            return function(*args, **kwargs)
+        context = contextvars.copy_context()
+        results: list[R] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            _here.is_ours = True
+            try:
+                results.append(context.run(function, *args, **kwargs))
+            except BaseException as error:  # the caller's: raised there
+                errors.append(error)
+
+        # A daemon: after Ctrl-C nobody waits for it, and it changes nothing that others see.
+        thread = threading.Thread(target=work, name=f"tcdsl {function.__name__}", daemon=True)
+        try:
+            _stacks.run(thread)
+        except RuntimeError:  # no more threads, or Python is ending: on the stack that there is
+            return function(*args, **kwargs)
+        if errors:
+            try:
+                raise errors[0]
+            finally:
+                errors.clear()  # a traceback holds this frame
+        # Without a result it did not come to its work: the thread is not in a child that a signal's
+        # handler forked.
+        return results[0] if results else function(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def stack_for(name: str) -> Iterator[None]:
+    """Make an expression of a definition too deep for the stack an error of its text.
+
+    Raises
+    ------
+    TCSyntaxError
+        TC012, with the cure.
+    """
+    try:
+        yield
+    except RecursionError:
+        what = f"an expression of '{name}' is deeper than the stack of Python"
+        cure = Note("split it by temporaries, each a statement: t(i) = ..., then use t(i)")
+        limit = Note(f"sys.getrecursionlimit() is {sys.getrecursionlimit()}")
+    else:
+        return
+    raise_one(Diagnostic("TC012", what, notes=(cure, limit)))

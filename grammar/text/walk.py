@@ -1,0 +1,69 @@
+"""Walks over the syntax tree: its nodes, the names that stand in it, what its statements write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+
+from tcdsl.grammar.text import nodes as n
+
+
+def walk(*roots: object) -> Iterator[n.Node]:
+    """Yield the nodes of trees in the order of the text, from outside to inside."""
+    todo = [*reversed(roots)]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, tuple):
+            todo += reversed(item)
+        elif isinstance(item, n.Node):
+            yield item
+            names = [name for name in item.__slots__ if not name.endswith("span")]
+            todo += [getattr(item, name) for name in reversed(names)]
+
+
+def identifiers(root: n.Node) -> Iterator[str]:
+    """Yield the identifiers of a syntax tree."""
+    todo: list[object] = [root]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, tuple):
+            todo += item
+        elif isinstance(item, n.Node):
+            for f in fields(item):
+                value: object = getattr(item, f.name)
+                if f.name in ("name", "callee", "var") and isinstance(value, str):
+                    yield value
+                elif not f.name.endswith("span"):
+                    todo.append(value)
+
+
+def declared_names(definition: n.Def) -> frozenset[str]:
+    """Return the names of a definition that are no indices: generics, sizes, tensors."""
+    heads = (*definition.params, *definition.returns)
+    names = {g.name for g in definition.generics} | {h.name for h in heads}
+    for head in heads:
+        if head.type is not None:
+            names |= {d.name for d in head.type.dims or () if isinstance(d, n.Name)}
+    todo = list(definition.body)
+    while todo:
+        match todo.pop():
+            case n.Comprehension(target):
+                names.add(target.name)
+            case n.MultiCall(targets):
+                names |= {target.name for target in targets}
+            case n.ForLoop(var, _, _, body):
+                names.add(var)
+                todo += body
+    return frozenset(names)
+
+
+def targets_of(body: Iterable[n.Stmt]) -> Iterator[str]:
+    """Yield the names that statements write."""
+    for node in body:
+        match node:
+            case n.Comprehension(target):
+                yield target.name
+            case n.MultiCall(targets):
+                yield from (target.name for target in targets)
+            case n.ForLoop(_, _, _, inner):
+                yield from targets_of(inner)

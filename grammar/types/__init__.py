@@ -1,0 +1,1 @@
+"""What a checked definition is made of: scalar types, builtins, the typed tree."""

@@ -1,0 +1,287 @@
+"""A checked definition: names resolved, types explicit, ranges solved, calls inlined.
+
+The check makes it, the reference evaluator runs it, codegen compiles it. Every conversion is a
+`Cast` node, every let is substituted, every generic is bound, `min`/`max`/casts/builtins are told
+apart. Names are those of the text; what inlining adds is fresh.
+
+Half types are storage: a node that computes never has one. A `Read` of a float16 or bfloat16
+parameter or output stands inside a `Cast` to float32; literals, builtins and operators beside it
+are float32; an explicit `float16(x)` is `Cast(Cast(x, float16), float32)`, which rounds. A
+temporary of a half type is a float32 tensor. `O(i) = x` into a half output has `Cast(x, float16)`
+as its value; a reducing statement into one has a float32 value: the reduction is kept in float32,
+starts from the old contents as float32, and is rounded once when it is stored.
+
+Subscripts, and the indices, sizes and literals in them, are int64; elsewhere the value of an index
+or a size is int32, and each call checks that it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import Diagnostic
+from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.source import Span
+from tcdsl.grammar.types.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What all nodes share: the place in the text."""
+
+    span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lit(Node):
+    """A literal of known type; a float value is exact (inf and nan too)."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue(Node):
+    """The value of an index or loop variable, int32 where the text uses it as a number."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class SizeValue(Node):
+    """The value of an expression of sizes (int32 in the language)."""
+
+    size: Size
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Node):
+    """An element of a tensor; subs are integer expressions, () for a scalar.
+
+    checked[d] is true where ranges and guards do not prove subscript d inside: the kernel checks
+    it and raises `BoundsError`.
+    """
+
+    tensor: str
+    subs: tuple[Expr, ...]
+    dtype: DType
+    checked: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Node):
+    """`-x` or `!x`."""
+
+    op: Literal["-", "!"]
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    """Both operands of one type; arithmetic keeps it, comparisons and `&& ||` give bool."""
+
+    op: Literal["||", "&&", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%"]
+    lhs: Expr
+    rhs: Expr
+    dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Binary):
+            return NotImplemented
+        return self is other or self._links() == other._links()
+
+    def __hash__(self) -> int:
+        return hash(self._links())
+
+    def _links(self) -> tuple[object, ...]:
+        """Return a chain flat, so that to compare it takes no stack."""
+        first, chain = spine(self)
+        return (first, *((link.op, link.rhs, link.dtype) for link in chain))
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Node):
+    """`cond ? then : other`; only the chosen branch is evaluated."""
+
+    cond: Expr
+    then: Expr
+    other: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Node):
+    """Conversion to dtype: float to int saturates and NaN gives 0, to bool is `x != 0`."""
+
+    operand: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin(Node):
+    """A builtin function, `min` and `max` among them; arguments already of the computing type."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+Expr = Lit | IndexValue | SizeValue | Read | Unary | Binary | Select | Cast | Builtin
+
+
+def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
+    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
+
+    A sum of ten thousand terms leans to the left: walk it by this, not by recursion into lhs.
+    """
+    chain = []
+    while isinstance(expr, Binary):
+        chain.append(expr)
+        expr = expr.lhs
+    chain.reverse()
+    return expr, chain
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The solved half-open range [low, high) of an index of one statement."""
+
+    name: str
+    low: Size
+    high: Size
+    kind: Literal["output", "reduction"]
+
+    @property
+    def extent(self) -> Size:
+        """Number of values."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Node):
+    """One comprehension: for every point of the ranges, combine value into target[subs].
+
+    ranges holds output indices first, in order of appearance on the left, then reduction indices
+    in order of appearance on the right, then indices that only `where` names (kind reduction).
+    subs_checked[d]: the write of dimension d is not proved inside the box (scatter).
+    value has the target's type; into a half output, a reducing op has a float32 value. The target
+    of an arg reduction is int64 and value is what it compares.
+    """
+
+    target: str
+    subs: tuple[Expr, ...]
+    op: AssignOp
+    value: Expr
+    ranges: tuple[Range, ...]
+    subs_checked: tuple[bool, ...] = ()
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether op combines."""
+        return self.op != "="
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Node):
+    """`for var in low:high { body }`."""
+
+    var: str
+    low: Size
+    high: Size
+    body: tuple[Stmt, ...]
+
+
+Stmt = Statement | Loop
+
+
+def tensors_read(*roots: Expr) -> Iterator[str]:
+    """Yield the tensors that expressions read; a long sum is a tree as deep as it is long."""
+    todo = [*roots]
+    while todo:
+        match todo.pop():
+            case Lit() | IndexValue() | SizeValue():
+                pass
+            case Read(name, subs):
+                yield name
+                todo += subs
+            case Unary(operand=a) | Cast(operand=a):
+                todo.append(a)
+            case Binary(lhs=a, rhs=b):
+                todo += (a, b)
+            case Select(a, b, c):
+                todo += (a, b, c)
+            case Builtin(args=args):
+                todo += args
+            case other:
+                assert_never(other)
+
+
+def statements(body: Sequence[Stmt]) -> Iterator[Statement]:
+    """Yield the statements of a body in the order of the text, those of loops too."""
+    for s in body:
+        if isinstance(s, Loop):
+            yield from statements(s.body)
+        else:
+            yield s
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A declared or inferred tensor: element subs (low_d + i_d) is stored at position i.
+
+    low is 0 but where the lowest write of an output is not: `O(i + 2)` begins at 2. Integral
+    scalars used in bounds are symbols of the sizes as well. is_updated: the def's first statement
+    on this return is `op=` without `!`, so a caller's buffer is its initial value.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Size, ...]
+    low: tuple[Size, ...]
+    role: Literal["param", "return", "temp"]
+    is_updated: bool = False
+    span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition among sizes and scalars that each call has to check: size >= 0 or size == 0."""
+
+    size: Size
+    relation: Literal[">=0", "==0"]
+    message: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDef:
+    """A definition ready to run.
+
+    sizes: symbols in the order in which parameters bring them; each is the extent of some
+    parameter dimension that is that symbol alone, or an integral rank-0 parameter used in bounds
+    (then it stands in scalars too), or comes by generic (then it is bound and not here).
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    scalars: tuple[str, ...]
+    params: tuple[Tensor, ...]
+    returns: tuple[Tensor, ...]
+    temps: tuple[Tensor, ...]
+    body: tuple[Stmt, ...]
+    constraints: tuple[Constraint, ...]
+    warnings: tuple[Diagnostic, ...]
+    text: str = field(compare=False, repr=False)  # as it was written
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor of that name."""
+        for t in (*self.params, *self.returns, *self.temps):
+            if t.name == name:
+                return t
+        raise KeyError(name)
