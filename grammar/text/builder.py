@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.grammar.text import nodes as n
@@ -17,7 +18,9 @@ _NESTING = {"group", "cast", "minmax", "args", "subs", "dims", "unary", "ternary
 _INT64_MAX = 2**63 - 1
 
 
-def build(tree: Tree[Token], source: Source) -> tuple[n.Program | None, list[Diagnostic]]:
+def build(
+    tree: Tree[Token], source: Source, *, keeps_groups: bool = False
+) -> tuple[n.Program | None, list[Diagnostic]]:
     """Return the program of a parse tree and what is wrong with it.
 
     Parameters
@@ -26,6 +29,8 @@ def build(tree: Tree[Token], source: Source) -> tuple[n.Program | None, list[Dia
         What Lark makes of a text by tc.lark.
     source : Source
         The text, for the places of the nodes.
+    keeps_groups : bool, default False
+        Whether nodes know that they stand in parentheses.
 
     Returns
     -------
@@ -35,7 +40,7 @@ def build(tree: Tree[Token], source: Source) -> tuple[n.Program | None, list[Dia
     """
     if fault := _too_deep(tree, source):
         return None, [fault]
-    builder = _Builder(source)
+    builder = _Builder(source, keeps_groups)
     program = builder.run(tree)
     return (None if builder.faults else program), builder.faults
 
@@ -62,8 +67,9 @@ class _Builder:
     The walk keeps its own stack: a sum of ten thousand terms is a tree ten thousand deep.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, keeps_groups: bool) -> None:
         self.source = source
+        self.keeps_groups = keeps_groups
         self.faults: list[Diagnostic] = []
         # From the id of an `int` tree to the `unary` tree whose minus sign belongs to it.
         self._signed: dict[int, Tree[Token]] = {}
@@ -272,10 +278,11 @@ class _Builder:
         signed = self._signed.get(id(tree))
         at = self._at(signed or tree)
         sign = () if signed is None else ("-",)
-        return n.IntLit(self._integer((*sign, token), at), span=at)
+        text = "".join((*sign, token)) if token[1:2] in ("x", "X") else ""
+        return n.IntLit(self._integer((*sign, token), at), text=text, span=at)
 
     def on_group(self, tree: Tree[Token], inner: n.Expr) -> n.Expr:
-        return inner
+        return replace(inner, is_grouped=True) if self.keeps_groups else inner
 
     def on_cast(self, tree: Tree[Token], dtype: Token, operand: n.Expr) -> n.Cast:
         return n.Cast(str(dtype), operand, span=self._at(tree))

@@ -15,6 +15,7 @@ from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.format import (
     Callee,
     Digits,
+    Hex,
     Ident,
     expr_pieces,
     head_pieces,
@@ -83,8 +84,12 @@ class _Renamer:
         text = []
         for piece in pieces:
             name = str(piece)
-            if not isinstance(piece, Ident):
-                text.append(repr(float(name)) if isinstance(piece, Digits) else name)
+            if isinstance(piece, Digits):
+                text.append(repr(float(name)))
+            elif isinstance(piece, Hex):
+                text.append(str(int(name, 16)))
+            elif not isinstance(piece, Ident):
+                text.append(name)
             elif name in lets:
                 text.append(local.get(name) or local.setdefault(name, self._fresh("v", given)))
             elif name in loops:

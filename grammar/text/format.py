@@ -1,12 +1,13 @@
 """Nodes to text: the one pretty way to write a program, with the fewest parentheses.
 
-``parse(format_program(p)) == p`` for every program the parser can give; comments are not kept.
+``parse(format_program(p)) == p`` for every program the parser can give. Nodes have no comments:
+`layout` formats a text with those it has, and with parentheses that only help a reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.stack import on_own_stack
@@ -33,10 +34,34 @@ class Digits(str):
     __slots__ = ()
 
 
-class Break(str):
-    """A piece of text where a line that is too long may end."""
+class Hex(str):
+    """An integer that was typed in hexadecimal digits, with its sign."""
 
     __slots__ = ()
+
+
+class Break(str):
+    """A piece of text where a line that is too long may end; the lowest level ends it first."""
+
+    __slots__ = ("level",)
+    level: int
+
+    def __new__(cls, text: str, level: int) -> Break:
+        """Return the piece; levels are counted anew inside each pair of parentheses."""
+        made = super().__new__(cls, text)
+        made.level = level
+        return made
+
+
+class Line(NamedTuple):
+    """A head, a statement or a closing brace: what begins on a line of its own.
+
+    `end` follows the last piece on its line, even where that becomes too long.
+    """
+
+    depth: int
+    pieces: Iterable[str]
+    end: str = ""
 
 
 _T = TypeVar("_T")
@@ -47,7 +72,9 @@ Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place a
 _TERNARY, _UNARY = 0, 6
 _LEVEL = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
 _LEVEL |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
-_BREAKS = ("||", "&&", "+", "-")
+# Levels of breaks; a line that ends at one of the first kind ends at each of that kind.
+_PARTS, _ITEMS, _CHOICE = 0, 1, 2
+_BREAKS = {"||": 3, "&&": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 
 
 @on_own_stack
@@ -68,10 +95,7 @@ def format_program(program: n.Program) -> str:
 @on_own_stack
 def format_def(definition: n.Def) -> str:
     """Return the text of a definition, without a newline at its end."""
-    head = _lines(head_pieces(definition), "")
-    if not definition.body:
-        return f"{head} {{}}"
-    return "\n".join([f"{head} {{", *_body(definition.body, INDENT), "}"])
+    return "\n".join(row for line in def_lines(definition) for row in rows(line))
 
 
 @on_own_stack
@@ -114,7 +138,7 @@ def head_pieces(definition: n.Def) -> Iterator[str]:
     yield "("
     yield from _params(definition.params)
     yield ")"
-    yield Break(" ")
+    yield Break(" ", _PARTS)
     yield "-> ("
     yield from _params(definition.returns)
     yield ")"
@@ -131,9 +155,9 @@ def stmt_pieces(stmt: n.Comprehension | n.MultiCall) -> Iterator[str]:
                 yield " <=> "
                 yield from expr_pieces(n.Apply(equivalent.name, equivalent.args))
             if clauses:
-                yield Break(" ")
+                yield Break(" ", _PARTS)
                 yield "where "
-                for clause in _joined(clauses, Break(", ")):
+                for clause in _joined(clauses, Break(", ", _ITEMS)):
                     yield from (clause,) if isinstance(clause, str) else _clause(clause)
         case n.MultiCall(targets, callee, args):
             for result in _joined(targets, ", "):
@@ -152,18 +176,79 @@ def loop_pieces(loop: n.ForLoop) -> Iterator[str]:
     yield from _range(loop.low, loop.high)
 
 
-def _body(stmts: Sequence[n.Stmt], indent: str) -> Iterator[str]:
+def def_lines(definition: n.Def, *, may_be_empty: bool = True) -> Iterator[Line]:
+    """Yield the lines of a definition; without statements it is one, if it may be."""
+    if may_be_empty and not definition.body:
+        yield Line(0, head_pieces(definition), " {}")
+        return
+    yield Line(0, head_pieces(definition), " {")
+    yield from _body(definition.body, 1)
+    yield Line(0, ("}",))
+
+
+def _body(stmts: Sequence[n.Stmt], depth: int) -> Iterator[Line]:
     for stmt in stmts:
         if isinstance(stmt, n.ForLoop):
-            yield f"{_lines(loop_pieces(stmt), indent)} {{"
-            yield from _body(stmt.body, indent + INDENT)
-            yield f"{indent}}}"
+            yield Line(depth, loop_pieces(stmt), " {")
+            yield from _body(stmt.body, depth + 1)
+            yield Line(depth, ("}",))
         else:
-            yield _lines(stmt_pieces(stmt), indent)
+            yield Line(depth, stmt_pieces(stmt))
+
+
+def rows(line: Line, *, goes_on: bool = False) -> list[str]:
+    """Return the rows of a line, of at most WIDTH columns where breaks allow that.
+
+    It ends at outer breaks before inner ones. All rows but the first are indented further; the
+    first too where it goes on with a line begun before.
+    """
+    indent = line.depth * INDENT
+    further = indent + 2 * INDENT
+    made = [further if goes_on else indent]
+    _fill(made, [*_chunks(line.pieces)], further)
+    made[-1] += line.end
+    return [row.rstrip() for row in made]
+
+
+_Chunk = tuple[str, tuple[int, int]]  # text up to a break; the parentheses it is in, and its level
+
+
+def _chunks(pieces: Iterable[str]) -> Iterator[_Chunk]:
+    text, depth = "", 0
+    for piece in pieces:
+        text += piece
+        depth += piece.count("(") - piece.count(")")
+        if isinstance(piece, Break):
+            yield text, (depth, piece.level)
+            text = ""
+    yield text, (0, 0)
+
+
+def _fill(made: list[str], chunks: Sequence[_Chunk], indent: str) -> None:
+    """Add chunks to the last of some rows, and to new ones where they do not fit."""
+    text = "".join(text for text, _ in chunks)
+    if len(chunks) == 1 or _fits(made[-1], text):
+        made[-1] += text if made[-1].strip() else text.lstrip()
+        return
+    outer = min(at for _, at in chunks[:-1])
+    start = 0
+    for end, (_, at) in enumerate(chunks, 1):
+        if at != outer and end < len(chunks):
+            continue
+        part = chunks[start:end]
+        is_new = outer[1] == _PARTS or not _fits(made[-1], "".join(text for text, _ in part))
+        if start and is_new and made[-1].strip():
+            made.append(indent)
+        _fill(made, part, indent)
+        start = end
+
+
+def _fits(row: str, text: str) -> bool:
+    return len(row) + len(text.rstrip()) <= WIDTH
 
 
 def _params(params: tuple[n.Param, ...]) -> Iterator[str]:
-    for param in _joined(params, Break(", ")):
+    for param in _joined(params, Break(", ", _ITEMS)):
         if isinstance(param, str):
             yield param
             continue
@@ -208,7 +293,8 @@ def _expand(node: Operand, level: int) -> list[Todo]:
     """Return the pieces and the operands of a node, in the order of the text."""
     match node:
         case n.IntLit(value):
-            return [str(value)]
+            typed = node.text and int(node.text, 16) == value
+            return [Hex(node.text) if typed else str(value)]
         case n.FloatLit():
             return [Digits(_float(node))]
         case n.Name(name):
@@ -229,15 +315,15 @@ def _expand(node: Operand, level: int) -> list[Todo]:
             if op == "-" and isinstance(operand, n.IntLit) and operand.value >= 0:
                 # A minus right before digits would belong to the literal.
                 return ["-(", (operand, _TERNARY), ")"]
-            return _bracketed([op, (operand, _UNARY)], _UNARY, level)
+            return _bracketed([op, (operand, _UNARY)], _UNARY, node, level)
         case n.Binary(op, lhs, rhs):
             own = _LEVEL[op]
-            blank = Break(" ") if op in _BREAKS else " "
-            return _bracketed([(lhs, own), blank, f"{op} ", (rhs, own + 1)], own, level)
+            blank = Break(" ", _BREAKS[op]) if op in _BREAKS else " "
+            return _bracketed([(lhs, own), blank, f"{op} ", (rhs, own + 1)], own, node, level)
         case n.Ternary(cond, then, other):
-            parts: list[Todo] = [(cond, _TERNARY + 1), Break(" "), "? ", (then, _TERNARY)]
-            parts += [Break(" "), ": ", (other, _TERNARY)]
-            return _bracketed(parts, _TERNARY, level)
+            parts: list[Todo] = [(cond, _TERNARY + 1), Break(" ", _CHOICE), "? ", (then, _TERNARY)]
+            parts += [Break(" ", _CHOICE), ": ", (other, _TERNARY)]
+            return _bracketed(parts, _TERNARY, node, level)
         case _:
             assert_never(node)
 
@@ -245,12 +331,14 @@ def _expand(node: Operand, level: int) -> list[Todo]:
 def _arguments(args: Iterable[Operand]) -> list[Todo]:
     todo: list[Todo] = []
     for arg in args:
-        todo += [", ", (arg, _TERNARY)] if todo else [(arg, _TERNARY)]
+        todo += [Break(", ", _ITEMS), (arg, _TERNARY)] if todo else [(arg, _TERNARY)]
     return todo
 
 
-def _bracketed(todo: list[Todo], own: int, level: int) -> list[Todo]:
-    return ["(", *todo, ")"] if own < level else todo
+def _bracketed(todo: list[Todo], own: int, node: n.Expr, level: int) -> list[Todo]:
+    """Return pieces in parentheses where they need them, or had some to be kept as an operand."""
+    is_kept = node.is_grouped and level > _TERNARY
+    return ["(", *todo, ")"] if own < level or is_kept else todo
 
 
 def _float(literal: n.FloatLit) -> str:
@@ -265,18 +353,3 @@ def _joined(items: Sequence[_T], separator: str) -> Iterator[_T | str]:
         if i:
             yield separator
         yield item
-
-
-def _lines(pieces: Iterable[str], indent: str) -> str:
-    """Join pieces into lines of at most WIDTH columns where breaks allow that."""
-    chunks = [""]
-    for piece in pieces:
-        chunks[-1] += piece
-        if isinstance(piece, Break):
-            chunks.append("")
-    lines = [indent]
-    for chunk in chunks:
-        if len(lines[-1]) + len(chunk.rstrip()) > WIDTH and lines[-1].strip():
-            lines.append(indent + 2 * INDENT)
-        lines[-1] += chunk
-    return "\n".join(line.rstrip() for line in lines)

@@ -17,9 +17,13 @@ AssignOp = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What all nodes share: the place in the text."""
+    """What all nodes share: the place in the text.
+
+    is_grouped: it stands in parentheses; known only where `parse` was asked to keep them.
+    """
 
     span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+    is_grouped: bool = field(default=False, kw_only=True, compare=False, repr=False)
 
 
 # ---- expressions
@@ -27,9 +31,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class IntLit(Node):
-    """An integer literal; a leading minus sign belongs to it."""
+    """An integer literal; a leading minus sign belongs to it. text keeps hexadecimal digits."""
 
     value: int
+    text: str = field(default="", kw_only=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _NEXT_DEF = re.compile(r"^[ \t]*def(?![A-Za-z0-9_])", re.MULTILINE)
 
 
 @on_own_stack
-def parse(text: str, name: str = "<text>") -> Program:
+def parse(text: str, name: str = "<text>", *, keeps_groups: bool = False) -> Program:
     """Parse a text of one or more definitions.
 
     Parameters
@@ -30,6 +30,8 @@ def parse(text: str, name: str = "<text>") -> Program:
         The definitions.
     name : str, default "<text>"
         What messages call the text, usually its file.
+    keeps_groups : bool, default False
+        Whether nodes know that they stand in parentheses, so that `format` writes these again.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def parse(text: str, name: str = "<text>") -> Program:
                 break
             start = following.end() - len("def")
         else:
-            program, more = build(tree, source)
+            program, more = build(tree, source, keeps_groups=keeps_groups)
             faults += more
             if program is not None and not faults:
                 return program

@@ -94,7 +94,7 @@ def main() -> None:
     """Tensor comprehensions: write a layer as mathematics, get a fast kernel for it.
 
     FILE is a text of definitions; `-` reads standard input. A command exits with 0 if all went
-    well, 1 for a fault in the text or the call, 2 for wrong usage, 130 if interrupted.
+    well, 1 for a fault in the text or the call (fmt: 123), 2 for wrong usage, 130 if interrupted.
     """
 
 
