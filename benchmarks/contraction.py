@@ -31,6 +31,8 @@ from common import Array, rand
 from layers import BATCHED, CONV, FCRELU, LINEAR, MATMUL
 
 import tcdsl as tc
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
@@ -38,9 +40,7 @@ from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.codegen.toolchain.peak import Probe, busy_notes, fma_probe
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.kernel import Kernel
-from tcdsl.session import Session
-from tcdsl.timing import interleaved
-from tcdsl.variant import Variant
+from tcdsl.tools.timing import interleaved
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tcdsl.autotune.store.records import problems
 from tcdsl.codegen.program.work import flops_of
 from tcdsl.codegen.toolchain.peak import fma_probe, measure_peaks
 from tcdsl.kernel import Kernel
-from tcdsl.timing import beside_peak, interleaved
+from tcdsl.tools.timing import beside_peak, interleaved
 
 FCRELU = """
 def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {

@@ -34,9 +34,9 @@ from common import Array, facts, keep, kernel, rand
 from layers import BATCHED, LINEAR, MATMUL, SOFTMAX
 
 from tcdsl.codegen import runtime
-from tcdsl.describe import describe
 from tcdsl.kernel import Kernel
-from tcdsl.timing import interleaved
+from tcdsl.tools.describe import describe
+from tcdsl.tools.timing import interleaved
 
 F = torch.nn.functional
 

@@ -37,7 +37,7 @@ from layers import (
 )
 
 from tcdsl.codegen.toolchain.host import usable_cores
-from tcdsl.timing import interleaved
+from tcdsl.tools.timing import interleaved
 
 Peer = Callable[..., Any]
 F = torch.nn.functional

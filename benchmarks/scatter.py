@@ -27,7 +27,7 @@ from common import Array, rand
 import tcdsl as tc
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.kernel import Kernel
-from tcdsl.timing import interleaved
+from tcdsl.tools.timing import interleaved
 
 Peer = Callable[..., Any]
 F = torch.nn.functional

@@ -33,7 +33,7 @@ from common import facts, keep
 
 import tcdsl.torch as tct
 from tcdsl.codegen import runtime
-from tcdsl.timing import interleaved
+from tcdsl.tools.timing import interleaved
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 F = torch.nn.functional

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tcdsl as tc
-from tcdsl.describe import describe
+from tcdsl.tools.describe import describe
 
 softmax = tc.define("""
 def softmax(float(B,N) X) -> (Y) {

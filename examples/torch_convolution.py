@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 import tcdsl.torch as tct
-from tcdsl.timing import interleaved
+from tcdsl.tools.timing import interleaved
 
 CONV = """
 def conv(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) b) -> (O) {

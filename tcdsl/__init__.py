@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcdsl.calls.gpu.faults import synchronize
     from tcdsl.codegen.runtime import empty_cache, set_cache_limit
     from tcdsl.definitions import Definitions, define, define_all
-    from tcdsl.faults import synchronize
     from tcdsl.forward_mode import jvp
     from tcdsl.gradient import grad
     from tcdsl.grammar.text.errors import (
@@ -85,7 +85,7 @@ _HOME = {
     "grad": "tcdsl.gradient",
     "jvp": "tcdsl.forward_mode",
     "set_cache_limit": "tcdsl.codegen.runtime",
-    "synchronize": "tcdsl.faults",
+    "synchronize": "tcdsl.calls.gpu.faults",
 }
 
 

@@ -8,13 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cast
 
-from tcdsl.constants import fill_constants
+from tcdsl.calls.bindings.session import Check, Session, Settings, Tune, parsed, shipped_in
 from tcdsl.grammar.check.definition import want_bounded
 from tcdsl.grammar.text.errors import TCSyntaxError, TCTypeError
-from tcdsl.instead import instead
 from tcdsl.kernel import Kernel
-from tcdsl.session import Check, Session, Settings, Tune, parsed, shipped_in
-from tcdsl.textfile import read_text
+from tcdsl.text.constants import fill_constants
+from tcdsl.text.file import read_text
+from tcdsl.text.instead import instead
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # checkers have it; the default spares `Definitions[..]`

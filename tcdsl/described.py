@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tcdsl import forms
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.sizes import check_sizes
+from tcdsl.calls.bindings.targets import gpu_named
+from tcdsl.calls.bindings.variant import Variant, spec_for
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.dtypes import numpy_dtype
@@ -17,11 +21,7 @@ from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.runtime import Launcher
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text import nodes
-from tcdsl.session import Session
-from tcdsl.signature import PerKernel, doc, head, html, signature, source
-from tcdsl.sizes import check_sizes
-from tcdsl.targets import gpu_named
-from tcdsl.variant import Variant, spec_for
+from tcdsl.text.signature import PerKernel, doc, head, html, signature, source
 
 if TYPE_CHECKING:
     from tcdsl.codegen.device.standalone import Standalone

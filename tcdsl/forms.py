@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tcdsl.calls.bindings.sizes import check_sizes
+from tcdsl.calls.bindings.variant import Variant
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64, DType
-from tcdsl.names import generic_values
-from tcdsl.sizes import check_sizes
-from tcdsl.variant import Variant
+from tcdsl.text.names import generic_values
 
 if TYPE_CHECKING:
-    from tcdsl.session import Session
+    from tcdsl.calls.bindings.session import Session
 
 
 @dataclass(frozen=True, slots=True)

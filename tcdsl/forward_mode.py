@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.jvp import Tangents, tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.locks import Lock
-from tcdsl.names import of_the_text, result_type
-from tcdsl.session import Session
+from tcdsl.text.names import of_the_text, result_type
 
 if TYPE_CHECKING:
     from tcdsl.grammar.types.typed import CheckedDef

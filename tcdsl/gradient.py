@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.checkpoint import turns_between
 from tcdsl.codegen.gradient.vjp import Gradient, gradient
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names
 from tcdsl.codegen.gradient.whole import whole
+from tcdsl.derived.own import own
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.locks import Lock
-from tcdsl.names import of_the_text
-from tcdsl.own import own
-from tcdsl.session import Session
+from tcdsl.text.names import of_the_text
 
 if TYPE_CHECKING:
     from tcdsl.grammar.text.nodes import Program

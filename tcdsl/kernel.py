@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from tcdsl.arguments import Array, as_array, check_integer
-from tcdsl.bounded import thinned
-from tcdsl.call import Arguments, Call, Outputs, tell_apart
+from tcdsl.calls.bindings.session import Session, Tune, check_budget, shipped_in
+from tcdsl.calls.bindings.variant import Compiled, Variant
+from tcdsl.calls.call import Arguments, Call, Outputs, tell_apart
+from tcdsl.calls.gpu.device_calls import DeviceCalls
+from tcdsl.calls.gpu.faults import Names, bounds_error
+from tcdsl.calls.operands.arguments import Array, as_array, check_integer
+from tcdsl.calls.operands.device_arrays import is_on_device
+from tcdsl.calls.operands.foreign import has_dlpack, like, written
+from tcdsl.calls.process.bounded import thinned
+from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.runtime import MAX_OPERANDS, Entry
 from tcdsl.described import Described
-from tcdsl.device_arrays import is_on_device
-from tcdsl.device_calls import DeviceCalls
-from tcdsl.faults import Names, bounds_error
-from tcdsl.foreign import has_dlpack, like, written
 from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import AllocationError, TCTypeError
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.locks import Lock
-from tcdsl.names import is_lasting, of_the_text, result_type
-from tcdsl.session import Session, Tune, check_budget, shipped_in
-from tcdsl.variant import Compiled, Variant
+from tcdsl.text.names import is_lasting, of_the_text, result_type
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import Shipped
+    from tcdsl.calls.gpu.raw import Raw
     from tcdsl.codegen.gradient.wanted import Wrt
     from tcdsl.forward_mode import WithTangents
     from tcdsl.gradient import Pull, WithGradient
     from tcdsl.grammar.batch.definition import Randomness
-    from tcdsl.raw import Raw
     from tcdsl.tuning import FirstCalls, Online
 
 _MAX_ENTRIES = 2048  # forms of operands whose plans are kept, as many as the launcher has rows
@@ -194,7 +194,7 @@ class Kernel(Described):
         question = which, tuple(in_dims.items()), out_dims, randomness
         with contextlib.suppress(KeyError, TypeError):  # not asked yet, or by a list or mapping
             return self._asked[question]
-        from tcdsl.batching import asked, over_batch
+        from tcdsl.derived.batching import asked, over_batch
 
         dims, named, other = asked(self, which, in_dims, out_dims)
         meaning = tuple(dims.items()), tuple(sorted(named.items())), other, randomness

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.arguments import element_strides
 from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store import best
@@ -20,21 +19,22 @@ from tcdsl.autotune.store.trial import FINAL, Trial, UntunedError
 from tcdsl.autotune.store.tuning_file import NAME, warn_once
 from tcdsl.autotune.targets.cpu.problem import CpuProblem, key_of
 from tcdsl.autotune.targets.definition import Strides, space_of
-from tcdsl.call import Call
-from tcdsl.caller import warn
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.sizes import check_sizes
+from tcdsl.calls.bindings.variant import Variant, spec_for
+from tcdsl.calls.call import Call
+from tcdsl.calls.operands.arguments import element_strides
+from tcdsl.calls.operands.device_arrays import DeviceArray
+from tcdsl.calls.process.caller import warn
+from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain.cachedir import usable_folder
-from tcdsl.device_arrays import DeviceArray
 from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.text.errors import DeviceError, ShapeError, TCTypeError
 from tcdsl.grammar.types.typed import CheckedDef
-from tcdsl.locks import Lock
-from tcdsl.session import Session
-from tcdsl.sizes import check_sizes
-from tcdsl.variant import Variant, spec_for
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store import records

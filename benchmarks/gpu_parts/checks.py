@@ -19,12 +19,12 @@ import numpy as np
 import tcdsl as tc
 from gpu_parts.children import run_children
 from gpu_parts.setting import Array, Setting
-from tcdsl.arguments import element_strides, layout_of
 from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.bench import CudaBench
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.case import Case, dtype_of
+from tcdsl.calls.operands.arguments import element_strides, layout_of
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.dtypes import numpy_dtype
@@ -34,7 +34,7 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.kernel import Kernel
 from tests.codegen.programs import PROGRAMS, View, viewed
-from tests.tcdsl.catalog import LEGAL, name_of, small_sizes
+from tests.tcdsl.programs.catalog import LEGAL, name_of, small_sizes
 
 _MOST_CONFIGS = 12  # of one item: each form of each group once, as far as that goes
 _LANES = 4  # children at a time: most of an item is the host's work

@@ -13,10 +13,10 @@ import numpy as np
 from tcdsl.autotune.targets.cuda.bench import DeviceTurns
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand
 from tcdsl.autotune.worker.case import Operand
+from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.device.device import Device, Memory
 from tcdsl.codegen.toolchain.nvrtc import find_nvrtc
-from tcdsl.device_arrays import DeviceArray
 from tcdsl.grammar.text.errors import TCError
 
 Array = np.ndarray[Any, np.dtype[Any]]

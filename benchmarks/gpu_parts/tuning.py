@@ -12,13 +12,13 @@ from typing import Any
 from layers import FCRELU, MATMUL, SOFTMAX
 
 from gpu_parts.setting import Setting
-from tcdsl.arguments import contiguous
 from tcdsl.autotune.report import reporter
 from tcdsl.autotune.search.space import Branch, Space
 from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Source
+from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.grammar.check.definition import check

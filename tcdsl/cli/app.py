@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from tcdsl.instead import instead
+from tcdsl.text.instead import instead
 
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel

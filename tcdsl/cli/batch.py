@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tcdsl.cli.app import DEF, FILE, main, one_kernel, say
-from tcdsl.instead import instead
+from tcdsl.text.instead import instead
 
 if TYPE_CHECKING:
     from tcdsl.grammar.batch.definition import Randomness

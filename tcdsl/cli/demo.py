@@ -34,6 +34,6 @@ def demo_command(seconds: float, plot: Path, cache: Path | None) -> None:
     check_writable(plot, "--plot")
     let_blas_sleep()
     click.echo("a layer is checked, compiled, tuned and timed, then a classifier is trained\n")
-    from tcdsl.demo import demo
+    from tcdsl.tools.demo import demo
 
     demo(click.echo, plot, seconds, cache)

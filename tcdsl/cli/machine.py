@@ -17,7 +17,7 @@ def doctor(quick: bool, as_json: bool) -> None:
 
     The exit code is 1 if kernels cannot be compiled or run here.
     """
-    from tcdsl.doctor import examine
+    from tcdsl.tools.doctor import examine
 
     findings = []
     for finding in examine(measure=not quick):

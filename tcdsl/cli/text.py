@@ -25,13 +25,13 @@ from tcdsl.cli.app import (
     print_json,
 )
 from tcdsl.cli.sizes import parse_sizes
-from tcdsl.instead import instead
+from tcdsl.text.instead import instead
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from tcdsl.calls.bindings.variant import Variant
     from tcdsl.kernel import Kernel
-    from tcdsl.variant import Variant
 
 
 @main.command()
@@ -48,8 +48,8 @@ def check(file: str, rank: int | None, as_json: bool) -> None:
     severity, code, message, label, its span (file; line and column from 1; the end is behind its
     last character), and notes.
     """
-    from tcdsl.describe import describe, signature
     from tcdsl.grammar.text.errors import Diagnostic, TCError
+    from tcdsl.tools.describe import describe, signature
 
     if not as_json:
         for variant in _checked(file, rank):
@@ -95,7 +95,7 @@ def show(
     as_json: bool,
 ) -> None:
     """Show what is inferred of a definition: shapes, ranges, and the form of each statement."""
-    from tcdsl.describe import describe
+    from tcdsl.tools.describe import describe
 
     kernel = one_kernel(file, def_name)
     generics = generics_of(kernel, given)
@@ -215,7 +215,7 @@ def run(
     """
     import numpy as np
 
-    from tcdsl.trial_run import device_named, load_array, run_once
+    from tcdsl.tools.checked_run import device_named, load_array, run_once
 
     device = device_named(target)
     kernel = one_kernel(file, def_name)

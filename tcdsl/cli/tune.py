@@ -178,7 +178,7 @@ def bench(
     with them.
     """
     let_blas_sleep()
-    from tcdsl.bench import bench_kernel
+    from tcdsl.tools.bench import bench_kernel
 
     kernel = one_kernel(file, def_name, cache=cache)
     generics = generics_of(kernel, given)

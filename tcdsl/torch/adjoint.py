@@ -11,7 +11,7 @@ import torch
 from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
-from tcdsl.bounded import thinned
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.torch import library

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
-from tcdsl.arguments import check_integer
-from tcdsl.call import Arguments
+from tcdsl.calls.call import Arguments
+from tcdsl.calls.operands.arguments import check_integer
 from tcdsl.forms import Form, form_of
 from tcdsl.grammar.text.nodes import Def, Param
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
-from tcdsl.names import generic_values
+from tcdsl.text.names import generic_values
 from tcdsl.torch.weights import language_type, torch_type
 
 Tensor = torch.Tensor

@@ -13,12 +13,12 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from tcdsl.call import Arguments
+from tcdsl.calls.call import Arguments
 from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
-from tcdsl.names import generic_values
+from tcdsl.text.names import generic_values
 
 Policy = Literal["promote", "lower", "float32"] | None
 

@@ -16,8 +16,8 @@ from tcdsl.grammar.types.typed import CheckedDef, Tensor
 from tcdsl.torch.derivatives import Derivative, Derivatives, Needs
 
 if TYPE_CHECKING:
+    from tcdsl.calls.bindings.session import Session
     from tcdsl.kernel import Kernel
-    from tcdsl.session import Session
 
 _SPELLINGS = ("d_{}", "d{}", "{}_grad", "grad_{}")  # of the gradient by a parameter
 

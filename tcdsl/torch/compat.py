@@ -13,9 +13,9 @@ from typing import Any, NoReturn, Self
 
 import torch
 
-from tcdsl.caller import warn
+from tcdsl.calls.process.caller import warn
 from tcdsl.grammar.text.errors import TCTypeError
-from tcdsl.instead import instead
+from tcdsl.text.instead import instead
 
 autotuner_settings = {"threads": 32, "generations": 2, "pop_size": 10, "number_elites": 1}
 small_sizes_autotuner_settings = {**autotuner_settings, "tuner_min_launch_total_threads": 1}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tcdsl.bounded import thinned
+from tcdsl.calls.process.bounded import thinned
+from tcdsl.calls.process.locks import Lock
 from tcdsl.forms import form_of
 from tcdsl.gradient import Differentiated
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.types.typed import CheckedDef, Loop, statements, tensors_read
-from tcdsl.locks import Lock
 
 if TYPE_CHECKING:
     from tcdsl import kernel

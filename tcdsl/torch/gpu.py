@@ -10,16 +10,22 @@ import numpy as np
 import torch
 
 from tcdsl import kernel
-from tcdsl.bound_call import BoundCall
-from tcdsl.call import Arguments, Call
+from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.call import Arguments, Call
+from tcdsl.calls.gpu.bound_call import BoundCall
+from tcdsl.calls.gpu.device_calls import DeviceCalls
+from tcdsl.calls.operands.device_arrays import (
+    NATIVE,
+    DeviceArray,
+    as_device_array,
+    is_on_device,
+    native_place,
+)
+from tcdsl.calls.operands.foreign import like, plain, written
 from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.device.device import Device, Memory, Place, Shape
 from tcdsl.codegen.machine.gpu import Gpu
-from tcdsl.device_arrays import NATIVE, DeviceArray, as_device_array, is_on_device, native_place
-from tcdsl.device_calls import DeviceCalls
-from tcdsl.foreign import like, plain, written
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
-from tcdsl.variant import Variant
 
 _NUMPYS = {
     getattr(torch, name): np.dtype(name)

@@ -11,18 +11,18 @@ from typing import Any, Self
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from tcdsl.call import Call
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.call import Call
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
-from tcdsl.names import with_defaults
-from tcdsl.session import Session
+from tcdsl.text.names import with_defaults
 from tcdsl.torch import autocast, compat, eager, operator, record, transforms
 from tcdsl.torch.by_hand import WayBack, derivatives_of
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.gpu import TensorKernel
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
-from tcdsl.variant import Variant
 
 _OF_TUNING = frozenset({"sizes", "seconds", "trials", "seed", "target", "quiet"})
 

@@ -24,11 +24,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 
 from tcdsl import kernel
-from tcdsl.bounded import thinned
+from tcdsl.calls.bindings.session import Session, Settings, text_of
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def
 from tcdsl.grammar.text.parser import parse
-from tcdsl.session import Session, Settings, text_of
 from tcdsl.torch.by_hand import derivatives_of
 from tcdsl.torch.derivatives import Derivative, Derivatives
 from tcdsl.torch.gpu import TensorKernel

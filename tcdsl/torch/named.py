@@ -15,7 +15,7 @@ import torch
 
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.instead import instead
+from tcdsl.text.instead import instead
 from tcdsl.torch.weights import torch_type
 
 _INPUT = re.compile(r"\s*([\d,\s]*?)\s*(?::([a-z]\w*)(?::(\d{1,18}))?)?\s*")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from tcdsl import kernel
+from tcdsl.calls.bindings.session import Tune
 from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.format import head_pieces
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
-from tcdsl.instead import instead
-from tcdsl.names import generic_values
-from tcdsl.session import Tune
+from tcdsl.text.instead import instead
+from tcdsl.text.names import generic_values
 from tcdsl.torch.define import define
 from tcdsl.torch.kernel import Kernel
 from tcdsl.torch.shapes import Shape, Sizes, dims_of

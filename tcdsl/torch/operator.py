@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from tcdsl import kernel
-from tcdsl.call import Arguments
+from tcdsl.calls.call import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import DType
-from tcdsl.names import generic_values
+from tcdsl.text.names import generic_values
 from tcdsl.torch import adjoint, fake  # noqa: F401 - they make the operators whole
 from tcdsl.torch.library import spelling_of
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from tcdsl.device_arrays import is_on_device
+from tcdsl.calls.operands.device_arrays import is_on_device
 
 if TYPE_CHECKING:
+    from tcdsl.calls.bindings.variant import Variant
     from tcdsl.torch.kernel import Kernel
     from tcdsl.tuning import Problem
-    from tcdsl.variant import Variant
 
 _kernels: WeakSet[Kernel] = WeakSet()  # all there are: which of them a program calls shows later
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tcdsl.caller import warn
+from tcdsl.calls.process.caller import warn
 from tcdsl.torch.kernel import Kernel
 
 if TYPE_CHECKING:

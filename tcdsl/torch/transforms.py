@@ -24,7 +24,7 @@ from torch._C._functorch import (
     peek_interpreter_stack,
 )
 
-from tcdsl.call import Arguments
+from tcdsl.calls.call import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import operator
 from tcdsl.torch.arguments import (

@@ -9,7 +9,7 @@ from typing import Any
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.grammar.text.errors import DeviceError
 from tests.cusim.simulator import Array, Module
-from tests.tcdsl.cuda.sim import SimDevice as PlainDevice
+from tests.tcdsl.calls.gpu.sim import SimDevice as PlainDevice
 
 
 class SimEvent:

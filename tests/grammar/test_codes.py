@@ -18,7 +18,7 @@ def found(pattern: re.Pattern[str], *globs: str) -> set[str]:
 
 
 def used() -> set[str]:
-    return found(USED, "grammar/**/*.py", "codegen/**/*.py", "autotune/**/*.py", "tcdsl/*.py")
+    return found(USED, "grammar/**/*.py", "codegen/**/*.py", "autotune/**/*.py", "tcdsl/**/*.py")
 
 
 def test_each_code_is_a_row_of_the_readme_and_each_row_is_used() -> None:

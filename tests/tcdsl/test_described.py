@@ -161,7 +161,9 @@ def test_a_repr_for_notebooks_is_escaped() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("name", ["definitions", "described", "gradient", "kernel", "signature"])
+@pytest.mark.parametrize(
+    "name", ["definitions", "described", "gradient", "kernel", "text.signature"]
+)
 def test_examples_in_docstrings_run(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"tcdsl.{name}"))
     assert found.failed == 0

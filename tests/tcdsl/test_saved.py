@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import multiprocessing
 import pickle
@@ -13,11 +14,11 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.calls.bindings.session import Settings
 from tcdsl.codegen.machine.config import Config
 from tcdsl.gradient import Memory, WithGradient
 from tcdsl.grammar.text.canonical import canonical
 from tcdsl.kernel import Kernel
-from tcdsl.session import Settings
 
 pytestmark = pytest.mark.cc
 
@@ -215,6 +216,21 @@ def test_what_is_made_of_a_kernel_is_of_its_class() -> None:
     assert {n: (type(m), getattr(m, "scale", None)) for n, m in made.items()} == dict.fromkeys(
         made, (Layer, 3.0)
     )
+
+
+# of version 0.1.0, when all modules lay in one folder
+EARLIER = """
+gASV0AAAAAAAAACMDHRjZHNsLmtlcm5lbJSMCHJlc3RvcmVklJOUaACMBktlcm5lbJSTlIwNdGNkc2wuc2Vzc2lvbpSMCF9z
+ZXNzaW9ulJOUKIwwZGVmIHR3aWNlKGZsb2F0KE4pIEEpIC0+IChCKSB7IEIoaSkgPSAyICogQShpKSB9lIwGPHRleHQ+lGgF
+jBJTZXR0aW5ncy5mcm9tX2pzb26Uk5SMGnsic2VlZCI6IDMsICJ0dW5lIjogIm9mZiJ9lIWUUpROTnSUUpSMBXR3aWNllIeU
+UpQu"""
+
+
+def test_a_pickle_of_an_earlier_version_is_read() -> None:
+    twice = pickle.loads(base64.b64decode(EARLIER))
+    assert type(twice) is Kernel
+    assert twice.session.settings == Settings(tune="off", seed=3)
+    assert twice(np.array([1, 2], np.float32)).tolist() == [2, 4]
 
 
 def test_a_kernel_from_a_pickle_finds_what_was_tuned(tmp_path: Path) -> None:

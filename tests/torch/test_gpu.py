@@ -19,11 +19,13 @@ torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
 import tcdsl as tc  # noqa: E402 - torch may be missing
-from tcdsl import device_copies, gradient, own  # noqa: E402
+from tcdsl import gradient  # noqa: E402
+from tcdsl.calls.gpu import copies as device_copies  # noqa: E402
 from tcdsl.codegen.device import device as devices  # noqa: E402
+from tcdsl.derived import own  # noqa: E402
 from tcdsl.grammar.text.errors import BoundsError, DeviceError, TCTypeError  # noqa: E402
 from tcdsl.torch import gpu, library  # noqa: E402
-from tests.tcdsl.cuda.sim import SimArray, SimDevice  # noqa: E402
+from tests.tcdsl.calls.gpu.sim import SimArray, SimDevice  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cusim]
 

@@ -23,9 +23,9 @@ from tcdsl.autotune.store.store import Store
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.store.tuning_file import StoreError
 from tcdsl.autotune.targets.definition import space_of
+from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.machine.config import Config
 from tcdsl.tuning import _key
-from tcdsl.variant import spec_for
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 SIZES = {"M": 33, "K": 35, "N": 37}

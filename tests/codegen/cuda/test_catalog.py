@@ -22,8 +22,8 @@ from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.harness import Problem
 from tests.cusim.harness import lowered, simulate
 from tests.cusim.simulator import Order
-from tests.tcdsl.catalog import LEGAL, arguments, holds, name_of, points, small_sizes
 from tests.tcdsl.differential import assert_close, reference
+from tests.tcdsl.programs.catalog import LEGAL, arguments, holds, name_of, points, small_sizes
 from tests.tiers import sampled
 
 Entry = dict[str, Any]

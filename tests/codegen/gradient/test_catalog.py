@@ -11,7 +11,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def
-from tests.tcdsl.catalog import LEGAL, arguments, name_of, small_sizes
+from tests.tcdsl.programs.catalog import LEGAL, arguments, name_of, small_sizes
 from tests.tiers import sampled
 
 POSITIVE = {"var", "rVarIn"}

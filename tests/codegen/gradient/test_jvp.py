@@ -33,7 +33,7 @@ from tests.codegen.gradient.test_texts import TEXTS
 from tests.codegen.gradient.test_torch import TWINS
 from tests.codegen.harness import Case, Problem, differential
 from tests.codegen.random_programs import random_program
-from tests.tcdsl.catalog import LEGAL, arguments, small_sizes
+from tests.tcdsl.programs.catalog import LEGAL, arguments, small_sizes
 from tests.test_examples import ALL, WITHOUT_GRADIENT
 from tests.texts import Example
 from tests.texts import arguments as example_arguments

@@ -1,0 +1,475 @@
+"""What the kernels of one text share: its definitions, settings, and bindings to types."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from numbers import Real
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from tcdsl.calls.bindings.origin import check_given, number_of
+from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.operands.arguments import Operand, dtype_of
+from tcdsl.calls.process.caller import warn
+from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain.host import detect, usable_cores
+from tcdsl.grammar.check.bind import bind, bind_generics
+from tcdsl.grammar.check.declare import size_names
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.ranks.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError, render
+from tcdsl.grammar.text.format import format_def, format_program
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types.dtypes import DType
+from tcdsl.text.names import generic_values
+
+if TYPE_CHECKING:
+    from tcdsl.autotune.store.shipped import Shipped
+    from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.forms import Form
+
+Tune = Literal["off", "cached", "first-call", "online"]
+Check = Literal["async", "sync", "off"]
+Shapes = Sequence[tuple[int, ...]]
+
+parsed = lru_cache(maxsize=64)(parse)  # the layers of a model, and their copies, are of few texts
+
+_MOST_SAVED = 1 << 27  # characters of settings: tuned configs may be among them
+_MOST_THREADS = 2**31 - 1  # the launcher counts them in an int
+_RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says it: the first right
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How kernels of a text are tuned and checked; see `define`.
+
+    directions: of a derivative, the parameters that are adjoints or tangents. The pass that it is a
+    derivative of has not looked at them: so a batch of these alone meets what that pass drew.
+    """
+
+    tune: Tune = "cached"
+    cache: Path | None = None
+    seconds: float = 10.0
+    trials: int | None = None
+    seed: int = 0
+    threads: int | None = None
+    check: Check = "async"
+    deterministic: bool = False
+    configs: Shipped | None = None
+    directions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_budget(self.seconds, self.trials)
+        for name, least in (("threads", 1), ("trials", 0), ("seed", None)):
+            object.__setattr__(self, name, _count(name, getattr(self, name), least))
+        if self.threads is not None and self.threads > _MOST_THREADS:
+            raise TCTypeError(f"threads is {self.threads!r:.40}; expected at most {_MOST_THREADS}")
+        object.__setattr__(self, "seconds", float(self.seconds))
+        for name, value, kind in (("tune", self.tune, Tune), ("check", self.check, Check)):
+            if value not in get_args(kind):
+                *first, last = map(repr, get_args(kind))
+                raise TCTypeError(f"{name} is '{value}'; expected {', '.join(first)} or {last}")
+        if not (self.configs is None or hasattr(self.configs, "lookup")):
+            raise TCTypeError(
+                f"configs is {self.configs!r:.40}; expected what a file was read into"
+            )
+        given = self.directions
+        if not (isinstance(given, list | tuple) and all(isinstance(n, str) for n in given)):
+            raise TCTypeError(f"directions is {given!r:.40}; expected names of parameters")
+        object.__setattr__(self, "directions", tuple(given))
+
+    def along(self, directions: Iterable[str]) -> Settings:
+        """Return the settings of a derivative, which has these further directions."""
+        return replace(self, directions=tuple(sorted({*self.directions, *directions})))
+
+    def to_json(self) -> str:
+        """Return those that are not the default, by name: a later version, with more, reads it."""
+        default = Settings()
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {n: v for n, v in values.items() if v != getattr(default, n)}
+        if self.cache is not None:
+            given["cache"] = str(self.cache)
+        if self.configs is not None:
+            given["configs"] = self.configs.to_json()
+        return json.dumps(given, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Settings:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        TCTypeError
+            If it is of a later version, or none of ours.
+        """
+        try:
+            given = loads(text, _MOST_SAVED, _MOST_SAVED) if text else {}  # of earlier versions
+            if not isinstance(given, dict):
+                raise ValueError("it is no object")
+            if (configs := given.get("configs")) is not None:
+                from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
+
+                given["configs"] = Shipped.from_json(configs)
+        except ValueError as error:
+            raise TCTypeError(f"what was saved are no settings of a kernel: {error}") from None
+        known = [f.name for f in fields(Settings)]
+        if unknown := [name for name in given if name not in known]:
+            raise TCTypeError(
+                f"the settings of what was saved have '{unknown[0]}', which this version of tcdsl "
+                "does not know\n  load it with the version that saved it, or a later one"
+            )
+        if given.get("cache") is not None:
+            given["cache"] = Path(given["cache"])
+        return Settings(**given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Settings.from_json, (self.to_json(),)
+
+
+def _count(name: str, value: Any, least: int | None) -> int | None:
+    """Return a setting that counts as a plain int, whichever integer it came as.
+
+    Raises
+    ------
+    TCTypeError
+        If it is none, or less than the least.
+    """
+    if value is None and least is not None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or (least is not None and count < least):
+        wanted = "an int" if least is None else f"an int from {least} on, or None"
+        raise TCTypeError(f"{name} is {value!r:.40}; expected {wanted}")
+    return count
+
+
+def check_budget(seconds: float | None, trials: int | None) -> None:
+    """Refuse a budget of tuning that is negative, endless or no number.
+
+    Raises
+    ------
+    TCTypeError
+        Naming it.
+    """
+    for name, value in (("seconds", seconds), ("trials", trials)):
+        if value is None:
+            continue
+        if not isinstance(value, Real) or not 0 <= value < math.inf:
+            raise TCTypeError(f"{name} is {value!r:.40}; expected a number from 0 on, or None")
+
+
+class Session:
+    """The definitions of one text, bound to types as calls need them.
+
+    origin: what the text is a gradient of, if it was derived. out_dims: of a text over a batch,
+    where each return of its last definition has that.
+    """
+
+    def __init__(
+        self,
+        program: nodes.Program,
+        settings: Settings,
+        origin: Gradient | None = None,
+        out_dims: tuple[int | None, ...] | None = None,
+    ) -> None:
+        self.program = program
+        self.settings = settings
+        self.origin = origin
+        self.out_dims = out_dims
+        self._variants: dict[Any, Variant] = {}
+        self._lock = Lock()
+        self._warned: set[str] = set()
+        self._any_rank = {d.name for d in program.defs if any(map(has_any_rank, d.params))}
+        self._ranked: dict[tuple[str, Shapes], tuple[nodes.Def, str]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # text only: what runs is compiled for the machine and the process that call
+        return _session, (*text_of(self.program), self.settings, self.origin, self.out_dims)
+
+    def has(self, name: str) -> bool:
+        """Whether the text has a definition of that name."""
+        return any(d.name == name for d in self.program.defs)
+
+    def definition(self, name: str) -> nodes.Def:
+        """Return the definition of that name."""
+        return next(d for d in self.program.defs if d.name == name)
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that kernels are compiled for."""
+        return detect()
+
+    @property
+    def threads(self) -> int:
+        """How many threads a kernel may use."""
+        return self.settings.threads or usable_cores()
+
+    def variant(
+        self,
+        definition: nodes.Def,
+        generics: Mapping[str, Any],
+        gpu: Gpu | None = None,
+        shapes: Shapes | None = None,
+    ) -> Variant:
+        """Return the definition bound to generics and a machine, checked at its first use.
+
+        shapes, those of the arguments, bind a definition of any rank to theirs. Shapes of the same
+        ranks in which the same dimensions are repeated share a variant.
+        """
+        generics = generic_values(definition, generics)
+        text = ""
+        if definition.name in self._any_rank:
+            definition, text = self._with_ranks(definition, shapes)
+        key = (definition.name, text, tuple(sorted(generics.items(), key=lambda g: g[0])), gpu)
+        with self._lock:
+            found = self._variants.get(key)
+            if found is None:
+                program = self.program_with(definition) if text else self.program
+                checked = check(program, definition.name, generics=generics)
+                for warning in () if self.out_dims is not None else checked.warnings:  # said before
+                    text = render(warning)
+                    if text not in self._warned:
+                        self._warned.add(text)
+                        warn(text)
+                if gpu is None:  # the CPU's results never depend on the moment
+                    found = Variant(checked, self.machine, self.threads)
+                else:
+                    asked = self.settings.deterministic
+                    found = Variant(checked, gpu, 0, is_deterministic=asked)
+                self._variants[key] = found
+            return found
+
+    def program_with(self, definition: nodes.Def) -> nodes.Program:
+        """Return the program with this definition in place of the one of its name."""
+        defs = tuple(definition if d.name == definition.name else d for d in self.program.defs)
+        return replace(self.program, defs=defs)
+
+    def with_shapes(self, definition: nodes.Def, shapes: Shapes) -> tuple[Session, nodes.Def]:
+        """Return a definition bound to the ranks of arguments, and a session in which it is that.
+
+        Raises
+        ------
+        TCError
+            If it has no meaning at these ranks.
+        """
+        bound, _ = self._with_ranks(definition, shapes)
+        return Session(self.program_with(bound), self.settings, None, self.out_dims), bound
+
+    def _with_ranks(self, definition: nodes.Def, shapes: Shapes | None) -> tuple[nodes.Def, str]:
+        """Return a definition of any rank bound to the ranks of its arguments, and its text."""
+        name = definition.name
+        if shapes is None:
+            raise TCTypeError(
+                f"{name} has parameters of any rank, and only its calls say which\n"
+                f"  choose one: {name}.with_rank(2)"
+            )
+        ones = tuple(tuple(1 if extent == 1 else 2 for extent in shape) for shape in shapes)
+        with self._lock:
+            found = self._ranked.get((name, ones))
+            if found is None:
+                bound = bind_ranks(self.program, name, ones)
+                found = self._ranked[name, ones] = bound, format_def(bound)
+            return found
+
+    def shapes_named(self, definition: nodes.Def, sizes: Collection[str]) -> Shapes | None:
+        """Return shapes of the rank at which a definition has these sizes; None if it has one rank.
+
+        Raises
+        ------
+        ShapeError
+            If it has them at no rank.
+        """
+        if definition.name not in self._any_rank:
+            return None
+        return shapes_of_rank(definition, self.rank_named(definition, sizes))
+
+    def rank_named(self, definition: nodes.Def, sizes: Collection[str]) -> int:
+        """Return for how many dimensions `...` stands where a definition has these sizes."""
+        found = None
+        for rank in range(len(sizes) + 1):
+            try:
+                bound, _ = self._with_ranks(definition, shapes_of_rank(definition, rank))
+            except TCTypeError:  # the text has a meaning at other ranks only
+                continue
+            if size_names(bound) <= {*sizes}:
+                found = rank
+        if found is None:
+            bound, _ = self._with_ranks(definition, shapes_of_rank(definition, 1))
+            raise ShapeError(
+                f"{definition.name} has the sizes {', '.join(sizes) or 'none'} at no rank; where "
+                f"'...' is one dimension, it has {', '.join(sorted(size_names(bound)))}"
+            )
+        return found
+
+    def shapes_of_any_rank(
+        self, definition: nodes.Def, generics: Mapping[str, Any]
+    ) -> Shapes | None:
+        """Return shapes of a rank that a definition of any rank has; None if it has one rank."""
+        if definition.name not in self._any_rank:
+            return None
+        return shapes_of_rank(definition, self.check_now(definition, generics))
+
+    def check_now(self, definition: nodes.Def, generics: Mapping[str, Any] | None = None) -> int:
+        """Report faults at once; a definition with generics can only be checked when bound.
+
+        Returns
+        -------
+        int
+            For how many dimensions `...` may stand in a definition of any rank: two, or else what
+            the text allows.
+        """
+        given = generics or {}
+        if any(g.default is None and g.name not in given for g in definition.generics):
+            return _RANKS[0]
+        is_open = definition.name in self._any_rank
+        faults = []
+        for rank in _RANKS if is_open else _RANKS[:1]:
+            try:
+                shapes = shapes_of_rank(definition, rank) if is_open else None
+                self.variant(definition, given, None, shapes)
+            except TCError as fault:
+                faults.append(fault)
+            else:
+                return rank
+        raise faults[0]
+
+    def bind(
+        self,
+        definition: nodes.Def,
+        arrays: Sequence[Operand | Form],
+        generics: Mapping[str, Any],
+        gpu: Gpu | None = None,
+    ) -> tuple[Variant, dict[str, int]]:
+        """Return the variant that takes these arrays or forms, and the sizes they bring.
+
+        gpu is where the arrays lie; None for the host.
+
+        Raises
+        ------
+        TCError
+            If generics, types, ranks or sizes do not fit the definition.
+        """
+        dtypes = self._dtypes(definition, arrays)
+        values = bind_generics(definition, dtypes, generic_values(definition, generics))
+        shapes = [a.shape for a in arrays]
+        variant = self.variant(definition, values, gpu, shapes)
+        checked = variant.checked
+        for param, array in zip(checked.params, arrays, strict=True):
+            if param.shape or not param.dtype.is_integer:
+                continue
+            if dtype_of(array, param.name).is_float:
+                raise TCTypeError(
+                    f"{checked.name}: expected {param.name} of type {param.dtype}, "
+                    f"got a number of type {array.dtype}\n"
+                    "  pass an integer"
+                )
+        # a number is converted to its parameter's type, so only arrays have to match
+        expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
+        numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
+        scalars = {n: v for n in checked.scalars if (v := numbers[n]) is not None}
+        if self.origin is not None:  # says more than the constraints of the text do
+            names = [p.name for p in definition.params]
+            call = f"{definition.name}({', '.join(names)})"
+            sizes = bind(replace(checked, constraints=()), shapes, expected, scalars)
+            check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
+        return variant, bind(checked, shapes, expected, scalars)
+
+    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand | Form]) -> list[DType]:
+        """Return the types of the arguments.
+
+        A number that stands for a type variable takes the type of an array that does, since
+        numbers are converted.
+        """
+        dtypes = [dtype_of(a, p.name) for a, p in zip(arrays, definition.params, strict=False)]
+        named = [p.type.name if p.type else "" for p in definition.params]
+        by_variable = {t: d for t, d, a in zip(named, dtypes, arrays, strict=False) if a.ndim}
+        return [
+            d if a.ndim else by_variable.get(t, d)
+            for t, d, a in zip(named, dtypes, arrays, strict=False)
+        ]
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file of tuned configs that calls look into."""
+        from tcdsl.tuning import default_database
+
+        return self.settings.cache or default_database()
+
+    def tuned(self, variant: Variant) -> Callable[[Spec], Config | None]:
+        """Return how to find the config of an exact specialisation; see `Variant.executable`."""
+        if not self._has_configs:
+            return lambda spec: None
+        from tcdsl.tuning import tuned_config
+
+        return lambda spec: tuned_config(variant, spec, self.database, self.settings.configs)
+
+    def advised(self, variant: Variant) -> Callable[[Spec], Config | None]:
+        """Return how to find another size's config that suits an exact specialisation."""
+        if not self._has_configs:
+            return lambda spec: None
+        from tcdsl.tuning import neighbour_config
+
+        return lambda spec: neighbour_config(variant, spec, self.database, self.settings.configs)
+
+    @property
+    def _has_configs(self) -> bool:
+        settings = self.settings
+        return settings.tune != "off" and (bool(settings.configs) or self.database.exists())
+
+
+@on_own_stack
+def text_of(program: nodes.Program) -> tuple[str, str]:
+    """Return a text that means a program, and the name of that text.
+
+    It is the text as it was written where the program is that of a text; else a printed one.
+    """
+    sources = {d.span.source if d.span is not None else None for d in program.defs}
+    written = sources.pop() if len(sources) == 1 else None
+    if written is not None and parsed(written.text, written.name) == program:
+        return written.text, written.name
+    return format_program(program), written.name if written is not None else "<text>"
+
+
+def _session(
+    text: str,
+    name: str,
+    settings: Settings,
+    origin: Gradient | None,
+    out_dims: tuple[int | None, ...] | None = None,
+) -> Session:
+    return Session(parsed(text, name), settings, origin, out_dims)
+
+
+# Pickles name these by a place that stays: one of today is read by versions to come.
+_session.__module__ = Settings.from_json.__module__ = "tcdsl.session"
+
+
+def shipped_in(configs: str | PathLike[str] | Shipped | None) -> Shipped | None:
+    """Return the tuned configs that a file has, or that were read before.
+
+    Raises
+    ------
+    TCError
+        If there is no such file, or it is no tuning file.
+    """
+    if configs is None:
+        return None
+    from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
+
+    return configs if isinstance(configs, Shipped) else Shipped.read(Path(configs))

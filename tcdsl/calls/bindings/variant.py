@@ -1,0 +1,273 @@
+"""A definition bound to types, generics and a machine: its program, and its executables so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tcdsl.calls.operands.arguments import contiguous
+from tcdsl.calls.process.bounded import thinned
+from tcdsl.calls.process.caller import warn
+from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.inplace import inplace_pairs
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.toolchain import load as cpu
+from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
+from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.types.typed import CheckedDef
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.device.standalone import Standalone
+
+Layouts = tuple[Layout, ...]
+Sizes = tuple[tuple[str, int], ...]
+
+_STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
+MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
+_MAX_CONFIGS = 2  # of size-generic executables for the same layouts, unless none of them suits
+_MAX_CHOICES = 4096  # of configs for sizes of about the same
+_UNSUITED = 2.0  # times the predicted time of what the model would choose
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An executable and the choice it was made by."""
+
+    spec: Spec
+    config: Config
+    loaded: cpu.Loaded | Executable
+
+
+class Variant:
+    """One binding of a definition, and which executable serves which sizes and layouts.
+
+    machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
+    GPUs of the same description share a variant. is_deterministic: see `Spec`.
+
+    The first sizes get an executable of their own, with every extent a constant. The next ones
+    bring a size-generic executable, which serves all others from then on; a layout class of its
+    own up to `MAX_GENERIC`, then one with every stride at run time. Where the model wants another
+    config for other sizes there are two of them; a third only for sizes at which those are far
+    slower. Tuned sizes get theirs. What has run keeps its executable, so that equal calls give
+    equal bits.
+    """
+
+    def __init__(
+        self,
+        checked: CheckedDef,
+        machine: Machine | Gpu,
+        threads: int,
+        *,
+        is_deterministic: bool = False,
+    ) -> None:
+        self.checked = checked
+        with stack_for(checked.name):
+            self.program: Program = program_of(checked)
+            self.inplace = inplace_pairs(self.program)
+        self.machine = machine
+        self.threads = threads
+        self.is_deterministic = is_deterministic
+        self._lock = Lock()
+        self._compiled: dict[tuple[Spec, Config], Compiled] = {}
+        self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
+        self._classes: dict[Layouts, Layouts] = {}
+        self._exact: tuple[Sizes, Layouts] | None = None
+        self._generic: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}
+
+    @property
+    def executables(self) -> tuple[Compiled, ...]:
+        """What was compiled so far."""
+        return tuple(self._compiled.values())
+
+    def executable(
+        self,
+        sizes: Mapping[str, int],
+        layouts: Layouts,
+        tuned: Callable[[Spec], Config | None],
+        advised: Callable[[Spec], Config | None],
+        *,
+        is_small: bool = False,
+    ) -> Compiled:
+        """Return the executable for these sizes and layouts, compiled if it has to be.
+
+        Parameters
+        ----------
+        sizes : mapping of str to int
+            Values of the size symbols.
+        layouts : tuple of Layout
+            Of parameters and returns.
+        tuned : callable
+            Gives the tuned config of an exact specialisation, or None.
+        advised : callable
+            Gives the config of another size where the model puts it above the default, or None;
+            asked for the first sizes only, since others are served without compiling.
+        is_small : bool, default False
+            Whether a GPU may compute addresses in 32 bits (`Spec.is_small`).
+        """
+        key = (tuple(sizes.items()), layouts, is_small)
+        with self._lock:
+            if key not in self._serving:
+                with stack_for(self.checked.name):
+                    self._serving[key] = self._choose(sizes, layouts, tuned, advised, is_small)
+            return self._serving[key]
+
+    def forget_choices(self) -> None:
+        """Choose anew at the next call of each size: a tuned config may have come."""
+        with self._lock:
+            self._serving.clear()
+            self._generic.clear()
+
+    def _choose(
+        self,
+        sizes: Mapping[str, int],
+        layouts: Layouts,
+        tuned: Callable[[Spec], Config | None],
+        advised: Callable[[Spec], Config | None],
+        is_small: bool,
+    ) -> Compiled:
+        key = (tuple(sizes.items()), layouts)
+        exact = Spec(key[0], layouts, self.threads, is_deterministic=self.is_deterministic)
+        config = tuned(exact)
+        if config is not None and (found := self._compile_found(exact, config, sizes)) is not None:
+            return found
+        if self._exact is None or not self.program.sizes:
+            self._exact = key
+        if self._exact == key:
+            config = advised(exact)
+            found = None if config is None else self._compile_found(exact, config, sizes)
+            return found or self.compile(exact, self.default_config(exact, sizes), sizes)
+        return self._generic_for(sizes, layouts, is_small)
+
+    def is_legal(self, spec: Spec, config: Config) -> bool:
+        """Whether a config, as a file has it, is one of this program's at exact sizes."""
+        with stack_for(self.checked.name):
+            sizes = dict(spec.sizes or ())
+            return compiler.is_legal(self.program, spec, config, self.machine, sizes)
+
+    def _compile_found(
+        self, exact: Spec, config: Config, sizes: Mapping[str, int]
+    ) -> Compiled | None:
+        """Return the executable of a config that a file had; None if the compiler refuses it."""
+        try:
+            return self.compile(exact, config, sizes)
+        except (ScheduleError, CompileError) as error:
+            text = f"{self.checked.name}: a tuned config is not used: {str(error)[:400]}"
+            warn(text)
+            return None
+
+    def _generic_for(self, sizes: Mapping[str, int], layouts: Layouts, is_small: bool) -> Compiled:
+        classes = self._classes.get(layouts)
+        if classes is None:
+            if len(self._classes) < MAX_GENERIC:
+                classes = layouts
+            else:
+                classes = tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
+            self._classes[layouts] = classes
+        spec = Spec(None, classes, self.threads, is_small, self.is_deterministic)
+        return self.compile(spec, self._generic_config(spec, sizes), sizes)
+
+    def _generic_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the choice for these sizes: that of the first ones of about these sizes.
+
+        The model takes milliseconds, which a program of ever new sizes would pay at each call.
+        """
+        key = spec, tuple(map(_about, sizes.values()))
+        found = self._generic.get(key)
+        if found is None:
+            found = self._chosen_config(spec, sizes)
+            self._generic = thinned(self._generic, _MAX_CHOICES)
+            self._generic[key] = found
+        return found
+
+    def _chosen_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the model's choice for these sizes, or what is compiled and comes near it."""
+        wanted = self.default_config(spec, sizes)
+        known = [c for s, c in self._compiled if s == spec]
+        if wanted in known or len(known) < _MAX_CONFIGS:
+            return wanted
+
+        def predicted_ns(config: Config) -> float:
+            return compiler.cost_ns(self.program, spec, config, self.machine, sizes)
+
+        def rank(config: Config) -> tuple[float, int]:
+            return predicted_ns(config), len({*config.items} - {*wanted.items})
+
+        best = min(known, key=rank)
+        return wanted if predicted_ns(best) > _UNSUITED * predicted_ns(wanted) else best
+
+    def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the analytic choice."""
+        with stack_for(self.checked.name):
+            return compiler.default_config(self.program, spec, self.machine, sizes)
+
+    def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
+        """Return the C or CUDA text of an executable."""
+        with stack_for(self.checked.name):
+            unit = self._unit(spec, config, sizes)
+            return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
+
+    def standalone(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Standalone:
+        """Return CUDA text that compiles alone, and a C header that says how to start it.
+
+        Raises
+        ------
+        TCTypeError
+            If the machine is no GPU.
+        """
+        if not isinstance(self.machine, Gpu):
+            raise TCTypeError("only text for a GPU stands alone; expected the target 'cuda'")
+        from tcdsl.codegen.device.standalone import standalone  # on use: calls do without
+
+        unit = self._unit(spec, config, sizes)
+        return standalone(unit, self.program, spec, self.machine.arch)
+
+    @property
+    def is_for_gpu(self) -> bool:
+        """Whether the machine is a GPU."""
+        return isinstance(self.machine, Gpu)
+
+    def _unit(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Unit:
+        return compiler.lower(self.program, spec, config, self.machine, sizes, self.checked.name)
+
+    def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
+        """Return the executable of a specialisation and a config, made once.
+
+        That of a GPU is machine code only once it is bound to a device.
+        """
+        with self._lock:
+            known = self._compiled.get((spec, config))
+            if known is None:
+                unit = self._unit(spec, config, sizes)
+                loaded: cpu.Loaded | Executable
+                if self.is_for_gpu:
+                    loaded = Executable(self.program, unit)
+                else:
+                    loaded = cpu.compile_and_load(compiler.emit_c(unit), self.checked.name)
+                known = self._compiled[spec, config] = Compiled(spec, config, loaded)
+            return known
+
+
+def _about(size: int) -> tuple[int, bool]:
+    """Return what sizes share that differ by less than an eighth: 16, 18, .. 32, 36, .. 64, 72, ..
+
+    Multiples of 16 stand apart: they have no remainders.
+    """
+    low_bits = max(0, size.bit_length() - 4)
+    return size >> low_bits << low_bits, size % 16 == 0
+
+
+def spec_for(variant: Variant, sizes: Mapping[str, int]) -> Spec:
+    """Return the specialisation to exact sizes, all operands in C order."""
+    program = variant.program
+    layouts = tuple(contiguous(len(program.buffer(b).shape)) for b in program.operands)
+    exact = tuple(sizes.items())
+    return Spec(exact, layouts, variant.threads, is_deterministic=variant.is_deterministic)

@@ -1,0 +1,371 @@
+"""One call of a definition: its arguments told apart, checked, and bound to an executable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcdsl.calls.bindings.origin import cure_for_missing
+from tcdsl.calls.bindings.variant import Compiled, Variant
+from tcdsl.calls.operands.arguments import (
+    Array,
+    Operand,
+    as_operand,
+    check_number,
+    contiguous,
+    element_strides,
+    is_addressable,
+    layout_of,
+)
+from tcdsl.calls.operands.device_arrays import DeviceArray
+from tcdsl.calls.operands.overlap import is_same_view, may_share, meets_itself
+from tcdsl.codegen.machine.spec import SMALL, Spec
+from tcdsl.codegen.program.dtypes import identity, numpy_dtype
+from tcdsl.codegen.runtime import ArrayForm, Entry
+from tcdsl.codegen.toolchain.load import Loaded
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import AllocationError, ShapeError, TCTypeError, count
+from tcdsl.grammar.types import typed
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.gradient.vjp import Gradient
+
+# Settings that a reader may look for at a call, by where they are given
+_OF_GRADIENTS = ("wrt", "checkpoint", "memory_limit", "copy")
+_OF_DEFINE = ("check", "deterministic", "threads", "tune")
+_MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
+
+Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a caller wrote: a value per parameter, outputs or None, generics by name."""
+
+    values: tuple[Any, ...]
+    outputs: tuple[Any, ...] | None
+    generics: Mapping[str, Any]
+
+
+def tell_apart(
+    definition: nodes.Def,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    origin: Gradient | None = None,
+) -> Arguments:
+    """Return parameters, outputs and generics of a call; origin is what it is the gradient of.
+
+    Raises
+    ------
+    TCTypeError
+        If an argument is missing, too many, given twice or unknown.
+    """
+    params = [p.name for p in definition.params]
+    signature = f"{definition.name}({', '.join(params)})"
+    if len(args) > len(params):
+        raise TCTypeError(
+            f"{signature} takes {count(len(params), 'argument')}, got {len(args)}\n"
+            "  outputs are given as out=..."
+        )
+    known = {g.name for g in definition.generics}
+    values = dict(zip(params, args, strict=False))
+    generics, outputs = {}, None
+    for name, value in keywords.items():
+        # a parameter or a generic of that name that has no value yet comes first
+        if name in ("out", "outputs") and (name in values or name not in {*params, *known}):
+            if value is None:
+                continue
+            if outputs is not None:
+                raise TCTypeError(f"{signature}: 'out' and 'outputs' mean the same, give one")
+            outputs = _one_per_return(signature, definition, value)
+        elif name in known:
+            generics[name] = value
+        elif name in values:
+            raise TCTypeError(f"{signature}: '{name}' is given twice")
+        elif name in params:
+            values[name] = value
+        else:
+            cure = ""
+            if name in _OF_GRADIENTS:
+                cure = f"\n  set it before the call: {definition.name}.with_grad({name}=...)(...)"
+            elif name in _OF_DEFINE:
+                cure = f"\n  it is set where the text is defined: tcdsl.define(text, {name}=...)"
+            raise TCTypeError(f"{signature} has no parameter '{name}'{cure}")
+    missing = ", ".join(f"'{p}'" for p in params if p not in values)
+    if missing:
+        cure = cure_for_missing(origin, params) if origin is not None else ""
+        given = count(len(values), "argument was", "arguments were")
+        raise TCTypeError(f"{signature} misses {missing}: {given} given{cure}")
+    return Arguments(tuple(values[p] for p in params), outputs, generics)
+
+
+def _one_per_return(signature: str, definition: nodes.Def, value: Any) -> tuple[Any, ...]:
+    returns = len(definition.returns)
+    outputs = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if len(outputs) != returns:
+        raise TCTypeError(f"{signature} has {returns} returns, got {len(outputs)} outputs")
+    return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A definition with all that one call decides.
+
+    operands : per parameter, an array whose elements lie at multiples of their size, or a number.
+    All arrays lie on the host, or all on one device: where the variant is for.
+    outs : the caller's buffers; None where fresh ones are wanted.
+    """
+
+    variant: Variant
+    sizes: Mapping[str, int]
+    operands: tuple[Any, ...]
+    outs: Outputs | None = None
+
+    @staticmethod
+    def of(
+        variant: Variant, sizes: Mapping[str, int], values: Sequence[Any], arrays: Sequence[Operand]
+    ) -> Call:
+        """Return a call with these arguments, as they came and as arrays.
+
+        Raises
+        ------
+        NumberError
+            If an integer is none of its parameter's type.
+        """
+        for v, a, t in zip(values, arrays, variant.checked.params, strict=True):
+            if not t.shape:
+                check_number(v, a, t.name, t.dtype)
+        operands = tuple(
+            (a if is_addressable(a) else a.copy()) if t.shape else v
+            for v, a, t in zip(values, arrays, variant.checked.params, strict=True)
+        )
+        call = Call(variant, sizes, operands)
+        call.check_memory()
+        return call
+
+    @property
+    def forms(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
+        """Types and shapes of the returns."""
+        return tuple(
+            (numpy_dtype(t.dtype), tuple(s.evaluate(self.sizes) for s in t.shape))
+            for t in self.variant.checked.returns
+        )
+
+    @property
+    def spec(self) -> Spec:
+        """The exact specialisation for these operands."""
+        params = self.variant.checked.params
+        layouts = [
+            layout_of(o) if t.shape else contiguous(0)
+            for o, t in zip(self.operands, params, strict=True)
+        ]
+        if self.outs is None:
+            layouts += [contiguous(len(shape)) for _, shape in self.forms]
+        else:
+            layouts += [layout_of(o) for o in self.outs]
+        return Spec(
+            tuple(self.sizes.items()),
+            tuple(layouts),
+            self.variant.threads,
+            is_deterministic=self.variant.is_deterministic,
+        )
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this call's entry from others of the same definition."""
+        places = tuple((a.shape, a.strides) for a in self._arrays)
+        return (self.variant, self.spec, places, self.outs is None)
+
+    def check_memory(self) -> None:
+        """Refuse what no memory holds, and what addresses of 64 bits would not count right.
+
+        Raises
+        ------
+        AllocationError
+            If an output or a temporary would have 2**52 bytes or more.
+        """
+        temporaries = [
+            (f"'{b.tensor}'", b.shape, b.dtype.size_bytes)
+            for b in self.variant.program.buffers
+            if b.role == "temp"
+        ]
+        for what, shape, item in (*self._outputs, *temporaries):
+            if self._bytes_of(shape, item) >= _MOST_BYTES:
+                raise self._no_memory(what, shape, item)
+
+    def no_memory(self) -> AllocationError:
+        """Return the error where memory ended: it names the largest output and its bytes."""
+        return self._no_memory(*max(self._outputs, key=lambda o: self._bytes_of(*o[1:])))
+
+    @property
+    def _outputs(self) -> list[tuple[str, tuple[Size, ...], int]]:
+        """How messages name the returns, their shapes, and bytes of an element."""
+        returns = self.variant.checked.returns
+        return [(f"output '{t.name}'", t.shape, t.dtype.size_bytes) for t in returns]
+
+    def _bytes_of(self, shape: tuple[Size, ...], item: int) -> int:
+        return prod(max(1, n.evaluate(self.sizes)) for n in shape) * item
+
+    def _no_memory(self, what: str, shape: tuple[Size, ...], item: int) -> AllocationError:
+        symbols = ", ".join(map(str, shape))
+        extents = tuple(n.evaluate(self.sizes) for n in shape)
+        return AllocationError(
+            f"{self.variant.checked.name}: no memory for {what} of shape ({symbols}) = {extents}: "
+            f"{self._bytes_of(shape, item)} bytes"
+        )
+
+    @property
+    def _arrays(self) -> list[Operand]:
+        given = (*self.operands, *(self.outs or ()))
+        return [o for o in given if isinstance(o, np.ndarray | DeviceArray)]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a GPU may compute addresses in 32 bits; see `Spec.is_small`."""
+        if not self.variant.is_for_gpu:
+            return False
+        program, sizes = self.variant.program, self.sizes
+        spans = [abs(n) for n in sizes.values()]
+        for a in self._arrays:
+            steps = zip(a.shape, element_strides(a), strict=True)
+            spans.append(sum(max(0, n - 1) * abs(s) for n, s in steps))
+        boxes = [x.shape for x in program.buffers if x.role != "param"]
+        for s in program.statements:
+            boxes += [tuple(r.extent for r in rs) for rs in (s.outputs, s.reductions)]
+        spans += [prod(max(1, n.evaluate(sizes)) for n in box) for box in boxes]
+        return max(spans, default=0) < SMALL
+
+    def entry(self, compiled: Compiled) -> Entry:
+        """Return an executable of the CPU bound to these sizes and strides."""
+        checked, loaded = self.variant.checked, compiled.loaded
+        assert isinstance(loaded, Loaded), "entries are the CPU's"
+        params = tuple(
+            _form(o) if t.shape else numpy_dtype(t.dtype)
+            for o, t in zip(self.operands, checked.params, strict=True)
+        )
+        if self.outs is None:
+            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in self.forms)
+        else:
+            returns = tuple(map(_form, self.outs))
+        return Entry(
+            loaded.address,
+            tuple(self.sizes[s] for s in checked.sizes),
+            params,
+            returns,
+            self.variant.inplace,
+            loaded.library,
+            tuple(  # scalars in bounds: another value is another size
+                i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
+            ),
+            self.variant.threads,
+        )
+
+    @property
+    def identities(self) -> tuple[Any, ...] | None:
+        """Values that fresh outputs begin with, where the definition updates one first.
+
+        `op=` without `!` on a return combines with the caller's buffer; where none is given, with
+        the identity of op.
+        """
+        checked = self.variant.checked
+        if not any(t.is_updated for t in checked.returns):
+            return None
+        values = []
+        for tensor, (dtype, _) in zip(checked.returns, self.forms, strict=True):
+            first = next(s for s in typed.statements(checked.body) if s.target == tensor.name)
+            values.append(identity(first.op.rstrip("!"), dtype))
+        return tuple(values)
+
+    def initial(self) -> Outputs | None:
+        """Return fresh outputs of the host that hold `identities`, if there are any."""
+        values = self.identities
+        if values is None:
+            return None
+        return tuple(np.full(s, v, d) for v, (d, s) in zip(values, self.forms, strict=True))
+
+    def check_outputs(self, given: Sequence[Any]) -> Outputs:
+        """Return the caller's buffers as arrays that may be written.
+
+        Raises
+        ------
+        TCTypeError, ShapeError
+            If one is not an array of the right type and shape, or cannot be written.
+        """
+        checked = self.variant.checked
+        outs = tuple(
+            _checked_output(checked.name, value, tensor, dtype, shape)
+            for value, tensor, (dtype, shape) in zip(
+                given, checked.returns, self.forms, strict=True
+            )
+        )
+        if any(may_share(a, b) for a, b in combinations(outs, 2)):
+            raise ShapeError(f"{checked.name}: two outputs overlap in memory")
+        return outs
+
+    def targets(self, outs: Outputs, copy: Callable[[Any], Any]) -> Outputs:
+        """Return where to write: the buffers, or a copy of one that overlaps an input.
+
+        An output may be the very view of an input that is read only where it is written. copy
+        gives a copy in C order.
+        """
+        return tuple(
+            out if is_addressable(out) and not self._overlaps(r, out) else copy(out)
+            for r, out in enumerate(outs)
+        )
+
+    def _overlaps(self, r: int, out: Operand) -> bool:
+        return any(
+            isinstance(x, np.ndarray | DeviceArray)
+            and may_share(out, x)
+            and not ((r, p) in self.variant.inplace and is_same_view(out, x))
+            for p, x in enumerate(self.operands)
+        )
+
+
+def _checked_output(
+    name: str, value: Any, tensor: typed.Tensor, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> Operand:
+    array = as_operand(value, tensor.name, is_output=True)
+    if isinstance(array, np.ndarray) and array is not value and not array.flags.writeable:
+        array = _as_buffer(value, array)
+    what = f"{name}: out '{tensor.name}'"
+    if array.dtype != dtype:
+        raise TCTypeError(
+            f"{name}: expected out '{tensor.name}' of type {tensor.dtype}, got {array.dtype}"
+        )
+    if array.shape != shape:
+        symbols = ", ".join(map(str, tensor.shape))
+        raise ShapeError(
+            f"{name}: expected out '{tensor.name}' of shape ({symbols}) = {shape}, "
+            f"got {array.shape}"
+        )
+    if not array.flags.writeable:
+        raise ShapeError(f"{what} is read-only")
+    if array.size and any(s == 0 < n - 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        raise ShapeError(f"{what} has stride 0: several elements are one place in memory")
+    if meets_itself(array):
+        raise ShapeError(
+            f"{what} has elements that share memory (shape {array.shape}, strides "
+            f"{array.strides} bytes)"
+        )
+    return array
+
+
+def _as_buffer(value: Any, array: Array) -> Array:
+    """Return what dlpack gave read-only as a buffer, which may be writable: the same memory."""
+    try:
+        buffer = np.asarray(value)
+    except Exception:  # a foreign `__array__` may raise anything
+        return array
+    same = (buffer.ctypes.data, buffer.shape, buffer.strides, buffer.dtype)
+    return buffer if same == (array.ctypes.data, array.shape, array.strides, array.dtype) else array
+
+
+def _form(array: Array) -> ArrayForm:
+    return array.dtype, array.shape, element_strides(array)

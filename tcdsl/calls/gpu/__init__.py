@@ -1,0 +1,1 @@
+"""Calls on arrays in the memory of a GPU."""

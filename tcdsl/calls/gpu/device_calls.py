@@ -1,0 +1,370 @@
+"""Calls of a definition on arrays in a GPU's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcdsl.calls.call import Arguments, Call
+from tcdsl.calls.gpu.bound_call import BoundCall
+from tcdsl.calls.gpu.copies import copy, fill, new_array
+from tcdsl.calls.gpu.faults import Names
+from tcdsl.calls.gpu.raw import Raw
+from tcdsl.calls.operands.arguments import Operand, as_array
+from tcdsl.calls.operands.device_arrays import (
+    NATIVE,
+    DeviceArray,
+    as_device_array,
+    is_native,
+    is_on_device,
+    native_place,
+)
+from tcdsl.calls.operands.foreign import like, written
+from tcdsl.calls.process.bounded import thinned
+from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.device.launch import Executable
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+
+if TYPE_CHECKING:
+    from tcdsl.kernel import Kernel
+
+_MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
+_NUMBERS = frozenset((int, float, bool))
+_PLACE = 5  # members of a `Place`; behind them stands the array of a foreign library
+
+
+class DeviceCalls:
+    """How one kernel is called on GPUs: on CuPy's current stream, with CuPy's arrays as outputs.
+
+    A call whose arguments look like those of one before is a look-up, the allocation of its
+    outputs and the start of its kernels; any other is checked as calls on the host are.
+
+    A subclass for another library says by `device` on which streams calls run and who makes what
+    they return, by `_look` and `_readers` how its arrays are read, by `_results` and `_written`
+    what the caller gets.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._readers = NATIVE  # of arrays whose place is read quickly
+        self._quick: dict[Hashable, BoundCall] = {}  # by what arguments look like
+        self._bound: dict[Hashable, BoundCall] = {}  # by what a checked call is
+        self._names = Names(kernel.name, (*kernel.params, *kernel.returns))
+        self._in_bounds: frozenset[int] = frozenset()  # parameters whose values are sizes
+        self._count, self._is_single = len(kernel.params), len(kernel.returns) == 1
+        self._lock = Lock()
+
+    def device(self, number: int) -> Device:
+        """Return a GPU with the streams and the memory that calls use."""
+        return devices.device(number)
+
+    def clear(self) -> None:
+        """Forget bound calls, so that the next ones choose their executables anew."""
+        with self._lock:
+            self._quick, self._bound = {}, {}
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call with arguments of which at least one is an array of a device."""
+        if len(args) == self._count:
+            if not kwargs:
+                known, places = self._known(args, True)
+                if known is not None:
+                    fresh = known(places, args)
+                    return fresh[0] if len(fresh) == 1 else self._kernel.result(fresh)
+            elif self._is_single and len(kwargs) == 1 and "out" in kwargs:
+                out = kwargs["out"]
+                known, places = self._known((*args, out), False)
+                if known is not None and known.may_write(places):
+                    known.write(places, args)
+                    return out
+        return self._call(self._kernel.arguments(args, kwargs))
+
+    def _known(self, values: tuple[Any, ...], is_fresh: bool) -> tuple[BoundCall | None, list[int]]:
+        """Return what serves values of which each is a number or an array of a device's library.
+
+        With it come their addresses.
+        """
+        looks: list[Any] = []
+        places = []
+        for i, v in enumerate(values):
+            read = self._readers.get(type(v))
+            if read is not None:
+                place = read(v)
+                places.append(place[0])
+                looks.append(place[1:])
+            elif type(v) in _NUMBERS:
+                places.append(0)
+                looks.append((type(v), v) if i in self._in_bounds else type(v))
+            else:
+                return None, places
+        return self._quick.get((tuple(looks), is_fresh)), places
+
+    def _call(self, given: Arguments) -> Any:
+        """Call with arguments of any kind."""
+        seen = self._seen(given)
+        known = self._quick.get(self._look_of(given, seen))
+        if known is not None:
+            places = [x[0] if type(x) is tuple else 0 for x in seen]
+            if given.outputs is None:
+                return self._results(known(places, seen), given, seen)
+            if known.may_write(places):
+                known.write(places, seen)
+                return self._written(known.device, given.outputs)
+        return self._slowly(given, seen)
+
+    def _seen(self, given: Arguments) -> list[Any]:
+        """Return the places of arrays of devices, and other arguments as they are."""
+        kernel = self._kernel
+        seen = [self._look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
+        for i, x in enumerate(seen):
+            if type(x) is tuple:
+                seen[i] = x if x[1] else self._number(x)
+            elif type(x) not in _NUMBERS:
+                a = as_array(x, kernel.params[i])
+                seen[i] = a if a.ndim else a[()]
+        if given.outputs is not None:
+            outputs = zip(given.outputs, kernel.returns, strict=True)
+            seen += [self._look(v, n, is_output=True) for v, n in outputs]
+        return seen
+
+    def _look(self, value: Any, name: str, *, is_output: bool = False) -> Any:
+        """Return the place of an array of a device; any other value as it is.
+
+        Behind the place of an array that is not of the device's own library stands the array.
+        """
+        place = native_place(value)
+        if place is not None:
+            return place
+        if not is_on_device(value):
+            return value
+        a = as_device_array(value, name, is_output=is_output)
+        return a.address, a.shape, a.strides, a.dtype, a.device, a
+
+    def _number(self, place: tuple[Any, ...]) -> Any:
+        """Return the number that an array of rank 0 on a device holds; waits for it."""
+        device = self.device(place[4])
+        number = np.empty((), place[3])
+        with device.active():
+            device.download(number, place[0], device.stream())
+        return number[()]
+
+    def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
+        """Return what tells forms apart: of arrays all but the address, of numbers the type."""
+        looks: list[Any] = []
+        for i, x in enumerate(seen):
+            if type(x) is tuple:
+                is_readonly = len(x) > _PLACE and not x[_PLACE].is_writeable
+                looks.append((*x[1:_PLACE], "read-only") if is_readonly else x[1:_PLACE])
+            else:
+                looks.append((type(x), x) if i in self._in_bounds else type(x))
+        generics = given.generics
+        if not generics:
+            return tuple(looks), given.outputs is None
+        if not all(isinstance(v, Hashable) for v in generics.values()):
+            return None  # the key of nothing; the checks say what is wrong
+        return tuple(looks), given.outputs is None, tuple(sorted(generics.items()))
+
+    # ---- calls that look like none before
+
+    def meaning(self, given: Arguments) -> Call:
+        """Return what a call with arrays of a device means, without making it."""
+        given = replace(given, outputs=None)
+        seen = self._seen(given)
+        names = self._kernel.params
+        arrays = [_array(x, v, n) for x, v, n in zip(seen, given.values, names, strict=True)]
+        device = self._device_of(arrays)
+        if device is None:
+            raise TCTypeError(f"{self._kernel.name}: only numbers lie on a GPU in this call")
+        with device.active():
+            return self._meant(given, seen, arrays, device)
+
+    def raw(self, given: Arguments) -> Raw:
+        """Return what a call with arrays of a device starts, without starting it."""
+        seen = self._seen(given)
+        kernel, count = self._kernel, len(self._kernel.params)
+        arrays = self._arrays(given, seen)
+        device = self._device_of(arrays)
+        if device is None:
+            raise TCTypeError(f"{kernel.name}: raw kernels need arrays on a GPU, cupy.asarray(x)")
+        with device.active():
+            call = self._meant(given, seen[:count], arrays[:count], device)
+            if given.outputs is not None:
+                outs = call.check_outputs(arrays[count:])
+                return Raw(
+                    kernel, replace(call, outs=call.targets(outs, _refused)), device, given.outputs
+                )
+            if call.identities is not None:
+                raise TCTypeError(
+                    f"{kernel.name} adds to what its output holds: give it as out=..."
+                )
+            fresh, targets = _fresh(call, device)
+            return Raw(kernel, replace(call, outs=targets), device, fresh)
+
+    def _meant(
+        self, given: Arguments, seen: Sequence[Any], arrays: Sequence[Operand], device: Device
+    ) -> Call:
+        variant, sizes = self._kernel.session.bind(
+            self._kernel.definition, arrays, given.generics, device.gpu
+        )
+        params = variant.checked.params
+        self._in_bounds = frozenset(
+            i for i, t in enumerate(params) if t.name in variant.checked.scalars
+        )
+        return Call.of(variant, sizes, seen, arrays)
+
+    def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
+        count = len(self._kernel.params)
+        arrays = self._arrays(given, seen)
+        device = self._device_of(arrays)
+        if device is None:  # what lay on a device were numbers
+            return self._of_numbers(replace(given, values=tuple(seen[:count])), given)
+        with device.active():
+            call = self._meant(given, seen[:count], arrays[:count], device)
+            if given.outputs is not None:
+                self._write(call, device, arrays[count:], self._look_of(given, seen))
+                return self._written(device, given.outputs)
+            if call.identities is None:
+                bound = self._bind(call, device, self._look_of(given, seen))
+                return self._results(bound(_places(call), call.operands), given, seen)
+            return self._results(self._filled(call, device), given, seen)
+
+    def _filled(self, call: Call, device: Device) -> tuple[Any, ...]:
+        """Run onto new outputs that hold the identities of what adds to them; return these."""
+        assert call.identities is not None
+        fresh, targets = _fresh(call, device)
+        for target, identity in zip(targets, call.identities, strict=True):
+            fill(self, device, target, identity)
+        self._run(replace(call, outs=targets), device)
+        return fresh
+
+    def _of_numbers(self, numbers: Arguments, given: Arguments) -> Any:
+        """Call on the host, where all that lay on a device were numbers."""
+        return self._kernel.call_on_host(numbers)
+
+    def _arrays(self, given: Arguments, seen: Sequence[Any]) -> list[Operand]:
+        """Return parameters, and outputs where they are given, as arrays."""
+        names = (*self._kernel.params, *self._kernel.returns)
+        values = (*given.values, *(given.outputs or ()))
+        return [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
+
+    def _write(self, call: Call, device: Device, given: Sequence[Operand], look: Hashable) -> None:
+        """Run into the caller's buffers, by way of fresh ones where an input would be hurt."""
+        outs = call.check_outputs(given)
+
+        def copied(out: DeviceArray) -> DeviceArray:
+            fresh = new_array(device, out)
+            copy(self, out, fresh)  # what is not written stays, and `op=` goes on from it
+            return fresh
+
+        targets = call.targets(outs, copied)
+        is_direct = all(t is out for t, out in zip(targets, outs, strict=True))
+        self._run(replace(call, outs=targets), device, look if is_direct else None)
+        for out, target in zip(outs, targets, strict=True):
+            if target is not out:
+                copy(self, target, out)
+
+    def _run(self, call: Call, device: Device, look: Hashable = None) -> None:
+        self._bind(call, device, look).write(_places(call), call.operands)
+
+    def _bind(self, call: Call, device: Device, look: Hashable) -> BoundCall:
+        """Return a call's form bound to its executable; look is what it is found by next time."""
+        kernel = self._kernel
+        candidate = kernel.candidate(call)
+        if candidate is not None:
+            return self._made(call, device, candidate.loaded)
+        with self._lock:
+            key = (device.number, call.key)
+            found = self._bound.get(key)
+            if found is None:
+                self._bound = thinned(self._bound, _MAX_KNOWN)
+                found = self._bound[key] = self._made(call, device, kernel.serving(call).loaded)
+            if look is not None and kernel.is_settled(call):
+                self._quick = thinned(self._quick, _MAX_KNOWN)
+                self._quick[look] = found
+            return found
+
+    def _made(self, call: Call, device: Device, executable: object) -> BoundCall:
+        assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
+        check = self._kernel.session.settings.check
+        return BoundCall(call, executable, device, self._names, check)
+
+    def _device_of(self, arrays: Sequence[Operand]) -> Device | None:
+        """Return the device on which all arrays lie; None where there are but numbers.
+
+        Raises
+        ------
+        TCTypeError
+            If they lie in several places.
+        """
+        kernel = self._kernel
+        places = [
+            (name, a.device if isinstance(a, DeviceArray) else None)
+            for name, a in zip((*kernel.params, *kernel.returns), arrays, strict=False)
+            if isinstance(a, DeviceArray) or a.ndim
+        ]
+        on_device = next((number for _, number in places if number is not None), None)
+        if on_device is None:
+            return None
+        first, where = places[0]
+        for name, other in places:
+            if other != where:
+                raise TCTypeError(
+                    f"{kernel.name}: '{first}' lies {_place_text(where)}, '{name}' "
+                    f"{_place_text(other)}\n  bring all arrays to one place: "
+                    f"cupy.asarray(x), torch's x.to('cuda:{on_device}')"
+                )
+        return self.device(on_device)
+
+    # ---- results
+
+    def _results(self, outs: tuple[Any, ...], given: Arguments, seen: Sequence[Any]) -> Any:
+        """Return outputs in the kind of the first array argument."""
+        arrays = (v for v, x in zip(given.values, seen, strict=False) if type(x) is tuple)
+        example = next(arrays, None)
+        if example is not None and not is_native(example):
+            outs = tuple(map(like(example), outs))
+        return outs[0] if len(outs) == 1 else self._kernel.result(outs)
+
+    def _written(self, device: Device, outputs: tuple[Any, ...]) -> Any:
+        """Return the caller's buffers, after which their library's stream sees what they hold."""
+        for out in outputs:
+            written(out)
+        foreign = next((o for o in outputs if not is_native(o)), None)
+        if foreign is not None and hasattr(foreign, "__dlpack__"):
+            with device.active():  # whoever takes an array waits for what was written before
+                like(foreign)(device.empty((1,), np.dtype(np.float32)))
+        return outputs[0] if len(outputs) == 1 else self._kernel.result(outputs)
+
+
+def _array(seen: Any, value: Any, name: str) -> Operand:
+    if type(seen) is not tuple:
+        return as_array(seen, name)
+    if len(seen) > _PLACE:
+        array: DeviceArray = seen[_PLACE]
+        return array
+    address, shape, strides, dtype, device = seen
+    return DeviceArray(address, shape, strides, dtype, device, value)
+
+
+def _places(call: Call) -> list[int]:
+    arrays = (*call.operands, *(call.outs or ()))
+    return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
+
+
+def _fresh(call: Call, device: Device) -> tuple[tuple[Any, ...], tuple[DeviceArray, ...]]:
+    """Return new outputs of the device's library, and the same as arrays that calls write to."""
+    fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
+    return fresh, tuple(DeviceArray(*device.place(a), a) for a in fresh)
+
+
+def _refused(_: DeviceArray) -> DeviceArray:
+    raise ShapeError("an output overlaps an input: raw kernels write where they read; give another")
+
+
+def _place_text(number: int | None) -> str:
+    return "in the host's memory" if number is None else f"on GPU {number}"

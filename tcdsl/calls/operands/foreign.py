@@ -1,0 +1,275 @@
+"""Arrays of other libraries: what of them is more than their memory, and results of their kind."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from tcdsl.calls.operands.dlpack import give_bfloat16, take_bfloat16
+from tcdsl.codegen import runtime
+from tcdsl.grammar.text.errors import TCTypeError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_REFUSALS = Exception  # whatever a foreign `__dlpack__` raises: it is not ours to go on from
+
+
+def has_dlpack(value: object) -> bool:
+    """Whether a value has ``__dlpack__``, itself or by a class that stands for another."""
+    try:
+        return hasattr(value, "__dlpack__")
+    except Exception:  # a foreign `__getattr__` may raise anything
+        return False
+
+
+def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
+    """Return the memory of an object with ``__dlpack__`` as an array.
+
+    A torch tensor with the negative bit is resolved, which copies it; as an output it is refused.
+
+    Raises
+    ------
+    TCTypeError
+        If it gives none, or its elements are more than what lies in memory.
+    """
+    given, value = value, plain(value, name, is_output=is_output)
+    try:
+        array = _taken(value)
+    except _REFUSALS as refusal:
+        why = str(refusal) or type(refusal).__name__
+        cure = ""
+        if _library_of(value, "torch", "Tensor"):  # a batch of torch.autograd's own, older vmap
+            cure = (
+                "\n  is_grads_batched= and vectorize= of torch.autograd do not reach kernels: "
+                "torch.func.vmap, jacrev, jacfwd and hessian do"
+            )
+        raise TCTypeError(f"argument '{name}' gives no memory: {why}{cure}") from None
+    if array.size and array.flags.owndata:  # NumPy allocates where the address is 0
+        raise TCTypeError(
+            f"argument '{name}' has the shape {array.shape}, but no memory: its address is 0"
+        )
+    _lend(given, _library_of(given, "torch", "Tensor"))
+    return array
+
+
+def plain(value: Any, name: str, *, is_output: bool = False) -> Any:
+    """Return an array of another library that is no more than its memory, of the same elements.
+
+    Raises
+    ------
+    TCTypeError
+        If there is none.
+    """
+    torch = _library_of(value, "torch", "Tensor")
+    return value if torch is None else _plain_tensor(torch, value, name, is_output)
+
+
+def _taken(value: Any) -> Array:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as refusal:
+        try:
+            return take_bfloat16(value)
+        except _REFUSALS:
+            raise refusal from None  # it says what is wrong; the second try was for one type only
+
+
+def refuse_meaning(array: Array, name: str) -> None:
+    """Refuse an array of NumPy's whose elements are more than what lies in memory.
+
+    Raises
+    ------
+    TCTypeError
+        If it has a mask, or is of a class whose arithmetic is its own (units, for instance).
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        raise TCTypeError(
+            f"argument '{name}' is a masked array, and kernels know no mask\n"
+            f"  pass {name}.filled(value) with what masked elements stand for"
+        )
+    if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+        raise TCTypeError(
+            f"argument '{name}' is of type {type(array).__name__}, whose arithmetic is not NumPy's "
+            f"own\n  pass numpy.asarray({name}) if its bare numbers are meant"
+        )
+
+
+# ---- torch, which has tensors that are more than their memory; it is never imported here
+
+
+def _library_of(value: object, name: str, kind: str) -> ModuleType | None:
+    """Return a library, if it is loaded and the value is of its array type."""
+    library = sys.modules.get(name)
+    array_type = getattr(library, kind, None)
+    return library if isinstance(array_type, type) and isinstance(value, array_type) else None
+
+
+def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
+    """Return a tensor that is no more than its memory, of the same values."""
+    what = f"argument '{name}'"
+    if type(x).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise TCTypeError(
+            f"{what} is a {type(x).__name__}, a tensor that stands for another\n"
+            "  pass the torch.Tensor that holds the elements"
+        )
+    if x.requires_grad and torch.is_grad_enabled():
+        raise TCTypeError(
+            f"{what} requires grad, and torch would not see this call: training would stop here\n"
+            "  define the kernel by tcdsl.torch.define, whose calls autograd sees; or call it "
+            "under torch.no_grad(),\n  where no gradient is wanted"
+        )
+    if _is_transformed(torch, x):
+        raise TCTypeError(
+            f"{what} is inside a transform of torch (vmap, jvp, forward-mode AD), which would not "
+            "see this call\n  define the kernel by tcdsl.torch.define, or call it outside of it"
+        )
+    if x.layout is not torch.strided:
+        raise TCTypeError(f"{what} has the layout {x.layout}\n  pass {name}.to_dense()")
+    if x.is_quantized:
+        raise TCTypeError(f"{what} is quantized ({x.dtype})\n  pass {name}.dequantize()")
+    if x.is_conj() or x.is_neg():
+        if is_output:
+            raise TCTypeError(
+                f"{what} is a view that negates what is written to it\n"
+                f"  give a buffer of its own, then copy: {name}.copy_(buffer)"
+            )
+        x = x.resolve_conj().resolve_neg()
+    if x._is_zerotensor():  # zeros that nobody has written anywhere
+        return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+    return x.detach() if x.requires_grad else x
+
+
+def _is_transformed(torch: Any, x: Any) -> bool:
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
+    ad = torch.autograd.forward_ad
+    is_pushed = ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
+    is_dual = is_pushed and ad.unpack_dual(x).tangent is not None
+    return bool(is_wrapped or is_dual)
+
+
+# ---- types whose arrays the launcher reads by itself
+
+_seen: WeakSet[type] = WeakSet()  # a class made in a function goes with it
+
+
+def _lend(value: object, torch: Any) -> None:
+    """Let the launcher read arrays of this very type, if it hands out C functions for that."""
+    kind = type(value)
+    if kind in _seen:
+        return
+    _seen.add(kind)
+    if torch is not None:
+        if kind not in (torch.Tensor, torch.nn.Parameter):
+            return  # of a subclass nothing is known
+        functions = getattr(kind, "__dlpack_c_exchange_api__", None)
+        rules = _rules_of_torch(torch)
+    else:
+        functions = vars(kind).get("__dlpack_c_exchange_api__")
+        rules = ((), None, None, (), None, None, None, False)
+    if functions is not None:
+        try:
+            runtime.lend(kind, functions, *rules)
+        except (TypeError, ValueError):
+            return  # no capsule of that name: the slow path serves
+
+
+_OWN_MEMORY = 32 << 20  # bytes; from here on the C library gives freed memory back to the system
+
+
+@cache  # one object: Tensor and Parameter are asked once a call
+def _rules_of_torch(torch: Any) -> runtime.Rules:
+    """Return what calls ask of torch's tensors; see `runtime.lend`."""
+    ad, core = torch.autograd.forward_ad, torch._C
+
+    def model(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        if math.prod(shape) * dtype.itemsize >= _OWN_MEMORY:
+            return None
+        made = torch.empty(shape, dtype=getattr(torch, dtype.name), device="cpu")
+        made.untyped_storage().resize_(0)  # it is asked for its form only
+        return made
+
+    return (
+        (torch.Tensor.is_neg,),
+        "requires_grad",
+        torch.is_grad_enabled,
+        (
+            core._are_functorch_transforms_active,
+            core._len_torch_dispatch_stack,
+            core._is_torch_function_mode_enabled,
+            core._get_tracing_state,
+            lambda: ad._current_level >= 0,
+        ),
+        core._increment_version,
+        model,
+        torch.empty_like,
+        True,
+    )
+
+
+def written(value: Any) -> None:
+    """Tell a library that elements of its array have changed, so far as it asks to be told."""
+    torch = _library_of(value, "torch", "Tensor")
+    if torch is not None:
+        torch.autograd.graph.increment_version(value)
+
+
+# ---- results
+
+
+def like(example: object) -> Callable[[Any], Any]:
+    """Return how to hand results back in the kind of the first argument.
+
+    NumPy arrays and numbers get NumPy arrays. An array with ``__dlpack__`` gets its results
+    through the ``from_dlpack`` of its array namespace (``x.__array_namespace__()``), or else of the
+    library where its class or a base of it is at home, sharing memory; if there is neither, NumPy
+    arrays. An array without ``__dlpack__`` gets what the device's own library has.
+
+    References
+    ----------
+    Python array API standard 2024.12, ``__array_namespace__``, ``from_dlpack``.
+    """
+    is_numpys = isinstance(example, np.ndarray | np.generic | bool | int | float)
+    if is_numpys or not has_dlpack(example):
+        return lambda array: array
+    from_dlpack = _importer(example)
+    if from_dlpack is None:
+        return lambda array: array
+
+    def converted(array: Any) -> Any:
+        is_bfloat16 = isinstance(array, np.ndarray) and array.dtype.name == "bfloat16"
+        try:
+            return from_dlpack(give_bfloat16(array) if is_bfloat16 else array)
+        except Exception as refusal:
+            kind = type(example).__name__
+            raise TCTypeError(
+                f"a result of type {array.dtype} cannot become a {kind}: {refusal}"
+            ) from None
+
+    return converted
+
+
+def _importer(example: Any) -> Callable[[Any], Any] | None:
+    """Return the ``from_dlpack`` of an array's library, None if it has none."""
+    with contextlib.suppress(Exception):  # none, or a promise not kept: look where it is at home
+        found = example.__array_namespace__().from_dlpack
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+    for kind in type(example).__mro__:
+        home = kind.__module__.partition(".")[0]
+        if home == "__main__":
+            continue  # a script, whatever it has imported
+        library = sys.modules.get(home)
+        found = getattr(library, "from_dlpack", None)
+        if found is None:
+            found = getattr(getattr(library, "dlpack", None), "from_dlpack", None)
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,1 @@
+"""Text of the language where it meets Python: files, constants, names, signatures."""

@@ -1,0 +1,69 @@
+"""What `tcdsl check` and `tcdsl show` tell of a definition, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tcdsl.calls.bindings.sizes import check_sizes
+from tcdsl.calls.bindings.variant import Variant, spec_for
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.program.work import bytes_of, flops_of
+from tcdsl.grammar.types.typed import CheckedDef, Tensor
+
+
+def signature(checked: CheckedDef) -> str:
+    """Return one line: `fcrelu(I: float32(B, M), ...) -> O: float32(B, N)`."""
+    params = ", ".join(_declared(t) for t in checked.params)
+    returns = ", ".join(_declared(t) for t in checked.returns)
+    return f"{checked.name}({params}) -> {returns}"
+
+
+def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any]:
+    """Return shapes, ranges and, where sizes are given, leaf forms, bytes and flops.
+
+    Raises
+    ------
+    ShapeError
+        If sizes misses one, or breaks a condition of the definition.
+    """
+    checked = variant.checked
+    result: dict[str, Any] = {
+        "name": checked.name,
+        "signature": signature(checked),
+        "sizes": list(checked.sizes),
+        "tensors": [
+            {"name": t.name, "role": t.role, "type": str(t.dtype), "shape": [*map(str, t.shape)]}
+            for t in (*checked.params, *checked.returns, *checked.temps)
+        ],
+        "statements": [
+            {
+                "text": s.text,
+                "ranges": {r.name: f"{r.low}:{r.high}" for r in s.ranges},
+                "reductions": [r.name for r in s.reductions],
+            }
+            for s in variant.program.statements
+        ],
+        "conditions": [c.message for c in checked.constraints],
+    }
+    if sizes is None:
+        return result
+    values = check_sizes(checked, sizes)
+    spec = spec_for(variant, values)
+    config = variant.default_config(spec, values)
+    forms = compiler.describe(variant.program, spec, config, variant.machine, values)
+    for statement, (_, form) in zip(result["statements"], forms, strict=True):
+        statement["form"] = form
+    for tensor, t in zip(
+        result["tensors"], (*checked.params, *checked.returns, *checked.temps), strict=True
+    ):
+        tensor["extents"] = [s.evaluate(values) for s in t.shape]
+    result["config"] = dict(config.items)
+    result["flops"] = flops_of(variant.program, values)
+    result["bytes"] = bytes_of(variant.program, values)
+    return result
+
+
+def _declared(tensor: Tensor) -> str:
+    shape = f"({', '.join(map(str, tensor.shape))})" if tensor.shape else ""
+    return f"{tensor.name}: {tensor.dtype}{shape}"

@@ -1,0 +1,174 @@
+"""What a machine has and lacks for compiling and running kernels, with the cure for each lack."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tcdsl.grammar.text.errors import TCError
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.machine.cpu import Machine
+
+State = Literal["ok", "note", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: its state, what was found, and what to do if it is not well."""
+
+    name: str
+    state: State
+    value: str
+    cure: str = ""
+
+    @property
+    def mark(self) -> str:
+        """One character for the state."""
+        return {"ok": "+", "note": "?", "broken": "!"}[self.state]
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fields."""
+        return asdict(self)
+
+
+def examine(*, measure: bool = True) -> Iterator[Finding]:
+    """Look at everything and yield what is found, as it is found.
+
+    measure tells whether peaks are measured too (about two seconds).
+    """
+    is_broken = False
+    for finding in (*_python(), *_compiler()):
+        is_broken |= finding.state == "broken"
+        yield finding
+    if not is_broken:
+        yield from _machine(measure)
+        yield from _kernel()
+    yield from _caches()
+    yield from _threads()
+    yield from _gpu()
+
+
+def _python() -> Iterator[Finding]:
+    versions = [f"Python {platform.python_version()}"]
+    versions += [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "lark", "scipy")]
+    yield Finding("python", "ok", ", ".join(versions))
+    if getattr(sys, "_is_gil_enabled", lambda: True)() is False:
+        yield Finding(
+            "gil", "broken", "this interpreter runs without the GIL", "use a standard build"
+        )
+
+
+def _compiler() -> Iterator[Finding]:
+    from tcdsl.codegen.toolchain import cc
+
+    report = cc.report()
+    if "error" in report:
+        yield Finding(
+            "compiler",
+            "broken",
+            report["error"],
+            'install gcc or clang, or: pip install "tcdsl[zig]"',
+        )
+        return
+    found = f"{report['kind']} {report['version']}, {report['compiler']}"
+    yield Finding("compiler", "ok", f"{found} (by {report['chosen by']})")
+    yield Finding("flags", "ok", report["flags"])
+    yield Finding("headers", "ok", "of Python and of the C library: none needed")
+
+
+def _machine(measure: bool) -> Iterator[Finding]:
+    from tcdsl.codegen.toolchain.host import detect
+
+    m = detect()
+    kb = 1024
+    yield Finding(
+        "processor",
+        "note" if m.isa == "generic" else "ok",
+        f"{m.isa}, {m.cores} cores, {m.frequency_ghz:.2f} GHz, {m.vector_bytes}-byte vectors, "
+        f"L1 {m.l1_bytes // kb} KB, L2 {m.l2_bytes // kb} KB, L3 {m.l3_bytes // kb} KB",
+        "kernels run, but without this processor's vector instructions"
+        if m.isa == "generic"
+        else "",
+    )
+    if measure:
+        yield from _peaks(m)
+
+
+def _peaks(m: Machine) -> Iterator[Finding]:
+    from tcdsl.codegen.toolchain.peak import fma_probe, measure_peaks, triad_probe
+
+    peaks = measure_peaks([fma_probe(n) for n in sorted({1, m.cores})])
+    reached = ", ".join(f"{rate:.0f} GFLOP/s on {n}" for n, rate in peaks.rates.items())
+    text = f"float32 FMA {reached} cores (model: {m.peak_gflops():.0f} a core)"
+    yield _measured("peak", text, peaks.notes)
+    peaks = measure_peaks([triad_probe(m.cores)], 0.5)
+    text = f"{peaks.rates[m.cores]:.0f} GB/s on {m.cores} cores"
+    yield _measured("memory", text, peaks.notes)
+
+
+def _measured(name: str, text: str, notes: Sequence[str]) -> Finding:
+    if not notes:
+        return Finding(name, "ok", text)
+    return Finding(name, "note", text, "\n".join((*notes, "measure again when nothing else runs")))
+
+
+def _kernel() -> Iterator[Finding]:
+    import numpy as np
+
+    import tcdsl
+
+    try:
+        add = tcdsl.define("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }")
+        a = np.arange(5, dtype=np.float32)
+        right = bool((add(a, a) == 2 * a).all())
+    except (TCError, OSError, ImportError) as error:
+        yield Finding("kernel", "broken", str(error), "please report this with the text above")
+        return
+    yield Finding(
+        "kernel",
+        "ok" if right else "broken",
+        "compiled, called, right" if right else "wrong answer",
+    )
+
+
+def _caches() -> Iterator[Finding]:
+    from tcdsl.codegen.toolchain.cachedir import cache_dir
+
+    try:
+        folder = cache_dir()
+    except TCError as error:
+        yield Finding("cache", "broken", str(error), "set TCDSL_CACHE to a folder of your own")
+        return
+    if not os.access(folder, os.W_OK):
+        yield Finding("cache", "broken", f"{folder} cannot be written", "set TCDSL_CACHE")
+        return
+    from tcdsl.codegen.toolchain import contentfile
+
+    count, total = contentfile.size()
+    yield Finding("cache", "ok", f"{folder}: {count} objects, {total / 1e6:.1f} MB")
+
+
+def _threads() -> Iterator[Finding]:
+    from tcdsl.codegen.toolchain.host import usable_cores
+
+    yield Finding("threads", "ok", f"{usable_cores()} (cores this process may run on)")
+    if "OPENBLAS_THREAD_TIMEOUT" not in os.environ and "OPENBLAS_NUM_THREADS" not in os.environ:
+        yield Finding(
+            "numpy BLAS",
+            "note",
+            "its threads spin after each matmul and take the cores from whatever runs next",
+            "programs that alternate matmul and kernels: set OPENBLAS_THREAD_TIMEOUT=4 "
+            "before numpy is imported",
+        )
+
+
+def _gpu() -> Iterator[Finding]:
+    from tcdsl.tools.doctor_gpu import examine_gpus
+
+    yield from examine_gpus()

@@ -1,0 +1,27 @@
+"""A simulated device in place of GPU 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tcdsl import gradient
+from tcdsl.calls.gpu import copies as device_copies
+from tcdsl.codegen.device import device as devices
+from tcdsl.derived import own
+from tests.tcdsl.calls.gpu.sim import SimDevice
+
+
+@pytest.fixture
+def device() -> Iterator[SimDevice]:
+    """Return a device that stands in for GPU 0; what it found at the end is a failure."""
+    simulated = SimDevice(0)
+    devices.register(simulated)
+    for made in (device_copies._copier, gradient._zeros, own._copy):
+        made.cache_clear()  # kernels bound to the device before
+    try:
+        yield simulated
+    finally:
+        devices.unregister(0)
+    simulated.assert_clean()
