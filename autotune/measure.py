@@ -13,7 +13,8 @@ from types import TracebackType
 
 from tcdsl.autotune.report import Report
 from tcdsl.autotune.search.strategy import Budget
-from tcdsl.autotune.store.store import TUNER_ENDED, Row, Store
+from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Trial, TuneError, UntunedError, Verdict
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.candidate import Candidate, emitted
@@ -40,13 +41,15 @@ class Measurement:
     Parameters
     ----------
     problem : Problem
-    store : Store
+    store : TuningStore
     budget : Budget
         Looked at between candidates.
     report : Report
     """
 
-    def __init__(self, problem: Problem, store: Store, budget: Budget, report: Report) -> None:
+    def __init__(
+        self, problem: Problem, store: TuningStore, budget: Budget, report: Report
+    ) -> None:
         self._problem, self._store = problem, store
         self._budget, self._report = budget, report
         self._rig = Rig(problem, budget)
@@ -56,7 +59,7 @@ class Measurement:
         self._by_text = {r.text: r.trial for r in rows if r.text and r.status in FINAL}
         self._text_of = {r.config: r.text for r in rows}
         self._text_of_code: dict[str, str] = {}
-        self._times = {r.config: r.time_ns for r in rows if r.status == "timed"}
+        self._times = {r.config: r.trial.time_ns for r in rows if r.status == "timed"}
         self._failures: dict[Config, Failure] = {}
 
     def __enter__(self) -> Measurement:
@@ -171,14 +174,14 @@ class Measurement:
             if row is None or row.status not in FINAL:
                 continue
             if row.status == "timed":
-                self._times.setdefault(config, row.time_ns)
+                self._times.setdefault(config, row.trial.time_ns)
             if row.text:
                 self._by_text.setdefault(row.text, row.trial)
             self._text_of[config] = row.text
             ended.append(row.trial)
 
     def _emit(
-        self, rows: Sequence[Row], twins: list[Candidate], ended: list[Trial]
+        self, rows: Sequence[TrialRow], twins: list[Candidate], ended: list[Trial]
     ) -> Iterator[Candidate]:
         """Yield candidates; those whose text another one has are twins, they share its end."""
         texts: set[str] = set()
@@ -196,7 +199,7 @@ class Measurement:
                 yield candidate
 
     def _compile(
-        self, rows: Sequence[Row], twins: list[Candidate], ended: list[Trial]
+        self, rows: Sequence[TrialRow], twins: list[Candidate], ended: list[Trial]
     ) -> list[Candidate]:
         """Emit and compile, both at once; return those that have code of their own."""
         self._report.stage("compile", len(rows))
@@ -327,12 +330,12 @@ class Measurement:
         ended.append(trial)
         self._report.ended(trial)
 
-    def _fail(self, row: Row, failure: Failure, ended: list[Trial], text: str = "") -> None:
+    def _fail(self, row: TrialRow, failure: Failure, ended: list[Trial], text: str = "") -> None:
         self._failures[row.config] = failure
         self._store.set_failed(row.id, failure.reason, failure.detail)
         self._end(Trial(row.config, math.inf, failure.reason, failure.detail), text, ended)
 
-    def _end_as(self, row: Row, trial: Trial, ended: list[Trial]) -> None:
+    def _end_as(self, row: TrialRow, trial: Trial, ended: list[Trial]) -> None:
         """End a trial as the one that emits the same text has ended."""
         if trial.is_timed:
             self._store.set_timed({row.id: (trial.time_ns, [])})
@@ -394,7 +397,7 @@ class Measurement:
         kept = self._kept.get(config)
         return kept if kept is not None and self._load(kept, []) else None
 
-    def _make_again(self, row: Row) -> None:
+    def _make_again(self, row: TrialRow) -> None:
         """Build the candidate of a row that this run does not write."""
         try:
             candidate = emitted(self._problem, row)
@@ -408,11 +411,11 @@ class Measurement:
                 self._take(candidate, built)
                 self._kept[row.config] = candidate
 
-    def _may_serve(self, row: Row) -> bool:
+    def _may_serve(self, row: TrialRow) -> bool:
         """Whether a row of another run does not say that its config is out."""
         return row.status != "failed" or self._deserves_another_try(row)
 
-    def _deserves_another_try(self, row: Row) -> bool:
+    def _deserves_another_try(self, row: TrialRow) -> bool:
         """Whether the default is out only because its tuner ended meanwhile, or was slowed down.
 
         Without it nothing can be compared; and it runs in a worker, which it may bring down.

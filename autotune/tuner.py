@@ -16,7 +16,7 @@ from tcdsl.autotune.report import Report, Silent
 from tcdsl.autotune.search.strategy import Budget, search
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.shipped import Shipped
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Verdict
 from tcdsl.autotune.worker.problem import Problem
 from tcdsl.codegen.machine.config import Config
@@ -89,7 +89,7 @@ def tune(
     """
     report = report or Silent()
     results: list[Tuned] = []
-    with Store(cache) as store, _interruptible(report) as stop:
+    with TuningStore(cache) as store, _interruptible(report) as stop:
         for problem in problems:
             if stop.is_set():
                 break
@@ -108,7 +108,7 @@ def tune(
 
 def _verdict(
     problem: Problem,
-    store: Store,
+    store: TuningStore,
     budget: Budget,
     seed: int,
     report: Report,

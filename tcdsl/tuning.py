@@ -15,8 +15,9 @@ from tcdsl.autotune.report import Report, Silent, reporter
 from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.store.schema import NAME
 from tcdsl.autotune.store.trial import FINAL, Trial, UntunedError
-from tcdsl.autotune.store.tuning_file import NAME, warn_once
+from tcdsl.autotune.store.tuning_file import warn_once
 from tcdsl.autotune.targets.cpu.problem import CpuProblem, key_of
 from tcdsl.autotune.targets.definition import Strides, space_of
 from tcdsl.calls.bindings.session import Session
@@ -37,7 +38,8 @@ from tcdsl.grammar.text.errors import DeviceError, ShapeError, TCTypeError
 from tcdsl.grammar.types.typed import CheckedDef
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.store import records
+    from tcdsl.autotune.store.records import StoredProblem
+    from tcdsl.autotune.store.rows import TrialRow
     from tcdsl.autotune.store.shipped import Shipped
     from tcdsl.autotune.targets.cuda.problem import CudaProblem
     from tcdsl.kernel import Kernel
@@ -250,9 +252,7 @@ def draw_history(problem: Problem, database: Path, path: Path) -> None:
     draw_trials(found, trials(database, found), path)
 
 
-def draw_trials(
-    problem: records.Problem, trials: Sequence[records.TrialRecord], path: Path
-) -> None:
+def draw_trials(problem: StoredProblem, trials: Sequence[TrialRow], path: Path) -> None:
     """Draw the trials that have ended, oldest first, as a PNG; a failed one has no time."""
     from tcdsl.autotune.report import plot_history
 

@@ -17,9 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcdsl.autotune.store.key import ProblemKey, sizes_in
+from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.store.schema import CONFIGS
 from tcdsl.autotune.store.tuning_file import (
-    CONFIGS,
     MOST_ROWS,
     DamagedError,
     StoreError,
@@ -27,14 +27,13 @@ from tcdsl.autotune.store.tuning_file import (
     tables_of,
     warn_once,
 )
+from tcdsl.autotune.store.untrusted import optional_time_in, sizes_in, text_in, time_in
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.plainjson import loads
 
 _FORMAT = 1
 _MOST_BYTES = 1 << 26  # of the copy
-_LONGEST_NS = 1e18
 _BEGINNING = b'{"format": '
-_COLUMNS = "problem, family, sizes, config, time_ns, default_ns"
 
 Signature = list[int]
 
@@ -183,21 +182,6 @@ def _rows(connection: sqlite3.Connection, database: Path) -> Iterator[Best]:
             warn_once(f"a corrupt row of {database} is skipped: {row[0]!r:.40}: {error}")
 
 
-def time_in(value: object) -> float:
-    """Return a time as read from a file.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a time is a number")
-    if not 0 < value < _LONGEST_NS:
-        raise ValueError("a time is finite and positive")
-    return float(value)
-
-
 def _best(row: object) -> Best:
     """Return a row of the table or of its copy.
 
@@ -209,13 +193,11 @@ def _best(row: object) -> Best:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 6:
         raise ValueError("a row has six columns")
     problem, family, sizes, config, time_ns, default_ns = row
-    if not isinstance(problem, str) or not isinstance(family, str):
-        raise ValueError("a digest is a text")
     return Best(
-        problem,
-        family,
+        text_in(problem),
+        text_in(family),
         sizes_in(loads(sizes)),
         Config.from_json(config),
         time_in(time_ns),
-        None if default_ns is None else time_in(default_ns),
+        optional_time_in(default_ns),
     )

@@ -7,10 +7,10 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from tcdsl.autotune.store.untrusted import sizes_in
 from tcdsl.codegen.machine.plainjson import loads
 
-_MOST = 1024  # dtypes or sizes
-_LARGEST = 2**63
+_MOST = 1024  # dtypes
 
 
 def digest_of(text: str) -> str:
@@ -76,18 +76,3 @@ class ProblemKey:
                 values = (text, tuple(dtypes), layout, sizes_in(sizes))
                 return ProblemKey(*values, target, threads, compiler, generator)
         raise ValueError("it is no key of a problem")
-
-
-def sizes_in(value: object) -> tuple[int, ...]:
-    """Return a list of sizes as read from a file.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else, or one of them is no extent.
-    """
-    if not isinstance(value, list) or len(value) > _MOST:
-        raise ValueError("expected a list of sizes")
-    if not all(type(n) is int and -_LARGEST <= n < _LARGEST for n in value):
-        raise ValueError("a size is an integer of 64 bits")
-    return tuple(value)

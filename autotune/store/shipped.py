@@ -15,19 +15,19 @@ from functools import lru_cache
 from pathlib import Path
 
 from tcdsl.autotune.store import records
-from tcdsl.autotune.store.best import Best, nearest, time_in
+from tcdsl.autotune.store.best import Best, nearest
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.tuning_file import not_ours, reading, require_file
+from tcdsl.autotune.store.untrusted import date_in, optional_time_in, time_in
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.plainjson import loads
 
 MOST_CHARS = 1 << 26  # of `to_json`: a hundred thousand rows
 _FORMAT = "tcdsl configs 1"
-_LATEST_S = 1 << 53  # since 1970; an integer beyond may be more than a float holds
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ShippedConfig:
     """A tuned config and what it was tuned for."""
 
     key: ProblemKey
@@ -45,11 +45,11 @@ class Shipped:
     that is. Of several the latest serves.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[ShippedConfig]) -> None:
         self.rows = tuple(sorted(rows, key=lambda r: (r.updated, r.key.digest)))
         self._exact = {r.key.digest: r for r in self.rows}
         self._any_version = {_versionless(r.key).digest: r for r in self.rows}
-        self._families: dict[str, list[Row]] = {}
+        self._families: dict[str, list[ShippedConfig]] = {}
         for row in self._any_version.values():
             self._families.setdefault(_versionless(row.key).family, []).append(row)
 
@@ -115,7 +115,7 @@ class Shipped:
             records.require_same_schema(connection, path)
         return _one_of(
             tuple(
-                Row(p.key, p.config, p.time_ns, p.default_ns, p.updated)
+                ShippedConfig(p.key, p.config, p.time_ns, p.default_ns, p.updated)
                 for p in records.problems(path)
                 if p.config is not None and p.time_ns is not None
             )
@@ -123,7 +123,7 @@ class Shipped:
 
 
 @lru_cache(maxsize=64)
-def _one_of(rows: tuple[Row, ...]) -> Shipped:
+def _one_of(rows: tuple[ShippedConfig, ...]) -> Shipped:
     """Return the same object for the same rows: the layers of a model share one."""
     return Shipped(rows)
 
@@ -132,12 +132,12 @@ def _versionless(key: ProblemKey) -> ProblemKey:
     return replace(key, compiler="", generator="")
 
 
-def _best(row: Row) -> Best:
+def _best(row: ShippedConfig) -> Best:
     key = row.key
     return Best(key.digest, key.family, key.sizes, row.config, row.time_ns, row.default_ns)
 
 
-def _row(row: object) -> Row:
+def _row(row: object) -> ShippedConfig:
     """Return a row of `to_json`.
 
     Raises
@@ -148,14 +148,10 @@ def _row(row: object) -> Row:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 5:
         raise ValueError("a row has five columns")
     key, config, time_ns, default_ns, updated = row
-    if isinstance(updated, bool) or not isinstance(updated, int | float):
-        raise ValueError("it has a value of another type")
-    if not -_LATEST_S < updated < _LATEST_S:
-        raise ValueError("it has a date of no calendar")
-    return Row(
+    return ShippedConfig(
         ProblemKey.from_json(key),
         Config.from_json(config),
         time_in(time_ns),
-        None if default_ns is None else time_in(default_ns),
-        float(updated),
+        optional_time_in(default_ns),
+        date_in(updated),
     )

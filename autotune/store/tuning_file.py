@@ -11,25 +11,12 @@ import os
 import sqlite3
 import stat
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tcdsl.autotune.store.schema import APPLICATION_ID, COLUMNS, CONFIGS, PREFIXES, TRIALS
 from tcdsl.autotune.store.trial import TuneError
-
-NAME = "tuned.db"  # of the user's own file, in the cache folder
-PROBLEMS, TRIALS, CONFIGS = "problems_v1", "trials_v1", "configs_v1"
-COLUMNS: Mapping[str, Sequence[str]] = {
-    PROBLEMS: ("digest", "family", "name", "key", "text", "created"),
-    TRIALS: (
-        *("id", "problem", "config", "status", "reason", "detail", "times_ns", "owner", "origin"),
-        *("text", "time_ns", "created", "updated"),
-    ),
-    CONFIGS: (
-        *("problem", "family", "sizes", "config", "origin", "time_ns", "default_ns", "updated"),
-    ),
-}
-APPLICATION_ID = 0x74636473  # in the head of every file of ours
 
 MOST_ROWS = 100_000  # of a table that is read whole
 _MAGIC = b"SQLite format 3\0"
@@ -161,7 +148,7 @@ def require_ours(connection: sqlite3.Connection, path: Path) -> None:
     ours = tables_of(connection, path)
     query = "SELECT type, name FROM sqlite_master"
     rows = connection.execute(query).fetchmany(MOST_ROWS)
-    if rows and not ours and not any(name.startswith(_families()) for _, name in rows):
+    if rows and not ours and not any(name.startswith(PREFIXES) for _, name in rows):
         raise not_ours(path, f"it has no table '{CONFIGS}'")
     for kind, name in rows:
         if kind in ("view", "trigger"):
@@ -194,11 +181,6 @@ def warn_once(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
         warnings.warn(text, stacklevel=3)
-
-
-def _families() -> tuple[str, ...]:
-    """Return how our tables begin in every version."""
-    return tuple(name.rstrip("0123456789") for name in COLUMNS)
 
 
 def _connect(path: Path, alone: bool) -> sqlite3.Connection:

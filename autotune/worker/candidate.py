@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcdsl.autotune.store.store import Row
+from tcdsl.autotune.store.rows import TrialRow
 from tcdsl.autotune.worker.emitted import Source
 from tcdsl.autotune.worker.problem import Problem
 from tcdsl.codegen.machine.config import Config
@@ -20,7 +20,7 @@ class Candidate:
     it loaded.
     """
 
-    row: Row
+    row: TrialRow
     source: Source
     text: str
     code: Mapping[str, Any] | None = None
@@ -33,7 +33,7 @@ class Candidate:
         return self.row.config
 
 
-def emitted(problem: Problem, row: Row) -> Candidate:
+def emitted(problem: Problem, row: TrialRow) -> Candidate:
     """Return the candidate of a row.
 
     Raises

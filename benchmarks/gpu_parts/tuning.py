@@ -14,7 +14,7 @@ from layers import FCRELU, MATMUL, SOFTMAX
 from gpu_parts.setting import Setting
 from tcdsl.autotune.report import reporter
 from tcdsl.autotune.search.space import Branch, Space
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Source
@@ -103,7 +103,7 @@ def short_tuning(setting: Setting, seconds: float) -> dict[str, Any]:
         begun = time.perf_counter()
         (found,) = tune([faulty], cache=cache, start=start, trials=5, report=reporter())
         spent = time.perf_counter() - begun
-        with Store(cache) as store:
+        with TuningStore(cache) as store:
             ends = {
                 str(r.config.get("planted")): f"{r.reason}: {r.detail}"
                 for r in store.trials(faulty.key)
@@ -120,7 +120,7 @@ def short_tuning(setting: Setting, seconds: float) -> dict[str, Any]:
 
 def _failures(cache: Path, one: CudaProblem) -> dict[str, int]:
     counts: dict[str, int] = {}
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         for trial in store.ended(one.key):
             if trial.reason:
                 counts[trial.reason] = counts.get(trial.reason, 0) + 1

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tcdsl.cli.app import CACHE, JSON, check_writable, main, print_json, say, time_span
+
+if TYPE_CHECKING:
+    from tcdsl.autotune.store.rows import TrialRow
+
+# What `show --json` tells of a trial: the rest of its row is the tuner's own.
+_TRIAL_FIELDS = ("config", "status", "reason", "detail", "time_ns", "origin", "created")
 
 
 @main.group()
@@ -72,7 +79,7 @@ def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> 
     if plot is not None:
         draw_trials(found, records, plot)
     if as_json:
-        print_json({"problem": asdict(found), "trials": [asdict(t) for t in records]})
+        print_json({"problem": asdict(found), "trials": [_shown(t) for t in records]})
         return
     say(f"{found.name}\n{found.text}")
     for t in records:
@@ -80,6 +87,11 @@ def show(problem: str, cache: Path | None, plot: Path | None, as_json: bool) -> 
         say(f"  {outcome:>12}  {t.config}")
     if plot is not None:
         say(f"plot: {plot}")
+
+
+def _shown(trial: TrialRow) -> dict[str, Any]:
+    fields = asdict(trial)
+    return {name: fields[name] for name in _TRIAL_FIELDS}
 
 
 @cache.command()
@@ -109,7 +121,7 @@ def best(problem: str, cache: Path | None, as_json: bool) -> None:
 @CACHE
 def export(target: Path, cache: Path | None) -> None:
     """Copy the tuned configs into the new file TARGET, to merge elsewhere or ship with a model."""
-    from tcdsl.autotune.store.records import export as export_to
+    from tcdsl.autotune.store.transfer import export as export_to
 
     say(f"{export_to(_database(cache), target)} configs written to {target}")
 
@@ -120,7 +132,7 @@ def export(target: Path, cache: Path | None) -> None:
 @click.option("--replace", is_flag=True, help="Prefer the file's configs to those found here.")
 def merge(other: Path, cache: Path | None, replace: bool) -> None:
     """Bring in the tuned configs of the file OTHER; configs only, never machine code."""
-    from tcdsl.autotune.store.records import merge as merge_from
+    from tcdsl.autotune.store.transfer import merge as merge_from
 
     say(f"{merge_from(_database(cache), other, replace=replace)} configs came in")
 
@@ -139,7 +151,7 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
 @click.option("--objects", is_flag=True, help="Remove compiled objects too; they are made again.")
 def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:
     """Remove old trials; tuned configs stay. Deleting the whole folder is always safe."""
-    from tcdsl.autotune.store.records import prune as prune_trials
+    from tcdsl.autotune.store.transfer import prune as prune_trials
     from tcdsl.codegen.toolchain import contentfile
 
     rows = prune_trials(_database(cache), older_than_days=days, failed=failed)

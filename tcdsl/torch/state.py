@@ -11,7 +11,7 @@ from tcdsl.calls.process.caller import warn
 from tcdsl.torch.kernel import Kernel
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.store.shipped import Row
+    from tcdsl.autotune.store.shipped import ShippedConfig
 
 _EXTRA = "_extra_state"  # torch's name for what a module saves besides parameters and buffers
 
@@ -21,7 +21,7 @@ class Keeper(torch.nn.Module):
 
     tc: Kernel
 
-    def keep(self, rows: Iterable[Row]) -> None:
+    def keep(self, rows: Iterable[ShippedConfig]) -> None:
         """Take over tuned configs, to use and to save them with the parameters."""
         from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
 

@@ -130,16 +130,17 @@ def autotune(
 
 def _hand_on(tuned: Tuned, seen: Sequence[Sequence[Seen]], module: torch.nn.Module) -> None:
     """Let the layers of a module keep what was found for their kernels."""
-    from tcdsl.autotune.store.shipped import Row as Kept
+    from tcdsl.autotune.store.shipped import ShippedConfig
     from tcdsl.torch.nn import TC  # on use: it needs this
 
     now = time.time()
     found = {
-        row.key.digest: Kept(row.key, row.config, row.time_ns, row.default_ns, now)
+        row.key.digest: ShippedConfig(row.key, row.config, row.time_ns, row.default_ns, now)
         for row in tuned.rows
         if row.config is not None
     }
-    settings: dict[int, list[Kept]] = {}  # the kernels of a text and of its ways back share them
+    # The kernels of a text and of its ways back share their settings.
+    settings: dict[int, list[ShippedConfig]] = {}
     for one in (one for same in seen for one in same):
         kept = found.get(one.problem.key.digest)
         if kept is not None:

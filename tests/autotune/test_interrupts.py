@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tcdsl.autotune.store import best
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tests.autotune.tune_toy import problem
 
 pytestmark = pytest.mark.cc
@@ -129,7 +129,7 @@ def test_the_second_ctrl_c_aborts_and_what_ran_is_not_tried_again(tmp_path: Path
     wait_until(lambda: not workers_of(run.pid))
     hung = [line for line in log_of(tmp_path) if line.endswith("hang")]
     toy = problem(tmp_path / "log", ("right", "hang"))
-    with Store(tmp_path / "t.db") as store:
+    with TuningStore(tmp_path / "t.db") as store:
         assert any(t.reason == "crash" for t in store.ended(toy.key))
     run_until(lambda: True, tmp_path, 1, "right", "hang")
     tried = Counter(line for line in log_of(tmp_path) if line.endswith("hang"))

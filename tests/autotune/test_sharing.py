@@ -14,7 +14,8 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store import best, owner
-from tcdsl.autotune.store.store import Store, _locked
+from tcdsl.autotune.store.opening import locked
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError, UntunedError
 from tcdsl.autotune.tuner import tune
 from tests.autotune.toy import Toy, config
@@ -37,7 +38,7 @@ def written_before(path: Path, seconds: float) -> None:
 @pytest.mark.cc
 @pytest.mark.parametrize("status", ["proposed", "running"])
 def test_a_run_ends_well_where_another_one_is_trying_all_there_is(path: Path, status: str) -> None:
-    with Store(path) as other:
+    with TuningStore(path) as other:
         rows = other.propose(TOY.key, list(TOY.space.all()), "start")
         other.set_status([r.id for r in rows], status)  # type: ignore[arg-type]  # parametrised
         before = other.trials(TOY.key)
@@ -54,8 +55,8 @@ def test_what_another_run_has_timed_meanwhile_is_known_and_takes_part_in_the_end
     path: Path,
 ) -> None:
     with (
-        Store(path) as other,
-        Store(path) as store,
+        TuningStore(path) as other,
+        TuningStore(path) as store,
         Measurement(TOY, store, Budget(), Silent()) as measure,
     ):
         (row,) = other.propose(TOY.key, [FAST], "start")
@@ -67,7 +68,7 @@ def test_what_another_run_has_timed_meanwhile_is_known_and_takes_part_in_the_end
 
 
 def test_a_search_does_not_replace_what_another_run_found_faster(path: Path) -> None:
-    with Store(path) as a, Store(path) as b:
+    with TuningStore(path) as a, TuningStore(path) as b:
         a.set_best(TOY.key, FAST, 10.0, 20.0, "tuned")
         b.set_best(TOY.key, SLOW, 15.0, None, "search")
         assert best.refresh(path)[TOY.key.digest].config == FAST
@@ -78,7 +79,7 @@ def test_a_search_does_not_replace_what_another_run_found_faster(path: Path) -> 
 
 
 def test_rows_of_another_live_run_are_not_written(path: Path) -> None:
-    with Store(path) as a, Store(path) as b:
+    with TuningStore(path) as a, TuningStore(path) as b:
         (row,) = a.propose(TOY.key, [FAST], "start")
         b.set_failed(row.id, "crash", "mine")
         b.set_status([row.id], "running")
@@ -90,11 +91,11 @@ def test_rows_of_another_live_run_are_not_written(path: Path) -> None:
 
 
 def test_rows_of_another_host_are_taken_over_when_nothing_was_written_for_long(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.propose(TOY.key, [FAST], "start")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE trials_v1 SET owner = 'elsewhere/x/1:7:1:token'")
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert store.propose(TOY.key, [FAST], "start") == []
         written_before(path, owner.LEASE_S + 60)
         assert [r.config for r in store.propose(TOY.key, [FAST], "start")] == [FAST]
@@ -113,18 +114,18 @@ def test_a_process_number_of_another_container_or_boot_says_nothing() -> None:
 
 
 def test_a_forked_child_leaves_the_runs_of_its_parent_alone(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.propose(TOY.key, [FAST], "start")
         child = os.fork()
         if child == 0:
-            with Store(path) as own:
+            with TuningStore(path) as own:
                 os._exit(0 if own.propose(TOY.key, [FAST], "start") == [] else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_child_that_was_forked_while_a_file_was_opened_holds_no_lock(path: Path) -> None:
     end, keep = os.pipe()
-    with _locked(path):
+    with locked(path):
         child = os.fork()
         if child == 0:
             os.close(keep)
@@ -141,7 +142,7 @@ def test_a_child_that_was_forked_while_a_file_was_opened_holds_no_lock(path: Pat
 @pytest.mark.cc
 @pytest.mark.wide
 def test_a_default_that_was_cut_on_a_busy_machine_is_tried_again(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         (row,) = store.propose(TOY.key, [TOY.default], "start")
         store.set_failed(row.id, "slow", "no answer in 1.0 s")
     (tuned,) = tune([TOY], cache=path, trials=1)
@@ -150,7 +151,7 @@ def test_a_default_that_was_cut_on_a_busy_machine_is_tried_again(path: Path) -> 
 
 def test_no_verdict_for_want_of_time_is_no_defect(path: Path) -> None:
     with (
-        Store(path) as store,
+        TuningStore(path) as store,
         Measurement(TOY, store, Budget(), Silent()) as measure,
     ):
         (row,) = store.propose(TOY.key, [TOY.default], "start")

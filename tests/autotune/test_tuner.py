@@ -10,7 +10,8 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store import best
-from tcdsl.autotune.store.store import TUNER_ENDED, Store
+from tcdsl.autotune.store.rows import TUNER_ENDED
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Source
@@ -42,7 +43,7 @@ def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
     problem = Toy(kinds=("right", *FAULTS), turns=(0, 3000))
     configs = [config(kind, 0) for kind in REASONS] + [problem.default, config("right", 0)]
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(problem, store, Budget(), Silent()) as measure,
     ):
         measure([problem.default], "start")
@@ -64,7 +65,7 @@ def test_a_search_finds_the_fast_one_and_later_calls_find_it(tmp_path: Path) -> 
     found = best.lookup(cache, problem.key)
     assert found is not None
     assert found.config == tuned.config
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         assert all(r.status in ("timed", "failed") for r in store.trials(problem.key))
 
 
@@ -88,7 +89,7 @@ def test_a_very_slow_candidate_is_cut_and_leaves_the_others_their_time(tmp_path:
     problem = Toy(turns=(0, 300, 3000, 2_000_000_000))
     budget = Budget(8.0, clock=lambda: 0.0)
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(problem, store, budget, Silent()) as measure,
     ):
         measure([problem.default], "start")
@@ -130,7 +131,7 @@ def test_a_unit_that_does_not_compile_is_split_until_the_guilty_one_stands_alone
     problem = Toy(kinds=("right", "compile"), turns=tuple(range(8)))
     bad = config("compile", 3)
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(problem, store, Budget(), Silent()) as measure,
     ):
         trials = measure([config("right", t) for t in range(8)] + [bad], "x")
@@ -148,7 +149,7 @@ def test_configs_of_one_text_are_one_candidate(tmp_path: Path) -> None:
 
     problem = Twins()
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(problem, store, Budget(), Silent()) as measure,
     ):
         trials = measure([config("right", 0), config("right", 100)], "x")
@@ -168,7 +169,7 @@ def test_a_later_run_goes_on_where_the_earlier_one_ended(tmp_path: Path) -> None
     tune([problem], cache=cache, trials=100)
     crashed = [line for line in log.read_text().splitlines() if line.endswith("crash")]
     assert len(crashed) == len(set(crashed))
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         assert len(store.ended(problem.key)) == problem.space.size
     tune([problem], cache=cache, trials=100)
     fresh = set(log.read_text().splitlines()) - set(first) - set(crashed)
@@ -178,7 +179,7 @@ def test_a_later_run_goes_on_where_the_earlier_one_ended(tmp_path: Path) -> None
 def test_a_default_that_ran_when_its_tuner_was_killed_is_tried_again(tmp_path: Path) -> None:
     problem = Toy(kinds=("right",), turns=(0, 300))
     cache = tmp_path / "t.db"
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         (row,) = store.propose(problem.key, [problem.space.default], "default")
         store.set_failed(row.id, "crash", TUNER_ENDED)
     (tuned,) = tune([problem], cache=cache, trials=3)
@@ -189,7 +190,7 @@ def test_a_later_size_tries_what_was_best_at_an_earlier_one(tmp_path: Path) -> N
     small, large = Toy(turns=tuple(range(0, 30000, 300))), Toy(turns=tuple(range(0, 30000, 300)))
     large.size = 2 * large.size
     cache = tmp_path / "t.db"
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         store.set_best(small.key, config("right", 0), 1.0, 2.0, "tuned")
     (tuned,) = tune([large], cache=cache, trials=2)
     assert tuned.config == config("right", 0)

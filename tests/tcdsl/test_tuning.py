@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
@@ -188,7 +188,7 @@ def test_an_untuned_size_takes_a_tuned_ones_config_only_where_the_model_puts_it_
     assert worse is not None
     for name, (sizes, stored, expected) in (("better", better), ("worse", worse)):
         database = tmp_path / f"{name}.db"
-        with Store(database) as store:
+        with TuningStore(database) as store:
             store.add_problem(near.key, near.name, near.text)
             store.set_best(near.key, stored, 1.0, 2.0, "tuned")
         k = kernel(database, MATMUL)
@@ -245,7 +245,7 @@ def test_a_config_of_a_file_that_is_none_of_the_programs_is_a_warning(
     problem = problem_of_sizes(k.variant(), {"M": 12, "N": 16, "K": 20})
     default = problem.space.default
     assert "g0.rows" in dict(default.items)
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         store.set_best(problem.key, Config.of(dict(default.items) | BAD[what]), 1.0, 2.0, "merged")
     with pytest.warns(UserWarning, match="none of this program's") as caught:
         assert (k(a, b) == 20).all()
@@ -258,7 +258,7 @@ def test_rows_of_a_file_do_not_mislead_a_search(tmp_path: Path) -> None:
     k = kernel(cache, MATMUL)
     problem = problem_of_sizes(k.variant(), {"M": 4, "N": 5, "K": 6})
     mine = Config.of(dict(problem.space.default.items) | {"g0.rows": 17})
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         (row,) = store.propose(problem.key, [mine], "model")
         store.set_timed({row.id: (1e-3, [])})
         store.set_best(problem.key, mine, 1e-3, 1e-3, "merged")

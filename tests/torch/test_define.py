@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tcdsl.autotune.store import records
+from tcdsl.autotune.store import transfer
 
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
@@ -56,7 +56,7 @@ def test_configs_that_come_with_a_model_reach_its_operator(tmp_path: Path) -> No
     tuned.autotune(sizes=[{"B": 5, "M": 7, "N": 3}], trials=1, quiet=True)
     wanted = tuned.tuned_config(*given)
     assert wanted is not None
-    records.export(tmp_path / "own.db", tmp_path / "model.db")
+    transfer.export(tmp_path / "own.db", tmp_path / "model.db")
     shipped = tct.define(FCRELU, configs=tmp_path / "model.db", cache=tmp_path / "none.db")
     (tmp_path / "model.db").unlink()
     spelling = spelling_of(shipped)  # as a saved program has it, in another process

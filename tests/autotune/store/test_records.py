@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.store import best, records
+from tcdsl.autotune.store import best, records, transfer
 from tcdsl.autotune.store.key import ProblemKey
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.codegen.machine.config import Config
 
@@ -21,7 +21,7 @@ A, B = Config.of({"mr": 1}), Config.of({"mr": 2})
 
 
 def fill(path: Path, config: Config = A, key: ProblemKey = KEY) -> Path:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.add_problem(key, f"mm N={key.sizes[0]}", "def mm ...")
         good, bad = store.propose(key, [A, B], "model")
         store.set_timed({good.id: (10.0, [10.0])})
@@ -43,7 +43,7 @@ def test_a_file_lists_its_problems_with_trials_and_best(tmp_path: Path) -> None:
 
 def test_no_file_lists_nothing(tmp_path: Path) -> None:
     assert records.problems(tmp_path / "none.db") == []
-    assert records.prune(tmp_path / "none.db", failed=True) == 0
+    assert transfer.prune(tmp_path / "none.db", failed=True) == 0
 
 
 def test_a_problem_is_found_by_the_beginning_of_digest_or_name(tmp_path: Path) -> None:
@@ -58,23 +58,23 @@ def test_a_problem_is_found_by_the_beginning_of_digest_or_name(tmp_path: Path) -
 
 def test_an_export_holds_configs_and_no_trials(tmp_path: Path) -> None:
     path = fill(tmp_path / "t.db")
-    assert records.export(path, tmp_path / "out.db") == 1
+    assert transfer.export(path, tmp_path / "out.db") == 1
     (found,) = records.problems(tmp_path / "out.db")
     assert (found.config, found.trials, found.origin) == (A, 0, "exported")
     with pytest.raises(TuneError, match="exists"):
-        records.export(path, tmp_path / "out.db")
+        transfer.export(path, tmp_path / "out.db")
 
 
 def test_a_merge_brings_configs_only_and_leaves_what_was_tuned_here(tmp_path: Path) -> None:
     here = fill(tmp_path / "here.db")
     there = fill(fill(tmp_path / "there.db", B), B, OTHER)
-    assert records.merge(here, there) == 1
+    assert transfer.merge(here, there) == 1
     configs = {p.key: (p.config, p.trials) for p in records.problems(here)}
     assert configs == {KEY: (A, 2), OTHER: (B, 0)}
     found = best.lookup(here, OTHER)
     assert found is not None
     assert found.config == B
-    assert records.merge(here, there, replace=True) == 2
+    assert transfer.merge(here, there, replace=True) == 2
     assert {p.config for p in records.problems(here)} == {B}
 
 
@@ -84,7 +84,7 @@ def test_a_file_of_another_schema_is_refused_with_the_tables_named(tmp_path: Pat
         connection.execute("ALTER TABLE configs_v1 RENAME TO configs_v0")
     here = fill(tmp_path / "here.db")
     with pytest.raises(TuneError, match="expected table 'configs_v1', got 'configs_v0'"):
-        records.merge(here, old)
+        transfer.merge(here, old)
     assert len(records.problems(here)) == 1
 
 
@@ -93,34 +93,27 @@ def test_what_is_no_tuning_file_is_refused_and_left_alone(tmp_path: Path, conten
     other = tmp_path / "other.db"
     other.write_bytes(content)
     with pytest.raises(TuneError, match="is not a tuning file"):
-        records.merge(tmp_path / "here.db", other)
+        transfer.merge(tmp_path / "here.db", other)
     assert other.read_bytes() == content
     with pytest.raises(TuneError, match="does not exist"):
-        records.merge(tmp_path / "here.db", tmp_path / "none.db")
+        transfer.merge(tmp_path / "here.db", tmp_path / "none.db")
 
 
 def test_pruning_by_age_keeps_the_configs(tmp_path: Path) -> None:
     path = fill(tmp_path / "t.db")
-    assert records.prune(path, older_than_days=1) == 0
+    assert transfer.prune(path, older_than_days=1) == 0
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE trials_v1 SET updated = updated - 200000")
-    assert records.prune(path, older_than_days=1) == 2
+    assert transfer.prune(path, older_than_days=1) == 2
     (found,) = records.problems(path)
     assert (found.trials, found.config) == (0, A)
 
 
 def test_pruning_failures_lets_them_be_tried_again(tmp_path: Path) -> None:
     path = fill(tmp_path / "t.db")
-    assert records.prune(path, failed=True) == 1
-    with Store(path) as store:
+    assert transfer.prune(path, failed=True) == 1
+    with TuningStore(path) as store:
         assert [r.config for r in store.propose(KEY, [A, B], "x")] == [B]
-
-
-def test_pruning_by_generator_removes_what_no_lookup_can_find(tmp_path: Path) -> None:
-    path = fill(fill(tmp_path / "t.db"), key=replace(KEY, generator="0"))
-    assert records.prune(path, generator="1") == 4
-    assert [p.key for p in records.problems(path)] == [KEY]
-    assert best.lookup(path, replace(KEY, generator="0")) is None
 
 
 def test_a_corrupt_row_is_skipped_with_a_warning(tmp_path: Path) -> None:

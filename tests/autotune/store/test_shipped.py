@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.store import records
+from tcdsl.autotune.store import records, transfer
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.shipped import Shipped
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.store.tuning_file import StoreError
 from tcdsl.autotune.targets.definition import space_of
@@ -47,7 +47,7 @@ def others(sizes: dict[str, int] = SIZES) -> tuple[ProblemKey, list[Config]]:
 
 
 def fill(path: Path, *rows: tuple[ProblemKey, Config]) -> Path:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         for key, config in rows:
             store.add_problem(key, "mm", MM)
             store.set_best(key, config, 10.0, 12.0, "tuned")
@@ -55,7 +55,7 @@ def fill(path: Path, *rows: tuple[ProblemKey, Config]) -> Path:
 
 
 def exported(path: Path, *rows: tuple[ProblemKey, Config]) -> Path:
-    records.export(fill(path.with_name("store.db"), *rows), path)
+    transfer.export(fill(path.with_name("store.db"), *rows), path)
     for left in path.parent.glob("store.*"):
         left.unlink()
     return path
@@ -64,22 +64,22 @@ def exported(path: Path, *rows: tuple[ProblemKey, Config]) -> Path:
 def test_an_export_is_one_file_and_readers_leave_it_alone(tmp_path: Path) -> None:
     source = fill(tmp_path / "here" / "tuned.db", (KEY, A))
     target = tmp_path / "model" / "configs.db"
-    assert records.export(source, target) == 1
+    assert transfer.export(source, target) == 1
     assert os.listdir(target.parent) == ["configs.db"]
     with closing(sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     before = target.read_bytes(), target.stat().st_mtime_ns
     assert Shipped.read(target).lookup(KEY) == A
     assert [p.config for p in records.problems(target)] == [A]
-    assert records.merge(tmp_path / "other" / "tuned.db", target) == 1
+    assert transfer.merge(tmp_path / "other" / "tuned.db", target) == 1
     assert os.listdir(target.parent) == ["configs.db"]
     assert (target.read_bytes(), target.stat().st_mtime_ns) == before
     with pytest.raises(TuneError, match="exists"):
-        records.export(source, target)
+        transfer.export(source, target)
     notes = tmp_path / "notes.txt"
     notes.touch()
     with pytest.raises(StoreError, match=r"configs\.db cannot be written: File exists"):
-        records.export(source, notes / "configs.db")
+        transfer.export(source, notes / "configs.db")
 
 
 def test_a_store_that_was_copied_as_it_was_serves_too(tmp_path: Path) -> None:

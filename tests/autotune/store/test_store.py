@@ -17,7 +17,7 @@ import pytest
 
 from tcdsl.autotune.store import best, owner
 from tcdsl.autotune.store.key import ProblemKey
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.machine.config import Config
 
@@ -41,7 +41,7 @@ def disown(path: Path) -> None:
 
 
 def test_a_trial_is_kept_at_each_stage(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         a, b, c = store.propose(KEY, [A, B, C], "model")
         assert [r.status for r in store.trials(KEY)] == ["proposed"] * 3
         store.set_status([a.id, b.id], "compiled")
@@ -50,12 +50,12 @@ def test_a_trial_is_kept_at_each_stage(path: Path) -> None:
         assert [r.status for r in store.trials(KEY)] == ["running", "compiled", "failed"]
         store.set_status([a.id], "checked")
         store.set_timed({a.id: (12.5, [12.0, 13.0])})
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert store.ended(KEY) == [Trial(A, 12.5), Trial(C, math.inf, "compile", "error: x")]
 
 
 def test_what_is_stored_comes_back_the_same_type_by_type(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.propose(KEY, [B], "model")
         (row,) = store.trials(KEY)
     assert row.config == B
@@ -63,49 +63,49 @@ def test_what_is_stored_comes_back_the_same_type_by_type(path: Path) -> None:
 
 
 def test_a_config_is_proposed_once(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         (a,) = store.propose(KEY, [A], "model")
         store.set_timed({a.id: (1.0, [])})
         assert [r.config for r in store.propose(KEY, [A, B], "model")] == [B]
 
 
 def test_another_problem_has_its_own_trials(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.propose(KEY, [A], "model")
         assert store.trials(replace(KEY, sizes=(1, 2))) == []
 
 
 def test_what_a_dead_process_was_running_has_crashed(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         a, *_ = store.propose(KEY, [A, B], "model")
         store.set_status([a.id], "running")
     disown(path)
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert [r.config for r in store.propose(KEY, [A, B], "model")] == [B]
         (crashed,) = store.ended(KEY)
         assert (crashed.config, crashed.reason) == (A, "crash")
 
 
 def test_what_an_aborted_run_of_this_process_was_running_has_crashed(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         a, *_ = store.propose(KEY, [A, B], "model")
         store.set_status([a.id], "running")
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert [t.config for t in store.ended(KEY)] == [A]
 
 
 @pytest.mark.parametrize("status", ["proposed", "compiled", "checked"])
 def test_what_a_dead_process_had_not_run_is_taken_over(path: Path, status: str) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         (a,) = store.propose(KEY, [A], "model")
         store.set_status([a.id], status)  # type: ignore[arg-type]  # parametrised
     disown(path)
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert [r.status for r in store.propose(KEY, [A], "model")] == ["proposed"]
 
 
 def test_what_another_live_run_is_trying_is_left_to_it(path: Path) -> None:
-    with Store(path) as first, Store(path) as second:
+    with TuningStore(path) as first, TuningStore(path) as second:
         (a,) = first.propose(KEY, [A], "model")
         first.set_status([a.id], "running")
         assert second.propose(KEY, [A], "model") == []
@@ -144,10 +144,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from tcdsl.autotune.store.key import ProblemKey
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.codegen.machine.config import Config
 key = ProblemKey("abc", ("float32",), "c", (100, 128), "cpu avx512", 2, "gcc 12", "1")
-with Store(Path(sys.argv[1])) as store:
+with TuningStore(Path(sys.argv[1])) as store:
     for i in range(40):
         for row in store.propose(key, [Config.of({"who": sys.argv[2], "i": i, "j": j})
                                        for j in range(3)], "t"):
@@ -163,7 +163,7 @@ def test_two_processes_write_at_once_and_lose_nothing(path: Path) -> None:
         for who in ("a", "b")
     ]
     assert [w.wait(60) for w in writers] == [0, 0]
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert len(store.ended(KEY)) == 240
     found = best.lookup(path, KEY)
     assert found is not None
@@ -171,7 +171,7 @@ def test_two_processes_write_at_once_and_lose_nothing(path: Path) -> None:
 
 
 def test_a_corrupt_row_is_skipped_with_a_warning(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         for config in (A, B):
             store.propose(KEY, [config], "model")
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
@@ -181,7 +181,7 @@ def test_a_corrupt_row_is_skipped_with_a_warning(path: Path) -> None:
             connection.execute(f"UPDATE {table} SET config = '{{' WHERE config = ?", [A.to_json()])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with Store(path) as store:
+        with TuningStore(path) as store:
             assert [r.config for r in store.trials(KEY)] == [B]
             assert [r.config for r in store.trials(KEY)] == [B]
         best.best_json(path).unlink()
@@ -198,33 +198,33 @@ def test_a_corrupt_file_in_the_place_of_ours_is_moved_aside_and_a_new_one_begun(
 ) -> None:
     monkeypatch.setenv("TCDSL_CACHE", str(path.parent))
     path.write_bytes(content)
-    with pytest.warns(UserWarning, match="is corrupt; it now lies at"), Store(path) as store:
+    with pytest.warns(UserWarning, match="is corrupt; it now lies at"), TuningStore(path) as store:
         assert len(store.propose(KEY, [A], "model")) == 1
     (aside,) = path.parent.glob("tuned.db.corrupt-*")
     assert aside.read_bytes() == content
 
 
 def test_a_torn_page_is_found_when_the_file_is_opened(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.propose(KEY, [Config.of({"i": i}) for i in range(300)], "model")
     content = bytearray(path.read_bytes())
     content[4096 * 5 : 4096 * 9] = os.urandom(4096 * 4)
     path.write_bytes(content)
-    with pytest.warns(UserWarning, match="corrupt"), Store(path) as store:
+    with pytest.warns(UserWarning, match="corrupt"), TuningStore(path) as store:
         assert store.trials(KEY) == []
 
 
 def test_deleting_the_file_is_safe(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
     path.unlink()
     assert best.lookup(path, KEY) is None
-    with Store(path) as store:
+    with TuningStore(path) as store:
         assert store.trials(KEY) == []
 
 
 def test_the_warm_path_reads_the_copy_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
 
     def no_sqlite(*args: object, **kwargs: object) -> None:
@@ -237,7 +237,7 @@ def test_the_warm_path_reads_the_copy_alone(path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("damage", ["missing", "torn", "old format", "stale"])
 def test_a_copy_that_is_missing_or_stale_is_made_anew_from_sqlite(path: Path, damage: str) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
     copy = best.best_json(path)
     match damage:
@@ -257,7 +257,7 @@ def test_a_copy_that_is_missing_or_stale_is_made_anew_from_sqlite(path: Path, da
 
 
 def test_a_best_of_another_process_is_found_in_this_one(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
         assert best.lookup(path, KEY) is not None
         subprocess.run([sys.executable, "-c", WRITER, str(path), "x"], check=True)
@@ -268,7 +268,7 @@ def test_a_best_of_another_process_is_found_in_this_one(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_reading_works_where_nobody_may_write(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(KEY, A, 1.0, 2.0, "tuned")
     best.best_json(path).unlink()
     for file in path.parent.glob("tuned.db-*"):
@@ -283,7 +283,7 @@ def test_reading_works_where_nobody_may_write(path: Path) -> None:
 
 
 def test_relatives_are_the_same_kernel_at_other_sizes_nearest_first(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         for sizes in ((400, 128), (100, 120), (50, 128)):
             store.set_best(replace(KEY, sizes=sizes), Config.of({"n": sizes[0]}), 1, 2, "tuned")
         store.set_best(replace(KEY, sizes=(100, 129), threads=1), A, 1, 2, "tuned")
@@ -307,7 +307,7 @@ def test_relatives_are_the_same_kernel_at_other_sizes_nearest_first(path: Path) 
 def test_no_config_serves_a_problem_that_differs_in_anything(
     path: Path, other: dict[str, object]
 ) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(KEY, A, 1, 2, "tuned")
     assert best.lookup(path, replace(KEY, **other)) is None  # type: ignore[arg-type]  # a table
 

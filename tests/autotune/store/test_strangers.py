@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.store import best, records, tuning_file
+from tcdsl.autotune.store import best, records, transfer, tuning_file
 from tcdsl.autotune.store.key import ProblemKey
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.schema import COLUMNS, CONFIGS
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.tuning_file import StoreError
 from tcdsl.codegen.machine.config import Config
 from tests.tiers import sampled
@@ -31,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def fill(path: Path) -> Path:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         for key in (KEY, OTHER):
             store.add_problem(key, "mm", "def mm ...")
             (row,) = store.propose(key, [A], "model")
@@ -54,7 +55,7 @@ def state(folder: Path) -> dict[str, bytes]:
 # ---- what is no tuning file
 
 PLAIN = "CREATE TABLE notes (text)"
-LIKE_OURS = f"CREATE TABLE configs_v1 ({', '.join(tuning_file.COLUMNS[tuning_file.CONFIGS])})"
+LIKE_OURS = f"CREATE TABLE configs_v1 ({', '.join(COLUMNS[CONFIGS])})"
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
 A_VIEW = (
     f"CREATE VIEW configs_v1 AS {ENDLESS} i AS problem, i AS family, '[1]' AS sizes, '{{}}' AS"
@@ -116,7 +117,7 @@ def test_what_is_no_tuning_file_is_refused_and_left_as_it_is(
     make(other)
     before = state(tmp_path) if name != "huge" else {}
     with pytest.raises(StoreError) as caught:
-        records.merge(here, other) if use == "merge" else records.problems(other)
+        transfer.merge(here, other) if use == "merge" else records.problems(other)
     assert message in str(caught.value)
     assert str(caught.value).startswith(str(other))
     if name != "huge":
@@ -131,7 +132,7 @@ def test_no_store_is_opened_in_its_place_and_calls_go_on(tmp_path: Path, name: s
     other = tmp_path / "other.db"
     make(other)
     before = os.lstat(other), sorted(tmp_path.iterdir())
-    with pytest.raises(StoreError), Store(other):
+    with pytest.raises(StoreError), TuningStore(other):
         pass
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,7 +147,7 @@ def test_no_store_is_opened_in_its_place_and_calls_go_on(tmp_path: Path, name: s
 def test_a_store_with_programs_in_it_is_not_written(path: Path, what: str) -> None:
     change(fill(path), f"CREATE {what}")
     with pytest.raises(StoreError, match=r"is not a tuning file: it has a (trigger|view)"):
-        Store(path)
+        TuningStore(path)
     assert len(records.problems(path)) == 2  # to read is safe: nothing of it runs
 
 
@@ -171,12 +172,12 @@ def test_reading_cannot_write(path: Path) -> None:
 
 
 def test_a_damaged_store_is_moved_aside_and_its_configs_are_kept(path: Path) -> None:
-    with Store(fill(path)) as store:
+    with TuningStore(fill(path)) as store:
         store.propose(KEY, [Config.of({"i": i}) for i in range(300)], "model")
     content = bytearray(path.read_bytes())
     content[4096 * 9 : 4096 * 12] = os.urandom(4096 * 3)
     path.write_bytes(content)
-    with pytest.warns(UserWarning, match="corrupt; it now lies at"), Store(path):
+    with pytest.warns(UserWarning, match="corrupt; it now lies at"), TuningStore(path):
         pass
     assert {b.config for b in best.refresh(path).values()} == {A}
     (aside,) = (p for p in path.parent.glob("*.corrupt-*") if p.name[-4:] not in ("-wal", "-shm"))
@@ -235,7 +236,7 @@ def test_a_bad_row_is_a_warning_and_the_others_serve(path: Path, name: str) -> N
             shown = [p.key for p in records.problems(path)]
             assert OTHER in shown
             assert (KEY in shown) == (value is None)
-            assert records.merge(path.parent / "new.db", path) == 1
+            assert transfer.merge(path.parent / "new.db", path) == 1
 
 
 @pytest.mark.wide
@@ -271,7 +272,7 @@ def test_a_copy_is_not_written_over_a_file_of_the_users(path: Path) -> None:
 
 
 def test_sizes_below_zero_are_no_ones_trouble(path: Path) -> None:
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.set_best(replace(KEY, sizes=(-1, 128)), A, 1.0, 1.0, "tuned")
     assert [b.sizes for b in best.relatives(path, KEY)] == [(-1, 128)]
 
@@ -293,7 +294,7 @@ def test_a_bad_trial_is_a_warning(path: Path, column: str, value: object) -> Non
     with closing(sqlite3.connect(fill(path))) as connection, connection:
         statement = f"UPDATE trials_v1 SET {column} = ? WHERE problem = ?"
         connection.execute(statement, [value, KEY.digest])
-    with Store(path) as store:
+    with TuningStore(path) as store:
         with pytest.warns(UserWarning, match="a corrupt trial of"):
             assert store.trials(KEY) == []
         assert len(store.trials(OTHER)) == 1
@@ -307,7 +308,7 @@ def test_a_merge_brings_only_what_its_key_says(path: Path, key: str) -> None:
     with closing(sqlite3.connect(fill(path))) as connection, connection:
         connection.execute("UPDATE problems_v1 SET key = ? WHERE digest = ?", [key, KEY.digest])
     with pytest.warns(UserWarning, match="a corrupt row"):
-        assert records.merge(path.parent / "new.db", path) == 1
+        assert transfer.merge(path.parent / "new.db", path) == 1
 
 
 def test_a_merge_makes_no_file_beside_what_it_reads(tmp_path: Path) -> None:
@@ -315,5 +316,5 @@ def test_a_merge_makes_no_file_beside_what_it_reads(tmp_path: Path) -> None:
     other.mkdir()
     fill(other / "t.db")
     before = state(other)
-    assert records.merge(tmp_path / "here.db", other / "t.db") == 2
+    assert transfer.merge(tmp_path / "here.db", other / "t.db") == 2
     assert state(other) == before

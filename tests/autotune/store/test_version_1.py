@@ -15,9 +15,10 @@ import pytest
 
 from tcdsl.autotune.store import best, records
 from tcdsl.autotune.store.key import ProblemKey
+from tcdsl.autotune.store.rows import TUNER_ENDED
 from tcdsl.autotune.store.shipped import Shipped
-from tcdsl.autotune.store.store import TUNER_ENDED, Store
-from tcdsl.codegen.config import Config
+from tcdsl.autotune.store.store import TuningStore
+from tcdsl.codegen.machine.config import Config
 
 HERE = Path(__file__).parent
 KEY = ProblemKey(
@@ -33,8 +34,16 @@ KEY = ProblemKey(
 
 
 def config(mr: int, pack: bool) -> Config:
-    form = {"g0.form": "panel", "g0.mr": mr, "g0.nr": 32, "g0.pack": pack}
-    return Config.of({"partition": "s0 s1", "threads": 2, **form})
+    return Config.of(
+        {
+            "partition": "s0 s1",
+            "threads": 2,
+            "g0.form": "panel",
+            "g0.mr": mr,
+            "g0.nr": 32,
+            "g0.pack": pack,
+        }
+    )
 
 
 @pytest.fixture
@@ -60,7 +69,7 @@ def schema(path: Path) -> dict[str, list[object]]:
 
 def test_a_new_file_has_the_tables_of_an_old_one(old: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.db"
-    Store(new).close()
+    TuningStore(new).close()
     assert schema(new) == schema(old)
 
 
@@ -100,7 +109,7 @@ def test_people_see_its_problems_and_trials(old: Path) -> None:
 
 
 def test_a_run_goes_on_where_the_old_one_was_killed(old: Path) -> None:
-    with Store(old) as store:
+    with TuningStore(old) as store:
         ended = {t.config: t for t in store.ended(KEY)}
         assert ended[config(6, True)].time_ns == 812.5
         assert (ended[config(8, False)].reason, ended[config(8, False)].detail) == (

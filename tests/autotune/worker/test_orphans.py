@@ -13,7 +13,7 @@ import pytest
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.strategy import Budget
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.worker.case_folder import room_for_case
 from tests.autotune.test_interrupts import log_of, start, wait_until, workers_of
 from tests.autotune.toy import Toy, config
@@ -38,7 +38,7 @@ def group(leader: int) -> list[int]:
 def test_what_a_candidate_has_started_ends_with_its_worker(tmp_path: Path) -> None:
     toy = Toy(("right", "children, crash"), (0, 3000))
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(toy, store, Budget(), Silent()) as measure,
     ):
         process = measure._rig._worker()._process

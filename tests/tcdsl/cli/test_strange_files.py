@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tcdsl.autotune.store.key import ProblemKey
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.cli import main
 from tcdsl.codegen.machine.config import Config
 
@@ -38,7 +38,7 @@ def test_a_file_that_is_no_store_is_refused_as_it_is(
     tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Store(Path("good.db")).close()
+    TuningStore(Path("good.db")).close()
     notes = tmp_path / "notes.tc"
     notes.write_text(TEXT)
     code, output = run("cache", *command, "--cache", notes)
@@ -78,7 +78,7 @@ def test_a_merge_of_anything_is_a_message(tmp_path: Path) -> None:
 
 def test_names_are_shown_without_what_a_terminal_would_obey(tmp_path: Path) -> None:
     path, name = tmp_path / "t.db", "f\x1b]0;x\x07\x1b[31m\u202eN=1"
-    with Store(path) as store:
+    with TuningStore(path) as store:
         store.add_problem(KEY, name, f"def {name}\n\ty")
         (row,) = store.propose(KEY, [Config.of({"mr": 1})], "model")
         store.set_failed(row.id, "compile", "\x1b[2J")

@@ -16,7 +16,7 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store import best
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.autotune.targets.cuda.bench import CudaBench, DeviceTurns
 from tcdsl.autotune.targets.cuda.builder import pack, unpack
@@ -54,7 +54,7 @@ def test_each_fault_costs_its_candidate_only_and_is_recorded_with_its_reason(
     problem = toy_problem(*FAULTS, "spills")
     configs = [config(kind, 10) for kind in REASONS] + [problem.start, config("right", 10)]
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(problem, store, Budget(), Silent()) as measure,
     ):
         measure([problem.start], "start")
@@ -106,7 +106,7 @@ def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
     problem = toy_problem("hang", log=log)
     (tuned,) = tune([problem], cache=cache, start=[problem.start], trials=1)
     assert tuned.config == problem.start
-    with Store(cache) as store:
+    with TuningStore(cache) as store:
         row = store.find(problem.key, config("hang", 10))
     assert row is not None
     assert (row.reason, row.detail) == ("crash", "the tuning process ended while this config ran")
@@ -131,7 +131,7 @@ def test_configs_of_the_same_machine_code_are_one_candidate(tmp_path: Path) -> N
     problem = toy_problem(log=log)
     twins = Twins(problem.checked, problem.spec, device=problem.device, log=log)
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(twins, store, Budget(), Silent()) as measure,
     ):
         trials = measure([config("right", us) for us in (10, 20, 50)], "x")

@@ -15,7 +15,7 @@ from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.cost_model import leaders
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store import best
-from tcdsl.autotune.store.store import Store
+from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.targets.cuda.bench import CudaBench
 from tcdsl.autotune.targets.cuda.builder import Cubins
@@ -139,7 +139,7 @@ REASONS = {
 def test_each_fault_costs_its_candidate_only(tmp_path: Path) -> None:
     target = faulty()
     with (
-        Store(tmp_path / "t.db") as store,
+        TuningStore(tmp_path / "t.db") as store,
         Measurement(target, store, Budget(8.0, clock=lambda: 0.0), Silent()) as measure,
     ):
         (before,) = measure([kind("right")], "start")
