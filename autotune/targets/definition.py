@@ -264,8 +264,8 @@ def _repeated(array: Array, operand: Operand) -> Array:
 
 
 def _combinations(
-    groups: Sequence[Sequence[compiler.Form]],
-) -> list[tuple[compiler.Form, ...]]:
+    groups: Sequence[Sequence[compiler.Choice]],
+) -> list[tuple[compiler.Choice, ...]]:
     """Return the combinations of forms; where they are too many, one group at a time changes."""
     if math.prod(map(len, groups)) <= _MOST_BRANCHES:
         return list(itertools.product(*groups))

@@ -1,15 +1,15 @@
-"""A partition arranged for lowering: groups that some lowering takes, and the choices of each."""
+"""A partition arranged for lowering: groups that some form takes, and the choices of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.outputs import all_told
 from tcdsl.codegen.loops import build as b
@@ -24,12 +24,12 @@ from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.text.errors import ScheduleError
 
 _LINE = 64  # bytes: alignment of everything in shared memory
-_TILED = frozenset({"contraction", "contraction_mma", "convolution", "convolution_weights"})
+AnyForm: TypeAlias = Form[Any, Any]  # of a CPU or a GPU
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Groups in order, each with the lowerings that take it, the preferred one first.
+    """Groups in order, each with the forms that take it, the preferred one first.
 
     temps are the homes of temporaries that have memory. Knobs and defaults are worked out once:
     the tuner lowers many configs of one arrangement.
@@ -37,7 +37,7 @@ class Arrangement:
 
     name: str
     contexts: tuple[GroupContext[Any], ...]
-    forms: tuple[Mapping[str, ModuleType], ...]
+    forms: tuple[Mapping[str, AnyForm], ...]
     temps: tuple[str, ...]
     _known: dict[tuple[int, str], tuple[tuple[Knob, ...], Mapping[str, Value]]] = field(
         default_factory=dict, repr=False, compare=False
@@ -47,8 +47,8 @@ class Arrangement:
         """Return the knobs of a form of a group and their analytic values."""
         key = group, form
         if key not in self._known:
-            ctx, lowering = self.contexts[group], self.forms[group][form]
-            self._known[key] = lowering.knobs(ctx), lowering.default(ctx)
+            ctx, chosen = self.contexts[group], self.forms[group][form]
+            self._known[key] = chosen.knobs(ctx), chosen.default(ctx)
         return self._known[key]
 
     def choice(self, group: int, given: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
@@ -82,14 +82,14 @@ def arrange(
     partition: Partition,
     machine: Machine | Gpu,
     sizes: tuple[tuple[str, int], ...],
-    lowerings: tuple[ModuleType, ...],
+    offered: tuple[AnyForm, ...],
 ) -> Arrangement:
-    """Return a partition whose groups are cut where no lowering takes one as a whole.
+    """Return a partition whose groups are cut where no form takes one as a whole.
 
     Raises
     ------
     ScheduleError
-        If no lowering takes a statement alone.
+        If no form takes a statement alone.
     """
     values = {**dict(sizes), **dict(spec.sizes or ())}
     for loop in program.loops:  # a turn in the middle stands for all
@@ -110,16 +110,15 @@ def arrange(
             for i, g in enumerate(groups)
         ]
 
-    def forms(ctx: GroupContext[Any]) -> dict[str, ModuleType]:
-        named = {x.NAME: x for x in lowerings}
-        if not all(_is_plain(program, s) for s in ctx.group.statements):
-            named = {name: x for name, x in named.items() if name in ("scatter", "nest")}
-        return {name: x for name, x in named.items() if x.matches(ctx)}
+    def forms(ctx: GroupContext[Any]) -> dict[str, AnyForm]:
+        plain = all(_is_plain(program, s) for s in ctx.group.statements)
+        asked = [x for x in offered if plain or x.takes_any_points]
+        return {x.name: x for x in asked if x.matches(ctx)}
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
 
     def fitting(group: Group) -> list[Group]:
-        """Cut a group into the longest parts that some lowering takes.
+        """Cut a group into the longest parts that some form takes.
 
         A contraction stays one: what stands before or after it may share its tiles, but a nest
         that takes both without register tiles is slower by far than one for each. The weight
@@ -133,20 +132,21 @@ def arrange(
             return is_contraction(alone.statements[0]) and has_tiles(alone)
 
         def has_tiles(part: Group) -> bool:
-            return not _TILED.isdisjoint(forms(contexts([part], every)[0]))
+            return any(x.has_tiles for x in forms(contexts([part], every)[0]).values())
 
         product = next((i for i in range(count) if stays(i)), count)
         longest = count
         if product < count:
             ending = forms(contexts([group.part(0, product + 1)], every)[0])
-            longest = product + 1 if "convolution_weights" in ending else count
+            ends = any(x.ends_group for x in ending.values())
+            longest = product + 1 if ends else count
         for stop in range(longest, 0, -1):
             head = group.part(0, stop)
             taken = has_tiles(head) if stop > product else forms(contexts([head], every)[0])
             if taken:
                 return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
         text = group.statements[0].text
-        raise ScheduleError(f"{program.name}: no lowering takes '{text}' yet")
+        raise ScheduleError(f"{program.name}: no form takes '{text}'")
 
     groups = [part for g in partition.groups for part in fitting(g)]
     made = [s.target for g in groups for s in g.statements if s.target not in g.local]

@@ -6,25 +6,13 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
-from tcdsl.codegen.choose.arrange import Arrangement, arrange
+from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
 from tcdsl.codegen.choose.assemble import assemble, assemble_kernels
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.forms.base.context import GroupContext
-from tcdsl.codegen.forms.contraction import form as contraction
-from tcdsl.codegen.forms.contraction.cuda import form as cuda_contraction
-from tcdsl.codegen.forms.contraction.cuda import mma as cuda_contraction_mma
-from tcdsl.codegen.forms.contraction.weights import form as convolution_weights
-from tcdsl.codegen.forms.contraction.window import form as convolution
-from tcdsl.codegen.forms.points import arg_lanes, gather, nest, scatter
-from tcdsl.codegen.forms.points.cuda import nest as cuda_nest
-from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
-from tcdsl.codegen.forms.rows.cuda import permute as cuda_permute
-from tcdsl.codegen.forms.rows.cuda import pointwise as cuda_pointwise
-from tcdsl.codegen.forms.rows.cuda import reduction as cuda_reduction
-from tcdsl.codegen.forms.rows.cuda import rows as cuda_rows
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.loops.merge import merge
@@ -44,33 +32,10 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
 
-# The first whose `matches` is true is a group's default form; `nest` takes any one statement.
-LOWERINGS: tuple[ModuleType, ...] = (
-    convolution_weights,
-    convolution,
-    contraction,
-    pointwise,
-    reduction,
-    rows,
-    arg_lanes,
-    gather,
-    scatter,
-    nest,
-)
-CUDA_LOWERINGS: tuple[ModuleType, ...] = (
-    cuda_contraction_mma,
-    cuda_contraction,
-    cuda_permute,
-    cuda_pointwise,
-    cuda_reduction,
-    cuda_rows,
-    cuda_nest,
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One way to lower a group: its knobs, its analytic values, and the model of all values.
+class Choice:
+    """A form that a group may take: its knobs, its analytic values, and the model of all values.
 
     cost_ns : the time of a call with the spec's threads (`machine/wall.py`), on both targets.
     """
@@ -126,9 +91,9 @@ def space(
         offer("partition", (partition.name,))
         config = Config.of({"partition": partition.name})
         arrangement = _arrangement(program, spec, config, machine, sizes)
-        for i, forms in enumerate(arrangement.forms):
-            offer(f"g{i}.form", tuple(forms))
-            for form in forms:
+        for i, taken in enumerate(arrangement.forms):
+            offer(f"g{i}.form", tuple(taken))
+            for form in taken:
                 for knob in arrangement.options(i, form)[0]:
                     offer(f"g{i}.{knob.name}", knob.values)
     return tuple(Knob(n, tuple(v)) for n, v in names.items())
@@ -137,7 +102,7 @@ def space(
 @on_own_stack
 def choices(
     program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
-) -> dict[str, tuple[tuple[Form, ...], ...]]:
+) -> dict[str, tuple[tuple[Choice, ...], ...]]:
     """Return the forms of each group of each partition, the default first of both: for search.
 
     Everything but the values of knobs is worked out once, so that costs are quick to ask for.
@@ -148,7 +113,7 @@ def choices(
         arrangement = _arrangement(program, spec, config, machine, sizes)
         found[partition.name] = tuple(
             tuple(
-                Form(name, *arrangement.options(i, name), functools.partial(form.cost_ns, ctx))
+                Choice(name, *arrangement.options(i, name), functools.partial(form.cost_ns, ctx))
                 for name, form in arrangement.forms[i].items()
             )
             for i, ctx in enumerate(arrangement.contexts)
@@ -242,10 +207,10 @@ def describe(
 ) -> list[tuple[str, str]]:
     """Return every statement, as text, with the form of the nest that computes it."""
     arrangement = _arrangement(program, spec, config, machine, sizes)
-    forms: dict[int, str] = {}
+    titles: dict[int, str] = {}
     for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
-        forms.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.form}"))
-    return [(s.text, forms[i]) for i, s in enumerate(program.statements)]
+        titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.form}"))
+    return [(s.text, titles[i]) for i, s in enumerate(program.statements)]
 
 
 def _hold_extents(program: Program, spec: Spec) -> None:
@@ -276,8 +241,8 @@ def _arrangement(
     if wanted not in by_name:
         raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
     values = tuple(sorted(sizes.items()))
-    lowerings = CUDA_LOWERINGS if isinstance(machine, Gpu) else LOWERINGS
-    return arrange(program, spec, by_name[wanted], machine, values, lowerings)
+    offered: tuple[AnyForm, ...] = forms.GPU if isinstance(machine, Gpu) else forms.CPU
+    return arrange(program, spec, by_name[wanted], machine, values, offered)
 
 
 def _lowered(

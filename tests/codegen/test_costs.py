@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.choose.arrange import arrange
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.loops.loopir import Const
@@ -71,7 +72,7 @@ def forms_of(
     """Yield partition, form, its module and context for each group of a program."""
     values = tuple(sorted(sizes.items()))
     for partition in partitions(program):
-        found = arrange(program, spec, partition, machine, values, compiler.LOWERINGS)
+        found = arrange(program, spec, partition, machine, values, forms.CPU)
         for i, ctx in enumerate(found.contexts):
             for name, module in found.forms[i].items():
                 yield f"{partition.name} g{i}", name, module, ctx

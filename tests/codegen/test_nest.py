@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -31,7 +32,7 @@ MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
 
 @pytest.fixture(autouse=True)
 def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "LOWERINGS", (nest,))
+    monkeypatch.setattr(forms, "CPU", (nest.FORM,))
 
 
 @pytest.mark.cc

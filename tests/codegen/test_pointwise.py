@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise
 from tcdsl.codegen.machine.config import Config, Value
@@ -31,7 +32,14 @@ RAGGED = [(1, 1), (3, 5), (7, 16), (2, 33), (19, 100), (1, 4099), (0, 4), (4, 0)
 
 @pytest.fixture(autouse=True)
 def _only_pointwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, nest))
+    monkeypatch.setattr(
+        forms,
+        "CPU",
+        (
+            pointwise.FORM,
+            nest.FORM,
+        ),
+    )
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:

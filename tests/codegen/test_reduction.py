@@ -10,6 +10,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
 from tcdsl.codegen.machine.config import Config, Value
@@ -37,7 +38,16 @@ WALKS: list[Mapping[str, Value]] = [
 
 @pytest.fixture(autouse=True)
 def _only_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, reduction, rows, nest))
+    monkeypatch.setattr(
+        forms,
+        "CPU",
+        (
+            pointwise.FORM,
+            reduction.FORM,
+            rows.FORM,
+            nest.FORM,
+        ),
+    )
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:

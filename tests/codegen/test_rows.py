@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise, rows
 from tcdsl.codegen.machine.config import Config, Value
@@ -54,7 +55,15 @@ FORMS: list[Mapping[str, Value]] = [
 
 @pytest.fixture(autouse=True)
 def _only_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "LOWERINGS", (pointwise, rows, nest))
+    monkeypatch.setattr(
+        forms,
+        "CPU",
+        (
+            pointwise.FORM,
+            rows.FORM,
+            nest.FORM,
+        ),
+    )
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:

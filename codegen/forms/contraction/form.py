@@ -19,6 +19,7 @@ from dataclasses import replace
 from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.choice import Choice, blocking_of, choose, predicted
@@ -34,8 +35,6 @@ from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
-
-NAME = "contraction"  # in configs, stored ones too: never changed
 
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
@@ -314,3 +313,6 @@ def _check(ctx: Context, x: Extents, c: Choice) -> None:
 
 def _threads() -> Expr:
     return Field(b.ARGS, "threads", I64)
+
+
+FORM = Form("contraction", matches, knobs, default, cost_ns, lower, has_tiles=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told
 from tcdsl.codegen.forms.points.arg import beats, is_arg, place_of, result_of, same
@@ -44,8 +45,6 @@ from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, affine_of, walk_typed
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
-
-NAME = "arg_lanes"  # in configs, stored ones too: never changed
 
 _LANES = 32  # two vectors of float32 and more of other types: their chains overlap
 _SHORTEST = 64  # a row below is done before its lanes are compared
@@ -215,3 +214,6 @@ def _count_dtype(ctx: Context, s: Statement) -> DType:
         most *= max(1, ctx.extent(r.extent))
     is_narrow = compute_dtype(s.value.dtype).bits <= 32
     return INT32 if ctx.is_exact() and is_narrow and most < 1 << 31 else INT64
+
+
+FORM = Form("arg_lanes", matches, knobs, default, cost_ns, lower)

@@ -17,6 +17,7 @@ from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told, innermost
 from tcdsl.codegen.forms.points.arg import is_arg
@@ -45,8 +46,6 @@ from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, affine_of, reads_of
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
-
-NAME = "gather"  # in configs, stored ones too: never changed
 
 _BLOCKS = (64, 128, 256, 512)  # elements of a block of sums: they should stay in the first level
 _ROW_NS, _ELEMENT_NS = 4.0, 0.1  # of a row that is found, of an element of it in vectors
@@ -199,3 +198,6 @@ def _block(ctx: Context) -> int:
     most = _BLOCKS[-1] if s.op != "=" else 4096
     parts = ceil(width / most)
     return ceil(ceil(width / parts) / 16) * 16
+
+
+FORM = Form("gather", matches, knobs, default, cost_ns, lower)

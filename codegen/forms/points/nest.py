@@ -15,6 +15,7 @@ from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told, innermost, told
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
@@ -43,8 +44,6 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 from tcdsl.grammar.types.typed import Range
-
-NAME = "nest"  # in configs, stored ones too: never changed
 
 _NS_PER_NODE = 0.3  # of the value expression, per point, not vectorised
 _TASK_NS = 2000.0  # a task should be worth claiming
@@ -331,3 +330,6 @@ def flops(ctx: Context, s: Statement) -> float:
         points *= max(0, ctx.extent(r.extent))
     work = sum(isinstance(e, typed.Binary | typed.Builtin) for e in walk_typed(s.value))
     return points * (work + (s.op != "="))
+
+
+FORM = Form("nest", matches, knobs, default, cost_ns, lower, takes_any_points=True)

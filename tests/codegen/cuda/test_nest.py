@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.forms.base import outputs
 from tcdsl.codegen.forms.points.cuda import nest
@@ -27,7 +28,7 @@ _QUICK = ("row", "softmax", "total", "lowest", "some_elements", "gather", "half"
 
 @pytest.fixture(autouse=True)
 def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "CUDA_LOWERINGS", (nest,))
+    monkeypatch.setattr(forms, "GPU", (nest.FORM,))
 
 
 def _programs() -> list[object]:

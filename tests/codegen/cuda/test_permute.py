@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.forms.points.cuda import nest
 from tcdsl.codegen.forms.rows.cuda import permute, pointwise
 from tcdsl.codegen.machine.config import Config
@@ -25,7 +26,15 @@ GPU = gpu_of("sm_90")
 
 @pytest.fixture(autouse=True)
 def _no_contractions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "CUDA_LOWERINGS", (permute, pointwise, nest))
+    monkeypatch.setattr(
+        forms,
+        "GPU",
+        (
+            permute.FORM,
+            pointwise.FORM,
+            nest.FORM,
+        ),
+    )
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
 from tcdsl.codegen.forms.points.cuda import nest
 from tcdsl.codegen.forms.rows.cuda import pointwise
 from tcdsl.codegen.machine.config import Config
@@ -26,7 +27,14 @@ GPU = gpu_of("sm_90")
 
 @pytest.fixture(autouse=True)
 def _only_pointwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "CUDA_LOWERINGS", (pointwise, nest))
+    monkeypatch.setattr(
+        forms,
+        "GPU",
+        (
+            pointwise.FORM,
+            nest.FORM,
+        ),
+    )
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.contraction.cuda.finish import in_parts
 from tcdsl.codegen.forms.contraction.cuda.kernel import main_kernel
 from tcdsl.codegen.forms.contraction.cuda.problem import contraction, required
@@ -34,8 +35,6 @@ from tcdsl.codegen.forms.contraction.cuda.schedule import (
     tiling_of,
 )
 from tcdsl.codegen.machine.config import Knob, Value
-
-NAME = "contraction"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: GpuContext) -> bool:
@@ -91,3 +90,6 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     return in_parts(
         ctx, x, t.splits, form, lambda partial: main_kernel(ctx, x, t, resident, partial)
     )
+
+
+FORM = Form("contraction", matches, knobs, default, cost_ns, lower, has_tiles=True)

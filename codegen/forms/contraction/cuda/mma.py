@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.contraction.cuda.block import (
     Place,
     Sums,
@@ -56,8 +57,6 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32
-
-NAME = "contraction_mma"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: GpuContext) -> bool:
@@ -211,3 +210,6 @@ def _tile(ctx: GpuContext, x: Contraction, t: WarpTiling, at: Place, *, is_a: bo
         bk=t.bk,
         threads=t.threads,
     )
+
+
+FORM = Form("contraction_mma", matches, knobs, default, cost_ns, lower, has_tiles=True)

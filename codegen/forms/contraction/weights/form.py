@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.problem import ONE
 from tcdsl.codegen.forms.contraction.weights.finish import finish_phase, finish_tasks
@@ -37,8 +38,6 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
-
-NAME = "convolution_weights"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: Context) -> bool:
@@ -146,3 +145,8 @@ def _choice(values: Mapping[str, Value]) -> WeightChoice:
     return WeightChoice(
         channels, taps, vectors, int(values["pixels"]), int(values["groups"]), bool(values["pack"])
     )
+
+
+FORM = Form(
+    "convolution_weights", matches, knobs, default, cost_ns, lower, has_tiles=True, ends_group=True
+)

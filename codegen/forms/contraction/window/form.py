@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
@@ -39,8 +40,6 @@ from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
-
-NAME = "convolution"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: Context) -> bool:
@@ -168,3 +167,6 @@ def _flops(c: Convolution) -> float:
     taps = prod(sum(map(len, s.present)) for s in (c.across, *c.sides))
     points = taps * known(extent_of((*c.images, *c.panels, *c.channels, c.column)))
     return 2.0 * points
+
+
+FORM = Form("convolution", matches, knobs, default, cost_ns, lower, has_tiles=True)

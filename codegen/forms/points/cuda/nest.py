@@ -21,6 +21,7 @@ from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.outputs import all_told, innermost, told
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
 from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, loops
@@ -41,8 +42,6 @@ from tcdsl.codegen.program.program import Statement, affine_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Range
-
-NAME = "nest"  # in configs, stored ones too: never changed
 
 _ATOMICS = {"+": "tc_atomic_add", "min": "tc_atomic_min", "max": "tc_atomic_max"}
 _MEET_NS = 500.0  # to store an element and have it back
@@ -319,3 +318,6 @@ def _touch(
             elements *= min(extent, prod(extents[n] for n, _ in a.terms))
         stride *= max(1, extent)
     return Touch(requests, size, distance, min(elements, requests) * size)
+
+
+FORM = Form("nest", matches, knobs, default, cost_ns, lower, takes_any_points=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import Space, points, space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
@@ -12,8 +13,6 @@ from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
-
-NAME = "pointwise"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: Context) -> bool:
@@ -67,3 +66,6 @@ def _can_turn(ctx: Context, space: Space) -> bool:
 
 def _space(ctx: Context) -> Space:
     return space_of(ctx, pointwise=True)
+
+
+FORM = Form("pointwise", matches, knobs, default, cost_ns, lower)

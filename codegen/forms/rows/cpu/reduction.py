@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import Space, points, size_expr, space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
@@ -21,8 +22,6 @@ from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
-
-NAME = "reduction"  # in configs, stored ones too: never changed
 
 PART_POINTS = 1 << 16  # of a split fold
 MOST_PARTS = 64
@@ -106,3 +105,6 @@ def _split(ctx: Context, space: Space) -> Split:
     wanted = b.max64(1, b.min64(MOST_PARTS, b.div(work, PART_POINTS)))
     extent = size_expr(ctx.operands, outermost.extent)
     return Split(extent, wanted)
+
+
+FORM = Form("reduction", matches, knobs, default, cost_ns, lower)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
@@ -12,8 +13,6 @@ from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
-
-NAME = "rows"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: Context) -> bool:
@@ -57,3 +56,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     if values.get("walk") == "columns" and column is not None:
         return lower_columns(ctx, space, column, each, title, flops)
     return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title, flops)
+
+
+FORM = Form("rows", matches, knobs, default, cost_ns, lower)

@@ -17,6 +17,7 @@ from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operations
 from tcdsl.codegen.forms.base.expr import widen
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import Point, PointText
@@ -37,8 +38,6 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import INT32, DType
-
-NAME = "permute"  # in configs, stored ones too: never changed
 
 WARP = 32
 _Sum = tuple[Expr, ...]  # its terms
@@ -271,3 +270,6 @@ class _TileText(PointText):
 
 def _index(function: str) -> Expr:
     return b.cast(Call(function, (), Scalar(INT32)), I64)
+
+
+FORM = Form("permute", matches, knobs, default, cost_ns, lower)

@@ -18,6 +18,7 @@ from tcdsl.codegen.forms.base.access import ZERO
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operations
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import PointText
@@ -34,8 +35,6 @@ from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import INT32
-
-NAME = "pointwise"  # in configs, stored ones too: never changed
 
 _NEVER = Const(False, TRUTH)
 _THREADS = 256
@@ -171,3 +170,6 @@ def touch(ctx: GpuContext, found: Space, access: Access, width: int, *, copied: 
         return Touch(total / width, size * width, size * width, footprint)
     requests = total / width if step == 0 else total
     return Touch(requests, size, step * size * width, footprint)
+
+
+FORM = Form("pointwise", matches, knobs, default, cost_ns, lower)

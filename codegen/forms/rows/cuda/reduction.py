@@ -15,6 +15,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.cuda.traffic import LAUNCH_NS
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda import shape as rows_shape
 from tcdsl.codegen.forms.rows.cuda.cost import facts
@@ -23,8 +24,6 @@ from tcdsl.codegen.forms.rows.cuda.program import program_of
 from tcdsl.codegen.forms.rows.cuda.reduction_split import split_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
-
-NAME = "reduction"  # in configs, stored ones too: never changed
 
 PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _LEAST = 16  # points of a thread that are worth a part of a row
@@ -88,3 +87,6 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     blocks, body = nest.blocks(), nest.body()
     function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=form.team.threads)
     return LoweredKernels(title, (*nest.functions, function), (launch,), flops=flops)
+
+
+FORM = Form("reduction", matches, knobs, default, cost_ns, lower)

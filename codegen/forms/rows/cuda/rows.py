@@ -10,14 +10,13 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
+from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda import shape as rows_shape
 from tcdsl.codegen.forms.rows.cuda.kernel import held_points, whole_rows
 from tcdsl.codegen.forms.rows.cuda.program import program_of
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
-
-NAME = "rows"  # in configs, stored ones too: never changed
 
 
 def matches(ctx: GpuContext) -> bool:
@@ -57,3 +56,6 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     function, launch = kernel(ctx, "rows", nest.body(), blocks=nest.blocks(), threads=team.threads)
     functions = (*nest.functions, function)
     return LoweredKernels(title, functions, (launch,), flops=flops)
+
+
+FORM = Form("rows", matches, knobs, default, cost_ns, lower)

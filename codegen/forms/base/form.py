@@ -1,0 +1,53 @@
+"""`Form`: one way to lower a group, as an object with a name that stores keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tcdsl.codegen.forms.base.context import GroupContext, M
+from tcdsl.codegen.machine.config import Knob, Value
+
+L = TypeVar("L", covariant=True)  # Lowered for a CPU, LoweredKernels for a GPU
+Values = Mapping[str, Value]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Form(Generic[M, L]):
+    """One way to lower a group: whether it may, its knobs, its analytic choice, cost, and nest.
+
+    Parameters
+    ----------
+    name
+        In configs, stored ones too: it never changes, wherever the form's files lie.
+    matches
+        Whether the group has this form.
+    knobs
+        Legal values only, in their natural order.
+    default
+        The analytic choice: a value of every knob.
+    cost_ns
+        The predicted time of a call with the spec's threads (`machine/wall.py`), for ranking:
+        monotone in truth, not exact.
+    lower
+        The nest of a choice.
+
+        ScheduleError: if it has none.
+    has_tiles
+        Sums of products in register tiles. A group keeps what stands around such a product.
+    ends_group
+        What follows its statement starts a new group: the form has no tiles that suit it.
+    takes_any_points
+        Also statements whose points meet, or change from turn to turn of a loop around them.
+    """
+
+    name: str
+    matches: Callable[[GroupContext[M]], bool]
+    knobs: Callable[[GroupContext[M]], tuple[Knob, ...]]
+    default: Callable[[GroupContext[M]], Values]
+    cost_ns: Callable[[GroupContext[M], Values], float]
+    lower: Callable[[GroupContext[M], Values], L]
+    has_tiles: bool = False
+    ends_group: bool = False
+    takes_any_points: bool = False
