@@ -1,0 +1,622 @@
+"""The programs and configs whose emitted texts are held by their hashes, and how they are hashed.
+
+Nothing here depends on this machine, on a compiler or on a device: the machines are made up, the
+configs are drawn by seeds that are names. All of tcdsl that is used is imported and touched here.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import random
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms as registered
+from tcdsl.codegen.device import hostplan
+from tcdsl.codegen.gradient.vjp import gradient
+from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
+from tcdsl.codegen.reference.evaluator import sizes_of
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.typed import CheckedDef
+from tests.codegen.programs import PROGRAMS
+from tests.tcdsl.programs.catalog import LEGAL, holds, name_of, small_sizes
+from tests.texts import examples
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SAMPLED = 5  # configs of a program and spec behind the default one
+_PATIENCE = 30  # draws that a rule between knobs may refuse in a row
+_DIGITS = 10  # of a hash
+_INDICES = frozenset({"inner", "columns"})  # knobs whose values are names of indices
+
+_KIB = 1 << 10
+_AVX512 = Machine("avx512", 64, 32, 32 * _KIB, 8, 1024 * _KIB, 32 << 20, 4, 3.0, 2)
+_AVX2 = Machine("avx2", 32, 16, 32 * _KIB, 8, 512 * _KIB, 16 << 20, 2, 3.5, 2, crosses_lines=True)
+_SM_80 = Gpu("sm_80", 108, 65536, 164 * _KIB, 163 * _KIB, 2048, 32, 40 << 20, 1.41, 1555, 64, 1024)
+_SM_90 = Gpu("sm_90", 132, 65536, 228 * _KIB, 227 * _KIB, 2048, 32, 60 << 20, 1.98, 4800, 128, 2048)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of machine and of spec; configs counts those that are tried, the default included.
+
+    layout: "strided" has strides at run time and none of one element, "turned" the first dimension
+    next to each other.
+    """
+
+    machine: Machine | Gpu
+    exact: bool
+    configs: int = 1 + SAMPLED
+    layout: str = "contiguous"
+    is_small: bool = False
+    is_deterministic: bool = False
+
+    @property
+    def language(self) -> str:
+        return "cuda" if isinstance(self.machine, Gpu) else "c"
+
+
+MAIN = {
+    "c exact": Target(_AVX512, exact=True),
+    "c generic": Target(_AVX512, exact=False),
+    "cuda exact": Target(_SM_80, exact=True),
+    "cuda generic": Target(_SM_80, exact=False, is_small=True),
+}
+OTHERS = {  # of the small programs: other machines, layouts and promises
+    "c exact avx2": Target(_AVX2, exact=True, configs=1),
+    "c exact turned": Target(_AVX512, exact=True, configs=1, layout="turned"),
+    "c generic strided": Target(_AVX512, exact=False, configs=1, layout="strided"),
+    "cuda exact sm_90": Target(_SM_90, exact=True, configs=1, is_deterministic=True),
+    "cuda exact turned": Target(_SM_80, exact=True, configs=1, layout="turned"),
+    "cuda generic strided": Target(_SM_80, exact=False, configs=1, layout="strided"),
+}
+TARGETS = MAIN | OTHERS
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A definition at sizes; name is that of its lines."""
+
+    name: str
+    checked: CheckedDef
+    sizes: Mapping[str, int]
+
+    @property
+    def program(self) -> Program:
+        return program_of(self.checked)
+
+
+# ---- the programs, in parts that are tested and stored apart
+
+_MNK = {"M": 130, "K": 77, "N": 165}
+_BN = {"B": 37, "N": 1030}
+_CONV = {"N": 2, "C": 16, "H": 30, "W": 29, "F": 32, "KH": 3, "KW": 3}
+_EMBED = {"B": 300, "L": 4, "D": 64, "N": 500}
+# Constants of benchmarks/NAME.py that are texts, with sizes; they are read, not imported: torch.
+_BENCHMARKS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
+    "layers": {
+        "MATMUL": _MNK, "LINEAR": {"M": 16, "K": 1024, "N": 512}, "BATCHED": {"P": 9, **_MNK},
+        "FCRELU": {"M": 100, "K": 128, "N": 100}, "CONV": _CONV, "SOFTMAX": _BN, "LAYERNORM": _BN,
+        "ROWSUM": {"M": 700, "N": 4000}, "COLSUM": {"M": 4000, "N": 70},
+        "TOTAL": {"M": 1000, "N": 1000}, "ADD": {"N": 100_000}, "EXP": {"N": 1 << 20},
+        "GELU": {"N": 4099}, "TRANSPOSE": {"N": 1000, "M": 513},
+    },
+    "rows": {
+        "TANH": {"N": 10_000}, "GATE": {"N": 10_000}, "ROWMAX": {"M": 3, "N": 1 << 20},
+        "CHANNELS_LAST": {"N": 4, "C": 64, "H": 28, "W": 28},
+        "SOFTMAX_CHANNELS": {"B": 8, "C": 21, "P": 900},
+        "BATCHNORM": {"N": 32, "C": 64, "P": 196}, "COSINE": {"B": 128, "N": 300},
+    },
+    "scatter": {
+        "EMBEDDING": _EMBED, "BAG": _EMBED, "ADD": {"B": 100_000, "N": 1000},
+        "HISTOGRAM": {"B": 100_000, "N": 256},
+        "POOL": {"N": 2, "C": 3, "Y": 14, "X": 14, "H": 28, "W": 28},
+    },
+    "gradients": {
+        "LSTM": {"T": 8, "B": 8, "I": 64, "N": 64}, "BAG": {"V": 1000, "D": 64, "B": 512, "L": 16},
+    },
+    "sizes": {
+        "POINTWISE": {"M": 29, "N": 503}, "SOFTMAX": {"B": 61, "N": 71}, "SUMS": {"M": 61, "N": 71},
+    },
+    "gpu_parts/peers": {"HALF": {"M": 256, "K": 264, "N": 136}},
+}  # fmt: skip
+_CONVOLUTIONS = {  # stride and padding of `CONV` of benchmarks/gradients.py
+    "CONV s1 p1": (1, 1, _CONV), "CONV s2 p1": (2, 1, _CONV),
+    "CONV s2 p3": (2, 3, _CONV | {"C": 3, "H": 56, "W": 56, "KH": 7, "KW": 7}),
+}  # fmt: skip
+# What no program above has: sides of products, types of tensor cores, epilogues, meeting points.
+_FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
+    "product TN": (
+        "def run(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }", _MNK,
+    ),
+    "product TT": (
+        "def run(double(K,M) A, double(N,K) B) -> (C) { C(m,n) +=! A(k,m) * B(n,k) }", _MNK,
+    ),
+    "product of few rows": (
+        "def run(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }",
+        {"M": 3, "K": 2000, "N": 70},
+    ),
+    "product added to": (
+        "def run(float(M,K) A, float(K,N) B) -> (float(M,N) C) { C(m,n) += A(m,k) * B(k,n) }", _MNK,
+    ),
+    "batches with an epilogue": (
+        "def run(float(P,M,K) A, float(P,N,K) B, float(P,N) b) -> (C) {"
+        " C(p,m,n) +=! A(p,m,k) * B(p,n,k)  C(p,m,n) = tanh(C(p,m,n) * 0.5 + b(p,n)) }",
+        {"P": 5, **_MNK},
+    ),
+    "product of bytes": (
+        "def run(int32(M,K) A, int32(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", _MNK,
+    ),
+    "bfloat16 with an epilogue": (
+        "def run(bfloat16(M,K) A, bfloat16(N,K) B, float(N) b) -> (float(M,N) C) {"
+        " C(m,n) +=! A(m,k) * B(n,k)  C(m,n) = fmax(C(m,n) + b(n), 0) }",
+        {"M": 264, "K": 512, "N": 128},
+    ),
+    "half batches": (
+        "def run(float16(P,M,K) A, float16(P,K,N) B) -> (float(P,M,N) C) {"
+        " C(p,m,n) +=! A(p,m,k) * B(p,k,n) }",
+        {"P": 4, "M": 128, "K": 4096, "N": 64},
+    ),
+    "half convolution": (
+        "def run(float16(N,H,W,C) I, float16(F,KH,KW,C) P) -> (float(N,H-KH+1,W-KW+1,F) O) {"
+        " O(n,h,w,f) +=! I(n,h+kh,w+kw,c) * P(f,kh,kw,c) }", _CONV,
+    ),
+    "convolution with an epilogue": (
+        "def run(float(N,C,H,W) I, float(F,C,KH,KW) P, float(F) b) -> (O) {"
+        " O(n,f,h,w) +=! I(n,c,h+kh,w+kw) * P(f,c,kh,kw)"
+        " O(n,f,h,w) = fmax(O(n,f,h,w) + b(f), 0) }", _CONV,
+    ),
+    "depthwise": (
+        "def run(float(N,C,H,W) I, float(C,KH,KW) P) -> (O) {"
+        " O(n,c,h,w) +=! I(n,c,h+kh,w+kw) * P(c,kh,kw) }", _CONV,
+    ),
+    "nearest": (
+        "def run(float(P,D) X, float(Q,D) Y) -> (A, V) {"
+        " t(p,q) +=! (X(p,d) - Y(q,d)) * (X(p,d) - Y(q,d))"
+        " A(p) argmin=! t(p,q)  V(p) min=! t(p,q) }",
+        {"P": 100, "Q": 200, "D": 8},
+    ),
+    "arg of rows": ("def run(float(N,M) X) -> (A) { A(n) argmax=! X(n,m) }", {"N": 50, "M": 999}),
+    "gather of rows": (
+        "def run(float(V,D) E, int64(B,L) I, float(B,L) w) -> (O) {"
+        " O(b,d) +=! w(b,l) * E(I(b,l), d) where l in 0:L }",
+        {"V": 1000, "D": 96, "B": 128, "L": 5},
+    ),
+    "scatter of the largest": (
+        "def run(int32(M) I, float(M) A, float(N) L) -> (float(N) H) { H(I(i)) max=! A(i) }",
+        {"M": 10_000, "N": 300},
+    ),
+    "scatter of integers": (
+        "def run(int32(M) I, int32(M,D) A, float(N) L) -> (int32(N,D) H) { H(I(i), d) +=! A(i,d) }",
+        {"M": 3000, "N": 100, "D": 4},
+    ),
+    "scatter in slabs": (
+        "def run(int32(P,M) I, float(P,M,D) A, float(N) L) -> (float(P,N,D) H) {"
+        " H(p, I(p,i), d) += A(p,i,d) }",
+        {"P": 6, "M": 400, "N": 90, "D": 32},
+    ),
+    "scatter by two": (
+        "def run(int32(M,2) I, float(M) A, float(N,Q) L) -> (float(N,Q) H) {"
+        " H(I(i,0), I(i,1)) +=! A(i) }",
+        {"M": 3000, "N": 20, "Q": 30},
+    ),
+    "scatter by subscripts of subscripts": (
+        "def run(int32(B) I, int32(K) J, float(B) X, float(N) L) -> (float(N) H) {"
+        " H(J(I(b))) +=! X(b) }",
+        {"B": 100, "K": 50, "N": 70},
+    ),
+    "sums that meet": (
+        "def run(float(N) A, float(M) B) -> (O) { O(i + j) +=! A(i) * B(j) }", {"N": 70, "M": 40},
+    ),
+}  # fmt: skip
+# Whose gradients, and training forwards where those keep something, are in as well.
+_DIFFERENTIATED = (
+    "catalog test_maxpool/test_maxpool.maxpool", "catalog README/tensordot",
+    "catalog fcrelu/func_fcrelu", "catalog group_convolution/group_convolution",
+    "benchmarks layers MATMUL", "benchmarks layers CONV", "benchmarks layers SOFTMAX",
+    "benchmarks layers LAYERNORM", "benchmarks rows GATE", "benchmarks gradients BAG",
+    "benchmarks gradients LSTM", "benchmarks gradients CONV s2 p1",
+    "examples lookups embedding", "examples random dropout", "examples reuse half_product",
+    "examples scans cumulative_product",
+)  # fmt: skip
+# Of the catalog, one program of each kind: the whole of it would take five minutes.
+_CATALOG = (
+    "README/tensordot", "min_distance/mindis", "min_distance/argmin_1d",
+    "masked_conv/masked_convolve",
+    "tum/make_beta", "tum/normalize", "test_tc/test_scalar.avgpool",
+    "test_tc/test_group_norm_fused.group_normalization",
+    "test_tc/test_conv_with_backward_2kernels.convolution_wgrad",
+    "test_tc/test_conv_with_backward_2kernels.convolution_biasgrad", "batch_matmul/batch_matmul",
+    "4fcrelu/func_4fcrelu", "copy/copy", "group_convolution/group_convolution",
+    "batchnorm/spatialBatchNorm", "fcrelu/func_fcrelu", "2lut/func_2lut", "introduction/mv",
+    "ml_with_tc/softmax", "test_maxpool/test_maxpool.maxpool", "test_cast/test_cast.cast",
+    "test_cosine_similarity/test_cosine_similarity.cosine_similarity",
+    "test_transpose/test_transpose.transpose",
+    "test_small_mobilenet/test_small_mobilenet.small_mobilenet",
+    "docs_fixed/lut_clamped", "docs_fixed/constant_fill",
+)  # fmt: skip
+
+
+@cache
+def catalog() -> Mapping[str, Item]:
+    """Return programs of the catalog."""
+    found = {}
+    for entry in LEGAL:
+        name = f"catalog {entry['name']}"
+        if entry["name"] in _CATALOG:
+            checked = check(parse(entry["tc"]), name_of(entry))
+            found[name] = Item(name, checked, _own_sizes(checked, entry))
+    return found
+
+
+def _own_sizes(checked: CheckedDef, entry: Mapping[str, Any]) -> dict[str, int]:
+    own: Mapping[str, int] = entry.get("sizes") or entry["suggested_sizes"]
+    sizes = {n: own[n] for n in checked.sizes if n in own}
+    if len(sizes) == len(checked.sizes) and holds(checked, sizes):
+        return sizes
+    return small_sizes(checked, dict(entry), np.random.default_rng(7))
+
+
+@cache
+def benchmarks() -> Mapping[str, Item]:
+    """Return the programs of the benchmarks."""
+    found = []
+    for path, sizes in _BENCHMARKS.items():
+        texts = _constants(BENCHMARKS / f"{path}.py")
+        stem = path.rsplit("/", 1)[-1]
+        found += [_item(f"{stem} {n}", texts[n], of) for n, of in sizes.items()]
+    text = _constants(BENCHMARKS / "gradients.py")["CONV"]
+    for name, (stride, pad, of) in _CONVOLUTIONS.items():
+        found.append(_item(f"gradients {name}", text.format(s=stride, p=pad), of))
+    return {f"benchmarks {x.name}": x for x in found}
+
+
+def _constants(path: Path) -> dict[str, str]:
+    """Return the texts that a file gives names to."""
+    found = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(str(text))):
+                found[name] = text
+    return found
+
+
+def _item(name: str, text: str, sizes: Mapping[str, int]) -> Item:
+    checked = check(parse(text))
+    return Item(name, checked, {n: sizes[n] for n in checked.sizes})
+
+
+@cache
+def written() -> Mapping[str, Item]:
+    """Return the programs of examples/."""
+    found = [(f"{e.path.stem} {e.name}", e) for e in examples()]
+    made = [Item(name, e.kernel().variant().checked, e.sizes) for name, e in found]
+    return {f"examples {x.name}": x for x in made}
+
+
+@cache
+def small() -> Mapping[str, Item]:
+    """Return the small programs that every form of the CPU is tested by."""
+    made = [
+        Item(f"small {name}", entry.checked(), max(entry.sizes, key=lambda s: sum(s.values())))
+        for name, entry in PROGRAMS.items()
+    ]
+    return {x.name: x for x in made}
+
+
+@cache
+def formed() -> Mapping[str, Item]:
+    """Return programs for what no other has."""
+    return {f"forms {n}": _item(f"forms {n}", *entry) for n, entry in _FORMS.items()}
+
+
+def derived(item: Item) -> Iterator[Item]:
+    """Yield the gradient of a definition, and its training forward where that keeps something."""
+    made = gradient(item.checked)
+    checked = check(parse(made.text))
+    shapes = [t.shape for t in item.checked.params] + [g.shape for g in made.given]
+    extents = [tuple(s.evaluate(item.sizes) for s in shape) for shape in shapes]
+    args = [
+        item.sizes[t.name] if t.name in checked.sizes else np.broadcast_to(np.int8(0), extent)
+        for t, extent in zip(checked.params, extents, strict=True)
+    ]
+    yield Item(f"gradient of {item.name}", checked, sizes_of(checked, args))
+    if made.extra:
+        forward = check(parse(made.forward))
+        yield Item(f"training forward of {item.name}", forward, item.sizes)
+
+
+_SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
+    "catalog": catalog,
+    "benchmarks": benchmarks,
+    "examples": written,
+    "forms": formed,
+    "small": small,
+}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 20, "small": 44}
+_CHUNK = 5  # programs of a part: what one test holds and one file stores
+PARTS = (
+    *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),
+    *(f"derived_{n:02}" for n in range(-(-len(_DIFFERENTIATED) // 2))),
+)
+
+
+def items_of(part: str) -> list[Item]:
+    """Return the programs of a part."""
+    source, _, n = part.rpartition("_")
+    if source == "derived":
+        return [
+            d for name in _DIFFERENTIATED[2 * int(n) : 2 * int(n) + 2] for d in derived(item(name))
+        ]
+    found = _SOURCES[source]()
+    assert len(found) == _SIZES[source], f"{source} has {len(found)} programs: say so in _SIZES"
+    return [item(name) for name in sorted(found)[_CHUNK * int(n) : _CHUNK * (int(n) + 1)]]
+
+
+def item(name: str) -> Item:
+    """Return a program by the name of its lines."""
+    found = _SOURCES[name.split(" ")[0]]()[name]
+    return Item(name, found.checked, found.sizes)
+
+
+# ---- texts
+
+
+def spec_of(item: Item, target: Target) -> Spec:
+    """Return what a target specialises an item for."""
+    program = item.program
+    layouts = tuple(_layout(len(program.buffer(n).shape), target.layout) for n in program.operands)
+    extents = tuple((n, item.sizes[n]) for n in program.sizes if n not in program.scalars)
+    return Spec(
+        extents if target.exact else None,
+        layouts,
+        2 if target.language == "c" else 0,
+        target.is_small,
+        target.is_deterministic,
+    )
+
+
+def _layout(rank: int, kind: str) -> Layout:
+    if kind == "contiguous" or rank == 0:
+        return Layout(rank, True, rank - 1 if rank else None)
+    apart = (False,) * (rank - 1)
+    return Layout(rank, False, 0 if kind == "turned" else None, (), apart)
+
+
+def drawn(item: Item, target: Target, label: str, seen: Seen) -> Iterator[Config]:
+    """Yield the default config, then drawn ones, each with other forms than the one before.
+
+    What is drawn depends on the order of partitions, forms and values, not on their names.
+    """
+    yield Config()
+    if target.configs == 1:
+        return
+    spec = spec_of(item, target)
+    found = compiler.choices(item.program, spec, target.machine, item.sizes)
+    seen.offer(target, (form for groups in found.values() for forms in groups for form in forms))
+    rng = random.Random(f"{item.name} {label}")  # a text is a seed of its own, not its hash
+    shift = rng.randrange(8)
+    turn = 0
+    while True:
+        groups = rng.choice(list(found.items()))
+        values: dict[str, Any] = {"partition": groups[0]}
+        for g, forms in enumerate(groups[1]):
+            form = forms[(turn + shift * (g + 1)) % len(forms)]
+            values[f"g{g}.form"] = form.name
+            values |= {f"g{g}.{k.name}": rng.choice(k.values) for k in form.knobs}
+        turn += 1
+        yield Config.of(values)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the units of a net have been: by language, forms' names and what their texts call them.
+
+    knobs: values by language, form and knob, and those that were offered.
+    """
+
+    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    kinds: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    knobs: dict[tuple[str, str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    offered: dict[tuple[str, str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, item: Item, target: Target, config: Config, text: str) -> None:
+        """Take down one unit."""
+        values = dict(config.items)
+        for name, value in values.items():
+            group, _, knob = name.partition(".")
+            if not knob:
+                continue
+            form = str(values[f"{group}.form"])
+            self.names[target.language].add(form)
+            if knob != "form":
+                self.knobs[target.language, form, knob].add(json.dumps(value))
+        head = text.split("*/", 1)[0]
+        kinds = re.findall(r"\[([^\[\]]*)\]$", head, re.MULTILINE)
+        self.kinds[target.language].update(re.sub(r"\d+", "#", kind) for kind in kinds)
+
+    def offer(self, target: Target, forms: Iterable[compiler.Choice]) -> None:
+        """Take down what could have been drawn."""
+        for form in forms:
+            for knob in form.knobs:
+                if knob.name in _INDICES:
+                    continue
+                found = self.offered[target.language, form.name, knob.name]
+                found.update(map(json.dumps, knob.values))
+
+    def lines(self) -> list[str]:
+        """Return it as sorted lines."""
+        kinds = [f"{t} | kind | {kind}" for t, found in self.kinds.items() for kind in found]
+        knobs = [
+            f"{t} | knob | {form} {knob} | {_spaced(self.knobs[key])} | {_spaced(values)}"
+            for key, values in self.offered.items()
+            for t, form, knob in [key]
+        ]
+        forms = [f"{t} | form | {name}" for t, found in self.names.items() for name in found]
+        return sorted(kinds + knobs + forms)
+
+
+def _spaced(values: Iterable[str]) -> str:
+    return " ".join(sorted(values, key=lambda v: (len(v), v)))
+
+
+def text_of(unit: Unit, target: Target, item: Item) -> str:
+    """Return the text of a unit; behind CUDA text also what the host starts, and its memory."""
+    if target.language == "c":
+        return compiler.emit_c(unit)
+    plan = hostplan.plan(unit, _representative(unit, item))
+    lines = [
+        f"{s.function} {s.blocks} {s.threads} {s.shared_bytes}"
+        + "".join(f" {a.kind}{a.index}.{a.dim}" for a in s.arguments)
+        for s in plan.starts
+    ]
+    lines += [f"{x.var} {x.first}:{x.last}" for x in plan.loops]
+    return "\n".join([compiler.emit_cuda(unit), *lines, f"{plan.offsets}"])
+
+
+def _representative(unit: Unit, item: Item) -> dict[str, int]:
+    """Return the sizes, and a turn of each loop."""
+    return {**item.sizes, **{x.var: 1 for x in unit.loops}}
+
+
+def line_of(item: Item, label: str, seen: Seen, configs: int | None = None) -> str:
+    """Return the line of an item and target: `NAME | LABEL | HASH HASH ...`, the default first.
+
+    Draws that a rule refuses or that were drawn before are left out; where that leaves none, the
+    line is shorter.
+    """
+    target = TARGETS[label]
+    spec, program = spec_of(item, target), item.program
+    hashes: list[str] = []
+    known: set[Config] = set()
+    left, repeats = _PATIENCE, 0
+    wanted = min(configs or _configs_of(item, target), target.configs)
+    for config in drawn(item, target, label, seen):
+        if left == 0 or repeats > 4 * SAMPLED:
+            break
+        try:
+            whole = compiler.complete(program, spec, config, target.machine, item.sizes)
+            if whole in known:
+                repeats += 1
+                continue
+            unit = compiler.lower(program, spec, whole, target.machine, item.sizes, "k")
+        except ScheduleError:
+            left -= 1
+            continue
+        known.add(whole)
+        text = text_of(unit, target, item)
+        seen.add(item, target, whole, text)
+        hashes.append(hashlib.sha256(text.encode()).hexdigest()[:_DIGITS])
+        if len(hashes) == wanted:
+            break
+    return f"{item.name} | {label} | {' '.join(hashes)}"
+
+
+# Configs of an item, the default one included: of exact sizes, and size-generic ones.
+_CONFIGS = {
+    "forms": (1 + SAMPLED, 3),
+    "benchmarks": (1 + SAMPLED, 2),
+    "catalog": (1 + SAMPLED, 2),
+    "examples": (2, 1),
+    "small": (2, 1),
+    "gradient": (3, 1),
+    "training": (2, 1),
+}
+
+
+def _configs_of(item: Item, target: Target) -> int:
+    """Return how many configs are tried of an item: all where the net is to be dense."""
+    exact, generic = _CONFIGS[item.name.split(" ")[0]]
+    return exact if target.exact else generic
+
+
+def labels_of(item: Item) -> Iterable[str]:
+    """Return the targets that an item is tried for."""
+    return TARGETS if item.name.startswith("small ") else MAIN
+
+
+def part_lines(part: str) -> tuple[list[str], Seen]:
+    """Return the lines of a part, and what was seen."""
+    seen = Seen()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [line_of(x, label, seen) for x in items_of(part) for label in labels_of(x)], seen
+
+
+def default_configs(names: Iterable[str]) -> str:
+    """Return the default configs of items by name and target, as JSON: stores hold the like."""
+    by_name = {name: item(name) for name in names}
+    found = {
+        name: {
+            label: dict(
+                compiler.default_config(
+                    by_name[name].program,
+                    spec_of(by_name[name], target),
+                    target.machine,
+                    by_name[name].sizes,
+                ).items
+            )
+            for label, target in MAIN.items()
+        }
+        for name in by_name
+    }
+    return json.dumps(found, indent=1) + "\n"
+
+
+# ---- what the tests ask for
+
+FORMS = {
+    "c": {x.name for x in registered.CPU},
+    "cuda": {x.name for x in registered.GPU},
+}
+SAMPLE = (  # what every run holds, one unit of every form: item, target, configs
+    ("benchmarks layers MATMUL", "c exact", 1),
+    ("benchmarks layers CONV", "c exact", 1),
+    ("catalog test_tc/test_conv_with_backward_2kernels.convolution_wgrad", "c exact", 1),
+    ("small row", "c exact", 1),
+    ("small column_sum", "c exact", 1),
+    ("small softmax", "c exact", 1),
+    ("forms arg of rows", "c exact", 1),
+    ("forms gather of rows", "c exact", 1),
+    ("forms scatter of integers", "c exact", 1),
+    ("small lowest", "c exact", 1),
+    ("small concatenate", "c exact", 1),
+    ("small fcrelu", "c exact", 1),
+    ("small sum", "c generic", 1),
+    ("benchmarks layers MATMUL", "cuda exact", 1),
+    ("benchmarks peers HALF", "cuda exact", 1),
+    ("benchmarks layers TRANSPOSE", "cuda exact", 1),
+    ("small row", "cuda exact", 1),
+    ("small column_sum", "cuda exact", 1),
+    ("small softmax", "cuda exact", 1),
+    ("forms scatter of integers", "cuda exact", 1),
+    ("small fcrelu", "cuda generic", 1),
+)
+TUNED = (
+    "benchmarks layers MATMUL", "benchmarks layers BATCHED", "benchmarks layers FCRELU",
+    "benchmarks layers CONV", "benchmarks layers SOFTMAX", "benchmarks layers LAYERNORM",
+    "benchmarks layers TRANSPOSE", "benchmarks layers TOTAL", "benchmarks layers GELU",
+    "benchmarks rows BATCHNORM", "benchmarks scatter EMBEDDING", "benchmarks gradients LSTM",
+    "benchmarks peers HALF", "catalog 4fcrelu/func_4fcrelu", "catalog 2lut/func_2lut",
+    "catalog test_tc/test_conv_with_backward_2kernels.convolution_wgrad",
+    "examples positions best", "examples recurrent gru", "forms half convolution",
+    "forms gather of rows",
+)  # fmt: skip
