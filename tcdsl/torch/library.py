@@ -36,7 +36,8 @@ from tcdsl.torch.gpu import TensorKernel
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
 
 LIBRARY: Any = torch.library.Library("tcdsl", "DEF")  # type: ignore[no-untyped-call]
-_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)  # kernels take any strides
+# kernels take any strides, but code for the usual ones is there and the fastest
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 _KERNEL = "str text, str name, str backward, str settings, str generics"
 # lists of numbers that are empty are None: torch.export.save knows no other
 _NUMBERS = "str kinds='', SymInt[]? integers=None, Scalar[]? floats=None"

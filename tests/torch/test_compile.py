@@ -265,6 +265,24 @@ def test_texts_of_every_kind_compile_forward_and_backward(name: str) -> None:
             torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+@pytest.mark.wide
+def test_beside_convolutions_a_kernel_gets_the_strides_that_it_gets_without() -> None:
+    conv = tct.define(CONV, tune="off")
+    other = torch.nn.Conv2d(3, 3, 1)  # for which inductor would turn what stands around it
+    x = torch.randn(2, 3, 9, 8)
+    weights = [torch.randn(3, 3, 3, 2) for _ in range(2)]
+
+    def f(x: Any, a: Any, b: Any) -> Any:
+        return other(conv(other(conv(x, a)), b))
+
+    with torch.no_grad():
+        wanted = f(x, *weights)
+        torch.testing.assert_close(compiled(f, "inductor")[0](x, *weights), wanted)
+    specs = [c.spec for c in conv.variant().executables]
+    assert [spec.sizes is not None for spec in specs] == [True, False]  # of the two calls without
+    assert all(layout.contiguous for spec in specs for layout in spec.layouts)
+
+
 @pytest.mark.parametrize(
     "policy",
     ["promote", *(pytest.param(p, marks=pytest.mark.wide) for p in ("lower", "float32", None))],
