@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tcdsl.codegen.loops.loopir import Expr, Function, Stmt, Table
 
@@ -39,4 +39,3 @@ class Lowered:
     shared_bytes: Expr
     tables: tuple[Table, ...] = ()
     params_used: int = 0
-    flops: float = field(default=0.0)

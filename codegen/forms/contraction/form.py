@@ -193,7 +193,6 @@ def _lowered(
         plan=plan,
         thread_bytes=panel.areas(g)["end"][0],
         shared_bytes=b.c64(0),
-        flops=2 * points,
     )
 
 

@@ -20,7 +20,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told
 from tcdsl.codegen.forms.points.arg import beats, is_arg, place_of, result_of, same
-from tcdsl.codegen.forms.points.nest import decode, float_product, flops, nested
+from tcdsl.codegen.forms.points.nest import decode, float_product, nested
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -99,7 +99,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         plan=(),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
-        flops=flops(ctx, s),
     )
 
 

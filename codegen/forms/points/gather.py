@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told, innermost
 from tcdsl.codegen.forms.points.arg import is_arg
-from tcdsl.codegen.forms.points.nest import decode, float_product, flops, nested
+from tcdsl.codegen.forms.points.nest import decode, float_product, nested
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -124,7 +124,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         plan=(),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
-        flops=flops(ctx, s),
     )
 
 

@@ -41,7 +41,6 @@ from tcdsl.codegen.machine.wall import divided_ns
 from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, walk_typed
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 from tcdsl.grammar.types.typed import Range
 
@@ -97,7 +96,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         plan=(),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
-        flops=flops(ctx, s),
     )
 
 
@@ -321,15 +319,6 @@ def float_product(factors: Sequence[Expr], scale: float) -> Expr:
 
 def _point_ns(s: Statement) -> float:
     return _NS_PER_NODE * sum(1 for _ in walk_typed(s.value))
-
-
-def flops(ctx: Context, s: Statement) -> float:
-    """Return the arithmetic operations of a statement."""
-    points = 1.0
-    for r in s.ranges:
-        points *= max(0, ctx.extent(r.extent))
-    work = sum(isinstance(e, typed.Binary | typed.Builtin) for e in walk_typed(s.value))
-    return points * (work + (s.op != "="))
 
 
 FORM = Form("nest", matches, knobs, default, cost_ns, lower, takes_any_points=True)

@@ -20,7 +20,6 @@ from tcdsl.codegen.forms.points.nest import (
     decode,
     fill,
     float_product,
-    flops,
     nested,
     parallel_mark,
 )
@@ -84,7 +83,6 @@ def lower_rows(ctx: Context, scatter: Scatter, ranges: int, work_ns: float) -> L
         plan=(),
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
-        flops=flops(ctx, s),
     )
 
 

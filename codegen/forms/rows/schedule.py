@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, assert_never
+from collections.abc import Mapping
+from typing import assert_never
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO
-from tcdsl.codegen.forms.base.align import Aligned, Step
-from tcdsl.codegen.forms.base.context import Context, GroupContext
+from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import Space, accesses, columns_are_nearer, points
 from tcdsl.codegen.forms.rows.point import Form
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
 
@@ -216,20 +215,3 @@ def _output_bytes(ctx: Context, space: Space) -> int:
             elements *= max(0, ctx.extent(s))
         total += elements * ctx.operands.memory_dtype(name).size_bytes
     return total
-
-
-def flops(ctx: GroupContext[Any], aligned: Aligned) -> float:
-    """Return the operations of the whole group at representative sizes."""
-    total = 0.0
-    for step in aligned.steps:
-        s = step.statement
-        work = sum(isinstance(x, typed.Binary | typed.Builtin) for x in vexpr.walk(s.value))
-        total += (work + bool(step.folds)) * _points_of(ctx, [r.extent for r in s.ranges])
-    return total
-
-
-def _points_of(ctx: GroupContext[Any], extents: Iterable[Size]) -> float:
-    product = 1.0
-    for e in extents:
-        product *= max(0, ctx.extent(e))
-    return product

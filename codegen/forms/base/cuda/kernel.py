@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
@@ -37,7 +37,6 @@ class LoweredKernels:
     launches: tuple[Launch, ...]
     scratch: tuple[Expr, ...] = ()
     tables: tuple[Table, ...] = ()
-    flops: float = field(default=0.0)
 
 
 def kernel(

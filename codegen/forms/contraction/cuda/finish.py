@@ -7,7 +7,6 @@ fits. Sums of parts (split-K) get the same in a kernel of their own, which adds 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels, kernel
@@ -15,7 +14,6 @@ from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
 from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.cuda.address import role_extent
 from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Group
-from tcdsl.codegen.forms.contraction.problem import extent_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Function, If, Launch, Let, Load, Stmt, Var
 from tcdsl.codegen.loops.names import safe_name
@@ -123,8 +121,7 @@ def in_parts(
     if not x.is_bare:
         form = f"{form} + epilogue"
     functions, launches = zip(*parts, strict=True)
-    flops = 2.0 * prod(max(0, ctx.extent(extent_of(g))) for g in x.roles())
-    return LoweredKernels(form, functions, launches, scratch, flops=flops)
+    return LoweredKernels(form, functions, launches, scratch)
 
 
 def partial_place(ctx: GpuContext, x: Contraction, partial: Var, part: Expr, *at: Expr) -> Load:

@@ -23,7 +23,7 @@ from tcdsl.codegen.forms.contraction.problem import ONE
 from tcdsl.codegen.forms.contraction.weights.finish import finish_phase, finish_tasks
 from tcdsl.codegen.forms.contraction.weights.nest import nest_of
 from tcdsl.codegen.forms.contraction.weights.phase import weight_phase
-from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count, gradient_of
+from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, gradient_of
 from tcdsl.codegen.forms.contraction.weights.schedule import (
     WeightChoice,
     best,
@@ -111,7 +111,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         thread_bytes=b.c64(nest.thread_bytes),
         shared_bytes=b.c64(nest.shared_bytes),
         tables=tuple(tables),
-        flops=2.0 * count(p.outer) * p.column_count * p.channel_count * _products(p),
     )
 
 

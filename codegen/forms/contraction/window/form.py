@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
@@ -23,7 +22,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.problem import Reach, extent_of, known
+from tcdsl.codegen.forms.contraction.problem import Reach, known
 from tcdsl.codegen.forms.contraction.window.nest import Nest
 from tcdsl.codegen.forms.contraction.window.phase import phase
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, convolutions_of
@@ -96,7 +95,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         thread_bytes=b.c64(nests[-1].areas()["end"]),
         shared_bytes=b.c64(0),
         tables=tuple(tables),
-        flops=sum(map(_flops, found.parts)),
     )
 
 
@@ -160,13 +158,6 @@ def _lanes(ctx: Context) -> int:
 
 def _lanes_of(ctx: Context, c: Convolution) -> int:
     return ctx.machine.lanes(c.problem.dtype.size_bytes)
-
-
-def _flops(c: Convolution) -> float:
-    """Return the operations on elements that exist."""
-    taps = prod(sum(map(len, s.present)) for s in (c.across, *c.sides))
-    points = taps * known(extent_of((*c.images, *c.panels, *c.channels, c.column)))
-    return 2.0 * points
 
 
 FORM = Form("convolution", matches, knobs, default, cost_ns, lower, has_tiles=True)

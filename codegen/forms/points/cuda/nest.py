@@ -164,7 +164,6 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
         tuple(f for f, _ in started),
         tuple(x for _, x in started),
         scratch,
-        flops=_points(ctx, s.ranges) * (operations(s.value) + (s.op != "=")),
     )
 
 

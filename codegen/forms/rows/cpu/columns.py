@@ -266,9 +266,7 @@ class ColumnNest(Points):
         ]
 
 
-def lower_columns(
-    ctx: Context, space: Space, form: Form, point_ns: float, title: str, flops: float
-) -> Lowered:
+def lower_columns(ctx: Context, space: Space, form: Form, point_ns: float, title: str) -> Lowered:
     """Return the group as one phase of (outer row, block of columns) tasks."""
     nest = ColumnNest(ctx, space, form, block_of(ctx, space))
     declarations, workspace = nest.workspace()
@@ -296,7 +294,6 @@ def lower_columns(
         plan=(),
         thread_bytes=workspace,
         shared_bytes=b.c64(0),
-        flops=flops,
     )
 
 

@@ -53,11 +53,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over the box."""
     space = _space(ctx)
     form = rows_form.form_of(ctx, space, values)
-    each, flops = rows_form.point_ns(ctx, space, form), rows_form.flops(ctx, space.aligned)
+    each = rows_form.point_ns(ctx, space, form)
     across = turned_loop(ctx, space)
     if values.get("tiles") and form.lanes > 1 and across is not None:
-        return lower_tiles(ctx, space, form, across, each, flops)
-    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), "pointwise", flops)
+        return lower_tiles(ctx, space, form, across, each)
+    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), "pointwise")
 
 
 def _can_turn(ctx: Context, space: Space) -> bool:

@@ -152,9 +152,7 @@ class TileNest(Points):
         return out
 
 
-def lower_tiles(
-    ctx: Context, space: Space, form: Form, across: Loop, point_ns: float, flops: float
-) -> Lowered:
+def lower_tiles(ctx: Context, space: Space, form: Form, across: Loop, point_ns: float) -> Lowered:
     """Return tasks of (outer row, a run of tiles along the other loop)."""
     nest = TileNest(ctx, space, form, across)
     lanes = form.lanes
@@ -213,5 +211,4 @@ def lower_tiles(
         thread_bytes=b.c64(0),
         shared_bytes=b.c64(0),
         params_used=len(plan),
-        flops=flops,
     )

@@ -79,16 +79,15 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     form = rows_form.form_of(ctx, space, values)
     each = rows_form.point_ns(ctx, space, form)
     task_us = int(values.get("task_us", 8))
-    flops = rows_form.flops(ctx, space.aligned)
     split = _split(ctx, space) if values.get("split") else None
     column = rows_form.column_form(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         if split is not None:
-            return lower_column_parts(ctx, space, column, each, split, flops)
-        return lower_columns(ctx, space, column, each, "reduction", flops)
+            return lower_column_parts(ctx, space, column, each, split)
+        return lower_columns(ctx, space, column, each, "reduction")
     if split is not None:
-        return lower_split(ctx, space, form, each, split, flops)
-    return lower_rows(ctx, space, form, each, task_us, "row reduction", flops)
+        return lower_split(ctx, space, form, each, split)
+    return lower_rows(ctx, space, form, each, task_us, "row reduction")
 
 
 def _is_reduction(space: Space) -> bool:

@@ -16,7 +16,7 @@ from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
 
 
 def lower_column_parts(
-    ctx: Context, space: Space, form: Form, point_ns: float, split: Split, flops: float
+    ctx: Context, space: Space, form: Form, point_ns: float, split: Split
 ) -> Lowered:
     """Return tasks of (part, outer row, block of columns), and the phase that combines."""
     planned = plan_split(ctx, split)
@@ -51,4 +51,4 @@ def lower_column_parts(
     tasks = b.mul(planned.plan_parts, outer, blocks)
     rows = size_expr(ctx.operands, points(space.kept))
     price = cost(rows, size_expr(ctx.operands, space.row_length()), point_ns)
-    return two_phases(ctx, space, body, tasks, price, planned, "column reduction", form, flops)
+    return two_phases(ctx, space, body, tasks, price, planned, "column reduction", form)

@@ -133,9 +133,7 @@ class PartNest(RowNest):
         self.row.append(Assign(place, value))  # type: ignore[arg-type]
 
 
-def lower_split(
-    ctx: Context, space: Space, form: Form, point_ns: float, split: Split, flops: float
-) -> Lowered:
+def lower_split(ctx: Context, space: Space, form: Form, point_ns: float, split: Split) -> Lowered:
     """Return a phase of (part, row) tasks along rows, and the phase that combines."""
     planned = plan_split(ctx, split)
     nest = PartNest(ctx, space, form, planned)
@@ -157,7 +155,7 @@ def lower_split(
     length = size_expr(ctx.operands, space.row_length())
     tasks = b.mul(planned.plan_parts, rows)
     return two_phases(
-        ctx, space, body, tasks, cost(rows, length, point_ns), planned, "row reduction", form, flops
+        ctx, space, body, tasks, cost(rows, length, point_ns), planned, "row reduction", form
     )
 
 
@@ -170,7 +168,6 @@ def two_phases(
     planned: Planned,
     title: str,
     form: Form,
-    flops: float,
 ) -> Lowered:
     """Return the group as the phase given and one that combines its partial results."""
     first = _phase(ctx, f"{ctx.prefix}_part", body)
@@ -189,7 +186,6 @@ def two_phases(
         thread_bytes=b.c64(0),
         shared_bytes=shared_bytes(ctx, space, planned.plan_parts),
         params_used=planned.params,
-        flops=flops,
     )
 
 

@@ -51,11 +51,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     form = rows_form.form_of(ctx, space, values)
     sweeps = len(space.sweeps)
     title = f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}"
-    each, flops = rows_form.point_ns(ctx, space, form), rows_form.flops(ctx, space.aligned)
+    each = rows_form.point_ns(ctx, space, form)
     column = rows_form.column_form(ctx, space)
     if values.get("walk") == "columns" and column is not None:
-        return lower_columns(ctx, space, column, each, title, flops)
-    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title, flops)
+        return lower_columns(ctx, space, column, each, title)
+    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title)
 
 
 FORM = Form("rows", matches, knobs, default, cost_ns, lower)

@@ -30,7 +30,7 @@ class Tasks:
 
 
 def lower_rows(
-    ctx: Context, space: Space, form: Form, point_ns: float, task_us: int, title: str, flops: float
+    ctx: Context, space: Space, form: Form, point_ns: float, task_us: int, title: str
 ) -> Lowered:
     """Return the group as one phase over its rows."""
     nest = RowNest(ctx, space, form)
@@ -56,7 +56,6 @@ def lower_rows(
         thread_bytes=arena,
         shared_bytes=b.c64(0),
         params_used=params,
-        flops=flops,
     )
 
 

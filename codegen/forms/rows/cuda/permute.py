@@ -19,7 +19,6 @@ from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operat
 from tcdsl.codegen.forms.base.expr import widen
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
-from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import Point, PointText
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import always_touched, inner_loop
 from tcdsl.codegen.loops import build as b
@@ -109,8 +108,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     if b.value_of(blocks) == 0:
         return LoweredKernels("permute", (), ())
     function, launch = kernel(ctx, "permute", text.body(), blocks=blocks, threads=threads)
-    flops = rows_form.flops(ctx, space.aligned)
-    return LoweredKernels(f"permute {tile}x{tile}", (function,), (launch,), flops=flops)
+    return LoweredKernels(f"permute {tile}x{tile}", (function,), (launch,))
 
 
 def across_loop(ctx: GpuContext, space: Space) -> Loop | None:

@@ -20,7 +20,6 @@ from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operations
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
-from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import PointText
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import (
     aligned,
@@ -95,8 +94,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
         ctx, "pointwise", body, blocks=b.ceil_div(count, share), threads=threads
     )
     form = f"pointwise, {width} x {vectors}" if width * vectors > 1 else "pointwise"
-    flops = rows_form.flops(ctx, found.aligned)
-    return LoweredKernels(form, (function,), (launch,), flops=flops)
+    return LoweredKernels(form, (function,), (launch,))
 
 
 def space(ctx: GpuContext) -> Space:

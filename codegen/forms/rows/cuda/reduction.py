@@ -10,13 +10,11 @@ same in every run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.cuda.traffic import LAUNCH_NS
 from tcdsl.codegen.forms.base.form import Form
-from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda import shape as rows_shape
 from tcdsl.codegen.forms.rows.cuda.cost import facts
 from tcdsl.codegen.forms.rows.cuda.kernel import whole_rows
@@ -78,15 +76,14 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     program, form = program_of(ctx), rows_shape.form_of(values)
     nest, parts = whole_rows(ctx, program, form), int(values["parts"])
     title = f"reduction along {form.team.walk}, {rows_shape.spoken(form)}"
-    flops = rows_form.flops(ctx, program.space.aligned)
     if rows_shape.is_empty(nest.blocks()):
         return LoweredKernels(title, (), ())
     if parts > 1:
         title += f", {parts} blocks to a row"
-        return replace(split_rows(ctx, program, form, parts, title), flops=flops)
+        return split_rows(ctx, program, form, parts, title)
     blocks, body = nest.blocks(), nest.body()
     function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=form.team.threads)
-    return LoweredKernels(title, (*nest.functions, function), (launch,), flops=flops)
+    return LoweredKernels(title, (*nest.functions, function), (launch,))
 
 
 FORM = Form("reduction", matches, knobs, default, cost_ns, lower)

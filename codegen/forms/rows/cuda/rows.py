@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.form import Form
-from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cuda import shape as rows_shape
 from tcdsl.codegen.forms.rows.cuda.kernel import held_points, whole_rows
 from tcdsl.codegen.forms.rows.cuda.program import program_of
@@ -50,12 +49,11 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     held = any(held_points(program, form, n) for n in range(sweeps))
     title = f"{team.walk} of {sweeps} sweep{'s' if sweeps > 1 else ''}, {rows_shape.spoken(form)}"
     title += ", in registers" if held else ""
-    flops = rows_form.flops(ctx, program.space.aligned)
     if rows_shape.is_empty(nest.blocks()):
         return LoweredKernels(title, (), ())
     function, launch = kernel(ctx, "rows", nest.body(), blocks=nest.blocks(), threads=team.threads)
     functions = (*nest.functions, function)
-    return LoweredKernels(title, functions, (launch,), flops=flops)
+    return LoweredKernels(title, functions, (launch,))
 
 
 FORM = Form("rows", matches, knobs, default, cost_ns, lower)
