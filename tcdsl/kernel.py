@@ -194,18 +194,31 @@ class Kernel(Described):
         question = which, tuple(in_dims.items()), out_dims, randomness
         with contextlib.suppress(KeyError, TypeError):  # not asked yet, or by a list or mapping
             return self._asked[question]
-        from tcdsl.derived.batching import asked, over_batch
+        from tcdsl.derived.batching import asked
 
         dims, named, other = asked(self, which, in_dims, out_dims)
         meaning = tuple(dims.items()), tuple(sorted(named.items())), other, randomness
         found = self._batched.get(meaning)
         if found is None:
-            made = over_batch(self, dims, named, other, randomness)
+            made = self._over_batch(dims, named, other, randomness)
             with self._lock:
                 found = self._batched.setdefault(meaning, made)
         with contextlib.suppress(TypeError):
             self._asked[question] = found
         return found
+
+    def _over_batch(
+        self,
+        in_dims: Mapping[str, int],
+        out_dims: Mapping[str, int | None],
+        out_dim: int,
+        randomness: Randomness,
+    ) -> Self:
+        """Return this kernel over a batch; see `batched`, which knows what each argument means."""
+        from tcdsl.derived.batching import over_batch
+
+        session, _ = over_batch(self, in_dims, out_dims, out_dim, randomness)
+        return self.derive(session, session.program.defs[-1])
 
     @property
     def out_dims(self) -> tuple[int | None, ...]:

@@ -12,13 +12,14 @@ the batch is computed once. What is called is batched as well, for the arguments
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.grammar.batch.lengths import lengths
 from tcdsl.grammar.batch.lines import EQUALLY_LONG, Lines
 from tcdsl.grammar.batch.split import split
+from tcdsl.grammar.batch.sums import to_be_summed
 from tcdsl.grammar.batch.tensors import Places, Shared, Tensors
 from tcdsl.grammar.ranks.ellipsis import has_any_rank, has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
@@ -35,12 +36,24 @@ class Batch:
     """A definition over a batch, the last of a program, behind what it calls.
 
     size: the name of the batch's extent. out_dims: by return, at which of its dimensions it has the
-    batch; None where it does not depend on it.
+    batch; None where it does not depend on it. back: the name of its way back, if one was given.
     """
 
     program: n.Program
     size: str
     out_dims: Mapping[str, int | None]
+    back: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """A definition of the same text that gives gradients of another for its adjoints.
+
+    like: for each parameter and return, the parameter or return of the other that has its shape.
+    """
+
+    name: str
+    like: Mapping[str, str]
 
 
 @on_own_stack
@@ -53,6 +66,7 @@ def batched(
     out_dim: int = 0,
     randomness: Randomness = "same",
     checked: CheckedDef | None = None,
+    back: Backward | None = None,
 ) -> Batch:
     """Return a definition with one more index, the batch.
 
@@ -73,6 +87,9 @@ def batched(
         Whether `rand` gives each element the same numbers, where its seed is one for all.
     checked : CheckedDef, optional
         The definition, checked: it says which scalars are lengths, which all elements share.
+    back : Backward, optional
+        Its way back, to have one over the batch: for adjoints that have it where the returns do.
+        Gradients by parameters that have the batch have it there; the others are sums over it.
 
     Returns
     -------
@@ -96,19 +113,24 @@ def batched(
       y(b, i) +=! A(i, k) * x(b, k)
     }
     """
-    entry = next(d for d in program.defs if d.name == name)
-    shared = Shared(reachable(program.defs, entry), is_random=randomness == "different")
+    names = (name,) if back is None else (back.name, name)
+    entries = [next(d for d in program.defs if d.name == one) for one in names]
+    shared = Shared(reachable(program.defs, *entries), is_random=randomness == "different")
     maker = _Maker(shared)
+    begin: list[n.Def] = []
     try:
         _bind_ranks(shared, name)
         if checked is not None:
             _want_equal_lengths(shared.defs[name], in_dims, checked)
         tensors = _tensors(shared, name, in_dims, out_dims or {}, out_dim)
         made = maker.definition(tensors)
+        if back is not None:
+            begin = [maker.definition(_way_back(shared, back, tensors.places, {*in_dims}))]
     except FaultError as fault:
         raise_one(fault.diagnostic)
     found = {r.name: tensors.places.get(r.name) for r in made.returns}
-    return Batch(maker.program(made), shared.size, found)
+    program = maker.program(*begin, made)
+    return Batch(program, shared.size, found, begin[0].name if begin else "")
 
 
 class _Maker:
@@ -128,9 +150,9 @@ class _Maker:
         name = self._shared.fresh(f"batched_{old.name}")
         return n.Def(name, old.generics, params, returns, body)
 
-    def program(self, entry: n.Def) -> n.Program:
-        """Return a definition behind all that it needs."""
-        return reachable((*self._shared.defs.values(), *self._made.values()), entry)
+    def program(self, *entries: n.Def) -> n.Program:
+        """Return definitions behind all that they need."""
+        return reachable((*self._shared.defs.values(), *self._made.values()), *entries)
 
     def _callee(self, name: str, params: Places, returns: Places) -> str:
         """Return the name of a definition over the batch for arguments and results like these."""
@@ -149,24 +171,41 @@ def _tensors(
     params: Places,
     returns: Mapping[str, int | None],
     out_dim: int = 0,
+    summed: Collection[str] = (),
 ) -> Tensors:
     """Return the tensors of a definition, given where some of them have the batch."""
     wanted = [r for r, at in returns.items() if at is not None]
-    definition = split(shared, shared.defs[name], params, wanted)
-    tensors = Tensors(shared, definition, params, returns, out_dim)
+    definition = split(shared, shared.defs[name], params, wanted, summed)
+    tensors = Tensors(shared, definition, params, returns, out_dim, summed)
     tensors.follow(definition.body)
     return tensors
 
 
-def reachable(defs: Sequence[n.Def], entry: n.Def) -> n.Program:
-    """Return a definition behind those of defs that it needs."""
+def _way_back(shared: Shared, back: Backward, places: Places, params: Collection[str]) -> Tensors:
+    """Return the tensors of a way back.
+
+    places: where the tensors of the definition have the batch; params: of these its parameters.
+    """
+    like = back.like
+    definition = shared.defs[back.name]
+    summed = [r.name for r in definition.returns if like[r.name] not in params]
+    shared.defs[back.name] = to_be_summed(shared, definition, summed)
+    _bind_ranks(shared, back.name)
+    given = {p.name: places[of] for p in definition.params if (of := like[p.name]) in places}
+    returns = {r.name: places[of] for r in definition.returns if (of := like[r.name]) in params}
+    return _tensors(shared, back.name, given, returns, summed=summed)
+
+
+def reachable(defs: Sequence[n.Def], *entries: n.Def) -> n.Program:
+    """Return definitions behind those of defs that they need."""
     known = {d.name: d for d in defs}
-    needed, todo = {entry.name}, [entry]
+    needed, todo = {d.name for d in entries}, [*entries]
     while todo:
         names = {*identifiers(todo.pop())} & known.keys() - needed
         needed |= names
         todo += [known[name] for name in names]
-    return n.Program((*(d for d in defs if d.name in needed and d.name != entry.name), entry))
+    last = {d.name for d in entries}
+    return n.Program((*(d for d in defs if d.name in needed - last), *entries))
 
 
 def _bind_ranks(shared: Shared, name: str) -> None:

@@ -78,11 +78,13 @@ class Lines:
         clauses = tuple(map(self._clause, node.clauses))
         if target.name in self._places:
             subs = self._put(target.name, subs or (), self._index, target.span)
-            if not self._is_bounded(node.value):
-                clauses = (*clauses, self._range)
+        is_sum = target.name in self._tensors.summed
+        if (is_sum or target.name in self._places) and not self._is_bounded(node.value):
+            clauses = (*clauses, self._range)
         return replace(
             node,
             target=replace(target, subs=subs),
+            op="+=!" if is_sum and node.op == "=" else node.op,
             value=self.expr(node.value),
             equivalent=None,  # of other ranks now, and ignored in any case
             clauses=clauses,

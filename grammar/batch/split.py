@@ -20,13 +20,20 @@ from tcdsl.grammar.text.walk import declared_names, targets_of, walk
 _T = TypeVar("_T")
 
 
-def split(shared: Shared, definition: n.Def, params: Places, wanted: Collection[str] = ()) -> n.Def:
+def split(
+    shared: Shared,
+    definition: n.Def,
+    params: Places,
+    wanted: Collection[str] = (),
+    summed: Collection[str] = (),
+) -> n.Def:
     """Return a definition in which what comes before the batch has names of its own.
 
-    params: the parameters that have the batch. wanted: the returns that have it in any case.
+    params: the parameters that have the batch. wanted: the returns that have it in any case;
+    summed: those that have it in no case.
     """
     body = definition.body
-    tensors = Tensors(shared, definition, params)
+    tensors = Tensors(shared, definition, params, summed=summed)
     start = dict.fromkeys(wanted, len(body))  # by tensor, the statement that gives it the batch
     known: set[str] = set()
     written: set[str] = set()
@@ -58,7 +65,7 @@ def split(shared: Shared, definition: n.Def, params: Places, wanted: Collection[
                 out.append(n.Comprehension(n.Target(name, subs or None), "=", value))
         if at < len(body):
             later = {name: new for name, (new, _) in copies.items() if at < start[name]}
-            out.append(_renamed(body[at], later))
+            out.append(renamed(body[at], later))
     return replace(definition, body=tuple(out))
 
 
@@ -108,7 +115,7 @@ def _is_work(node: n.Comprehension) -> bool:
             return True
 
 
-def _renamed(item: _T, names: Mapping[str, str]) -> _T:
+def renamed(item: _T, names: Mapping[str, str]) -> _T:
     """Return a tree with other names for tensors."""
     return _with_names(item, names) if names else item
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tcdsl.grammar.text import nodes as n
@@ -68,7 +68,7 @@ class Tensors:
     """The tensors of one definition: places has those that have the batch.
 
     A target has it if one of its statements that were followed reads what has it, or is told to.
-    The others do not depend on the batch.
+    The others do not depend on the batch, or are sums over it: summed.
     """
 
     def __init__(
@@ -78,9 +78,11 @@ class Tensors:
         params: Places,
         returns: Mapping[str, int | None] | None = None,
         out_dim: int = 0,
+        summed: Collection[str] = (),
     ) -> None:
         self.shared = shared
         self.definition = definition
+        self.summed = summed
         returns = returns or {}
         declared = (*definition.params, *definition.returns)
         self.names = {p.name for p in declared} | {*targets_of(definition.body)}
@@ -137,7 +139,7 @@ class Tensors:
                 self._add(target)
 
     def _add(self, target: n.Target) -> None:
-        if target.name in self.places:
+        if target.name in self.places or target.name in self.summed:
             return
         place = self._returns.get(target.name, 0)
         if place is None:

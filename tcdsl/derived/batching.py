@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.session import Session
 from tcdsl.codegen.gradient.vjp import Gradient
-from tcdsl.grammar.batch.definition import Batch, batched
+from tcdsl.grammar.batch.definition import Backward, Batch, batched
 from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tcdsl.grammar.types.typed import CheckedDef
     from tcdsl.kernel import Kernel
 
-K = TypeVar("K", bound="Kernel")
 Dims = Mapping[str, int | None]
 
 
@@ -75,13 +74,18 @@ def asked(
 
 
 def over_batch(
-    kernel: K,
+    kernel: Kernel,
     in_dims: Mapping[str, int],
     out_dims: Dims,
     out_dim: int,
     randomness: Randomness,
-) -> K:
-    """Return a kernel over a batch; see `Kernel.batched`."""
+    back: Backward | None = None,
+) -> tuple[Session, str]:
+    """Return the session of a kernel over a batch, its last definition; see `Kernel.batched`.
+
+    back: a definition of the text that is its way back. The name is that of the same over the
+    batch.
+    """
     session = kernel.session
     if randomness not in ("same", "different"):
         raise TCTypeError(
@@ -90,14 +94,13 @@ def over_batch(
     origin = session.origin
     if {*session.settings.directions}.issuperset(in_dims):
         randomness = "same"  # the pass that this is a derivative of drew once, for all of them
-    made = _batch(kernel, in_dims, out_dims, out_dim, randomness)
+    made = _batch(kernel, in_dims, out_dims, out_dim, randomness, back)
     if origin is not None:
         origin = _origin(origin, made, in_dims, randomness)
     program = parse(format_program(made.program), f"<{kernel.name} over a batch>")
-    definition = program.defs[-1]
     new = Session(program, session.settings, origin, tuple(made.out_dims.values()))
-    new.check_now(definition)
-    return kernel.derive(new, definition)
+    new.check_now(program.defs[-1])
+    return new, made.back
 
 
 def _batch(
@@ -106,6 +109,7 @@ def _batch(
     out_dims: Dims,
     out_dim: int,
     randomness: Randomness,
+    back: Backward | None,
 ) -> Batch:
     definition = kernel.definition
     checked = None
@@ -120,6 +124,7 @@ def _batch(
         out_dim=out_dim,
         randomness=randomness,
         checked=checked,
+        back=back,
     )
 
 

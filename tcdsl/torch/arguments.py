@@ -45,15 +45,6 @@ def _unwrapped(value: Tensor) -> Tensor:
     return value
 
 
-def is_recorded(value: Tensor) -> bool:
-    """Whether autograd records what a value does, or a transform of torch.func does."""
-    if not torch.is_grad_enabled():
-        return False
-    while not value.requires_grad and is_functorch_wrapped_tensor(value):
-        value = get_unwrapped(value)
-    return value.requires_grad
-
-
 def _is_number(param: Param) -> bool:
     return param.type is not None and not param.type.dims
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from tcdsl.grammar.check.declare import applied, type_variables
+from tcdsl.derived import batching
+from tcdsl.grammar.batch.definition import Backward
+from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
-from tcdsl.torch.derivatives import Derivative, Derivatives, Needs
+from tcdsl.torch.derivatives import Derivative, Derivatives, Needs, values_read
 
 if TYPE_CHECKING:
-    from tcdsl.calls.bindings.session import Session
+    from tcdsl.calls.bindings.session import Session, Shapes
+    from tcdsl.grammar.batch.definition import Randomness
     from tcdsl.kernel import Kernel
 
 _SPELLINGS = ("d_{}", "d{}", "{}_grad", "grad_{}")  # of the gradient by a parameter
@@ -25,35 +28,57 @@ _SPELLINGS = ("d_{}", "d{}", "{}_grad", "grad_{}")  # of the gradient by a param
 def derivatives_of(kernel: Kernel, backward: str) -> Derivatives:
     """Return what recorded calls of a kernel run.
 
-    backward: the definition that is the way back, "" where it is derived. Where the text has none
-    of that name, it is the text over a batch.
+    backward: the definition that is the way back, "" where it is derived.
     """
     if not backward:
         return Derivatives(kernel)
-    if not kernel.session.has(backward):
-        return Derivatives(kernel, OfElements(kernel.name, backward))
     return Derivatives(kernel, WayBack(kernel, kernel.session.definition(backward)))
 
 
-@dataclass(frozen=True)
-class OfElements:
-    """The way back of a batch whose elements have one by hand: what is derived would be another."""
+def with_shapes(kernel: Kernel, backward: str, shapes: Shapes) -> tuple[Session, nodes.Def]:
+    """Return a definition and its way back bound to the ranks of arguments; see `Session`."""
+    session, definition = kernel.session.with_shapes(kernel.definition, shapes)
+    back = session.definition(backward)
+    if any(map(has_any_rank, back.params)):
+        like = WayBack(kernel, kernel.session.definition(backward)).like
+        checked = session.variant(definition, _generics(definition)).checked
+        known = dict(zip(kernel.params, shapes, strict=True))
+        known |= {
+            t.name: tuple(1 if e.constant == 1 else 2 for e in t.shape) for t in checked.returns
+        }
+        session, _ = session.with_shapes(back, [known[like[p.name]] for p in back.params])
+    return session, session.definition(kernel.name)
 
-    name: str
-    backward: str
 
-    def __call__(self, checked: CheckedDef, generics: Mapping[str, Any], needs: Needs) -> NoReturn:
-        """Refuse to be differentiated.
+def over_batch(
+    kernel: Kernel,
+    backward: str,
+    in_dims: Mapping[str, int],
+    out_dims: Mapping[str, int | None],
+    out_dim: int,
+    randomness: Randomness,
+) -> tuple[Session, str]:
+    """Return a session of a kernel over a batch, and the name of its way back there.
 
-        Raises
-        ------
-        TCTypeError
-        """
-        raise TCTypeError(
-            f"{self.name}: the way back '{self.backward}' was written for one element, not for a "
-            "batch\n  take the derivative inside, torch.func.vmap(torch.func.grad(...)) of the "
-            "kernel itself,\n  or write the batch into both definitions, or leave backward= away"
-        )
+    Each element has outputs of its own and an adjoint for each, also where an output is the same
+    for all: so the way back of the batch is that of its elements, added up for what they share.
+
+    Raises
+    ------
+    TCTypeError
+        If a float output shall have no batch.
+    """
+    way = WayBack(kernel, kernel.session.definition(backward))
+    for name in way.outputs:
+        if out_dims.get(name, out_dim) is None:
+            raise TCTypeError(
+                f"{kernel.name}: '{name}' cannot be without the batch, since the way back "
+                f"'{backward}' was written by hand and takes an adjoint for each element\n"
+                f"  let it have the batch at a dimension, as in out_dims={{'{name}': 0}}"
+            )
+    placed = {**dict.fromkeys(way.outputs, out_dim), **out_dims}
+    back = Backward(backward, way.like)
+    return batching.over_batch(kernel, in_dims, placed, out_dim, randomness, back)
 
 
 class WayBack:
@@ -73,6 +98,15 @@ class WayBack:
     ------
     TCTypeError, ShapeError
         If they do not fit together.
+
+    Attributes
+    ----------
+    what : str
+        How messages begin.
+    outputs : tuple of str
+        The returns of the kernel that have an adjoint.
+    like : mapping of str to str
+        For each tensor that the definition takes or gives, what of the kernel's has its shape.
     """
 
     def __init__(self, forward: Kernel, definition: nodes.Def) -> None:
@@ -92,11 +126,16 @@ class WayBack:
         )
         sizes = self._sizes(back.params, given)
         self._wrt = self._parameters_of(f, back.returns)
+        self.outputs = tuple(f.returns[i].name for i in self._floats)
+        self.like = {p.name: t.name for p, t in zip(back.params, given, strict=True)}
+        self.like |= {
+            r.name: f.params[i].name for r, i in zip(back.returns, self._wrt, strict=True)
+        }
         for gradient, i in zip(back.returns, self._wrt, strict=True):
             shape = tuple(s.substitute(sizes) for s in gradient.shape)
             self._compare(gradient, shape, f.params[i])
-        names = applied(definition.body)
-        self._reads = tuple(not t.shape or t.name in names for t in back.params[: len(f.params)])
+        read = values_read(back)  # also by what it calls
+        self._reads = tuple(not t.shape or t.name in read for t in back.params[: len(f.params)])
 
     def __call__(
         self, checked: CheckedDef, generics: Mapping[str, Any], needs: Needs

@@ -220,7 +220,7 @@ def derived(made: Differentiated, checked: CheckedDef, wrt: tuple[int, ...]) -> 
     """Return the derivative of a kernel bound to types by the parameters at wrt."""
     results = made.forward.returns
     again = made.whole.variant().checked
-    read = _read(again)
+    read = values_read(again)
     return Derivative(
         made.forward,
         made.backward,
@@ -233,7 +233,7 @@ def derived(made: Differentiated, checked: CheckedDef, wrt: tuple[int, ...]) -> 
     )
 
 
-def _read(checked: CheckedDef) -> set[str]:
+def values_read(checked: CheckedDef) -> set[str]:
     """Return the tensors whose values a definition reads; sizes may be values as well."""
     found = {*checked.scalars}
     for s in statements(checked.body):

@@ -17,7 +17,7 @@ from tcdsl.calls.call import Call
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.text.names import with_defaults
-from tcdsl.torch import autocast, compat, eager, operator, record, transforms
+from tcdsl.torch import autocast, by_hand, compat, eager, operator, record, transforms
 from tcdsl.torch.by_hand import WayBack, derivatives_of
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.gpu import TensorKernel
@@ -67,11 +67,20 @@ class Kernel(TensorKernel):
     def derive(self, session: Session, definition: Def) -> Self:
         """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
         has_backward = definition.name == self.name and session.has(self._backward)
-        is_batch = (
-            session.out_dims is not None
-        )  # which has none, and may not get one that is derived
-        backward = self._backward if has_backward or is_batch else ""
+        backward = self._backward if has_backward else ""
         return type(self)(session, definition, self._autocast, backward)
+
+    def with_shapes(self, *shapes: tuple[int, ...]) -> Self:
+        """Return this kernel, and its way back, for the ranks of these; see `tcdsl.Kernel`."""
+        if not (self._backward and self.has_any_rank):
+            return super().with_shapes(*shapes)
+        return self.derive(*by_hand.with_shapes(self, self._backward, shapes))
+
+    def _over_batch(self, *asked: Any) -> Self:
+        if not self._backward:
+            return super()._over_batch(*asked)
+        session, backward = by_hand.over_batch(self, self._backward, *asked)
+        return type(self)(session, session.program.defs[-1], self._autocast, backward)
 
     def with_autocast(self, policy: autocast.Policy) -> Self:
         """Return this kernel with another policy for arguments under autocast; see `define`."""

@@ -29,7 +29,7 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def
 from tcdsl.grammar.text.parser import parse
-from tcdsl.torch.by_hand import derivatives_of
+from tcdsl.torch.by_hand import derivatives_of, over_batch
 from tcdsl.torch.derivatives import Derivative, Derivatives
 from tcdsl.torch.gpu import TensorKernel
 
@@ -93,6 +93,14 @@ class Runner(TensorKernel):
     def __init__(self, session: Session, definition: Def) -> None:
         super().__init__(session, definition)
         self.by_look: dict[Any, Derivative | None] = {}
+
+    def _over_batch(self, *asked: Any) -> Runner:
+        if not self.backward:
+            return super()._over_batch(*asked)
+        session, backward = over_batch(self, self.backward, *asked)
+        made = Runner(session, session.program.defs[-1])
+        made.backward = backward
+        return made
 
     @cached_property
     def derivatives(self) -> Derivatives:

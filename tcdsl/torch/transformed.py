@@ -47,15 +47,10 @@ def _mapped(
         for p, k in zip(runner.params, kinds or "t" * len(dims), strict=True)
         if k == "t" and next(with_batch) is not None
     }
-    if backward:
-        raise TCTypeError(
-            f"{name}: the operator has no vmap where the way back is written by hand\n"
-            "  call the kernel itself, outside of torch.compile"
-        )
     over = over_batch(runner, places, info.randomness)
     given = [t if d is None else t.movedim(d, 0) for t, d in zip(tensors, dims, strict=True)]
     found = torch.ops.tcdsl.call.default(
-        *spelling_of(over), generics, given, kinds, integers, floats
+        *spelling_of(over, over.backward), generics, given, kinds, integers, floats
     )
     return found, list(over.out_dims)
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch._C._functorch import (
     TransformType,
-    get_interpreter_stack,
     peek_interpreter_stack,
 )
 
@@ -30,7 +29,6 @@ from tcdsl.torch import operator
 from tcdsl.torch.arguments import (
     batch,
     form,
-    is_recorded,
     is_unknown,
     with_float_numbers,
 )
@@ -68,9 +66,7 @@ def _outputs(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> 
     """Return the outputs of a call whose values are as the innermost transform sees them."""
     step = _Step(of, generics)
     needs = tuple(map(_is_recorded, values))
-    if (
-        of.derivatives.is_by_hand and of.session.out_dims is None
-    ):  # whoever records it: the text alone would be another way back
+    if of.derivatives.is_by_hand:  # whoever records it: the text alone would be another way back
         step = step.training(values, tuple(isinstance(v, Tensor) for v in values))
     elif any(needs) and of.whole is of:
         step = step.training(values, needs)
@@ -275,26 +271,11 @@ class _Step:
     ) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
         """Return the outputs for batches of some arguments, and where they have the batch."""
         of = self.kernel
-        if of.derivatives.is_by_hand:
-            _want_nobody_around(of, values)
         places = {p: 0 for p, d in zip(of.params, dims, strict=True) if d is not None}
         over = over_batch(of, places, randomness)
         given = zip(values, dims, of.definition.params, strict=True)
         batches = [v if d is None else batch(v.movedim(d, 0), p) for v, d, p in given]
         return _outputs(over, self.generics, batches), over.out_dims
-
-
-def _want_nobody_around(of: Kernel, values: Sequence[Any]) -> None:
-    """Refuse a batch inside of a derivative where the way back was written for one element."""
-    pairs = zip(of.params, values, strict=True)
-    recorded = [n for n, v in pairs if isinstance(v, Tensor) and is_recorded(v)]
-    if recorded or any(i.key() == TransformType.Jvp for i in get_interpreter_stack() or ()):
-        by = f", by {' and '.join(recorded)}" if recorded else ""
-        raise TCTypeError(
-            f"{of.name}: a derivative of vmap of a kernel whose way back is written by hand{by}\n"
-            "  take the derivative inside, vmap(grad(...)), of tensors that require no grad "
-            "outside (detach(), torch.no_grad()), or leave backward= away"
-        )
 
 
 _Output = tuple[torch.Size, torch.dtype, torch.device]

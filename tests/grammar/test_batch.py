@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from tcdsl.grammar.batch.definition import batched
+from tcdsl.grammar.batch.definition import Backward, batched
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import TCTypeError
-from tcdsl.grammar.text.format import format_program
+from tcdsl.grammar.text.format import format_def, format_program
 from tcdsl.grammar.text.parser import parse
 
 
@@ -180,6 +180,33 @@ def test_what_is_refused(
     with pytest.raises(TCTypeError) as caught:
         over(text, in_dims, out_dims)
     assert str(caught.value) == message
+
+
+def test_a_way_back_gives_sums_over_the_batch_by_what_its_elements_share() -> None:
+    text = (
+        "def f(float(N) x, float(M,N) w, float(N) c) -> (y) { y(i) +=! w(i, k) * x(k) * c(k) }\n"
+        "def back(float(N) x, float(M,N) w, float(N) c, float(M) d_y)\n"
+        "    -> (float(N) d_x, d_w, float(N) d_c) {\n"
+        "  d_x(k) +=! d_y(i) * w(i, k) * c(k)\n"
+        "  d_w(i, k) = d_y(i) * x(k) * c(k)\n"
+        "  d_c(k) = d_x(k)\n"
+        "  d_c(k) = d_c(k) * x(k)\n"
+        "}"
+    )
+    like = {t: t.removeprefix("d_") for t in ("x", "w", "c", "d_y", "d_x", "d_w", "d_c")}
+    found = batched(parse(text), "f", {"x": 1}, back=Backward("back", like))
+    assert (found.back, found.out_dims) == ("batched_back", {"y": 0})
+    back, forward = (format_def(d).split(" {\n") for d in found.program.defs)
+    assert "(float(N, B) x, float(M, N) w, float(N) c, float(B, M) d_y)" in back[0]
+    assert back[1:] == [
+        "  d_x(k, b) +=! d_y(b, i) * w(i, k) * c(k)\n"
+        "  d_w(i, k) +=! d_y(b, i) * x(k, b) * c(k)\n"
+        "  d_c_each(b, k) = float(d_x(k, b))\n"
+        "  d_c_each(b, k) = float(d_c_each(b, k) * x(k, b))\n"
+        "  d_c(i0) +=! d_c_each(b, i0)\n"
+        "}"
+    ]
+    assert forward[1:] == ["  y(b, i) +=! w(i, k) * x(k, b) * c(k)\n}"]
 
 
 def test_a_callee_without_the_batch_draws_no_numbers_for_each_element() -> None:

@@ -185,46 +185,130 @@ def test_there_has_to_be_such_a_definition_and_one_that_it_belongs_to() -> None:
         tct.define(text, "f", backward="b")
 
 
-DERIVED: dict[str, Any] = {  # of kernel and argument
-    "backward": lambda k, x: k(x.clone().requires_grad_()).sum().backward(),
+def test_what_a_way_back_hands_on_to_a_callee_is_kept() -> None:
+    text = """
+    def twice(float(N) u) -> (v) { v(i) = 2 * u(i) }
+    def f(float(N) x, float(N) g) -> (y) { y(i) = x(i) * g(i) }
+    def back(float(N) x, float(N) g, float(N) d_y) -> (d_x) { t = twice(g)  d_x(i) = t(i) * d_y(i) }
+    """
+    f = tct.define(text, "f", backward="back")
+    x, g = torch.ones(5, requires_grad=True), torch.arange(5.0)
+    for y in (f(x, g), called(f, x, g)):
+        (found,) = torch.autograd.grad(y.sum(), x)
+        assert torch.equal(found, 2 * g)
+
+
+STRAIGHT: dict[str, Any] = {  # the gradient of the sum by x, of a kernel and x
+    "backward": lambda k, x: torch.autograd.grad(k(x).sum(), x)[0],
     "grad": lambda k, x: torch.func.grad(lambda x: k(x).sum())(x),
-    "grad of vmap": lambda k, x: torch.func.grad(lambda x: torch.func.vmap(k)(x).sum())(x[None]),
-    "vmap of grad": lambda k, x: torch.func.vmap(torch.func.grad(lambda x: k(x).sum()))(x[None]),
-    "jvp": lambda k, x: torch.func.jvp(k, (x,), (x,)),
-    "operator": lambda k, x: torch.ops.tcdsl.call(*k.spelled[0], "", [x.clone().requires_grad_()]),
+    "grad of vmap": lambda k, x: torch.func.grad(lambda x: torch.vmap(k)(x).sum())(x[None])[0],
+    "vmap of grad": lambda k, x: torch.vmap(torch.func.grad(lambda x: k(x).sum()))(x[None])[0],
+    "operator": lambda k, x: torch.autograd.grad(called(k, x).sum(), x)[0],
+    "vmap of the operator": lambda k, x: torch.autograd.grad(
+        torch.vmap(lambda x: called(k, x))(x[None]).sum(), x
+    )[0],
 }
 
 
-@pytest.mark.parametrize("how", DERIVED)
-def test_a_batch_does_not_get_a_derived_one_in_its_place(how: str) -> None:
+def called(kernel: Any, *tensors: Any) -> Any:
+    return torch.ops.tcdsl.call(*kernel.spelled[0], "", [*tensors])[0]
+
+
+@pytest.mark.parametrize("how", STRAIGHT)
+def test_a_batch_has_the_way_back_of_its_elements_on_every_route(how: str) -> None:
     step = tct.define(STEP, "step", backward="straight")
     many = step.batched("x")
     x = torch.randn(3, 5)
-    for kernel in (many, pickle.loads(pickle.dumps(many))):
-        assert torch.equal(torch.func.vmap(kernel)(x[None])[0], step(x.flatten()).reshape(3, 5))
-        with pytest.raises(TCTypeError, match=r"by hand|'straight' was written for one element"):
-            DERIVED[how](kernel, x)
-    inside = torch.func.vmap(torch.func.grad(lambda x: step(x).sum()))(x)
-    assert torch.equal(inside, torch.ones(3, 5))
+    for kernel in (many, pickle.loads(pickle.dumps(many)), many.with_tune("off")):
+        assert torch.equal(torch.vmap(kernel)(x[None])[0], step(x.flatten()).reshape(3, 5))
+        found = STRAIGHT[how](kernel, x.clone().requires_grad_())
+        assert torch.equal(found, torch.ones(3, 5))
+        with pytest.raises(TCTypeError, match="forward-mode AD of a kernel whose way back"):
+            torch.func.jvp(kernel, (x,), (x,))
 
 
-def test_per_sample_gradients_of_recorded_weights_are_refused_with_a_cure_that_serves() -> None:
+# weights that elements share, read, set twice, in a loop, by a call; an output of weights alone
+SHARED = """
+def twice(double(N) u) -> (v) { v(i) = 2 * u(i) }
+def f(double(N) x, double(N) w, double(N) g, double a) -> (y, z) {
+  y(i) = a * w(i) * x(i) * g(i)
+  z(i) = w(i) * w(i)
+}
+def back(double(N) x, double(N) w, double(N) g, double a, double(N) y, double(N) d_y, double(N) d_z)
+    -> (double(N) d_x, double(N) d_w, double(N) d_g, double d_a) {
+  WAY
+}"""
+WAYS = {
+    "sums": "d_x(i) = a * w(i) * g(i) * d_y(i)  d_w(i) = d_z(i) * w(i)  d_g(i) +=! y(i) * d_y(i)  "
+    "d_a +=! w(i) * x(i) * g(i) * d_y(i)  d_g(i) += d_z(i)",
+    "read": "d_x(i) = a * d_y(i)  d_w(i) = d_z(i)  d_w(i) = d_w(i) * w(i) + d_y(i)  d_g(i) = g(i)  "
+    "d_a = 1",
+    "loop": "for t in 0:3 { d_w(i) = (t + 1) * d_z(i) * w(i) }  d_x(i) = d_w(i) * x(i)  "
+    "d_g(i) +=! d_y(i) * x(i)  d_a max=! y(i) * d_y(i)",
+    "call": "t(i) = w(i) * d_y(i) * x(i)  d_w = twice(t)  d_x = twice(w)  d_g = twice(g)  "
+    "d_a +=! t(i) * d_z(i)",
+}
+
+
+@pytest.mark.parametrize("way", [w if w == "read" else pytest.param(w, marks=pytest.mark.wide)
+                                 for w in WAYS])  # fmt: skip
+@pytest.mark.parametrize("dims", [(0, None, None, None), (1, None, 0, None), (None, 0, None, 0)])
+def test_gradients_by_what_elements_share_are_sums_over_the_batch(way: str, dims: Any) -> None:
+    f = tct.define(SHARED.replace("WAY", WAYS[way]), "f", backward="back")
+    torch.manual_seed(1)
+    shapes = [[5], [5], [5], []]
+    for shape, at in zip(shapes, dims, strict=True):
+        shape[at or 0 : at or 0] = [] if at is None else [3]
+    values = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+    weights = torch.randn(2, 3, 5, dtype=torch.float64)
+
+    def one_by_one(*values: Any) -> Any:
+        pairs = [*zip(values, dims, strict=True)]
+        found = [f(*(v if d is None else v.select(d, b) for v, d in pairs)) for b in range(3)]
+        return [torch.stack(r) for r in zip(*found, strict=True)]
+
+    wanted = torch.autograd.grad(sum(map(torch.sum, map(torch.mul, one_by_one(*values), weights))),
+                                 values)  # fmt: skip
+    for over in (f.batched(dims), torch.vmap(f, dims)):
+        total = sum(map(torch.sum, map(torch.mul, over(*values), weights)))
+        torch.testing.assert_close(torch.autograd.grad(total, values), wanted)
+
+
+def test_a_float_output_of_a_batch_has_an_adjoint_for_each_element() -> None:
+    f = tct.define(SHARED.replace("WAY", WAYS["read"]), "f", backward="back")
+    assert f.batched("x").out_dims == (0, 0)  # z as well, which is one for all
+    with pytest.raises(TCTypeError) as caught:
+        f.batched("x", out_dims={"z": None})
+    assert str(caught.value) == (
+        "f: 'z' cannot be without the batch, since the way back 'back' was written by hand and "
+        "takes an adjoint for each element\n"
+        "  let it have the batch at a dimension, as in out_dims={'z': 0}"
+    )
+
+
+def test_per_sample_gradients_of_recorded_weights() -> None:
     text = """
     def scale(float(N) x, float(N) w) -> (y) { y(i) = x(i) * w(i) }
     def twice(float(N) x, float(N) w, float(N) d_y) -> (d_w) { d_w(i) = 2 * d_y(i) * x(i) }"""
     scale = tct.define(text, "scale", backward="twice")
-    x, w = torch.randn(3, 5), torch.nn.Parameter(torch.ones(5))
-    each = torch.func.vmap(torch.func.grad(lambda w, x: scale(x, w).sum()), in_dims=(None, 0))
-    with pytest.raises(TCTypeError) as caught:
-        each(w, x)
-    assert str(caught.value) == (
-        "scale: a derivative of vmap of a kernel whose way back is written by hand, by w\n"
-        "  take the derivative inside, vmap(grad(...)), of tensors that require no grad outside "
-        "(detach(), torch.no_grad()), or leave backward= away"
-    )
-    assert torch.equal(each(w.detach(), x), 2 * x)
-    with torch.no_grad():
-        assert torch.equal(each(w, x), 2 * x)
+    x, w = torch.randn(3, 5, requires_grad=True), torch.nn.Parameter(torch.ones(5))
+    each = torch.vmap(torch.func.grad(lambda w, x: scale(x, w).sum()), in_dims=(None, 0))
+    assert torch.equal(each(w, x), 2 * x)
+    assert torch.equal(each(w.detach(), x.detach()), 2 * x)
+    (again,) = torch.autograd.grad(each(w, x).sum(), x)  # of the way back it is derived
+    assert torch.equal(again, torch.full((3, 5), 2.0))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_rank_is_chosen_for_the_way_back_too(rank: int) -> None:
+    squash = tct.define(SIGMOID, "squash", backward="back")
+    x = torch.randn([3, 1, 2][:rank], dtype=torch.float64, requires_grad=True)
+    for kernel in (squash.with_rank(rank), squash.with_shapes(x.shape)):
+        (found,) = torch.autograd.grad(kernel(x).sum(), x)
+        torch.testing.assert_close(found, x.sigmoid() * (1 - x.sigmoid()))
+    if rank:
+        over = squash.with_rank(rank - 1).batched("x")
+        torch.testing.assert_close(torch.autograd.grad(over(x).sum(), x)[0], found)
 
 
 def test_no_route_sums_up_a_gradient_that_has_not_the_shape_of_its_parameter() -> None:
