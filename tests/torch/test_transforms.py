@@ -491,12 +491,12 @@ def test_a_way_back_by_hand_is_the_one_that_transforms_take() -> None:
     # the way back is a function of y too, whose derivative is by hand again
     again = grad(lambda x: (grad(lambda x: k(x).sum())(x) * x).sum())(x)
     same(again, expected + x * expected)
+    same(grad(lambda x: vmap(k)(x[None]).sum())(x), expected)
     for derive in (
         lambda: jvp(k, (x,), (x,)),
-        lambda: grad(lambda x: vmap(k)(x[None]).sum())(x),
-        lambda: vmap(k)(x[None].requires_grad_()),
         lambda: jvp(vmap(k), (x[None],), (x[None],)),
+        lambda: vmap(lambda x: jvp(k, (x,), (x,))[1])(x[None]),
     ):
         with pytest.raises(TCTypeError, match="way back is written by hand"):
             derive()
-    same(vmap(k)(x.detach()[None]), torch.tensor([[1.0, 0.0, 1.0]]))
+    same(vmap(k)(x[None]), torch.tensor([[1.0, 0.0, 1.0]]))
