@@ -123,6 +123,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep tests out of the user's cache; one cache for the run, so that kernels compile once."""
     if "TCDSL_CACHE" not in os.environ:
         os.environ["TCDSL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ.setdefault("TCDSL_TORCH_BRIDGE", "0")  # a minute of compiling; tests ask for it
 
 
 @pytest.fixture(autouse=True)

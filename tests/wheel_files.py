@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("grammar", "codegen", "autotune")
-KINDS = {".py", ".pyi", ".lark", ".tc", ".h", ".c", ".cuh", ".typed"}
+KINDS = {".py", ".pyi", ".lark", ".tc", ".h", ".c", ".cpp", ".cuh", ".typed"}
 
 
 def tracked() -> set[str]:

@@ -94,6 +94,14 @@ lend(kind, functions, plain, tracked, tracks, unusual, written, model=None, make
 
     What a rule raises, a signal's handler for one, ends the call.
 
+bridge(kind, capsule) -> int
+    Ask the functions of a bridge (`bridge.h`) about arrays of a type that was lent, in place of its
+    own functions and rules, of which only `model` is asked on; None: ask those again. The library
+    of a bridge is never unloaded. Returns whether it is done; 0: the type was not lent, or the
+    bridge is for another launcher.
+bridged() -> int
+    How many calls have asked a bridge.
+
 set_num_threads(n), get_num_threads()
     How many threads a call may use. At first `TCDSL_THREADS`, or as many as this process may run
     at once. A change makes entries ask their executables for a new plan.
@@ -135,6 +143,8 @@ __all__ = [
     "Entry",
     "Launcher",
     "Shape",
+    "bridge",
+    "bridged",
     "empty_cache",
     "Rules",
     "get_num_threads",
@@ -161,6 +171,8 @@ Rules = tuple[  # of `lend`, behind the functions
     bool,
 ]
 lend = _core.lend
+bridge = _core.bridge
+bridged = _core.bridged
 empty_cache = _core.empty_cache
 memory = _core.memory
 set_num_threads = _core.set_num_threads

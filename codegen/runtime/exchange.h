@@ -1,24 +1,14 @@
 /* Arrays of other libraries, read through the C functions that their type hands out
  * (`__dlpack_c_exchange_api__`), without a line of Python.
  *
- * References: DLPack 1.3, dlpack.h: DLTensor, DLManagedTensorVersioned, DLPackExchangeAPI.
+ * References: DLPack 1.3, dlpack.h: DLManagedTensorVersioned, DLPackExchangeAPI.
  */
 #ifndef TC_EXCHANGE_H
 #define TC_EXCHANGE_H
+#include "bridge.h"
 #include "ndarray.h"
 #include "tc_abi.h"
 
-typedef struct {
-  tc_u8 code, bits;
-  unsigned short lanes;
-} DLDataType;
-typedef struct {
-  void *data;
-  int device_type, device_id, ndim;
-  DLDataType dtype;
-  tc_i64 *shape, *strides; /* strides in elements; NULL before version 1.2: C order */
-  tc_u64 byte_offset;
-} DLTensor;
 typedef struct Managed {
   tc_u32 major, minor;
   void *context;
@@ -36,8 +26,7 @@ typedef struct {
   void *current_stream;
 } ExchangeApi;
 
-enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_BOOL = 6 };
-enum { DL_CPU = 1, DL_READ_ONLY = 1, EXCHANGE_MAJOR = 1, MAX_LENDERS = 32 };
+enum { DL_READ_ONLY = 1, EXCHANGE_MAJOR = 1, MAX_LENDERS = 32 };
 
 /* A type whose arrays calls read in place. */
 typedef struct {
@@ -51,10 +40,12 @@ typedef struct {
   PyObject *model;   /* None, or a callable of dtype and shape: an array like fresh outputs, None for our memory ... */
   PyObject *make;    /* ... and the callable that makes an output like it */
   int writable;      /* whether every array may be written, so that none is asked */
+  const tc_bridge *bridge; /* NULL, or what answers in place of functions and rules; its library is never unloaded */
 } Lender;
 
 static Lender lenders[MAX_LENDERS];
 static int n_lenders;
+static Py_ssize_t bridged; /* calls that asked a bridge */
 
 /* An array as the launcher sees it; dims and strides are valid until Python code runs. */
 typedef struct {
@@ -94,33 +85,39 @@ static int is_any(PyObject *callables, PyObject *o) {
   return 0;
 }
 
+/* Take over where an array lies; 0 if it is none that kernels read. */
+static inline int located(int lender, const DLTensor *t, View *v) {
+  v->lender = lender;
+  v->nd = t->ndim;
+  v->type_num = number_of(t->dtype);
+  v->item_bytes = t->dtype.bits / 8;
+  v->data = (char *)t->data + t->byte_offset;
+  if (t->device_type != DL_CPU || t->ndim < 0 || t->ndim > MAX_DIMS || v->type_num < 0) return 0;
+  if ((size_t)v->data % (size_t)v->item_bytes) return 0;
+  Py_ssize_t dense = v->item_bytes;
+  int is_empty = 0;
+  for (int d = t->ndim - 1; d >= 0; d--) {
+    v->dims[d] = t->shape[d];
+    v->strides[d] = dense;
+    if (t->shape[d] < 0) return 0;
+    is_empty |= !t->shape[d];
+    if (t->strides ? __builtin_mul_overflow(t->strides[d], v->item_bytes, &v->strides[d])
+                  : __builtin_mul_overflow(dense, t->shape[d] ? t->shape[d] : 1, &dense))
+      return 0;
+  }
+  return v->data || is_empty;
+}
+
 /* See the memory of an array of a lender; 0 if it is none that kernels read. */
 static int memory_of(int lender, PyObject *o, View *v) {
   const Lender *l = &lenders[lender - 1];
   DLTensor t;
+  if (l->bridge) return l->bridge->view_of(o, 0, &t) == TC_PLAIN && located(lender, &t, v);
   if (l->api->view_of(o, &t)) {
     PyErr_Clear();
     return 0;
   }
-  v->lender = lender;
-  v->nd = t.ndim;
-  v->type_num = number_of(t.dtype);
-  v->item_bytes = t.dtype.bits / 8;
-  v->data = (char *)t.data + t.byte_offset;
-  if (t.device_type != DL_CPU || t.ndim < 0 || t.ndim > MAX_DIMS || v->type_num < 0) return 0;
-  if ((size_t)v->data % (size_t)v->item_bytes) return 0;
-  Py_ssize_t dense = v->item_bytes;
-  int is_empty = 0;
-  for (int d = t.ndim - 1; d >= 0; d--) {
-    v->dims[d] = t.shape[d];
-    v->strides[d] = dense;
-    if (t.shape[d] < 0) return 0;
-    is_empty |= !t.shape[d];
-    if (t.strides ? __builtin_mul_overflow(t.strides[d], v->item_bytes, &v->strides[d])
-                  : __builtin_mul_overflow(dense, t.shape[d] ? t.shape[d] : 1, &dense))
-      return 0;
-  }
-  return v->data || is_empty;
+  return located(lender, &t, v);
 }
 
 /* Whether an array of a lender may be written: what it hands out for good says so. */
@@ -153,6 +150,13 @@ static inline int same_mood(int a, int b) {
 static int ask(int lender, Mood *to) {
   const Lender *l = &lenders[lender - 1];
   to->lender = lender;
+  if (l->bridge) {
+    int moment = l->bridge->moment();
+    to->is_usual = !(moment & TC_UNUSUAL);
+    to->tracks = moment & TC_TRACKS;
+    bridged++;
+    return 0;
+  }
   to->is_usual = !is_any(l->unusual, NULL);
   to->tracks = to->is_usual && l->tracked != Py_None &&
                (l->tracks == Py_None || is_true(PyObject_Vectorcall(l->tracks, NULL, 0, NULL)));
@@ -165,6 +169,12 @@ static int view_of(int lender, PyObject *o, Mood *mood, View *v) {
   const Lender *l = &lenders[lender - 1];
   if (!same_mood(mood->lender, lender) && ask(lender, mood)) return 0;
   if (!mood->is_usual) return 0;
+  if (l->bridge) {
+    DLTensor t;
+    int found = l->bridge->view_of(o, mood->tracks, &t);
+    mood->is_tracked |= found == TC_IS_TRACKED;
+    return found == TC_PLAIN && located(lender, &t, v);
+  }
   if (mood->tracks && is_true(PyObject_GetAttr(o, l->tracked))) {
     mood->is_tracked = 1;
     return 0;
@@ -174,6 +184,7 @@ static int view_of(int lender, PyObject *o, Mood *mood, View *v) {
 
 static int tell_written(int lender, PyObject *o) {
   PyObject *told = lenders[lender - 1].written;
+  if (lenders[lender - 1].bridge) return lenders[lender - 1].bridge->written(o);
   if (told == Py_None) return 0;
   PyObject *one = PyTuple_New(1);
   if (!one) return -1;
@@ -204,7 +215,23 @@ static PyObject *m_lend(PyObject *m, PyObject *args) {
     return PyLong_FromLongLong(known);
   lenders[n_lenders++] = (Lender){(PyTypeObject *)Py_NewRef(type), api, Py_NewRef(plain), Py_NewRef(tracked),
                                   Py_NewRef(tracks), Py_NewRef(unusual), Py_NewRef(written), Py_NewRef(model),
-                                  Py_NewRef(make), writable};
+                                  Py_NewRef(make), writable, NULL};
   return PyLong_FromLongLong(1);
+}
+
+/* A capsule, or None for none. */
+static PyObject *m_bridge(PyObject *m, PyObject *args) {
+  PyObject *type, *capsule;
+  (void)m;
+  if (!PyArg_ParseTuple(args, "OO", &type, &capsule)) return NULL;
+  const tc_bridge *bridge = capsule == Py_None ? NULL : PyCapsule_GetPointer(capsule, TC_BRIDGE_NAME);
+  if (!bridge && capsule != Py_None) return NULL;
+  int done = 0;
+  for (int i = 0; i < n_lenders && (!bridge || bridge->abi == TC_BRIDGE_ABI); i++)
+    if (lenders[i].type == (PyTypeObject *)type) {
+      lenders[i].bridge = bridge;
+      done = 1;
+    }
+  return PyLong_FromLongLong(done);
 }
 #endif

@@ -341,11 +341,13 @@ static PyObject *fresh_lent(int lender, Entry *e, int r, char **data) {
   if (!is_known && take_models(e, lender)) return NULL;
   if (e->model[r] == Py_None) return handed(lender, o, data);
   PyObject *model = Py_NewRef(e->model[r]); /* another call may take others while the library runs */
-  PyObject *made = PyObject_Vectorcall(lenders[lender - 1].make, &model, 1, NULL);
+  const tc_bridge *bridge = lenders[lender - 1].bridge;
+  DLTensor t;
+  PyObject *made = bridge ? bridge->make(model, &t) : PyObject_Vectorcall(lenders[lender - 1].make, &model, 1, NULL);
   Py_DecRef(model);
   View v;
   if (!made) return NULL;
-  if (!memory_of(lender, made, &v) || !fits_view(o, &v)) {
+  if (!(bridge ? located(lender, &t, &v) : memory_of(lender, made, &v)) || !fits_view(o, &v)) {
     PyErr_SetString(internal_error, "an array library made an output of another form");
     Py_DecRef(made);
     return NULL;

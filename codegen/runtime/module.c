@@ -29,6 +29,11 @@ static PyObject *m_empty_cache(PyObject *m, PyObject *unused) {
   return PyLong_FromLongLong((long long)empty_cache());
 }
 
+static PyObject *m_bridged(PyObject *m, PyObject *unused) {
+  (void)m, (void)unused;
+  return PyLong_FromLongLong(bridged);
+}
+
 static PyObject *m_set_num_threads(PyObject *m, PyObject *number) {
   (void)m;
   long long n = PyLong_AsLongLong(number);
@@ -60,6 +65,8 @@ static PyObject *m_memory(PyObject *m, PyObject *unused) {
 
 static PyMethodDef module_methods[] = {{"setup", m_setup, METH_VARARGS, NULL},
                                        {"lend", m_lend, METH_VARARGS, NULL},
+                                       {"bridge", m_bridge, METH_VARARGS, NULL},
+                                       {"bridged", m_bridged, METH_NOARGS, NULL},
                                        {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
                                        {"set_cache_limit", m_set_cache_limit, METH_O, NULL},
                                        {"memory", m_memory, METH_NOARGS, NULL},

@@ -211,10 +211,11 @@ def _environment(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """C text to be made a shared object.
+    """Text to be made a shared object: C, or C++ by the same compiler.
 
-    name: for files and messages. flags stand after the compiler's own. include: another folder,
-    beside the one of the prelude, for `#include "..."`.
+    name: for files and messages. flags stand after the compiler's own, which C++ has none of.
+    include: another folder, beside the one of the prelude, for `#include "..."`. libraries stand
+    behind the text.
     """
 
     name: str
@@ -222,6 +223,18 @@ class Source:
     opt: str = "-O3"
     flags: tuple[str, ...] = ()
     include: Path | None = None
+    language: Literal["c", "c++"] = "c"
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The name of the file that is compiled; its ending tells the language."""
+        return f"{stem(self.name)}.{'c' if self.language == 'c' else 'cpp'}"
+
+    def all_flags(self, compiler: Compiler) -> tuple[str, ...]:
+        """Return all flags of a compiler for this text."""
+        own = compiler.flags if self.language == "c" else ()  # they speak of C
+        return (*own, self.opt, *self.flags)
 
 
 class Run:
@@ -232,12 +245,12 @@ class Run:
         self.output = folder / "object.so"
         self._log = folder / "log"
         self._deadline = time.monotonic() + 300
-        file = folder / f"{stem(source.name)}.c"
+        file = folder / source.file
         file.write_text(source.text, encoding="utf-8")
         folders = [INCLUDES, *([source.include] if source.include else [])]
         self._command = [
-            *compiler.command, source.opt, *compiler.flags, *source.flags,
-            *(f"-I{f}" for f in folders), "-shared", "-o", str(self.output), str(file), "-lm",
+            *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
+            "-shared", "-o", str(self.output), str(file), *source.libraries, "-lm",
         ]  # fmt: skip
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -299,7 +312,7 @@ def compile_to(compiler: Compiler, source: Source, folder: Path) -> Path:
 def _excerpt(source: Source, log: str, around: int = 3) -> str:
     """Return the numbered lines of a source that a log names, each error's with its neighbours."""
     lines = source.text.splitlines()
-    named = re.findall(rf"{re.escape(stem(source.name))}\.c:(\d+):\d+: (?:fatal )?error", log)
+    named = re.findall(rf"{re.escape(source.file)}:(\d+):\d+: (?:fatal )?error", log)
     failing = [int(n) for n in named[:5]]
     shown = sorted(
         {

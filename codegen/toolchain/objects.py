@@ -130,8 +130,8 @@ def _uninterrupted() -> Iterator[None]:
 def key_of(source: Source, compiler: Compiler) -> str:
     """Return the hash of all that decides an object: text, headers, flags, compiler, processor."""
     parts = [
-        FORMAT, compiler.kind, compiler.version, compiler.isa_key, *compiler.flags,
-        source.opt, *source.flags, source.name, source.text,
+        FORMAT, compiler.kind, compiler.version, compiler.isa_key, source.language,
+        *source.all_flags(compiler), *source.libraries, source.name, source.text,
     ]  # fmt: skip
     folders = [INCLUDES, *([source.include] if source.include else [])]
     return hash_of([*parts, *_headers(source.text, folders)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import sys
@@ -51,6 +52,7 @@ def examine(*, measure: bool = True) -> Iterator[Finding]:
         yield from _kernel()
     yield from _caches()
     yield from _threads()
+    yield from examine_torch()
     yield from _gpu()
 
 
@@ -166,6 +168,39 @@ def _threads() -> Iterator[Finding]:
             "programs that alternate matmul and kernels: set OPENBLAS_THREAD_TIMEOUT=4 "
             "before numpy is imported",
         )
+
+
+def examine_torch() -> Iterator[Finding]:
+    """Look at how calls reach PyTorch, if it is installed; it is not imported."""
+    if importlib.util.find_spec("torch") is None:
+        return
+    from tcdsl.codegen.toolchain.cachedir import read_json
+
+    version = importlib.metadata.version("torch")
+    if os.environ.get("TCDSL_TORCH_BRIDGE") == "0":
+        what = "calls through its Python functions, since TCDSL_TORCH_BRIDGE is 0"
+        yield Finding("torch", "note", f"{version}, {what}", "unset TCDSL_TORCH_BRIDGE")
+        return
+    match read_json("torch-bridge.json").get(version):
+        case {"error": "", "seconds": float(seconds)}:
+            what = f"calls by its own headers (compiled in {seconds:.0f} s)"
+            yield Finding("torch", "ok", f"{version}, {what}")
+        case {"error": str(error)}:
+            yield Finding(
+                "torch",
+                "note",
+                f"{version}, calls through its Python functions, since its headers could not be "
+                f"compiled: {error}",
+                "calls are right, some microseconds longer; an hour after the first attempt it is "
+                "tried again",
+            )
+        case _:
+            yield Finding(
+                "torch",
+                "note",
+                f"{version}, its headers are not compiled yet",
+                "the first calls of tcdsl.torch do it, beside a program",
+            )
 
 
 def _gpu() -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import torch
 
 from tcdsl.calls.call import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.torch import native
 from tcdsl.torch.derivatives import Derivative
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def call(of: Kernel, given: Arguments) -> Any:
 
 def recorded(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> Any:
     """Call with tensors and numbers, where no mode and no transform is active."""
-    results = _apply_call(of, generics, *values)
+    results = native.apply(_Call, of, generics, *values)
     return of.result(results) if type(results) is tuple else results
 
 
@@ -82,7 +83,9 @@ class _Call(torch.autograd.Function):
                 gradients = (found,) if len(derivative.backward.returns) == 1 else found
             else:  # somebody may differentiate what comes next
                 count = len(derivative.reads)
-                gradients = _apply_pull(derivative, saved[count:], *saved[:count], *adjoints)
+                gradients = native.apply(
+                    _Pull, derivative, saved[count:], *saved[:count], *adjoints
+                )
             return (None, None, *derivative.placed(gradients))
         given = _given(ctx, [adjoints[r] for r in derivative.floats])
         if given is None:
@@ -91,7 +94,7 @@ class _Call(torch.autograd.Function):
         if not torch.is_grad_enabled() or derivative.again is None:
             gradients = derivative.pull(values, kept, given)
         else:  # somebody may differentiate what comes next
-            gradients = _apply_pull(derivative, tuple(kept), *values, *given)
+            gradients = native.apply(_Pull, derivative, tuple(kept), *values, *given)
         return (None, None, *derivative.placed(gradients))
 
 
@@ -119,11 +122,6 @@ class _Pull(torch.autograd.Function):
         results = second.again(*values, *given)
         gradients = (results,) if len(second.again.returns) == 1 else tuple(results)
         return (None, None, *second.placed(gradients))
-
-
-# What `Function.apply` does for transforms of torch.func is not asked where none is active.
-_apply_call: Any = super(torch.autograd.Function, _Call).apply
-_apply_pull: Any = super(torch.autograd.Function, _Pull).apply
 
 
 def _save(ctx: Any, values: Sequence[Any], kept: Sequence[Any], reads: Sequence[bool]) -> Any:

@@ -17,7 +17,7 @@ from tcdsl.calls.call import Call
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.text.names import with_defaults
-from tcdsl.torch import autocast, by_hand, compat, eager, operator, record, transforms
+from tcdsl.torch import autocast, by_hand, compat, eager, native, operator, record, transforms
 from tcdsl.torch.by_hand import WayBack, derivatives_of
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.gpu import TensorKernel
@@ -189,6 +189,7 @@ class Kernel(TensorKernel):
         if has_torch_function(tensors):  # a subclass, or a mode as torch.device is
             found = handle_torch_function(self._listed, tensors, *args, **keywords)
             return found if len(self.returns) == 1 else self.result(found)
+        native.begin()
         place = tensors[0].device.type
         if self._autocast is not None and autocast.is_active(place):
             given = self.arguments(args, keywords)

@@ -18,7 +18,8 @@ from tcdsl.codegen import runtime  # noqa: E402
 from tcdsl.grammar.text.errors import TCError, TCTypeError  # noqa: E402
 from tcdsl.torch import transforms  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.cc]
+# With the bridge and without it calls mean the same, and go the same way.
+pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.usefixtures("way")]
 
 MUL = "def mul<T>(T(N,M) a, T(N,M) b) -> (y) { y(n, m) = a(n, m) * b(n, m) }"
 MOMENTS = "def moments(float(N,M) x) -> (s, q) { s(n) +=! x(n, m)  q(n) +=! x(n, m) * x(n, m) }"

@@ -179,6 +179,20 @@ def _lend(value: object, torch: Any) -> None:
             runtime.lend(kind, functions, *rules)
         except (TypeError, ValueError):
             return  # no capsule of that name: the slow path serves
+        if torch is not None:
+            runtime.bridge(kind, _bridge)
+
+
+_bridge: object = None  # to torch's tensors; `tcdsl.torch.native` makes it
+
+
+def use_bridge(bridge: object) -> None:
+    """Let the launcher ask a bridge, a capsule of `bridge.h`, about torch's tensors, or None."""
+    global _bridge
+    _bridge = bridge
+    torch = sys.modules["torch"]
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        runtime.bridge(kind, bridge)
 
 
 _OWN_MEMORY = 32 << 20  # bytes; from here on the C library gives freed memory back to the system

@@ -1,0 +1,63 @@
+"""Compile a source in a process of its own: nobody has to wait, and it outlives who asked.
+
+A short program that starts a long compilation ends before it; the next one finds the object.
+It runs as ``python -P -m`` of this module, reads a source as JSON, writes why there is no object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.text.errors import CompileError
+
+_NICE = 10  # whoever asked has other work
+
+
+def compile_aside(source: Source) -> str:
+    """Compile a source in another process; return why there is no object, "" where there is one.
+
+    The caller waits, so that it is to be a thread that nobody waits for.
+    """
+    package = sys.modules[__name__.partition(".")[0]]
+    root = str(Path(str(package.__file__)).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    given = asdict(source) | {"include": source.include and str(source.include)}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", __name__],
+            input=json.dumps(given), capture_output=True, text=True, start_new_session=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, check=False,
+        )  # fmt: skip
+    except OSError as error:  # no interpreter of that name: this one is a part of a program
+        return f"'{sys.executable}' cannot be started: {error.strerror}"
+    if done.returncode == 0:
+        return ""
+    return done.stdout.strip() or done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def main() -> int:
+    """Compile what the input says; print what is wrong."""
+    given = json.loads(sys.stdin.read())
+    names = {"flags": tuple(given["flags"]), "libraries": tuple(given["libraries"])}
+    include = given["include"] and Path(given["include"])
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    try:
+        compile_source(Source(**(given | names | {"include": include})))
+    except CompileError as error:
+        with contextlib.suppress(BrokenPipeError):
+            print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
