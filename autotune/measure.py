@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from tcdsl.autotune.report import Report
+from tcdsl.autotune.report import Reporter
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Failure, Trial, TuneError, UntunedError, Verdict
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.candidate import Candidate, emitted
-from tcdsl.autotune.worker.emitted import Source
-from tcdsl.autotune.worker.problem import Problem
+from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError
-from tcdsl.autotune.worker.runner import Rig
+from tcdsl.autotune.worker.runner import Runner
 from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import ScheduleError
@@ -40,19 +40,19 @@ class Measurement:
 
     Parameters
     ----------
-    problem : Problem
+    problem : TuningProblem
     store : TuningStore
     budget : Budget
         Looked at between candidates.
-    report : Report
+    report : Reporter
     """
 
     def __init__(
-        self, problem: Problem, store: TuningStore, budget: Budget, report: Report
+        self, problem: TuningProblem, store: TuningStore, budget: Budget, report: Reporter
     ) -> None:
         self._problem, self._store = problem, store
         self._budget, self._report = budget, report
-        self._rig = Rig(problem, budget)
+        self._runner = Runner(problem, budget)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
         rows = store.trials(problem.key)
         rows = [r for r in rows if problem.space.lists(r.config)]
@@ -71,7 +71,7 @@ class Measurement:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._rig.__exit__(kind, error, trace)
+        self._runner.__exit__(kind, error, trace)
 
     def __call__(self, configs: Sequence[Config], origin: str) -> list[Trial]:
         """Try configs.
@@ -112,7 +112,7 @@ class Measurement:
                 raise self._no_default()
             try:
                 rounds = self._final_rounds(trials, len(batch))
-                samples = self._rig.samples(batch, rounds, drops=False)
+                samples = self._runner.samples(batch, rounds, drops=False)
                 break
             except WorkerDiedError as death:
                 self._blame(death, batch, [])
@@ -157,7 +157,7 @@ class Measurement:
         twins: list[Candidate] = []
         candidates = self._compile(rows, twins, ended)
         self._report.stage("check", len(candidates))
-        if not self._rig.is_calibrated and self._best is not None:
+        if not self._runner.is_calibrated and self._best is not None:
             self._ready(self._best)  # a good one tells how long a check takes
         candidates = [c for c in candidates if may_go_on() and self._load(c, ended)]
         self._report.stage("time", len(candidates))
@@ -205,7 +205,7 @@ class Measurement:
         self._report.stage("compile", len(rows))
         candidates: list[Candidate] = []
 
-        def sources() -> Iterator[Source]:
+        def sources() -> Iterator[Emitted]:
             for candidate in self._emit(rows, twins, ended):
                 candidates.append(candidate)
                 yield candidate.source
@@ -246,12 +246,12 @@ class Measurement:
 
         One that has a time keeps it: its row stays as it is.
         """
-        if self._rig.has(candidate):
+        if self._runner.has(candidate):
             return True
         is_new = candidate.config not in self._kept
         if is_new:
             self._store.set_status([candidate.row.id], "running")
-        failure = self._rig.load(candidate)
+        failure = self._runner.load(candidate)
         if failure is not None:
             self._fail(candidate.row, failure, ended, candidate.text)
             self._forget(candidate.config)
@@ -266,7 +266,7 @@ class Measurement:
         ended = [] if ended is None else ended
         while True:
             candidates = [c for c in candidates if self._load(c, ended)]
-            if all(map(self._rig.has, candidates)):
+            if all(map(self._runner.has, candidates)):
                 return candidates
 
     def _time(self, candidates: Sequence[Candidate], ended: list[Trial]) -> None:
@@ -279,13 +279,13 @@ class Measurement:
         while candidates:
             best = self._best
             # One that is slow beside the new ones is no measure for them, and would seem to hang.
-            is_slow = best is not None and 4e-9 * self._times[best] > self._rig.limit_s
+            is_slow = best is not None and 4e-9 * self._times[best] > self._runner.limit_s
             anchor = None if best is None or is_slow else self._ready(best)
             everyone = [*candidates, *([] if anchor is None else [anchor])]
             everyone = self._together(everyone, ended)
             candidates = [c for c in everyone if c is not anchor]
             try:
-                samples = self._rig.samples(everyone, _ROUNDS)
+                samples = self._runner.samples(everyone, _ROUNDS)
             except WorkerDiedError as death:
                 self._blame(death, everyone, ended)
                 gone = {t.config for t in ended}

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO
 
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
-from tcdsl.autotune.worker.problem import Problem, Work
+from tcdsl.autotune.worker.problem import Roofline, TuningProblem
 from tcdsl.grammar.text.excerpt import printable
 
 _LINE_EVERY_S = 5.0
@@ -27,10 +27,10 @@ _WORDS = {
 }
 
 
-class Report(Protocol):
+class Reporter(Protocol):
     """Is told what happens in a tuning run, as it happens."""
 
-    def begin(self, problem: Problem, budget: Budget) -> None:
+    def begin(self, problem: TuningProblem, budget: Budget) -> None:
         """Tell that a problem's search begins."""
 
     def stage(self, what: str, count: int) -> None:
@@ -46,7 +46,7 @@ class Report(Protocol):
         """Tell the verdict; None if the run ended without one. Called however it ended."""
 
 
-def reporter(quiet: bool = False, stream: TextIO | None = None) -> Report:
+def reporter(quiet: bool = False, stream: TextIO | None = None) -> Reporter:
     """Return the report that suits a stream, by default standard error."""
     stream = stream or sys.stderr
     if quiet:
@@ -57,7 +57,7 @@ def reporter(quiet: bool = False, stream: TextIO | None = None) -> Report:
 class Silent:
     """Says nothing."""
 
-    def begin(self, problem: Problem, budget: Budget) -> None:
+    def begin(self, problem: TuningProblem, budget: Budget) -> None:
         """Ignore."""
 
     def stage(self, what: str, count: int) -> None:
@@ -78,7 +78,7 @@ class Progress:
     """The state of one problem's search, and its figures as text."""
 
     name: str
-    work: Work
+    roofline: Roofline
     budget: Budget
     times_ns: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
@@ -103,13 +103,13 @@ class Progress:
         if not self.times_ns:
             return "no result yet"
         time_ns = min(self.times_ns)
-        return f"{rate_text(self.work, time_ns)}, {duration(time_ns)}"
+        return f"{rate_text(self.roofline, time_ns)}, {duration(time_ns)}"
 
     def median(self) -> str:
         """Return the median rate."""
         if not self.times_ns:
             return "-"
-        return f"{self.work.rate(statistics.median(self.times_ns)):.1f} {self.work.unit}"
+        return f"{self.roofline.rate(statistics.median(self.times_ns)):.1f} {self.roofline.unit}"
 
     def counts(self) -> str:
         """Return number and rate of trials, and the failures by reason."""
@@ -138,9 +138,9 @@ class Lines:
         self._last = 0.0
         self._progress: Progress | None = None
 
-    def begin(self, problem: Problem, budget: Budget) -> None:
+    def begin(self, problem: TuningProblem, budget: Budget) -> None:
         """Write the name."""
-        self._progress = Progress(problem.name, problem.work, budget)
+        self._progress = Progress(problem.name, problem.roofline, budget)
         self._last = time.monotonic()
         self._write(f"{problem.name}: {problem.space.size} configs")
 
@@ -170,7 +170,7 @@ class Lines:
     def finish(self, verdict: Verdict | None) -> None:
         """Write the verdict."""
         if self._progress is not None and verdict is not None:
-            self._write(f"  {verdict_text(self._progress.work, verdict)}")
+            self._write(f"  {verdict_text(self._progress.roofline, verdict)}")
 
     def _write(self, text: str) -> None:
         print(printable(text), file=self._stream, flush=True)
@@ -192,11 +192,11 @@ class Live:
         self._note = ""
         self._drawn = 0.0
 
-    def begin(self, problem: Problem, budget: Budget) -> None:
+    def begin(self, problem: TuningProblem, budget: Budget) -> None:
         """Draw the first picture."""
         from rich.live import Live as RichLive
 
-        self._progress = Progress(problem.name, problem.work, budget)
+        self._progress = Progress(problem.name, problem.roofline, budget)
         self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
         self._draw()
@@ -224,7 +224,7 @@ class Live:
         self._live.stop()
         self._console.print(f"[bold]{self._progress.name}[/bold]  {self._progress.counts()}")
         if verdict is not None:
-            text = verdict_text(self._progress.work, verdict)
+            text = verdict_text(self._progress.roofline, verdict)
             self._console.print(f"  {text}", highlight=False)
 
     def _draw(self) -> None:
@@ -246,9 +246,9 @@ class Live:
         self._drawn = time.monotonic()
 
 
-def rate_text(work: Work, time_ns: float) -> str:
+def rate_text(roofline: Roofline, time_ns: float) -> str:
     """Return a rate with its share of the machine's peak."""
-    return f"{work.rate(time_ns):.1f} {work.unit} ({work.share_text(time_ns)})"
+    return f"{roofline.rate(time_ns):.1f} {roofline.unit} ({roofline.share_text(time_ns)})"
 
 
 def duration(time_ns: float) -> str:
@@ -259,11 +259,11 @@ def duration(time_ns: float) -> str:
     return f"{time_ns:.3g} ns"
 
 
-def verdict_text(work: Work, verdict: Verdict) -> str:
+def verdict_text(roofline: Roofline, verdict: Verdict) -> str:
     """Return one line on the winner."""
     gain = verdict.default_ns / verdict.time_ns
     speed = f"{gain:.2f}x the default" if gain > 1 else "the default"
-    rate = rate_text(work, verdict.time_ns)
+    rate = rate_text(roofline, verdict.time_ns)
     return f"{rate}, {duration(verdict.time_ns)}, {speed}: {verdict.config}"
 
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from types import FrameType
 
 from tcdsl.autotune.measure import Measurement
-from tcdsl.autotune.report import Report, Silent
+from tcdsl.autotune.report import Reporter, Silent
 from tcdsl.autotune.search.strategy import Budget, search
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.shipped import Shipped
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Verdict
-from tcdsl.autotune.worker.problem import Problem
+from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.codegen.machine.config import Config
 
 _NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TuningResult:
     """The result for one problem.
 
     trials : how many new ones this run ended.
@@ -43,22 +43,22 @@ class Tuned:
 
 
 def tune(
-    problems: Sequence[Problem],
+    problems: Sequence[TuningProblem],
     *,
     cache: Path,
     seconds: float | None = None,
     trials: int | None = None,
     seed: int = 0,
-    report: Report | None = None,
+    report: Reporter | None = None,
     start: Sequence[Config] = (),
     use_model: bool = True,
     shipped: Shipped | None = None,
-) -> list[Tuned]:
+) -> list[TuningResult]:
     """Find and store the fastest config of each problem.
 
     Parameters
     ----------
-    problems : sequence of Problem
+    problems : sequence of TuningProblem
         Usually one kernel at several sizes. A later one tries the best configs of earlier ones.
     cache : Path
         SQLite file; what it knows is not tried again.
@@ -67,7 +67,7 @@ def tune(
         no longer gains.
     seed : int
         The same seed, times and cache give the same path.
-    report : Report, optional
+    report : Reporter, optional
         Told of all progress; silent by default.
     start : sequence of Config, optional
         Tried first, in place of the default; the default still takes part in the last comparison.
@@ -78,7 +78,7 @@ def tune(
 
     Returns
     -------
-    list of Tuned
+    list of TuningResult
         One per problem; shorter where the user stopped it: the first Ctrl-C ends the search with
         the best so far, a second one aborts with `KeyboardInterrupt`.
 
@@ -88,7 +88,7 @@ def tune(
         If the default config of a problem does not run or gives a wrong answer.
     """
     report = report or Silent()
-    results: list[Tuned] = []
+    results: list[TuningResult] = []
     with TuningStore(cache) as store, _interruptible(report) as stop:
         for problem in problems:
             if stop.is_set():
@@ -102,16 +102,16 @@ def tune(
             finally:
                 report.finish(verdict)
             if verdict is not None:
-                results.append(Tuned(verdict, budget.used, not budget.is_stopped))
+                results.append(TuningResult(verdict, budget.used, not budget.is_stopped))
     return results
 
 
 def _verdict(
-    problem: Problem,
+    problem: TuningProblem,
     store: TuningStore,
     budget: Budget,
     seed: int,
-    report: Report,
+    report: Reporter,
     start: Sequence[Config],
     use_model: bool,
     shipped: Shipped | None,
@@ -146,7 +146,7 @@ class _Stop(threading.Event):
 
 
 @contextmanager
-def _interruptible(report: Report) -> Iterator[_Stop]:
+def _interruptible(report: Reporter) -> Iterator[_Stop]:
     """Turn the first Ctrl-C into a stopped budget; the second one is Python's own again."""
     stop = _Stop()
     if threading.current_thread() is not threading.main_thread():

@@ -46,12 +46,12 @@ _ROUNDS = 200
 
 def head_to_head(problem: CpuProblem, configs: Sequence[Config], rounds: int) -> list[float]:
     """Return the times of configs, in ns per call, by turns in this process."""
-    sources = [problem.source(config) for config in configs]
+    sources = [problem.emit(config) for config in configs]
     bench = CpuBench(problem.case())
     turns = {}
     for number, built in problem.builder.build(sources, len(sources)):
         assert isinstance(built, Built), built
-        turns[number] = bench.turns(bench.load(built.load))
+        turns[number] = bench.sampler(bench.load(built.load))
     samples = interleaved(turns, rounds, lambda _: None, drop=())
     return [quantile_ns(samples[i]) for i in range(len(configs))]
 

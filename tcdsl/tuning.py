@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.autotune.report import Report, Silent, reporter
+from tcdsl.autotune.report import Reporter, Silent, reporter
 from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.key import ProblemKey
@@ -300,7 +300,7 @@ class FirstCalls:
                 tune()
 
 
-def _tune(problem: Problem, session: Session, report: Report) -> None:
+def _tune(problem: Problem, session: Session, report: Reporter) -> None:
     from tcdsl.autotune.tuner import tune
 
     settings = session.settings

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.autotune.targets.cuda.problem import work_of
+from tcdsl.autotune.targets.cuda.problem import roofline_of
 from tcdsl.codegen.machine.gpu import KNOWN
 from tests.codegen.harness import problem
 from tests.test_benchmarks import ROOT, script
@@ -100,7 +100,7 @@ def test_half_products_are_held_against_the_peak_of_tensor_cores() -> None:
     for name in ("float16", "float32", "float64"):
         a = np.zeros((4096, 4096), name)
         p = problem(text.replace("TYPE", name), a, a)
-        peaks[name] = work_of(p.program, p.sizes, gpu).peak_gflops
+        peaks[name] = roofline_of(p.program, p.sizes, gpu).peak_gflops
     assert peaks["float16"] == gpu.tensor_gflops() > 900_000
     assert peaks["float32"] == gpu.peak_gflops()
     assert peaks["float64"] == gpu.peak_gflops() / 2

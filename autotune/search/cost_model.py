@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Collection, Iterable, Sequence
 
-from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.best import Best
 from tcdsl.autotune.store.key import digest_of
 from tcdsl.codegen.machine.config import Config
@@ -15,7 +15,7 @@ _DRAWS = 250  # a prediction takes about a millisecond
 _CLIMBS = 4
 
 
-def ranked(space: Space, configs: Iterable[Config]) -> list[Config]:
+def ranked(space: SearchSpace, configs: Iterable[Config]) -> list[Config]:
     """Return configs by predicted time, those that cannot run left out."""
     costs = {c: space.cost_ns(c) for c in configs}
     possible = [c for c, cost in costs.items() if math.isfinite(cost)]
@@ -23,7 +23,9 @@ def ranked(space: Space, configs: Iterable[Config]) -> list[Config]:
     return sorted(possible, key=lambda c: (costs[c], digest_of(c.to_json())))
 
 
-def leaders(space: Space, rng: random.Random, count: int, but: Collection[Config]) -> list[Config]:
+def leaders(
+    space: SearchSpace, rng: random.Random, count: int, but: Collection[Config]
+) -> list[Config]:
     """Return the configs that the model likes best: of all if they are few.
 
     Otherwise of a sample and the default, improved by steps of one knob from the best of them.
@@ -42,12 +44,12 @@ def leaders(space: Space, rng: random.Random, count: int, but: Collection[Config
     return ranked(space, (c for c in dict.fromkeys(pool) if c not in but))[:count]
 
 
-def choose(space: Space, tuned: Sequence[Best], most: int = 8) -> Config:
+def choose(space: SearchSpace, tuned: Sequence[Best], most: int = 8) -> Config:
     """Return the config for an untuned size.
 
     Parameters
     ----------
-    space : Space
+    space : SearchSpace
         Of the untuned size.
     tuned : sequence of Best
         Tuned configs of other sizes, nearest first (`best.relatives`).

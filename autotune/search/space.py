@@ -51,7 +51,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class SearchSpace:
     """What a search may ask about a problem.
 
     default : the analytic choice, legal by construction.

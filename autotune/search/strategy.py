@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tcdsl.autotune.search import cost_model
-from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.machine.config import Config
 
@@ -78,7 +78,7 @@ class Budget:
 
 
 def search(
-    space: Space,
+    space: SearchSpace,
     measure: Measure,
     budget: Budget,
     rng: random.Random,
@@ -91,7 +91,7 @@ def search(
 
     Parameters
     ----------
-    space : Space
+    space : SearchSpace
     measure : callable
         Gives a trial for each config it was able to try, in any order, and new trials of older
         ones that it has timed again.
@@ -138,7 +138,7 @@ def search(
 
 
 def _children(
-    space: Space,
+    space: SearchSpace,
     timed: Sequence[Trial],
     seen: Collection[Config],
     rng: random.Random,
@@ -171,7 +171,7 @@ def _children(
     return list(batch)[:BATCH]
 
 
-def elite_of(space: Space, timed: Sequence[Trial]) -> list[Config]:
+def elite_of(space: SearchSpace, timed: Sequence[Trial]) -> list[Config]:
     """Return the fastest configs, among them the fastest of other branches.
 
     Forms differ by more than their knobs: a branch whose best knobs are not found yet would

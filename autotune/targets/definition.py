@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from tcdsl import codegen
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.targets import tolerance
 from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_array, random_inputs
-from tcdsl.autotune.targets.structural_text import structure
+from tcdsl.autotune.targets.structural_text import structural_text
 from tcdsl.autotune.worker.case import Array, Case, Expected, Operand, Role, positions_to_check
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config, Knob
@@ -41,7 +41,7 @@ Strides = Sequence[tuple[int, ...] | None]
 
 
 @dataclass(frozen=True)
-class KernelProblem:
+class DefinitionProblem:
     """One kernel at one set of sizes, dtypes and layouts, on a target that a subclass knows.
 
     Parameters
@@ -185,7 +185,7 @@ def key_for(checked: CheckedDef, spec: Spec, target: str, compiler: str) -> Prob
     """Return the key of a definition at exact sizes and layouts on a target."""
     assert spec.sizes is not None
     return ProblemKey(
-        text=digest_of(structure(checked)),
+        text=digest_of(structural_text(checked)),
         dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
         layout=repr(spec.layouts) + (" deterministic" if spec.is_deterministic else ""),
         sizes=tuple(value for _, value in spec.sizes),
@@ -205,7 +205,7 @@ def generator_version() -> str:
     return content.hexdigest()[:12]
 
 
-def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> Space:
+def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpace:
     """Return the search space: a branch for each partition and choice of its groups' forms."""
     assert spec.sizes is not None
     sizes = dict(spec.sizes)
@@ -239,7 +239,7 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> Space:
         )
 
     default = compiler.default_config(program, spec, machine, sizes)
-    return Space(tuple(branches), default, cost_ns, lambda c: math.isfinite(cost_ns(c)))
+    return SearchSpace(tuple(branches), default, cost_ns, lambda c: math.isfinite(cost_ns(c)))
 
 
 def without_jumps(expected: Expected, rounded: Array) -> Expected:

@@ -15,7 +15,7 @@ from tcdsl.grammar.types.dtypes import DType
 _NAMES = ("tensor", "target", "var", "name")  # fields that hold a name the definition chose
 
 
-def structure(checked: typed.CheckedDef) -> str:
+def structural_text(checked: typed.CheckedDef) -> str:
     """Return a text that two definitions share exactly if they differ in names only."""
     numbers: dict[str, str] = {}
     for name in checked.sizes:

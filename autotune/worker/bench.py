@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tcdsl.autotune.worker.case import Case
-from tcdsl.autotune.worker.timing import Turns
+from tcdsl.autotune.worker.timing import Sampler
 
 
 class WrongAnswerError(Exception):
@@ -31,7 +31,7 @@ class Bench(Protocol):
             If an output differs from what is expected, or anything else was written.
         """
 
-    def turns(self, candidate: Any) -> Turns:
+    def sampler(self, candidate: Any) -> Sampler:
         """Return a candidate as what is timed."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tcdsl.autotune.store.trial import Failure
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,14 @@ class Built:
 class Builder(Protocol):
     """What compiles the candidates of a problem."""
 
-    def build(self, sources: Iterable[Source], count: int) -> Iterator[tuple[int, Built | Failure]]:
+    def build(
+        self, sources: Iterable[Emitted], count: int
+    ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield, in any order, the number of each source and what became of it.
 
         Parameters
         ----------
-        sources : iterable of Source
+        sources : iterable of Emitted
         count : int
             How many there are at most.
         """

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tcdsl.autotune.store.rows import TrialRow
-from tcdsl.autotune.worker.emitted import Source
-from tcdsl.autotune.worker.problem import Problem
+from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.codegen.machine.config import Config
 
 
@@ -21,7 +21,7 @@ class Candidate:
     """
 
     row: TrialRow
-    source: Source
+    source: Emitted
     text: str
     code: Mapping[str, Any] | None = None
     generation: int = -1
@@ -33,7 +33,7 @@ class Candidate:
         return self.row.config
 
 
-def emitted(problem: Problem, row: TrialRow) -> Candidate:
+def emitted(problem: TuningProblem, row: TrialRow) -> Candidate:
     """Return the candidate of a row.
 
     Raises
@@ -41,5 +41,5 @@ def emitted(problem: Problem, row: TrialRow) -> Candidate:
     ScheduleError
         If the config does not fit.
     """
-    source = problem.source(row.config)
+    source = problem.emit(row.config)
     return Candidate(row, source, source.fingerprint)

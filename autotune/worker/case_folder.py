@@ -17,7 +17,7 @@ _LOCK = "tuner"
 
 
 @contextmanager
-def room_for_case() -> Iterator[Path]:
+def new_case_folder() -> Iterator[Path]:
     """Give a new folder, removed in the end; those of killed tuners go now."""
     building = subfolder("building")
     _clear(building)

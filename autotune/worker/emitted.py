@@ -12,7 +12,7 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Emitted:
     """What a config means to a compiler.
 
     Parameters

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.case import Case
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.machine.config import Config
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Roofline:
     """What one call has to do, and what the machine can do: for rates that people read."""
 
     flops: float
@@ -58,7 +58,7 @@ class Work:
         return self.peak_gflops if self.is_compute_bound else self.peak_gbps
 
 
-class Problem(Protocol):
+class TuningProblem(Protocol):
     """One kernel at one set of sizes, dtypes and layouts on one target.
 
     What a target is lies in three places: `source` and `builder` make code that can be loaded, and
@@ -78,12 +78,12 @@ class Problem(Protocol):
         """TC text."""
 
     @property
-    def space(self) -> Space:
+    def space(self) -> SearchSpace:
         """The configs to choose from."""
 
     @property
-    def work(self) -> Work:
-        """Work of a call."""
+    def roofline(self) -> Roofline:
+        """Roofline of a call."""
 
     @property
     def builder(self) -> Builder:
@@ -93,7 +93,7 @@ class Problem(Protocol):
     def bench(self) -> Mapping[str, Any]:
         """What checks and times candidates, and its settings: JSON, as `bench.open_bench` reads."""
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         """Return the text of a config.
 
         Raises

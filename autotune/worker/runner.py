@@ -12,8 +12,8 @@ from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker import bench
 from tcdsl.autotune.worker.candidate import Candidate
-from tcdsl.autotune.worker.case_folder import room_for_case
-from tcdsl.autotune.worker.problem import Problem
+from tcdsl.autotune.worker.case_folder import new_case_folder
+from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError, WorkerProcess
 from tcdsl.codegen.toolchain.cachedir import CacheError
 
@@ -24,19 +24,19 @@ _FAIR = 3.0  # times the shortest check: the deadline when time is short
 _SHARE = 1 / 8  # of the time left that one candidate may take
 
 
-class Rig:
+class Runner:
     """The worker process of one problem; a context manager that ends it.
 
     The problem's case, the reference's answer above all, is computed when first needed.
     """
 
-    def __init__(self, problem: Problem, budget: Budget) -> None:
+    def __init__(self, problem: TuningProblem, budget: Budget) -> None:
         self._problem, self._budget = problem, budget
         self._stack = ExitStack()
         self._process: WorkerProcess | None = None
         self._check_s = math.inf  # the shortest so far
 
-    def __enter__(self) -> Rig:
+    def __enter__(self) -> Runner:
         return self
 
     def __exit__(
@@ -97,7 +97,7 @@ class Rig:
 
     def _worker(self) -> WorkerProcess:
         if self._process is None:
-            folder = self._stack.enter_context(room_for_case())
+            folder = self._stack.enter_context(new_case_folder())
             case = self._problem.case()
             try:
                 case.save(folder)

@@ -70,7 +70,7 @@ class Worker:
     def _time(
         self, rows: list[int], rounds: int, drop: Sequence[float], limit_s: float
     ) -> list[tuple[int, list[float]]]:
-        candidates = {row: self._bench.turns(self._loaded[row]) for row in rows}
+        candidates = {row: self._bench.sampler(self._loaded[row]) for row in rows}
 
         def notice(row: int) -> None:
             signal.setitimer(signal.ITIMER_REAL, limit_s)

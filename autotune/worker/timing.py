@@ -23,7 +23,7 @@ _ENOUGH_NS = 1_000_000_000  # of one candidate in all rounds
 Run = Callable[[int], None]  # calls a candidate so many times
 
 
-class Turns(Protocol):
+class Sampler(Protocol):
     """A candidate as what is timed: each call is one turn."""
 
     @property
@@ -40,7 +40,7 @@ def quantile_ns(samples_ns: Sequence[float]) -> float:
 
 
 def interleaved(
-    candidates: Mapping[int, Turns],
+    candidates: Mapping[int, Sampler],
     rounds: int,
     notice: Callable[[int], None],
     drop: Sequence[float] = DROP,
@@ -49,7 +49,7 @@ def interleaved(
 
     Parameters
     ----------
-    candidates : mapping of row -> Turns
+    candidates : mapping of row -> Sampler
     rounds : int
     notice : callable
         Told the row before each turn of it.
@@ -76,8 +76,8 @@ def interleaved(
     return samples
 
 
-class HostTurns:
-    """`Turns` by the host's clock: 2 ms of calls, short ones several to a sample.
+class HostSampler:
+    """`Sampler` by the host's clock: 2 ms of calls, short ones several to a sample.
 
     Parameters
     ----------

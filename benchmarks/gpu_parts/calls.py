@@ -81,7 +81,7 @@ def compile_in_threads(setting: Setting, seconds: float) -> dict[str, Any]:
     """Return seconds for compiling a contraction many times, by threads; no cache takes part."""
     side = 64 if setting.is_simulated else 1024
     one = problem(MATMUL, {"M": side, "K": side, "N": side}, setting)
-    text = one.source(one.space.default).text
+    text = one.emit(one.space.default).text
     arch = setting.device.gpu.arch
     count = 2 if setting.is_simulated else 32
     cores = len(os.sched_getaffinity(0))

@@ -109,7 +109,7 @@ def check_forms(setting: Setting, item: Item) -> Iterator[str | None]:
         sources = []
         for config in configs:
             try:
-                sources.append((config, problem.source(config)))
+                sources.append((config, problem.emit(config)))
             except ScheduleError:
                 continue
             except Exception as error:

@@ -26,7 +26,7 @@ from layers import (
 
 import tcdsl as tc
 from gpu_parts.setting import Array, Setting, random_array
-from tcdsl.autotune.targets.cuda.problem import work_of
+from tcdsl.autotune.targets.cuda.problem import roofline_of
 from tcdsl.autotune.targets.tolerance import relative_errors
 from tcdsl.autotune.worker.timing import interleaved, quantile_ns
 from tcdsl.kernel import Kernel
@@ -181,7 +181,7 @@ def measured(setting: Setting, work: Workload) -> dict[str, Any]:
         own = relative_errors(call.variant.program, call.sizes)[0]
         result["tolerance"] = 2 * own  # torch rounds as well
         calls["torch"] = lambda: work.peer(torch, *tensors)
-    turns = {i: setting.turns(call) for i, call in enumerate(calls.values())}
+    turns = {i: setting.sampler(call) for i, call in enumerate(calls.values())}
     samples = interleaved(turns, _ROUNDS, lambda _: None, drop=())
     for i, label in enumerate(calls):
         times = samples[i]
@@ -190,7 +190,7 @@ def measured(setting: Setting, work: Workload) -> dict[str, Any]:
         result[f"{label}_median_us"] = median / 1e3
     call = kernel.call(*args)
     program, sizes = call.variant.program, call.sizes
-    rates = work_of(program, sizes, setting.device.gpu)
+    rates = roofline_of(program, sizes, setting.device.gpu)
     time_ns = result["ours_us"] * 1e3
     config = call.variant.default_config(call.spec, sizes)
     result |= {"first_ms": first_ms, "unit": rates.unit, "config": str(config)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.targets.cuda.bench import DeviceTurns
+from tcdsl.autotune.targets.cuda.bench import DeviceSampler
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand
 from tcdsl.autotune.worker.case import Operand
 from tcdsl.calls.operands.device_arrays import DeviceArray
@@ -65,7 +65,7 @@ class Setting:
         """Return an array in memory of the device between margins, with the strides it has."""
         return Placed(self.device, name, values, role)
 
-    def turns(self, call: Callable[[], object], *, is_warm: bool = False) -> DeviceTurns:
+    def sampler(self, call: Callable[[], object], *, is_warm: bool = False) -> DeviceSampler:
         """Return a call that starts work on the default stream as what is timed."""
         device = self.device
         with device.active():
@@ -81,7 +81,7 @@ class Setting:
                 call()
             return begun, device.event(stream)
 
-        return DeviceTurns(device, sample, 20_000 if is_warm else 0)
+        return DeviceSampler(device, sample, 20_000 if is_warm else 0)
 
 
 class Placed:

@@ -13,11 +13,11 @@ from layers import FCRELU, MATMUL, SOFTMAX
 
 from gpu_parts.setting import Setting
 from tcdsl.autotune.report import reporter
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.tuner import tune
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
@@ -38,7 +38,7 @@ class Planted(CudaProblem):
     far: int = _FAR
 
     @property
-    def space(self) -> Space:
+    def space(self) -> SearchSpace:
         found = super().space
         planted = tuple(Branch((("planted", kind),), ()) for kind in _PLANTED)
         return replace(
@@ -48,14 +48,14 @@ class Planted(CudaProblem):
             is_legal=lambda c: "planted" in dict(c.items) or found.is_legal(c),
         )
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         kind = config.get("planted")
         if kind is None:
-            return super().source(config)
+            return super().emit(config)
         text = ENDLESS if kind == "hang" else SCALE
         size = self.sizes["N"] + (self.far if kind == "crash" else 0)
         other = problem(text, {"N": size}, self)
-        return other.source(Config())
+        return other.emit(Config())
 
 
 def problem(text: str, sizes: Mapping[str, int], where: Setting | CudaProblem) -> CudaProblem:
@@ -93,7 +93,7 @@ def short_tuning(setting: Setting, seconds: float) -> dict[str, Any]:
                     "config": str(found.config),
                     "time_us": found.verdict.time_ns / 1e3,
                     "default_us": found.verdict.default_ns / 1e3,
-                    "share": one.work.share(found.verdict.time_ns),
+                    "share": one.roofline.share(found.verdict.time_ns),
                     "trials": found.trials,
                     "trials_per_s": found.trials / spent,
                     "failures": _failures(cache, one),

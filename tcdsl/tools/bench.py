@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.autotune.targets.inputs import random_inputs
-from tcdsl.autotune.worker.problem import Work
+from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.reference.evaluator import evaluate
@@ -60,23 +60,25 @@ def bench_kernel(
     if kernel.tuned_config(*args, **generics) is not None:
         kernel(*args, out=again, **generics)
         calls["tuned"] = lambda: kernel(*args, out=again, **generics)
-    work = problem_of_sizes(variant, values).work
-    if work.flops < _REFERENCE_POINTS:
+    roofline = problem_of_sizes(variant, values).roofline
+    if roofline.flops < _REFERENCE_POINTS:
         calls["reference"] = lambda: evaluate(checked, args)
-    times, roof = _timed(calls, work, kernel.session.threads, variant.program, seconds)
+    times, roof = _timed(calls, roofline, kernel.session.threads, variant.program, seconds)
     rows = [
         {
             "label": label,
             "time_us": t.time_ns / 1e3,
-            "rate": work.rate(t.time_ns),
-            "share": None if work.rate(t.time_ns) > roof.rate else work.rate(t.time_ns) / roof.rate,
+            "rate": roofline.rate(t.time_ns),
+            "share": None
+            if roofline.rate(t.time_ns) > roof.rate
+            else roofline.rate(t.time_ns) / roof.rate,
         }
         for label, t in times.items()
     ]
     return {
         "name": kernel.name,
         "sizes": values,
-        "unit": work.unit,
+        "unit": roofline.unit,
         "peak": roof.rate,
         "notes": list(roof.notes),
         "rows": rows,
@@ -85,18 +87,18 @@ def bench_kernel(
 
 def _timed(
     calls: Mapping[str, Callable[[], object]],
-    work: Work,
+    roofline: Roofline,
     threads: int,
     program: Program,
     seconds: float,
 ) -> tuple[dict[str, Timing], Roof]:
     """Return the times of calls, and what the machine reaches of that which bounds them."""
-    if work.is_compute_bound:
+    if roofline.is_compute_bound:
         element_bytes = 8 if any(b.dtype == FLOAT64 for b in program.buffers) else 4
         probes = [fma_probe(n, element_bytes) for n in sorted({1, threads})]
-        return beside_peak(calls, work.flops, probes, seconds)
+        return beside_peak(calls, roofline.flops, probes, seconds)
     # A roof for what comes from memory only: who is faster has its data in caches.
     probe = triad_probe(threads)
     times = interleaved({**calls, "": probe}, seconds)
     del times[""]
-    return times, Roof(max(probe.rate, work.peak_gbps), busy_notes([probe]))
+    return times, Roof(max(probe.rate, roofline.peak_gbps), busy_notes([probe]))

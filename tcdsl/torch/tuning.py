@@ -21,7 +21,7 @@ from tcdsl.torch.record import Seen, recording
 from tcdsl.torch.weights import torch_type
 
 if TYPE_CHECKING:
-    from tcdsl.autotune.report import Report
+    from tcdsl.autotune.report import Reporter
     from tcdsl.autotune.store.key import ProblemKey
     from tcdsl.codegen.machine.config import Config
     from tcdsl.torch.kernel import Kernel
@@ -264,7 +264,7 @@ def _tune_one(
     seconds: float | None,
     trials: int | None,
     seed: int,
-    report: Report,
+    report: Reporter,
 ) -> tuple[Row | None, bool]:
     """Return what came of a problem, and whether the user lets it go on."""
     from tcdsl.autotune.store.trial import TuneError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.loops.loopir import Const, Unit
 from tcdsl.codegen.machine.config import Config, Knob
@@ -37,10 +37,10 @@ class Faulty(CudaProblem):
     kinds: tuple[str, ...] = ("right", "wrong", "outside", "endless", "spills", "too large")
 
     @property
-    def space(self) -> Space:
-        return Space((Branch((), (Knob("kind", self.kinds),)),), kind("right"), lambda _: 1.0)
+    def space(self) -> SearchSpace:
+        return SearchSpace((Branch((), (Knob("kind", self.kinds),)),), kind("right"), lambda _: 1.0)
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         wanted = config.get("kind")
         text = {"wrong": OTHER, "endless": ENDLESS}.get(str(wanted), SCALE)
         size = self.sizes["N"] + (4096 if wanted == "outside" else 0)  # beyond the margins too
@@ -48,10 +48,10 @@ class Faulty(CudaProblem):
         spec: Spec = problem.spec
         unit = compiler.lower(problem.program, spec, Config(), self.gpu, problem.sizes, "candidate")
         if wanted == "spills":
-            return Source("candidate", spilling(compiler.emit_cuda(unit)), unit)
+            return Emitted("candidate", spilling(compiler.emit_cuda(unit)), unit)
         if wanted == "too large":
             unit = too_large(unit)
-        return Source("candidate", compiler.emit_cuda(unit), unit)
+        return Emitted("candidate", compiler.emit_cuda(unit), unit)
 
 
 def kind(name: str) -> Config:

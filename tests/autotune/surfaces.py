@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.search.strategy import Measure
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.codegen.machine.config import Config, Knob
@@ -50,8 +50,8 @@ def default() -> Config:
     return PLAIN.nearest(Config.of({"g0.mr": 1, "g0.kc": 1}))
 
 
-def space(cost_ns: Callable[[Config], float]) -> Space:
-    return Space((GROUPS, PLAIN), default(), cost_ns, is_legal)
+def space(cost_ns: Callable[[Config], float]) -> SearchSpace:
+    return SearchSpace((GROUPS, PLAIN), default(), cost_ns, is_legal)
 
 
 class FakeClock:

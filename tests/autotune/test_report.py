@@ -20,7 +20,7 @@ from tcdsl.autotune.report import (
 )
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
-from tcdsl.autotune.worker.problem import Work
+from tcdsl.autotune.worker.problem import Roofline
 from tests.autotune.toy import Toy, config
 
 
@@ -78,7 +78,7 @@ def test_quiet_says_nothing_and_a_file_gets_lines() -> None:
 def test_progress_counts_trials_failures_and_what_is_left() -> None:
     now = [0.0]
     budget = Budget(seconds=90, trials=10, clock=lambda: now[0])
-    progress = Progress("toy", Toy.work, budget)
+    progress = Progress("toy", Toy.roofline, budget)
     assert progress.best() == "no result yet"
     for trial in (Trial(config("right", 1), 1000.0), Trial(config("x", 1), math.inf, "wrong")):
         progress.add(trial)
@@ -89,17 +89,17 @@ def test_progress_counts_trials_failures_and_what_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "text"),
+    ("roofline", "text"),
     [
-        (Work(2e6, 1e3, 500, 50), "200.0 GFLOP/s (40% of peak)"),
-        (Work(1e3, 3e5, 500, 50), "30.0 GB/s (60% of memory peak)"),
-        (Work(5e6, 1e3, 500, 50), "500.0 GFLOP/s (100% of peak)"),
-        (Work(6e6, 1e3, 500, 50), "600.0 GFLOP/s (above the peak measured, 500.0)"),
-        (Work(1e3, 6e5, 500, 50), "60.0 GB/s (above the memory peak measured, 50.0)"),
+        (Roofline(2e6, 1e3, 500, 50), "200.0 GFLOP/s (40% of peak)"),
+        (Roofline(1e3, 3e5, 500, 50), "30.0 GB/s (60% of memory peak)"),
+        (Roofline(5e6, 1e3, 500, 50), "500.0 GFLOP/s (100% of peak)"),
+        (Roofline(6e6, 1e3, 500, 50), "600.0 GFLOP/s (above the peak measured, 500.0)"),
+        (Roofline(1e3, 6e5, 500, 50), "60.0 GB/s (above the memory peak measured, 50.0)"),
     ],
 )
-def test_the_rate_is_that_of_what_bounds_the_problem(work: Work, text: str) -> None:
-    assert rate_text(work, 10_000.0) == text
+def test_the_rate_is_that_of_what_bounds_the_problem(roofline: Roofline, text: str) -> None:
+    assert rate_text(roofline, 10_000.0) == text
 
 
 @pytest.mark.parametrize(

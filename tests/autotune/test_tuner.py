@@ -14,8 +14,8 @@ from tcdsl.autotune.store.rows import TUNER_ENDED
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.tuner import tune
-from tcdsl.autotune.worker.emitted import Source
-from tcdsl.autotune.worker.runner import Rig
+from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.autotune.worker.runner import Runner
 from tcdsl.codegen.machine.config import Config
 from tests.autotune.toy import FAULTS, Toy, config
 
@@ -100,20 +100,20 @@ def test_a_very_slow_candidate_is_cut_and_leaves_the_others_their_time(tmp_path:
 
 def test_a_deadline_follows_the_shortest_check_and_the_time_left() -> None:
     now = 0.0
-    rig = Rig(Toy(), Budget(80.0, clock=lambda: now))
-    assert rig.limit_s == 10.0  # nothing is known: an eighth of what is left
-    rig.knows(0.25)
-    assert rig.limit_s == 5.0
-    rig.knows(2.0)  # the shortest counts
-    assert rig.limit_s == 5.0
+    runner = Runner(Toy(), Budget(80.0, clock=lambda: now))
+    assert runner.limit_s == 10.0  # nothing is known: an eighth of what is left
+    runner.knows(0.25)
+    assert runner.limit_s == 5.0
+    runner.knows(2.0)  # the shortest counts
+    assert runner.limit_s == 5.0
     now = 64.0
-    assert rig.limit_s == 2.0
+    assert runner.limit_s == 2.0
     now = 79.9
-    assert rig.limit_s == 1.0
-    large = Rig(Toy(), Budget(8.0, clock=lambda: now))
+    assert runner.limit_s == 1.0
+    large = Runner(Toy(), Budget(8.0, clock=lambda: now))
     large.knows(2.0)
     assert large.limit_s == 6.0  # near the fastest nobody is cut, however short the time
-    unbounded = Rig(Toy(), Budget())
+    unbounded = Runner(Toy(), Budget())
     assert unbounded.limit_s == 60.0
     unbounded.knows(2.0)
     assert unbounded.limit_s == 40.0
@@ -144,8 +144,8 @@ def test_a_unit_that_does_not_compile_is_split_until_the_guilty_one_stands_alone
 
 def test_configs_of_one_text_are_one_candidate(tmp_path: Path) -> None:
     class Twins(Toy):
-        def source(self, config: Config) -> Source:
-            return super().source(Config.of({"kind": "right", "turns": 0}))
+        def emit(self, config: Config) -> Emitted:
+            return super().emit(Config.of({"kind": "right", "turns": 0}))
 
     problem = Twins()
     with (

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.cpu.builder import SharedObjects
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.case import Case, Expected, Operand
-from tcdsl.autotune.worker.emitted import Source
-from tcdsl.autotune.worker.problem import Work
+from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.codegen.machine.config import Config, Knob
 from tcdsl.codegen.toolchain import cc
 from tcdsl.codegen.toolchain.objects import compile_many
@@ -118,12 +118,12 @@ class Toy:
 
     name = "toy"
     text = "def toy(float(N) x) -> (y) { y(n) = 2 * x(n) + 1 }"
-    work = Work(flops=2000, bytes=8000, peak_gflops=100, peak_gbps=20)
+    roofline = Roofline(flops=2000, bytes=8000, peak_gflops=100, peak_gbps=20)
 
     @property
-    def space(self) -> Space:
+    def space(self) -> SearchSpace:
         knobs = (Knob("kind", (*self.kinds, "refused")), Knob("turns", self.turns))
-        return Space((Branch((), knobs),), self.default, lambda _: 1.0)
+        return SearchSpace((Branch((), knobs),), self.default, lambda _: 1.0)
 
     @property
     def builder(self) -> Builder:
@@ -136,7 +136,7 @@ class Toy:
             "clock": f"{__name__}:clock_ns",
         }
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         name = f"c{digest_of(config.to_json())}"
         kind = str(config.get("kind"))
         if kind == "refused":
@@ -156,7 +156,7 @@ class Toy:
             ("NAME", name),
         ):
             text = text.replace(word, by)
-        return Source(name, f"/* {config} */{text}")
+        return Emitted(name, f"/* {config} */{text}")
 
     def build(self, units: Sequence[str]) -> Sequence[Path | CompileError]:
         self.built += [u.count("TC_ABI") for u in units]

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.targets.cuda.builder import pack
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config, Knob
 from tcdsl.codegen.machine.gpu import Gpu, gpu_of
@@ -182,7 +182,9 @@ def _floats(address: int) -> Array:
 class ToyCompiler:
     """A builder whose machine code is the kind and the time."""
 
-    def build(self, sources: Iterable[Source], count: int) -> Iterator[tuple[int, Built | Failure]]:
+    def build(
+        self, sources: Iterable[Emitted], count: int
+    ) -> Iterator[tuple[int, Built | Failure]]:
         for number, source in enumerate(sources):
             assert source.unit is not None
             digest = hashlib.sha256(source.unit.header.encode()).hexdigest()
@@ -204,9 +206,9 @@ class ToyProblem(CudaProblem):
         return ProblemKey("toy", ("float32",) * 2, "c", (SIZE,), "cuda test", 0, "nvrtc", "1")
 
     @property
-    def space(self) -> Space:
+    def space(self) -> SearchSpace:
         knobs = (Knob("kind", (*self.kinds, "refused")), Knob("us", self.times))
-        return Space((Branch((), knobs),), self.start, lambda _: 1.0)
+        return SearchSpace((Branch((), knobs),), self.start, lambda _: 1.0)
 
     @property
     def builder(self) -> ToyCompiler:
@@ -216,14 +218,14 @@ class ToyProblem(CudaProblem):
     def bench(self) -> Mapping[str, Any]:
         return {**super().bench, "device": "tests.autotune.toy_gpu:ToyDevice"}
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         kind, us = config.get("kind"), config.get("us")
         if kind == "refused":
             raise ScheduleError("it does not fit")
         unit = compiler.lower(self.program, self.spec, Config(), self.gpu, self.sizes, "toy")
         # The text is another for each config; what the device reads of it is the header.
         told = replace(unit, header=f"kind={kind} us={us} log={self.log or ''}")
-        return Source("toy", f"{kind} {us}\n{compiler.emit_cuda(told)}", told)
+        return Emitted("toy", f"{kind} {us}\n{compiler.emit_cuda(told)}", told)
 
 
 def toy_problem(*kinds: str, **options: Any) -> ToyProblem:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tcdsl.autotune.targets.cpu.check import Checker, LoadedCandidate
 from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_of
-from tcdsl.autotune.worker.timing import HostTurns, Run
+from tcdsl.autotune.worker.timing import HostSampler, Run
 from tcdsl.codegen.runtime import Entry, Launcher
 
 
@@ -46,9 +46,9 @@ class CpuBench:
         self._checker.check(candidate)
         return candidate
 
-    def turns(self, candidate: LoadedCandidate) -> HostTurns:
+    def sampler(self, candidate: LoadedCandidate) -> HostSampler:
         """Return a candidate as what is timed."""
-        return HostTurns(self.run_of(candidate), self._clock_ns)
+        return HostSampler(self.run_of(candidate), self._clock_ns)
 
     def run_of(self, candidate: LoadedCandidate) -> Run:
         """Return a candidate as what can be timed: through the launcher, with its threads."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.grammar.text.errors import CompileError
 
@@ -35,7 +35,9 @@ class SharedObjects:
 
     compile: Compile
 
-    def build(self, sources: Iterable[Source], count: int) -> Iterator[tuple[int, Built | Failure]]:
+    def build(
+        self, sources: Iterable[Emitted], count: int
+    ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source; each compiler has two units or more if it can."""
         jobs = usable_cores()
         share = min(UNIT, max(1, -(-count // (2 * jobs))))
@@ -59,7 +61,7 @@ class SharedObjects:
             pool.shutdown(cancel_futures=True)
 
     def _begin(
-        self, pool: Executor, unit: list[tuple[int, Source]]
-    ) -> tuple[list[tuple[int, Source]], Future[Path | CompileError]]:
+        self, pool: Executor, unit: list[tuple[int, Emitted]]
+    ) -> tuple[list[tuple[int, Emitted]], Future[Path | CompileError]]:
         text = "\n".join(source.text for _, source in unit)
         return unit, pool.submit(lambda: self.compile([text])[0])

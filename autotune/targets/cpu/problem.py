@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.cpu.builder import SharedObjects
-from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
+from tcdsl.autotune.targets.definition import DefinitionProblem, key_for, space_of
 from tcdsl.autotune.worker.builder import Builder
-from tcdsl.autotune.worker.emitted import Source
-from tcdsl.autotune.worker.problem import Work
+from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -31,8 +31,8 @@ _MOST = 1e7  # GFLOP/s or GB/s: no machine has so much
 
 
 @dataclass(frozen=True)
-class CpuProblem(KernelProblem):
-    """A kernel on this machine's cores (a `tcdsl.autotune.worker.problem.Problem`).
+class CpuProblem(DefinitionProblem):
+    """A kernel on this machine's cores (a `tcdsl.autotune.worker.problem.TuningProblem`).
 
     Parameters
     ----------
@@ -47,18 +47,18 @@ class CpuProblem(KernelProblem):
         return key_of(self.checked, self.spec, self.machine)
 
     @functools.cached_property
-    def space(self) -> Space:
+    def space(self) -> SearchSpace:
         """The configs to choose from."""
         return space_of(self.program, self.spec, self.machine)
 
     @functools.cached_property
-    def work(self) -> Work:
-        """Work of a call, with the measured peaks of this machine."""
+    def roofline(self) -> Roofline:
+        """Roofline of a call, with the measured peaks of this machine."""
         gflops, gbps = machine_peaks(self.spec.threads)
         if any(b.dtype == FLOAT64 for b in self.program.buffers):
             gflops /= 2
         flops, moved = (f(self.program, self.sizes) for f in (flops_of, bytes_of))
-        return Work(max(flops, 1), max(moved, 1), gflops, gbps)
+        return Roofline(max(flops, 1), max(moved, 1), gflops, gbps)
 
     @property
     def builder(self) -> Builder:
@@ -71,11 +71,11 @@ class CpuProblem(KernelProblem):
         """What checks and times candidates."""
         return {"open": "tcdsl.autotune.targets.cpu.bench:open_bench"}
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         """Return C text that exports `tc_exe_NAME`; others can follow it in one unit."""
         name = f"c{digest_of(config.to_json())}"
         unit = compiler.lower(self.program, self.spec, config, self.machine, self.sizes, name)
-        return Source(name, compiler.emit_c(unit))
+        return Emitted(name, compiler.emit_c(unit))
 
 
 def key_of(checked: CheckedDef, spec: Spec, machine: Machine) -> ProblemKey:

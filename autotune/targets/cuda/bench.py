@@ -80,7 +80,7 @@ class CudaBench:
                 self._check(candidate, side, poison)
         return candidate
 
-    def turns(self, candidate: Bound) -> DeviceTurns:
+    def sampler(self, candidate: Bound) -> DeviceSampler:
         """Return a candidate as what is timed."""
         with self._device.active():
             if candidate.workspace_bytes > self._workspace_bytes:  # all candidates share it
@@ -96,7 +96,7 @@ class CudaBench:
                 self._start(candidate, addresses, self._workspace.address)
             return begun, self._device.event(self._stream)
 
-        return DeviceTurns(self._device, sample, _SHORT_NS if self._is_warm else 0)
+        return DeviceSampler(self._device, sample, _SHORT_NS if self._is_warm else 0)
 
     def _start(self, candidate: Bound, addresses: Sequence[int], workspace: int) -> None:
         """Start a candidate's kernels, and do not wait."""
@@ -150,7 +150,7 @@ class CudaBench:
         )
 
 
-class DeviceTurns:
+class DeviceSampler:
     """`Turns` by the events of a device.
 
     Parameters

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.machine.gpu import Gpu
@@ -20,7 +20,7 @@ from tcdsl.codegen.toolchain.nvrtc import Cubin, default_jobs
 from tcdsl.codegen.toolchain.resources import blocks_per_sm
 from tcdsl.grammar.text.errors import CompileError
 
-Compile = Callable[[Source], Cubin]
+Compile = Callable[[Emitted], Cubin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ class Cubins:
     gpu: Gpu
     sizes: Mapping[str, int]
 
-    def build(self, sources: Iterable[Source], count: int) -> Iterator[tuple[int, Built | Failure]]:
+    def build(
+        self, sources: Iterable[Emitted], count: int
+    ) -> Iterator[tuple[int, Built | Failure]]:
         """Yield what became of each source, in the order in which compilers end."""
         pool = ThreadPoolExecutor(min(default_jobs(), max(count, 1)))
         try:
@@ -55,7 +57,7 @@ class Cubins:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _built(self, source: Source) -> Built | Failure:
+    def _built(self, source: Emitted) -> Built | Failure:
         assert source.unit is not None, "a source for a GPU has its unit"
         try:
             cubin = self.compile(source)

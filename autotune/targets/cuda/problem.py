@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcdsl.autotune.search.space import Space
+from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.targets.cuda.builder import Cubins, pack
-from tcdsl.autotune.targets.definition import KernelProblem, key_for, space_of
+from tcdsl.autotune.targets.definition import DefinitionProblem, key_for, space_of
 from tcdsl.autotune.worker.builder import Builder
-from tcdsl.autotune.worker.emitted import Source
-from tcdsl.autotune.worker.problem import Work
+from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.machine.config import Config
@@ -30,8 +30,8 @@ _NAME = "candidate"  # of all: equal kernels are equal machine code then
 
 
 @dataclass(frozen=True)
-class CudaProblem(KernelProblem):
-    """A kernel on a GPU (a `tcdsl.autotune.worker.problem.Problem`).
+class CudaProblem(DefinitionProblem):
+    """A kernel on a GPU (a `tcdsl.autotune.worker.problem.TuningProblem`).
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ class CudaProblem(KernelProblem):
         return key_of(self.checked, self.spec, self.gpu, is_warm=self.is_warm)
 
     @functools.cached_property
-    def space(self) -> Space:
+    def space(self) -> SearchSpace:
         """The configs to choose from."""
         return space_of(self.program, self.spec, self.gpu)
 
     @functools.cached_property
-    def work(self) -> Work:
-        """Work of a call, with the peaks of the device by its clock and width."""
-        return work_of(self.program, self.sizes, self.gpu)
+    def roofline(self) -> Roofline:
+        """Roofline of a call, with the peaks of the device by its clock and width."""
+        return roofline_of(self.program, self.sizes, self.gpu)
 
     @property
     def builder(self) -> Builder:
@@ -83,12 +83,12 @@ class CudaProblem(KernelProblem):
             "is_warm": self.is_warm,
         }
 
-    def source(self, config: Config) -> Source:
+    def emit(self, config: Config) -> Emitted:
         """Return CUDA text, and how its kernels are started."""
         unit = compiler.lower(self.program, self.spec, config, self.gpu, self.sizes, _NAME)
-        return Source(_NAME, compiler.emit_cuda(unit), unit)
+        return Emitted(_NAME, compiler.emit_cuda(unit), unit)
 
-    def _cubin(self, source: Source) -> Cubin:
+    def _cubin(self, source: Emitted) -> Cubin:
         return cached_cubin(CudaSource(source.name, source.text), self.gpu.arch)
 
 
@@ -99,7 +99,7 @@ def key_of(checked: CheckedDef, spec: Spec, gpu: Gpu, *, is_warm: bool = False) 
     return key_for(checked, spec, " ".join(words), f"nvrtc {version}")
 
 
-def work_of(program: Program, sizes: Mapping[str, int], gpu: Gpu) -> Work:
+def roofline_of(program: Program, sizes: Mapping[str, int], gpu: Gpu) -> Roofline:
     """Return the work of a call and what a GPU could do of it, by its clock and width.
 
     Arithmetic on half types alone has the tensor cores' peak, whether or not they are used.
@@ -113,7 +113,7 @@ def work_of(program: Program, sizes: Mapping[str, int], gpu: Gpu) -> Work:
         gflops = gpu.tensor_gflops()
     else:
         gflops = gpu.peak_gflops()
-    return Work(max(flops, 1), max(moved, 1), gflops, gpu.bandwidth_gbs)
+    return Roofline(max(flops, 1), max(moved, 1), gflops, gpu.bandwidth_gbs)
 
 
 def _double_ratio(gpu: Gpu) -> int:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tcdsl.autotune.search.space import Branch, Space
+from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.codegen.machine.config import Config, Knob
 from tests.autotune import surfaces
 
@@ -61,7 +61,9 @@ def test_the_worst_config_is_legal_and_the_models_last() -> None:
 
 
 def test_a_rule_that_refuses_everything_ends_the_draw() -> None:
-    none = Space((Branch((), (Knob("a", (1, 2)),)),), Config(), lambda _: 1.0, lambda _: False)
+    none = SearchSpace(
+        (Branch((), (Knob("a", (1, 2)),)),), Config(), lambda _: 1.0, lambda _: False
+    )
     assert none.sample(random.Random(0)) is None
     assert not list(none.all())
 

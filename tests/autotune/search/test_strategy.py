@@ -14,7 +14,7 @@ import pytest
 
 from tcdsl.autotune.search.strategy import BATCH, Budget, elite_of, search
 from tcdsl.autotune.store.trial import Trial
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.machine.config import Config
 from tests.autotune import surfaces
 
@@ -186,7 +186,7 @@ def test_a_stopped_budget_ends_the_search_after_the_batch() -> None:
     ],
 )
 def test_a_fingerprint_forgets_comments_spacing_and_the_name(a: str, b: str, same: bool) -> None:
-    assert (Source("k1", a).fingerprint == Source("k2", b).fingerprint) is same
+    assert (Emitted("k1", a).fingerprint == Emitted("k2", b).fingerprint) is same
 
 
 PATH = """

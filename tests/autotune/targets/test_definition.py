@@ -41,7 +41,7 @@ def faults(target: CpuProblem, configs: list[Config]) -> list[str]:
         bench.save(Path(folder), target.bench)
         for i, config in enumerate(configs):
             try:
-                source = target.source(config)
+                source = target.emit(config)
             except ScheduleError:
                 continue
             ((_, built),) = target.builder.build([source], 1)
@@ -113,7 +113,7 @@ def lowered(target: CpuProblem, config: Config) -> str:
     """Return the text of a config, or why there is none."""
     target.space.cost_ns(config)
     try:
-        return target.source(config).text
+        return target.emit(config).text
     except ScheduleError as error:
         return str(error)
 

@@ -9,7 +9,7 @@ from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.targets import tolerance
 from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_inputs, subscript_limits, term_scales
-from tcdsl.autotune.targets.structural_text import structure
+from tcdsl.autotune.targets.structural_text import structural_text
 from tcdsl.autotune.worker.case import Case
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate
@@ -115,7 +115,7 @@ def test_the_structure_is_the_same_where_only_names_differ() -> None:
         .replace(", b", ", q").replace("M)", "Aa)").replace("(B,", "(Zz,").replace("fcrelu", "g")
     )  # fmt: skip
     assert renamed != FCRELU
-    assert structure(checked(renamed)) == structure(checked(FCRELU))
+    assert structural_text(checked(renamed)) == structural_text(checked(FCRELU))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_structure_is_the_same_where_only_names_differ() -> None:
     [("fmax", "fmin"), ("+ B1", "- B1"), (", 0)", ", 1)"), ("float(", "double(")],
 )
 def test_the_structure_differs_where_anything_else_does(change: tuple[str, str]) -> None:
-    assert structure(checked(FCRELU.replace(*change))) != structure(checked(FCRELU))
+    assert structural_text(checked(FCRELU.replace(*change))) != structural_text(checked(FCRELU))
 
 
 CONV = """

@@ -14,7 +14,7 @@ from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.autotune.worker.case_folder import room_for_case
+from tcdsl.autotune.worker.case_folder import new_case_folder
 from tests.autotune.test_interrupts import log_of, start, wait_until, workers_of
 from tests.autotune.toy import Toy, config
 
@@ -41,7 +41,7 @@ def test_what_a_candidate_has_started_ends_with_its_worker(tmp_path: Path) -> No
         TuningStore(tmp_path / "t.db") as store,
         Measurement(toy, store, Budget(), Silent()) as measure,
     ):
-        process = measure._rig._worker()._process
+        process = measure._runner._worker()._process
         assert process is not None
         assert len(group(process.pid)) == 2  # the worker, and who ends the group
         (trial,) = measure([config("children, crash", 0)], "start")
@@ -66,8 +66,8 @@ def test_the_folder_of_a_killed_tuner_goes_and_that_of_a_live_one_stays(
 ) -> None:
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path))
     code = (
-        "from tcdsl.autotune.worker.case_folder import room_for_case\n"
-        "with room_for_case() as room: print(room, flush=True); input()"
+        "from tcdsl.autotune.worker.case_folder import new_case_folder\n"
+        "with new_case_folder() as room: print(room, flush=True); input()"
     )
     tuner = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -76,11 +76,11 @@ def test_the_folder_of_a_killed_tuner_goes_and_that_of_a_live_one_stays(
     assert tuner.stdout is not None
     theirs = Path(tuner.stdout.readline().strip())
     (theirs / "data").touch()
-    with room_for_case() as mine:
+    with new_case_folder() as mine:
         assert (theirs / "data").exists()
         tuner.kill()
         tuner.communicate()
-        with room_for_case():
+        with new_case_folder():
             assert not theirs.exists()
             assert mine.exists()
     assert [*(tmp_path / "building").iterdir()] == []
@@ -90,13 +90,13 @@ def test_a_child_does_not_keep_the_folder_of_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path))
-    with room_for_case():
+    with new_case_folder():
         child = os.fork()
         if child == 0:
             signal.pause()
             os._exit(0)
     try:
-        with room_for_case() as mine:
+        with new_case_folder() as mine:
             assert [*(tmp_path / "building").iterdir()] == [mine]
     finally:
         os.kill(child, signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcdsl.autotune.worker.timing import HostTurns, interleaved, quantile_ns
+from tcdsl.autotune.worker.timing import HostSampler, interleaved, quantile_ns
 
 TIMES = {1: 1_000_000, 2: 4_000_000, 3: 1_500_000, 4: 1_200_000}
 
@@ -18,13 +18,13 @@ class Machine:
     def __call__(self) -> int:
         return self.now
 
-    def run(self, row: int, time_ns: int, noise: tuple[int, ...] = (0,)) -> HostTurns:
+    def run(self, row: int, time_ns: int, noise: tuple[int, ...] = (0,)) -> HostSampler:
         def call(times: int) -> None:
             for _ in range(times):
                 self.calls.append(row)
                 self.now += time_ns + noise[len(self.calls) % len(noise)]
 
-        return HostTurns(call, self)
+        return HostSampler(call, self)
 
 
 def test_a_long_call_is_a_sample_and_short_ones_share_one() -> None:

@@ -18,7 +18,7 @@ from tcdsl.autotune.search.strategy import Budget
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import Trial
-from tcdsl.autotune.targets.cuda.bench import CudaBench, DeviceTurns
+from tcdsl.autotune.targets.cuda.bench import CudaBench, DeviceSampler
 from tcdsl.autotune.targets.cuda.builder import pack, unpack
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker import runner
@@ -123,8 +123,8 @@ def test_a_default_to_which_the_compiler_objects_is_timed_all_the_same(tmp_path:
 def test_configs_of_the_same_machine_code_are_one_candidate(tmp_path: Path) -> None:
     # Another text, as it would be by a name in it, and the same code.
     class Twins(type(toy_problem())):  # type: ignore[misc]
-        def source(self, wanted: Any) -> Any:
-            source = super().source(config("right", 10))
+        def emit(self, wanted: Any) -> Any:
+            source = super().emit(config("right", 10))
             return replace(source, text=f"{source.text}int unused_{wanted.get('us')};")
 
     log = tmp_path / "log"
@@ -149,14 +149,14 @@ def bench(*, is_warm: bool) -> tuple[CudaBench, ToyDevice]:
 
 
 def loaded(made: CudaBench, kind: str, us: int) -> Any:
-    source = toy_problem().source(config(kind, us))
+    source = toy_problem().emit(config(kind, us))
     return made.load({"unit": pack(source.unit)})
 
 
 def test_level_2_is_overwritten_before_each_cold_call_and_never_where_calls_are_warm() -> None:
     for is_warm in (False, True):
         made, device = bench(is_warm=is_warm)
-        turns = made.turns(loaded(made, "right", 100))
+        turns = made.sampler(loaded(made, "right", 100))
         device.fills.clear()
         samples = turns()
         flushed = [n for n in device.fills if n == 2 * device.gpu.l2_bytes]
@@ -166,7 +166,7 @@ def test_level_2_is_overwritten_before_each_cold_call_and_never_where_calls_are_
 
 def test_short_warm_calls_share_a_sample() -> None:
     made, device = bench(is_warm=True)
-    turns = made.turns(loaded(made, "right", 2))
+    turns = made.sampler(loaded(made, "right", 2))
     device.launches = 0
     samples = turns()
     assert set(samples) == {2_000}
@@ -175,7 +175,7 @@ def test_short_warm_calls_share_a_sample() -> None:
 
 def test_a_turn_of_a_long_call_is_one_call() -> None:
     made, device = bench(is_warm=False)
-    turns = made.turns(loaded(made, "right", 400_000))
+    turns = made.sampler(loaded(made, "right", 400_000))
     device.launches = 0
     assert turns() == [400e6]
     assert device.launches == 1
@@ -184,7 +184,7 @@ def test_a_turn_of_a_long_call_is_one_call() -> None:
 
 def test_one_that_is_three_times_slower_gets_one_turn() -> None:
     made, _ = bench(is_warm=False)
-    turns = {us: made.turns(loaded(made, "right", us)) for us in (100, 301)}
+    turns = {us: made.sampler(loaded(made, "right", us)) for us in (100, 301)}
     seen: list[int] = []
     interleaved(turns, 3, seen.append)
     assert seen.count(301) == 1
@@ -199,7 +199,7 @@ def test_a_wrong_candidate_does_not_spoil_the_inputs_of_the_next() -> None:
 
 
 def test_a_unit_survives_its_way_to_the_worker() -> None:
-    unit = toy_problem().source(config("right", 10)).unit
+    unit = toy_problem().emit(config("right", 10)).unit
     assert unpack(pack(unit)) == unit
 
 
@@ -208,6 +208,6 @@ def test_events_out_of_order_are_no_negative_time() -> None:
         def milliseconds_since(self, start: Event) -> float:
             return -0.001
 
-    turns = DeviceTurns(ToyDevice(0), lambda repeats: (Event(), Event()), 0)
+    turns = DeviceSampler(ToyDevice(0), lambda repeats: (Event(), Event()), 0)
     assert min(turns()) == 0
     assert math.isfinite(Trial(config("right", 1), min(turns())).time_ns)

@@ -23,7 +23,7 @@ from tcdsl.autotune.targets.cuda.problem import CudaProblem, key_of
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.builder import Built
-from tcdsl.autotune.worker.emitted import Source
+from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.machine.spec import Layout, Spec
@@ -66,7 +66,7 @@ def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
 def test_what_the_model_likes_best_can_be_lowered(name: str) -> None:
     target = simulated(PROGRAMS[name].text, PROGRAMS[name].sizes[0])
     for config in leaders(target.space, random.Random(0), 16, set()):
-        target.source(config)
+        target.emit(config)
 
 
 # ---- cubins
@@ -76,11 +76,11 @@ def test_candidates_compile_at_the_same_time() -> None:
     target = simulated(SCALE, {"N": 300})
     meeting = threading.Barrier(2)
 
-    def compile_one(source: Source) -> Cubin:
+    def compile_one(source: Emitted) -> Cubin:
         meeting.wait(timeout=600)
         raise CompileError("it is not the point")
 
-    sources = [target.source(target.space.default)] * 2
+    sources = [target.emit(target.space.default)] * 2
     ended = dict(Cubins(compile_one, target.gpu, target.sizes).build(sources, 2))
     assert ended == dict.fromkeys((0, 1), Failure("compile", "it is not the point"))
 
@@ -89,7 +89,7 @@ def test_candidates_compile_at_the_same_time() -> None:
 def test_the_report_of_ptxas_sorts_out_what_cannot_start_and_tells_of_spills() -> None:
     target = faulty()
     kinds = ("right", "too large", "spills")
-    ended = dict(target.builder.build([target.source(kind(k)) for k in kinds], 3))
+    ended = dict(target.builder.build([target.emit(kind(k)) for k in kinds], 3))
     right, large, spills = (ended[i] for i in range(3))
     assert isinstance(right, Built)
     assert right.objection is None
@@ -103,7 +103,7 @@ def test_the_report_of_ptxas_sorts_out_what_cannot_start_and_tells_of_spills() -
 @pytest.mark.nvrtc
 def test_equal_kernels_of_different_text_are_equal_machine_code() -> None:
     target = faulty()
-    source = target.source(kind("right"))
+    source = target.emit(kind("right"))
     other = replace(source, text=f"/* another config */\n{source.text}")
     digests = {
         b.digest for _, b in target.builder.build([source, other], 2) if isinstance(b, Built)
@@ -114,7 +114,7 @@ def test_equal_kernels_of_different_text_are_equal_machine_code() -> None:
 @pytest.mark.nvrtc
 def test_a_text_that_nvrtc_refuses_fails_alone() -> None:
     target = faulty()
-    source = target.source(kind("right"))
+    source = target.emit(kind("right"))
     bad = replace(source, text=source.text + "this is no CUDA")
     ended = dict(target.builder.build([bad, source], 2))
     assert isinstance(ended[0], Failure)
@@ -170,7 +170,7 @@ def faults(target: CudaProblem, configs: list[Config]) -> list[str]:
     sources, found = [], []
     for config in configs:
         try:
-            sources.append(target.source(config))
+            sources.append(target.emit(config))
         except ScheduleError:
             continue
     for number, built in target.builder.build(sources, len(sources)):
