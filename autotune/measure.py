@@ -6,33 +6,34 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 
+from tcdsl.autotune import finals
 from tcdsl.autotune.report import Reporter
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.rows import TUNER_ENDED, TrialRow
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.autotune.store.trial import FINAL, Failure, Trial, TuneError, UntunedError, Verdict
+from tcdsl.autotune.store.trial import FINAL, Failure, Trial, Verdict
+from tcdsl.autotune.trial_log import TrialLog
 from tcdsl.autotune.worker.builder import Built
-from tcdsl.autotune.worker.candidate import Candidate, emitted
+from tcdsl.autotune.worker.candidate import Candidate, emit
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError
 from tcdsl.autotune.worker.runner import Runner
-from tcdsl.autotune.worker.timing import SLICE_NS, quantile_ns
+from tcdsl.autotune.worker.timing import ROUNDS, quantile_ns
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import ScheduleError
 
-_ROUNDS = 5
-_FINAL_ROUNDS = 60
-_FINAL_NS = 1e9
-_FINALISTS = 6
-_NEAR = 1.15  # times the fastest: who is slower was not only unlucky
-_MARGIN = 0.01  # by which a config has to be faster than the default
-_MOST_SAMPLES = 400  # of the best so far, which is timed in every round
+
+@dataclass(slots=True)
+class _Batch:
+    """Configs tried together: the trials that have ended, the candidates that wait for a twin."""
+
+    ended: list[Trial] = field(default_factory=list)
+    twins: list[Candidate] = field(default_factory=list)
 
 
 class Measurement:
@@ -50,17 +51,10 @@ class Measurement:
     def __init__(
         self, problem: TuningProblem, store: TuningStore, budget: Budget, report: Reporter
     ) -> None:
-        self._problem, self._store = problem, store
-        self._budget, self._report = budget, report
+        self._problem, self._budget, self._report = problem, budget, report
         self._runner = Runner(problem, budget)
+        self._log = TrialLog(problem, store, report)
         self._kept: dict[Config, Candidate] = {}  # timed ones: they can be loaded again
-        rows = store.trials(problem.key)
-        rows = [r for r in rows if problem.space.lists(r.config)]
-        self._by_text = {r.text: r.trial for r in rows if r.text and r.status in FINAL}
-        self._text_of = {r.config: r.text for r in rows}
-        self._text_of_code: dict[str, str] = {}
-        self._times = {r.config: r.trial.time_ns for r in rows if r.status == "timed"}
-        self._failures: dict[Config, Failure] = {}
 
     def __enter__(self) -> Measurement:
         return self
@@ -101,147 +95,106 @@ class Measurement:
         if self._budget.is_stopped and not trials:
             return None
         default = self._problem.space.default
-        trials = self._with_others(trials)
-        finalists = self._finalists(trials)
+        trials = self._log.with_others(trials)
+        most = 1 if self._budget.is_stopped else finals.MOST
+        finalists = finals.finalists(trials, default, self._log.text_of, most)
         self._report.stage("final", len(finalists) + 1)
         while True:
             ready = [self._ready(config) for config in (default, *finalists)]
             by_text = {c.text: c for c in reversed(ready) if c is not None}  # twins are one
             batch = self._together([c for c in ready if c in by_text.values() and c is not None])
             if not batch or batch[0].config != default:
-                raise self._no_default()
+                raise finals.no_default(self._problem.name, self._log.failure_of(default))
+            rounds = finals.rounds_for(trials, len(batch), is_hurried=self._budget.is_stopped)
             try:
-                rounds = self._final_rounds(trials, len(batch))
                 samples = self._runner.samples(batch, rounds, drops=False)
                 break
             except WorkerDiedError as death:
-                self._blame(death, batch, [])
+                self._blame(death, batch)
                 finalists = [c for c in finalists if c in self._kept]
         times = {c.config: quantile_ns(s) for c, s in zip(batch, samples, strict=True)}
-        winner = min(times, key=lambda c: times[c] * (1 if c == default else 1 + _MARGIN))
-        verdict = Verdict(winner, times[winner], times[default])
-        self._store.set_best(
-            self._problem.key, verdict.config, verdict.time_ns, verdict.default_ns, "tuned"
-        )
+        verdict = finals.verdict_of(times, default)
+        self._log.commit_verdict(verdict)
         return verdict
 
-    def _with_others(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Return trials and those that other runs have timed meanwhile, fastest first."""
-        known = {row.config: row for row in self._store.trials(self._problem.key)}
-        others = {
-            config: row.trial
-            for config, row in known.items()
-            if row.status == "timed" and self._problem.space.lists(config)
-        }
-        self._text_of |= {config: known[config].text for config in others}
-        timed = others | {t.config: t for t in trials}
-        return sorted(timed.values(), key=lambda t: (t.time_ns, t.config.to_json()))
-
-    def _finalists(self, trials: Sequence[Trial]) -> list[Config]:
-        """Return the fastest trials but the default; one of those that emit the same text."""
-        default = self._problem.space.default
-        chosen: dict[object, Config] = {self._text_of.get(default) or default: default}
-        for trial in trials:
-            if trial.time_ns <= _NEAR * trials[0].time_ns:
-                chosen.setdefault(self._text_of.get(trial.config) or trial.config, trial.config)
-        return list(chosen.values())[1 : 1 + (1 if self._budget.is_stopped else _FINALISTS)]
-
-    # Stages, in order. Each appends the trials that end in it.
+    # Stages, in order. Each adds the trials that end in it to those of the batch.
 
     def _try(
         self, configs: Sequence[Config], origin: str, may_go_on: Callable[[], bool]
     ) -> list[Trial]:
-        ended: list[Trial] = []
-        rows = self._store.propose(self._problem.key, configs, origin)
-        self._learn({*configs} - {row.config for row in rows}, ended)
-        twins: list[Candidate] = []
-        candidates = self._compile(rows, twins, ended)
+        rows, ended = self._log.propose(configs, origin)
+        batch = _Batch(ended)
+        candidates = self._compile(rows, batch)
         self._report.stage("check", len(candidates))
-        if not self._runner.is_calibrated and self._best is not None:
-            self._ready(self._best)  # a good one tells how long a check takes
-        candidates = [c for c in candidates if may_go_on() and self._load(c, ended)]
+        if not self._runner.is_calibrated and self._log.best is not None:
+            self._ready(self._log.best)  # a good one tells how long a check takes
+        candidates = [c for c in candidates if may_go_on() and self._load(c, batch)]
         self._report.stage("time", len(candidates))
-        self._time(candidates, ended)
-        for twin in twins:
-            if (trial := self._by_text.get(twin.text)) is not None:
-                self._end_as(twin.row, trial, ended)
-        return ended
+        self._time(candidates, batch)
+        for twin in batch.twins:
+            if (trial := self._log.end_of(twin.text)) is not None:
+                batch.ended.append(self._log.end_as(twin.row, trial))
+        return batch.ended
 
-    def _learn(self, configs: Collection[Config], ended: list[Trial]) -> None:
-        """Take over the ends of trials that another run has made meanwhile."""
-        for config in configs:
-            row = self._store.find(self._problem.key, config)
-            if row is None or row.status not in FINAL:
-                continue
-            if row.status == "timed":
-                self._times.setdefault(config, row.trial.time_ns)
-            if row.text:
-                self._by_text.setdefault(row.text, row.trial)
-            self._text_of[config] = row.text
-            ended.append(row.trial)
-
-    def _emit(
-        self, rows: Sequence[TrialRow], twins: list[Candidate], ended: list[Trial]
-    ) -> Iterator[Candidate]:
+    def _emit(self, rows: Sequence[TrialRow], batch: _Batch) -> Iterator[Candidate]:
         """Yield candidates; those whose text another one has are twins, they share its end."""
         texts: set[str] = set()
         for row in rows:
             try:
-                candidate = emitted(self._problem, row)
+                candidate = emit(self._problem, row)
             except ScheduleError as error:
-                self._fail(row, Failure("schedule", str(error)), ended)
+                batch.ended.append(self._log.fail(row, Failure("schedule", str(error))))
                 continue
-            self._text_of[row.config] = candidate.text
-            if candidate.text in self._by_text or candidate.text in texts:
-                twins.append(candidate)
+            self._log.note_text(row.config, candidate.text)
+            if self._log.end_of(candidate.text) is not None or candidate.text in texts:
+                batch.twins.append(candidate)
             else:
                 texts.add(candidate.text)
                 yield candidate
 
-    def _compile(
-        self, rows: Sequence[TrialRow], twins: list[Candidate], ended: list[Trial]
-    ) -> list[Candidate]:
+    def _compile(self, rows: Sequence[TrialRow], batch: _Batch) -> list[Candidate]:
         """Emit and compile, both at once; return those that have code of their own."""
         self._report.stage("compile", len(rows))
         candidates: list[Candidate] = []
 
         def sources() -> Iterator[Emitted]:
-            for candidate in self._emit(rows, twins, ended):
+            for candidate in self._emit(rows, batch):
                 candidates.append(candidate)
-                yield candidate.source
+                yield candidate.emitted
 
         failures: list[tuple[Candidate, Failure]] = []
         compiled: dict[str, Candidate] = {}
         for number, built in self._problem.builder.build(sources(), len(rows)):
-            candidate = candidates[number]
-            if isinstance(built, Built) and built.objection and not self._is_default(candidate):
-                built = Failure("resources", built.objection)
+            if isinstance(built, Built) and built.objection:
+                built = self._refused(candidates[number], built, built.objection)
             if isinstance(built, Failure):
-                failures.append((candidate, built))
+                failures.append((candidates[number], built))
                 continue
-            self._take(candidate, built)
-            if candidate.text in self._by_text or candidate.text in compiled:
-                twins.append(candidate)
+            candidate = candidates[number] = self._compiled(candidates[number], built)
+            if self._log.end_of(candidate.text) is not None or candidate.text in compiled:
+                batch.twins.append(candidate)
             else:
                 compiled[candidate.text] = candidate
-        self._store.set_text({c.row.id: c.text for c in (*candidates, *twins)})
+        self._log.commit_texts((*candidates, *batch.twins))
         for candidate, failure in failures:
-            self._fail(candidate.row, failure, ended, candidate.text)
-        self._store.set_status([c.row.id for c in compiled.values()], "compiled")
+            batch.ended.append(self._log.fail(candidate.row, failure, candidate.text))
+        self._log.commit_stage([*compiled.values()], "compiled")
         return [c for c in candidates if compiled.get(c.text) is c]
 
-    def _is_default(self, candidate: Candidate) -> bool:
-        """Whether it is the config that serves untuned: it is timed, however bad it looks."""
-        return candidate.config == self._problem.space.default
+    def _refused(self, candidate: Candidate, built: Built, objection: str) -> Built | Failure:
+        """Return the failure of code that cannot be fast.
 
-    def _take(self, candidate: Candidate, built: Built) -> None:
-        """Give a candidate its code; one whose code another text has goes by that text."""
-        candidate.code = built.load
-        if built.digest:
-            candidate.text = self._text_of_code.setdefault(built.digest, candidate.text)
-            self._text_of[candidate.config] = candidate.text
+        The config that serves untuned is timed, however bad it looks.
+        """
+        is_default = candidate.config == self._problem.space.default
+        return built if is_default else Failure("resources", objection)
 
-    def _load(self, candidate: Candidate, ended: list[Trial]) -> bool:
+    def _compiled(self, candidate: Candidate, built: Built) -> Candidate:
+        """Return a candidate with its code; one whose code another text has goes by that text."""
+        text = self._log.note_text(candidate.config, candidate.text, built.digest)
+        return candidate.compiled(text, built.load)
+
+    def _load(self, candidate: Candidate, batch: _Batch) -> bool:
         """Load and check a candidate; False, and the end of its trial, if it fails.
 
         One that has a time keeps it: its row stays as it is.
@@ -250,26 +203,25 @@ class Measurement:
             return True
         is_new = candidate.config not in self._kept
         if is_new:
-            self._store.set_status([candidate.row.id], "running")
+            self._log.commit_stage([candidate], "running")
         failure = self._runner.load(candidate)
         if failure is not None:
-            self._fail(candidate.row, failure, ended, candidate.text)
-            self._forget(candidate.config)
+            batch.ended.append(self._fail(candidate, failure))
         elif is_new:
-            self._store.set_status([candidate.row.id], "checked")
+            self._log.commit_stage([candidate], "checked")
         return failure is None
 
     def _together(
-        self, candidates: Sequence[Candidate], ended: list[Trial] | None = None
+        self, candidates: Sequence[Candidate], batch: _Batch | None = None
     ) -> list[Candidate]:
         """Load candidates into one process: what an earlier one had loaded is lost with it."""
-        ended = [] if ended is None else ended
+        batch = batch or _Batch()
         while True:
-            candidates = [c for c in candidates if self._load(c, ended)]
+            candidates = [c for c in candidates if self._load(c, batch)]
             if all(map(self._runner.has, candidates)):
                 return candidates
 
-    def _time(self, candidates: Sequence[Candidate], ended: list[Trial]) -> None:
+    def _time(self, candidates: Sequence[Candidate], batch: _Batch) -> None:
         """Time candidates beside the best so far, and commit.
 
         The best one is timed in every batch, so that it becomes the best known of all: were it
@@ -277,109 +229,36 @@ class Measurement:
         was tried against drift: one disturbed batch then makes all later times too small.)
         """
         while candidates:
-            best = self._best
+            best = self._log.best
             # One that is slow beside the new ones is no measure for them, and would seem to hang.
-            is_slow = best is not None and 4e-9 * self._times[best] > self._runner.limit_s
+            is_slow = best is not None and 4e-9 * self._log.time_ns(best) > self._runner.limit_s
             anchor = None if best is None or is_slow else self._ready(best)
             everyone = [*candidates, *([] if anchor is None else [anchor])]
-            everyone = self._together(everyone, ended)
+            everyone = self._together(everyone, batch)
             candidates = [c for c in everyone if c is not anchor]
             try:
-                samples = self._runner.samples(everyone, _ROUNDS)
+                samples = self._runner.samples(everyone, ROUNDS)
             except WorkerDiedError as death:
-                self._blame(death, everyone, ended)
-                gone = {t.config for t in ended}
+                failed = self._blame(death, everyone)
+                batch.ended += failed
+                gone = {t.config for t in failed}
                 candidates = [c for c in candidates if c.config not in gone]
                 continue
-            self._commit_times(everyone, samples, anchor, ended)
+            self._kept |= {c.config: c for c in everyone}
+            new = dict(zip(everyone, samples, strict=True))
+            batch.ended += self._log.commit_times(new, anchor)
             return
 
-    def _commit_times(
-        self,
-        candidates: Sequence[Candidate],
-        samples: Sequence[list[float]],
-        anchor: Candidate | None,
-        ended: list[Trial],
-    ) -> None:
-        for candidate, new in zip(candidates, samples, strict=True):
-            candidate.samples = [*candidate.samples, *new][-_MOST_SAMPLES:]
-            self._kept[candidate.config] = candidate
-        times = {c.row.id: (quantile_ns(c.samples), c.samples) for c in candidates}
-        self._store.set_timed(times)
-        before = self._best
-        for candidate in candidates:
-            trial = Trial(candidate.config, times[candidate.row.id][0])
-            self._times[trial.config] = trial.time_ns
-            if candidate is anchor:
-                ended.append(trial)  # not news for the report
-            else:
-                self._end(trial, candidate.text, ended)
-        if self._best is not None and self._best != before:
-            self._commit_best(self._best)
+    def _fail(self, candidate: Candidate, failure: Failure) -> Trial:
+        self._kept.pop(candidate.config, None)
+        return self._log.fail(candidate.row, failure, candidate.text)
 
-    def _commit_best(self, config: Config) -> None:
-        """Commit a new best at once: whatever happens next, it is kept."""
-        default_ns = self._times.get(self._problem.space.default)
-        self._store.set_best(self._problem.key, config, self._times[config], default_ns, "search")
+    def _blame(self, death: WorkerDiedError, candidates: Sequence[Candidate]) -> list[Trial]:
+        """End the candidate during whose turn the worker died; before the first turn, all."""
+        failure = Failure(death.reason, death.detail)
+        return [self._fail(c, failure) for c in candidates if death.row in (None, c.row.id)]
 
-    # Ends of trials.
-
-    def _end(self, trial: Trial, text: str, ended: list[Trial]) -> None:
-        if text:
-            self._by_text[text] = trial
-        ended.append(trial)
-        self._report.ended(trial)
-
-    def _fail(self, row: TrialRow, failure: Failure, ended: list[Trial], text: str = "") -> None:
-        self._failures[row.config] = failure
-        self._store.set_failed(row.id, failure.reason, failure.detail)
-        self._end(Trial(row.config, math.inf, failure.reason, failure.detail), text, ended)
-
-    def _end_as(self, row: TrialRow, trial: Trial, ended: list[Trial]) -> None:
-        """End a trial as the one that emits the same text has ended."""
-        if trial.is_timed:
-            self._store.set_timed({row.id: (trial.time_ns, [])})
-        else:
-            self._store.set_failed(row.id, trial.reason, trial.detail)
-        self._end(replace(trial, config=row.config), "", ended)
-
-    def _blame(
-        self, death: WorkerDiedError, batch: Sequence[Candidate], ended: list[Trial]
-    ) -> None:
-        """Record the candidate during whose turn the worker died; before the first turn, all."""
-        for candidate in batch:
-            if death.row in (None, candidate.row.id):
-                failure = Failure(death.reason, death.detail)
-                self._fail(candidate.row, failure, ended, candidate.text)
-                self._forget(candidate.config)
-
-    def _forget(self, config: Config) -> None:
-        self._kept.pop(config, None)
-        self._times.pop(config, None)
-
-    def _no_default(self) -> TuneError:
-        default, name = self._problem.space.default, self._problem.name
-        failure = self._failures.get(default)
-        if failure is None:  # of an earlier run, or of another one
-            row = self._store.find(self._problem.key, default)
-            failure = None if row is None or not row.reason else Failure(row.reason, row.detail)
-        if failure is None or failure.reason == "slow":
-            why = "it was not timed" if failure is None else failure.detail
-            return UntunedError(
-                f"{name}: no config can be compared with the default: {why}\n"
-                "  note: tune again when the machine has less to do, or with more seconds"
-            )
-        return TuneError(
-            f"{name}: the default config does not serve: {failure.reason}: {failure.detail}\n"
-            "  note: this is a defect of the compiler, please report it"
-        )
-
-    # What is known.
-
-    @property
-    def _best(self) -> Config | None:
-        """The fastest config so far, of this run or an earlier one."""
-        return min(self._times, key=lambda c: self._times[c], default=None)
+    # Candidates of earlier runs and of others.
 
     def _ready(self, config: Config) -> Candidate | None:
         """Return a candidate that is loaded, made anew if it is of an earlier run, or untried.
@@ -388,50 +267,41 @@ class Measurement:
         None if it fails.
         """
         if config not in self._kept:
-            row = self._store.find(self._problem.key, config)
+            row = self._log.find(config)
             if row is None or row.status not in FINAL:
                 self._try([config], "final", lambda: True)
-                row = self._store.find(self._problem.key, config)
+                row = self._log.find(config)
             if config not in self._kept and row is not None and self._may_serve(row):
                 self._make_again(row)
         kept = self._kept.get(config)
-        return kept if kept is not None and self._load(kept, []) else None
+        return kept if kept is not None and self._load(kept, _Batch()) else None
 
     def _make_again(self, row: TrialRow) -> None:
         """Build the candidate of a row that this run does not write."""
         try:
-            candidate = emitted(self._problem, row)
+            candidate = emit(self._problem, row)
         except ScheduleError as error:  # a row from a file says anything
-            self._failures[row.config] = Failure("schedule", str(error))
+            self._log.note_failure(row.config, Failure("schedule", str(error)))
             return
-        for _, built in self._problem.builder.build([candidate.source], 1):
+        for _, built in self._problem.builder.build([candidate.emitted], 1):
             if isinstance(built, Failure):
-                self._failures[row.config] = built
+                self._log.note_failure(row.config, built)
             else:
-                self._take(candidate, built)
-                self._kept[row.config] = candidate
+                self._kept[row.config] = self._compiled(candidate, built)
 
     def _may_serve(self, row: TrialRow) -> bool:
-        """Whether a row of another run does not say that its config is out."""
-        return row.status != "failed" or self._deserves_another_try(row)
+        """Whether a row of another run does not say that its config is out.
 
-    def _deserves_another_try(self, row: TrialRow) -> bool:
-        """Whether the default is out only because its tuner ended meanwhile, or was slowed down.
-
-        Without it nothing can be compared; and it runs in a worker, which it may bring down.
+        The default gets another try where it is out only because its tuner ended meanwhile, or was
+        slowed down: without it nothing can be compared, and it runs in a worker, which it may
+        bring down.
         """
         is_default = row.config == self._problem.space.default
-        return is_default and (row.detail == TUNER_ENDED or row.reason == "slow")
+        is_doubtful = row.detail == TUNER_ENDED or row.reason == "slow"
+        return row.status != "failed" or (is_default and is_doubtful)
 
     def _may_go_on(self) -> bool:
         """Whether another candidate may start; the first ones may, however short the budget."""
-        if self._best is None:
+        if self._log.best is None:
             return not self._budget.is_stopped
         return not self._budget.is_over
-
-    def _final_rounds(self, trials: Sequence[Trial], count: int) -> int:
-        """Return how many rounds fit into a second; a stopped run makes the least."""
-        if self._budget.is_stopped or not trials:
-            return _ROUNDS
-        turn_ns = max(SLICE_NS, trials[0].time_ns)
-        return int(min(_FINAL_ROUNDS, max(_ROUNDS, _FINAL_NS / (turn_ns * count))))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
 from tcdsl.autotune.worker.problem import Roofline, TuningProblem
 from tcdsl.grammar.text.excerpt import printable

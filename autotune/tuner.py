@@ -13,7 +13,8 @@ from types import FrameType
 
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Reporter, Silent
-from tcdsl.autotune.search.strategy import Budget, search
+from tcdsl.autotune.search.budget import Budget
+from tcdsl.autotune.search.strategy import search
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.shipped import Shipped
 from tcdsl.autotune.store.store import TuningStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tcdsl.autotune.store.rows import TrialRow
@@ -12,28 +12,30 @@ from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.codegen.machine.config import Config
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A row, its source and the digest that equal candidates share, its code, its times so far.
+    """A config on its way to a time.
 
-    code is what the worker is told to load it by; generation that of the worker process that has
-    it loaded.
+    text : the digest that equal candidates share.
+    code : what the worker is told to load it by; None before it is compiled.
     """
 
     row: TrialRow
-    source: Emitted
+    emitted: Emitted
     text: str
     code: Mapping[str, Any] | None = None
-    generation: int = -1
-    samples: list[float] = field(default_factory=list)
 
     @property
     def config(self) -> Config:
         """The config."""
         return self.row.config
 
+    def compiled(self, text: str, code: Mapping[str, Any]) -> Candidate:
+        """Return the candidate with its code."""
+        return replace(self, text=text, code=code)
 
-def emitted(problem: TuningProblem, row: TrialRow) -> Candidate:
+
+def emit(problem: TuningProblem, row: TrialRow) -> Candidate:
     """Return the candidate of a row.
 
     Raises
@@ -41,5 +43,5 @@ def emitted(problem: TuningProblem, row: TrialRow) -> Candidate:
     ScheduleError
         If the config does not fit.
     """
-    source = problem.emit(row.config)
-    return Candidate(row, source, source.fingerprint)
+    emitted = problem.emit(row.config)
+    return Candidate(row, emitted, emitted.fingerprint)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker import bench
 from tcdsl.autotune.worker.candidate import Candidate
@@ -34,6 +34,7 @@ class Runner:
         self._problem, self._budget = problem, budget
         self._stack = ExitStack()
         self._process: WorkerProcess | None = None
+        self._loaded: dict[int, int] = {}  # by row: the generation of the process that has it
         self._check_s = math.inf  # the shortest so far
 
     def __enter__(self) -> Runner:
@@ -58,7 +59,7 @@ class Runner:
 
     def has(self, candidate: Candidate) -> bool:
         """Whether a candidate is loaded, and was found right, in the process that runs now."""
-        return candidate.generation == self._worker().generation
+        return self._loaded.get(candidate.row.id) == self._worker().generation
 
     def load(self, candidate: Candidate) -> Failure | None:
         """Load and check a candidate."""
@@ -75,7 +76,7 @@ class Runner:
         if "wrong" in answer:
             return Failure("wrong", answer["wrong"])
         self.knows(time.monotonic() - begun)
-        candidate.generation = worker.generation
+        self._loaded[candidate.row.id] = worker.generation
         return None
 
     def samples(

@@ -15,6 +15,7 @@ import numpy as np
 QUANTILE = 0.05
 DROP = (3.0, 2.0, 1.3)  # times the best: who is slower after one round, two, three, gets no more
 _SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
+ROUNDS = 5  # of a batch of new candidates
 SLICE_NS = 2_000_000  # of one candidate in one round
 _LONG_NS = 50_000_000  # a call so long needs no warm-up
 _ENOUGH_NS = 1_000_000_000  # of one candidate in all rounds

@@ -18,7 +18,7 @@ from tcdsl.autotune.report import (
     rate_text,
     reporter,
 )
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
 from tcdsl.autotune.worker.problem import Roofline
 from tests.autotune.toy import Toy, config

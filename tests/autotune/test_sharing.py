@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tcdsl.autotune.finals import no_default
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store import best, owner
 from tcdsl.autotune.store.opening import locked
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError, UntunedError
+from tcdsl.autotune.trial_log import TrialLog
 from tcdsl.autotune.tuner import tune
 from tests.autotune.toy import Toy, config
 
@@ -64,7 +66,7 @@ def test_what_another_run_has_timed_meanwhile_is_known_and_takes_part_in_the_end
         other.set_timed({row.id: (1.0, [1.0])})
         (trial,) = measure([FAST], "start")
         assert (trial.config, trial.time_ns) == (FAST, 1.0)
-        assert FAST in [t.config for t in measure._with_others([])]
+        assert FAST in [t.config for t in TrialLog(TOY, store, Silent()).with_others([])]
 
 
 def test_a_search_does_not_replace_what_another_run_found_faster(path: Path) -> None:
@@ -150,19 +152,17 @@ def test_a_default_that_was_cut_on_a_busy_machine_is_tried_again(path: Path) -> 
 
 
 def test_no_verdict_for_want_of_time_is_no_defect(path: Path) -> None:
-    with (
-        TuningStore(path) as store,
-        Measurement(TOY, store, Budget(), Silent()) as measure,
-    ):
+    with TuningStore(path) as store:
+        log = TrialLog(TOY, store, Silent())
         (row,) = store.propose(TOY.key, [TOY.default], "start")
         store.set_failed(row.id, "slow", "no answer in 1.0 s")
-        error = measure._no_default()
+        error = no_default(TOY.name, log.failure_of(TOY.default))
         assert isinstance(error, UntunedError)
         assert str(error) == (
             "toy: no config can be compared with the default: no answer in 1.0 s\n"
             "  note: tune again when the machine has less to do, or with more seconds"
         )
         store.set_failed(row.id, "wrong", "7")
-        error = measure._no_default()
+        error = no_default(TOY.name, log.failure_of(TOY.default))
         assert type(error) is TuneError
         assert "the default config does not serve: wrong: 7" in str(error)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.autotune.search.strategy import BATCH, Budget, elite_of, search
+from tcdsl.autotune.search.budget import Budget
+from tcdsl.autotune.search.strategy import BATCH, elite_of, search
 from tcdsl.autotune.store.trial import Trial
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.machine.config import Config
@@ -191,7 +192,8 @@ def test_a_fingerprint_forgets_comments_spacing_and_the_name(a: str, b: str, sam
 
 PATH = """
 import hashlib, random
-from tcdsl.autotune.search.strategy import Budget, search
+from tcdsl.autotune.search.budget import Budget
+from tcdsl.autotune.search.strategy import search
 from tests.autotune import surfaces
 path = []
 space = surfaces.space(surfaces.rugged)

@@ -12,7 +12,7 @@ import pytest
 
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.worker.case_folder import new_case_folder
 from tests.autotune.test_interrupts import log_of, start, wait_until, workers_of

@@ -14,7 +14,7 @@ import pytest
 
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
-from tcdsl.autotune.search.strategy import Budget
+from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import Trial
