@@ -193,7 +193,9 @@ def point_ns(ctx: Context, space: Space, form: Form) -> float:
 
 def _memory_per_point(ctx: Context, space: Space) -> float:
     """Return the bytes of inputs and outputs, each counted once, per point of a row."""
-    touched = {a[0] for w in space.aligned.sweeps for s in w.steps for a in accesses(s)}
+    sweeps = space.aligned.sweeps
+    # In the order of the text: a sum of floats by the order of a set differs between processes.
+    touched = dict.fromkeys(a[0] for w in sweeps for s in w.steps for a in accesses(s))
     return sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
 
 
