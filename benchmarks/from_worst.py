@@ -19,9 +19,9 @@ from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.timing import interleaved, quantile_ns
+from tcdsl.calls.problems import problem_of_sizes
 from tcdsl.codegen.machine.config import Config
 from tcdsl.kernel import Kernel
-from tcdsl.tuning import problem_of_sizes
 
 WORKLOADS = {
     "matmul": (

@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cast
 
-from tcdsl.calls.bindings.session import Check, Session, Settings, Tune, parsed, shipped_in
+from tcdsl.calls.bindings.session import Session, parsed
+from tcdsl.calls.bindings.settings import Check, Settings, Tune, shipped_in
 from tcdsl.grammar.check.definition import want_bounded
 from tcdsl.grammar.text.errors import TCSyntaxError, TCTypeError
 from tcdsl.kernel import Kernel

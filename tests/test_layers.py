@@ -58,15 +58,25 @@ ROOMS = {
     "autotune/targets/cuda": "grammar/ codegen/ autotune/store autotune/search autotune/worker"
     " autotune/targets",
     "autotune": "grammar/ codegen/ autotune/store autotune/search autotune/worker",
-    "tcdsl/calls/process": "",
     "tcdsl/text": "grammar/",
-    "tcdsl": "grammar/ codegen/ autotune/ tcdsl/calls/process tcdsl/text",
-    "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl tcdsl/calls/process tcdsl/text",
-    "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl",
-    "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl tcdsl/text tcdsl/tools tcdsl/torch",
+    "tcdsl/calls/process": "",
+    "tcdsl/calls/operands": "grammar/ codegen/",
+    "tcdsl/calls/bindings": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/process"
+    " tcdsl/calls/operands",
+    "tcdsl/calls": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/process"
+    " tcdsl/calls/operands tcdsl/calls/bindings",
+    "tcdsl/calls/gpu": "grammar/ codegen/ tcdsl/calls/process tcdsl/calls/operands"
+    " tcdsl/calls/bindings tcdsl/calls",
+    "tcdsl/plain": "grammar/ codegen/ tcdsl/text tcdsl/calls/",
+    "tcdsl/derived": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/plain",
+    "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived",
+    "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
+    "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
+    "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"
+    " tcdsl/torch",
 }
 # Rooms in which files import each other in a circle, to be mended: a line goes with its circle.
-CIRCLES = {"grammar/proofs", "codegen/device", "tcdsl", "tcdsl/tools", "tcdsl/torch"}
+CIRCLES = {"grammar/proofs", "codegen/device", "tcdsl/torch"}
 # Who may import a heavy optional package, by file.
 OWNERS = {"cupy": ("codegen/device/cuda.py",), "torch": ("tcdsl/torch/",)}
 

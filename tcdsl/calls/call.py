@@ -1,4 +1,4 @@
-"""One call of a definition: its arguments told apart, checked, and bound to an executable."""
+"""One call of a definition: its operands checked, and bound to an executable."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl.calls.bindings.origin import cure_for_missing
 from tcdsl.calls.bindings.variant import Compiled, Variant
 from tcdsl.calls.operands.arguments import (
     Array,
     Operand,
-    as_operand,
     check_number,
     contiguous,
     element_strides,
@@ -23,94 +21,22 @@ from tcdsl.calls.operands.arguments import (
     layout_of,
 )
 from tcdsl.calls.operands.device_arrays import DeviceArray
-from tcdsl.calls.operands.overlap import is_same_view, may_share, meets_itself
+from tcdsl.calls.operands.overlap import is_same_view, may_share
+from tcdsl.calls.outputs import checked_output
 from tcdsl.codegen.machine.spec import SMALL, Spec
 from tcdsl.codegen.program.dtypes import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.codegen.toolchain.load import Loaded
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.text import nodes
-from tcdsl.grammar.text.errors import AllocationError, ShapeError, TCTypeError, count
+from tcdsl.grammar.text.errors import AllocationError, ShapeError
 from tcdsl.grammar.types import typed
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.vjp import Gradient
+    pass
 
-# Settings that a reader may look for at a call, by where they are given
-_OF_GRADIENTS = ("wrt", "checkpoint", "memory_limit", "copy")
-_OF_DEFINE = ("check", "deterministic", "threads", "tune")
 _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What a caller wrote: a value per parameter, outputs or None, generics by name."""
-
-    values: tuple[Any, ...]
-    outputs: tuple[Any, ...] | None
-    generics: Mapping[str, Any]
-
-
-def tell_apart(
-    definition: nodes.Def,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    origin: Gradient | None = None,
-) -> Arguments:
-    """Return parameters, outputs and generics of a call; origin is what it is the gradient of.
-
-    Raises
-    ------
-    TCTypeError
-        If an argument is missing, too many, given twice or unknown.
-    """
-    params = [p.name for p in definition.params]
-    signature = f"{definition.name}({', '.join(params)})"
-    if len(args) > len(params):
-        raise TCTypeError(
-            f"{signature} takes {count(len(params), 'argument')}, got {len(args)}\n"
-            "  outputs are given as out=..."
-        )
-    known = {g.name for g in definition.generics}
-    values = dict(zip(params, args, strict=False))
-    generics, outputs = {}, None
-    for name, value in keywords.items():
-        # a parameter or a generic of that name that has no value yet comes first
-        if name in ("out", "outputs") and (name in values or name not in {*params, *known}):
-            if value is None:
-                continue
-            if outputs is not None:
-                raise TCTypeError(f"{signature}: 'out' and 'outputs' mean the same, give one")
-            outputs = _one_per_return(signature, definition, value)
-        elif name in known:
-            generics[name] = value
-        elif name in values:
-            raise TCTypeError(f"{signature}: '{name}' is given twice")
-        elif name in params:
-            values[name] = value
-        else:
-            cure = ""
-            if name in _OF_GRADIENTS:
-                cure = f"\n  set it before the call: {definition.name}.with_grad({name}=...)(...)"
-            elif name in _OF_DEFINE:
-                cure = f"\n  it is set where the text is defined: tcdsl.define(text, {name}=...)"
-            raise TCTypeError(f"{signature} has no parameter '{name}'{cure}")
-    missing = ", ".join(f"'{p}'" for p in params if p not in values)
-    if missing:
-        cure = cure_for_missing(origin, params) if origin is not None else ""
-        given = count(len(values), "argument was", "arguments were")
-        raise TCTypeError(f"{signature} misses {missing}: {given} given{cure}")
-    return Arguments(tuple(values[p] for p in params), outputs, generics)
-
-
-def _one_per_return(signature: str, definition: nodes.Def, value: Any) -> tuple[Any, ...]:
-    returns = len(definition.returns)
-    outputs = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if len(outputs) != returns:
-        raise TCTypeError(f"{signature} has {returns} returns, got {len(outputs)} outputs")
-    return outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +225,7 @@ class Call:
         """
         checked = self.variant.checked
         outs = tuple(
-            _checked_output(checked.name, value, tensor, dtype, shape)
+            checked_output(checked.name, value, tensor, dtype, shape)
             for value, tensor, (dtype, shape) in zip(
                 given, checked.returns, self.forms, strict=True
             )
@@ -326,45 +252,6 @@ class Call:
             and not ((r, p) in self.variant.inplace and is_same_view(out, x))
             for p, x in enumerate(self.operands)
         )
-
-
-def _checked_output(
-    name: str, value: Any, tensor: typed.Tensor, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> Operand:
-    array = as_operand(value, tensor.name, is_output=True)
-    if isinstance(array, np.ndarray) and array is not value and not array.flags.writeable:
-        array = _as_buffer(value, array)
-    what = f"{name}: out '{tensor.name}'"
-    if array.dtype != dtype:
-        raise TCTypeError(
-            f"{name}: expected out '{tensor.name}' of type {tensor.dtype}, got {array.dtype}"
-        )
-    if array.shape != shape:
-        symbols = ", ".join(map(str, tensor.shape))
-        raise ShapeError(
-            f"{name}: expected out '{tensor.name}' of shape ({symbols}) = {shape}, "
-            f"got {array.shape}"
-        )
-    if not array.flags.writeable:
-        raise ShapeError(f"{what} is read-only")
-    if array.size and any(s == 0 < n - 1 for s, n in zip(array.strides, array.shape, strict=True)):
-        raise ShapeError(f"{what} has stride 0: several elements are one place in memory")
-    if meets_itself(array):
-        raise ShapeError(
-            f"{what} has elements that share memory (shape {array.shape}, strides "
-            f"{array.strides} bytes)"
-        )
-    return array
-
-
-def _as_buffer(value: Any, array: Array) -> Array:
-    """Return what dlpack gave read-only as a buffer, which may be writable: the same memory."""
-    try:
-        buffer = np.asarray(value)
-    except Exception:  # a foreign `__array__` may raise anything
-        return array
-    same = (buffer.ctypes.data, buffer.shape, buffer.strides, buffer.dtype)
-    return buffer if same == (array.ctypes.data, array.shape, array.strides, array.dtype) else array
 
 
 def _form(array: Array) -> ArrayForm:

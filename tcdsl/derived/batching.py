@@ -17,18 +17,18 @@ from tcdsl.grammar.text.errors import TCError, TCTypeError
 from tcdsl.grammar.text.format import format_program
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
+from tcdsl.plain.kernel import PlainKernel
 from tcdsl.text.instead import instead
 
 if TYPE_CHECKING:
     from tcdsl.grammar.batch.definition import Randomness
     from tcdsl.grammar.types.typed import CheckedDef
-    from tcdsl.kernel import Kernel
 
 Dims = Mapping[str, int | None]
 
 
 def asked(
-    kernel: Kernel, which: Sequence[Any], named: Mapping[str, Any], out_dims: Any
+    kernel: PlainKernel, which: Sequence[Any], named: Mapping[str, Any], out_dims: Any
 ) -> tuple[dict[str, int], dict[str, int | None], int]:
     """Return where parameters have the batch, where named returns have it, and where the others.
 
@@ -74,7 +74,7 @@ def asked(
 
 
 def over_batch(
-    kernel: Kernel,
+    kernel: PlainKernel,
     in_dims: Mapping[str, int],
     out_dims: Dims,
     out_dim: int,
@@ -104,7 +104,7 @@ def over_batch(
 
 
 def _batch(
-    kernel: Kernel,
+    kernel: PlainKernel,
     in_dims: Mapping[str, int],
     out_dims: Dims,
     out_dim: int,
@@ -134,7 +134,7 @@ def _is_length(type_name: str, dims: Sequence[object] | None) -> bool:
     return not dims and (dtype is None or dtype.is_integer)
 
 
-def _checked(kernel: Kernel) -> CheckedDef | None:
+def _checked(kernel: PlainKernel) -> CheckedDef | None:
     """Return the definition, checked at usual types and ranks; None if only calls can tell them.
 
     Then the check of what is made of it, at a call, refuses ranges that differ.

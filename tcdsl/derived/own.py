@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tcdsl.calls.operands.arguments import Array, as_array
 from tcdsl.calls.operands.device_arrays import is_on_device
 from tcdsl.calls.operands.foreign import like
-
-if TYPE_CHECKING:
-    from tcdsl.kernel import Kernel
+from tcdsl.plain.kernel import PlainKernel, kernel_of_ours
 
 
 def own(value: Any, name: str) -> Any:
@@ -44,10 +42,5 @@ def _dense(array: Array) -> Array:
 
 
 @cache
-def _copy() -> Kernel:
-    from tcdsl.definitions import define  # on use: it needs the kernels that need this
-
-    text = "def copy<T>(T(...) A) -> (B) { B(...) = A(...) }"
-    found: Any = define(text, tune="off", source="<copy>")
-    kernel: Kernel = found
-    return kernel
+def _copy() -> PlainKernel:
+    return kernel_of_ours("def copy<T>(T(...) A) -> (B) { B(...) = A(...) }", "copy")

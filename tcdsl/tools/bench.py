@@ -10,13 +10,13 @@ import numpy as np
 from tcdsl.autotune.targets.inputs import random_inputs
 from tcdsl.autotune.worker.problem import Roofline
 from tcdsl.calls.bindings.sizes import check_sizes
+from tcdsl.calls.problems import problem_of_sizes
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.codegen.toolchain.peak import busy_notes, fma_probe, triad_probe
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.kernel import Kernel
 from tcdsl.tools.timing import Roof, Timing, beside_peak, interleaved
-from tcdsl.tuning import problem_of_sizes
 
 _REFERENCE_POINTS = 1e8  # above this the reference takes too long to be timed beside the rest
 

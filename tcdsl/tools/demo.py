@@ -16,6 +16,7 @@ import numpy as np
 from tcdsl.autotune.report import duration
 from tcdsl.autotune.store import best
 from tcdsl.calls.operands.arguments import Array
+from tcdsl.calls.problems import problem_of_sizes
 from tcdsl.codegen.program.work import flops_of
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.codegen.toolchain.peak import fma_probe
@@ -23,7 +24,7 @@ from tcdsl.definitions import Definitions, define, define_all
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.kernel import Kernel
 from tcdsl.tools.timing import Roof, Timing, beside_peak
-from tcdsl.tuning import draw_history, problem_of_sizes
+from tcdsl.tuning import draw_history
 
 Say = Callable[[str], None]
 

@@ -8,34 +8,13 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tcdsl.grammar.text.errors import TCError
+from tcdsl.tools.finding import Finding
 
 if TYPE_CHECKING:
     from tcdsl.codegen.machine.cpu import Machine
-
-State = Literal["ok", "note", "broken"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at: its state, what was found, and what to do if it is not well."""
-
-    name: str
-    state: State
-    value: str
-    cure: str = ""
-
-    @property
-    def mark(self) -> str:
-        """One character for the state."""
-        return {"ok": "+", "note": "?", "broken": "!"}[self.state]
-
-    def as_dict(self) -> dict[str, str]:
-        """Return the fields."""
-        return asdict(self)
 
 
 def examine(*, measure: bool = True) -> Iterator[Finding]:
@@ -123,10 +102,10 @@ def _measured(name: str, text: str, notes: Sequence[str]) -> Finding:
 def _kernel() -> Iterator[Finding]:
     import numpy as np
 
-    import tcdsl
+    from tcdsl.definitions import define
 
     try:
-        add = tcdsl.define("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }")
+        add = define("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }")
         a = np.arange(5, dtype=np.float32)
         right = bool((add(a, a) == 2 * a).all())
     except (TCError, OSError, ImportError) as error:
@@ -204,6 +183,6 @@ def examine_torch() -> Iterator[Finding]:
 
 
 def _gpu() -> Iterator[Finding]:
-    from tcdsl.tools.doctor_gpu import examine_gpus
+    from tcdsl.tools.doctor_gpu import examine_gpus  # on use: it looks for CuPy
 
     yield from examine_gpus()

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tcdsl.calls.gpu.copies import to_device, to_host
 from tcdsl.codegen.device import cuda
 from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.toolchain import nvrtc
+from tcdsl.definitions import define
 from tcdsl.grammar.text.errors import TCError
-from tcdsl.tools.doctor import Finding
+from tcdsl.tools.finding import Finding
 
 _TRIAL = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 
@@ -87,10 +89,7 @@ def _device(number: int) -> Finding:
 
 def _is_right(device: Device) -> bool:
     """Whether a kernel runs and gives what it should."""
-    import tcdsl
-    from tcdsl.calls.gpu.copies import to_device, to_host
-
-    add = tcdsl.define(_TRIAL, tune="off")
+    add = define(_TRIAL, tune="off")
     values = np.arange(5, dtype=np.float32)
     a = to_device(device, values)
     doubled = to_host(device, add(a, a))

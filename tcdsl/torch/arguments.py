@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
-from tcdsl.calls.call import Arguments
+from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.operands.arguments import check_integer
-from tcdsl.forms import Form, form_of
+from tcdsl.calls.operands.form import form_of
+from tcdsl.forms import Form
 from tcdsl.grammar.text.nodes import Def, Param
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.text.names import generic_values

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from tcdsl.calls.call import Arguments
+from tcdsl.calls.arguments import Arguments
 from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError

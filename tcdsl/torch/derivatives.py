@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tcdsl.calls.operands.form import form_of
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.forms import form_of
 from tcdsl.gradient import Differentiated
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.types.typed import CheckedDef, Loop, statements, tensors_read
@@ -55,7 +55,7 @@ class Derivative:
     floats: tuple[int, ...]
     wrt: tuple[int, ...]
     reads: tuple[bool, ...]
-    made: Differentiated | None = None
+    made: Differentiated[kernel.Kernel] | None = None
 
     @cached_property
     def again(self) -> kernel.Kernel | None:
@@ -216,7 +216,9 @@ class Derivatives:
             return known
 
 
-def derived(made: Differentiated, checked: CheckedDef, wrt: tuple[int, ...]) -> Derivative:
+def derived(
+    made: Differentiated[kernel.Kernel], checked: CheckedDef, wrt: tuple[int, ...]
+) -> Derivative:
     """Return the derivative of a kernel bound to types by the parameters at wrt."""
     results = made.forward.returns
     again = made.whole.variant().checked

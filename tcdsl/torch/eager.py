@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tcdsl.calls.call import Arguments
+from tcdsl.calls.arguments import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import native
 from tcdsl.torch.derivatives import Derivative

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from tcdsl import kernel
+from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.calls.call import Arguments, Call
+from tcdsl.calls.call import Call
+from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.bound_call import BoundCall
 from tcdsl.calls.gpu.device_calls import DeviceCalls
 from tcdsl.calls.operands.device_arrays import (
@@ -161,8 +163,8 @@ class TensorCalls(DeviceCalls):
     While the stream is captured for a CUDA graph nothing waits and nothing is loaded.
     """
 
-    def __init__(self, of: kernel.Kernel) -> None:
-        super().__init__(of)
+    def __init__(self, dispatch: Dispatch, on_host: Callable[[Arguments], Any]) -> None:
+        super().__init__(dispatch, on_host)
         self._readers = READERS
 
     def device(self, number: int) -> Device:
@@ -208,7 +210,7 @@ class TensorCalls(DeviceCalls):
         if given.outputs is not None or tensor is None:
             return result
         device = self.device(tensor.get_device())
-        outs = result if len(self._kernel.returns) > 1 else (result,)
+        outs = result if len(self._dispatch.returns) > 1 else (result,)
         made = []
         for out in map(np.asarray, outs):
             made.append(device.empty(out.shape, out.dtype))
@@ -231,7 +233,7 @@ class TensorCalls(DeviceCalls):
 
     def _bind(self, call: Call, device: Device, look: Any) -> BoundCall:
         is_loaded = (device.number, call.key) in self._bound
-        if not (is_loaded and self._kernel.is_settled(call)):  # it compiles, loads, maybe tunes
+        if not (is_loaded and self._dispatch.is_settled(call)):  # it compiles, loads, maybe tunes
             self._refuse_capture(
                 device,
                 "machine code for such arguments is not loaded yet",
@@ -243,18 +245,18 @@ class TensorCalls(DeviceCalls):
         with device.active():
             if device.is_capturing(device.stream()):
                 raise DeviceError(
-                    f"{self._kernel.name}: the stream is being captured for a CUDA graph, and "
+                    f"{self._dispatch.name}: the stream is being captured for a CUDA graph, and "
                     f"{why}\n  {cure}"
                 )
 
     def _results(self, outs: tuple[Any, ...], given: Arguments, seen: Any) -> Any:
-        return outs[0] if len(outs) == 1 else self._kernel.result(outs)
+        return outs[0] if len(outs) == 1 else self._dispatch.result(outs)
 
     def _written(self, device: Device, outputs: tuple[Any, ...]) -> Any:
         others = tuple(o for o in outputs if not isinstance(o, torch.Tensor))
         if others:
             super()._written(device, others)  # their library's stream sees what they hold
-        return outputs[0] if len(outputs) == 1 else self._kernel.result(outputs)
+        return outputs[0] if len(outputs) == 1 else self._dispatch.result(outputs)
 
 
 class TensorKernel(kernel.Kernel):
@@ -262,7 +264,7 @@ class TensorKernel(kernel.Kernel):
 
     @cached_property
     def _tensor_calls(self) -> TensorCalls:
-        return TensorCalls(self)
+        return TensorCalls(self._dispatch, self._host)
 
     def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(v, torch.Tensor) and v.is_cuda for v in args):  # no need to ask DLPack

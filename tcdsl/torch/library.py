@@ -24,7 +24,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import torch
 
 from tcdsl import kernel
-from tcdsl.calls.bindings.session import Session, Settings, text_of
+from tcdsl.calls.bindings.session import Session, text_of
+from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from tcdsl import kernel
-from tcdsl.calls.bindings.session import Tune
+from tcdsl.calls.bindings.settings import Tune
 from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError, count

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tcdsl import kernel
-from tcdsl.calls.call import Arguments
+from tcdsl.calls.arguments import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.text.names import generic_values

@@ -35,7 +35,7 @@ class Record:
 
     def note(self, kernel: Kernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Take in a call that is about to be made."""
-        from tcdsl.tuning import problem_of_call  # on use: calls do without
+        from tcdsl.calls.problems import problem_of_call  # on use: calls do without
 
         given = kernel.arguments(args, keywords)
         call = kernel.call(*given.values, **given.generics)

@@ -23,7 +23,7 @@ from torch._C._functorch import (
     peek_interpreter_stack,
 )
 
-from tcdsl.calls.call import Arguments
+from tcdsl.calls.arguments import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import operator
 from tcdsl.torch.arguments import (
@@ -262,7 +262,7 @@ class _Step:
         checked, _ = self._bound(values)
         made = of.with_tangents().of(checked, wrt)
         given = [*self._asked(values), *(along[n] for n in wrt)]
-        results = _outputs(cast("Kernel", made.kernel), {}, given)
+        results = _outputs(made.kernel, {}, given)
         rest = iter(results[len(checked.returns) :])
         return tuple(next(rest) if t.dtype.is_float else None for t in checked.returns)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tcdsl.calls.bindings.session import check_budget
+from tcdsl.calls.bindings.settings import check_budget
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.record import Seen, recording
 from tcdsl.torch.weights import torch_type

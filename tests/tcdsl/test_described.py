@@ -162,7 +162,11 @@ def test_a_repr_for_notebooks_is_escaped() -> None:
 
 @pytest.mark.cc
 @pytest.mark.parametrize(
-    "name", ["definitions", "described", "gradient", "kernel", "text.signature"]
+    "name",
+    [
+        *("definitions", "kernel", "gradient", "forward_mode"),
+        *("plain.described", "derived.with_gradient", "text.signature", "calls.process.bounded"),
+    ],
 )
 def test_examples_in_docstrings_run(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"tcdsl.{name}"))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings.session import Settings
+from tcdsl.calls.bindings.settings import Settings
 from tcdsl.codegen.machine.config import Config
 from tcdsl.gradient import Memory, WithGradient
 from tcdsl.grammar.text.canonical import canonical

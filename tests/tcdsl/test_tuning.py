@@ -15,10 +15,11 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.store.store import TuningStore
+from tcdsl.calls.at_calls import FirstCalls
+from tcdsl.calls.problems import problem_of_sizes
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
-from tcdsl.tuning import FirstCalls, problem_of_sizes
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -159,11 +160,11 @@ def test_online_answers_right_while_it_searches_and_ends_with_the_best(tmp_path:
     expected = s * a + b
     for _ in range(3):
         np.testing.assert_allclose(k(a, b, s), expected, rtol=1e-5, atol=1e-6)
-    for search in [*k._online.values()]:
+    for search in [*k._dispatch._online.values()]:
         search.wait(1000)
     for _ in range(12):
         np.testing.assert_allclose(k(a, b, s), expected, rtol=1e-5, atol=1e-6)
-    assert not k._online
+    assert not k._dispatch._online
     assert k.tuned_config(a, b, s) in serving(k)
 
 
@@ -288,14 +289,14 @@ def test_a_call_under_way_while_tuning_ends_leaves_nothing_stale(
     """Whoever clears the table waits until what was chosen before is in it, and clears that too."""
     k = kernel(tuned[0])
     arguments, slow = operands(), []
-    settled, meant = k.is_settled, k._call
+    settled, meant = k._dispatch.is_settled, k._host.checked
     threads: list[threading.Thread] = []
     could_forget: list[bool] = []
 
     def forget(variant: Any) -> None:
-        could_forget.append(k._lock._lock.acquire(blocking=False))
+        could_forget.append(k._host._lock._lock.acquire(blocking=False))
         if could_forget[0]:
-            k._lock._lock.release()
+            k._host._lock._lock.release()
         asked.set()
         k._forget_choices(variant)
 
@@ -311,8 +312,8 @@ def test_a_call_under_way_while_tuning_ends_leaves_nothing_stale(
         return meant(given)
 
     asked = threading.Event()
-    monkeypatch.setattr(k, "is_settled", is_settled)
-    monkeypatch.setattr(k, "_call", counted)
+    monkeypatch.setattr(k._dispatch, "is_settled", is_settled)
+    monkeypatch.setattr(k._host, "checked", counted)
     k(*arguments)
     threads[0].join()
     assert could_forget == [False]

@@ -19,10 +19,9 @@ torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
 import tcdsl as tc  # noqa: E402 - torch may be missing
-from tcdsl import gradient  # noqa: E402
 from tcdsl.calls.gpu import copies as device_copies  # noqa: E402
 from tcdsl.codegen.device import device as devices  # noqa: E402
-from tcdsl.derived import own  # noqa: E402
+from tcdsl.derived import own, with_gradient  # noqa: E402
 from tcdsl.grammar.text.errors import BoundsError, DeviceError, TCTypeError  # noqa: E402
 from tcdsl.torch import gpu, library  # noqa: E402
 from tests.tcdsl.calls.gpu.sim import SimArray, SimDevice  # noqa: E402
@@ -137,7 +136,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Torch]:
     monkeypatch.setitem(gpu.READERS, Tensor, gpu._read)
     for device in stands.gpus:
         devices.register(device)
-    for made in (device_copies._copier, gradient._zeros, own._copy):
+    for made in (device_copies._copier, with_gradient._zeros, own._copy):
         made.cache_clear()  # kernels bound to devices before
     try:
         yield stands

@@ -12,8 +12,8 @@ from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.grammar.text.errors import ShapeError
 
 if TYPE_CHECKING:
+    from tcdsl.calls.operands.form import Form
     from tcdsl.codegen.gradient.vjp import Gradient
-    from tcdsl.forms import Form
 
 
 def check_given(

@@ -8,9 +8,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tcdsl.calls.bindings.session import Check
+from tcdsl.calls.bindings.settings import Check
+from tcdsl.calls.bounds import Names
 from tcdsl.calls.call import Call
-from tcdsl.calls.gpu.faults import Names, faults_of
+from tcdsl.calls.gpu.faults import faults_of
 from tcdsl.calls.operands.arguments import as_float, check_integer, element_strides
 from tcdsl.calls.operands.device_arrays import DeviceArray, dense_strides
 from tcdsl.codegen.device import device as devices

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from tcdsl.calls.arguments import Arguments
+from tcdsl.calls.bindings.session import Session, parsed
+from tcdsl.calls.bindings.settings import Settings
+from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.operands.device_arrays import DeviceArray, dense_strides
 from tcdsl.codegen.device.device import Device, HostArray
 
-if TYPE_CHECKING:
-    from tcdsl.calls.gpu.device_calls import DeviceCalls
-    from tcdsl.kernel import Kernel
+
+class Calls(Protocol):
+    """What makes the calls of a definition: `DeviceCalls`."""
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], /) -> Any:
+        """Call."""
+
+
+KindOfCalls = Callable[[Dispatch, Callable[[Arguments], Any]], Calls]
 
 
 def to_device(device: Device, values: HostArray) -> Any:
@@ -40,31 +52,34 @@ def new_array(device: Device, like: DeviceArray) -> DeviceArray:
     return replace(like, address=memory.address, strides=strides, owner=memory, is_writeable=True)
 
 
-def copy(calls: DeviceCalls, source: DeviceArray, target: DeviceArray) -> None:
-    """Copy elements on the stream on which calls run; the arrays must not overlap."""
+def copy(kind: KindOfCalls, source: DeviceArray, target: DeviceArray) -> None:
+    """Copy elements on the stream on which calls of a kind run; the arrays must not overlap."""
     if not source.shape:
         source, target = (replace(a, shape=(1,), strides=(a.itemsize,)) for a in (source, target))
-    kind: Any = type(calls)
     _copier(source.ndim, kind)((source,), {"out": target})
 
 
-def fill(calls: DeviceCalls, device: Device, target: DeviceArray, value: Any) -> None:
-    """Set every element on the stream on which calls run."""
+def fill(kind: KindOfCalls, device: Device, target: DeviceArray, value: Any) -> None:
+    """Set every element on the stream on which calls of a kind run."""
     one = np.array(value, target.dtype)
     memory = device.allocate(one.nbytes)
     device.upload(memory.address, one, device.stream())
     strides = (0,) * target.ndim
-    copy(calls, replace(target, address=memory.address, strides=strides, owner=memory), target)
+    copy(kind, replace(target, address=memory.address, strides=strides, owner=memory), target)
 
 
 @functools.cache
-def _copier(rank: int, kind: Any) -> DeviceCalls:
-    from tcdsl.definitions import define  # on use: it needs the kernels that need this
-
+def _copier(rank: int, kind: KindOfCalls) -> Calls:
     sizes = ", ".join(f"N{d}" for d in range(rank))
     at = ", ".join(f"i{d}" for d in range(rank))
     text = f"def copy<T>(T({sizes}) A) -> (B) {{ B({at}) = A({at}) }}"
-    found: Any = define(text, tune="off", check="off", source="<copy>")
-    kernel: Kernel = found
-    made: DeviceCalls = kind(kernel)
-    return made
+    session = Session(parsed(text, "<copy>"), Settings(tune="off", check="off"))
+    return kind(Dispatch(session, session.definition("copy"), _untuned), _on_host)
+
+
+def _untuned(_: Variant) -> NoReturn:
+    raise AssertionError("copies are not tuned at calls")
+
+
+def _on_host(_: Arguments) -> NoReturn:
+    raise AssertionError("copies are of arrays on a GPU")

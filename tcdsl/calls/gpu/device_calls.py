@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tcdsl.calls.call import Arguments, Call
+from tcdsl.calls.arguments import Arguments
+from tcdsl.calls.call import Call
+from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.bound_call import BoundCall
 from tcdsl.calls.gpu.copies import copy, fill, new_array
-from tcdsl.calls.gpu.faults import Names
 from tcdsl.calls.gpu.raw import Raw
 from tcdsl.calls.operands.arguments import Operand, as_array
 from tcdsl.calls.operands.device_arrays import (
@@ -30,16 +31,13 @@ from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.device.launch import Executable
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 
-if TYPE_CHECKING:
-    from tcdsl.kernel import Kernel
-
 _MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
 _NUMBERS = frozenset((int, float, bool))
 _PLACE = 5  # members of a `Place`; behind them stands the array of a foreign library
 
 
 class DeviceCalls:
-    """How one kernel is called on GPUs: on CuPy's current stream, with CuPy's arrays as outputs.
+    """Calls of one definition on GPUs: on CuPy's current stream, with CuPy's arrays as outputs.
 
     A call whose arguments look like those of one before is a look-up, the allocation of its
     outputs and the start of its kernels; any other is checked as calls on the host are.
@@ -49,14 +47,14 @@ class DeviceCalls:
     what the caller gets.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, dispatch: Dispatch, on_host: Callable[[Arguments], Any]) -> None:
+        self._dispatch = dispatch
+        self._on_host = on_host
         self._readers = NATIVE  # of arrays whose place is read quickly
         self._quick: dict[Hashable, BoundCall] = {}  # by what arguments look like
         self._bound: dict[Hashable, BoundCall] = {}  # by what a checked call is
-        self._names = Names(kernel.name, (*kernel.params, *kernel.returns))
         self._in_bounds: frozenset[int] = frozenset()  # parameters whose values are sizes
-        self._count, self._is_single = len(kernel.params), len(kernel.returns) == 1
+        self._count, self._is_single = len(dispatch.params), len(dispatch.returns) == 1
         self._lock = Lock()
 
     def device(self, number: int) -> Device:
@@ -75,14 +73,14 @@ class DeviceCalls:
                 known, places = self._known(args, True)
                 if known is not None:
                     fresh = known(places, args)
-                    return fresh[0] if len(fresh) == 1 else self._kernel.result(fresh)
+                    return fresh[0] if len(fresh) == 1 else self._dispatch.result(fresh)
             elif self._is_single and len(kwargs) == 1 and "out" in kwargs:
                 out = kwargs["out"]
                 known, places = self._known((*args, out), False)
                 if known is not None and known.may_write(places):
                     known.write(places, args)
                     return out
-        return self._call(self._kernel.arguments(args, kwargs))
+        return self._call(self._dispatch.arguments(args, kwargs))
 
     def _known(self, values: tuple[Any, ...], is_fresh: bool) -> tuple[BoundCall | None, list[int]]:
         """Return what serves values of which each is a number or an array of a device's library.
@@ -119,16 +117,16 @@ class DeviceCalls:
 
     def _seen(self, given: Arguments) -> list[Any]:
         """Return the places of arrays of devices, and other arguments as they are."""
-        kernel = self._kernel
-        seen = [self._look(v, n) for v, n in zip(given.values, kernel.params, strict=True)]
+        dispatch = self._dispatch
+        seen = [self._look(v, n) for v, n in zip(given.values, dispatch.params, strict=True)]
         for i, x in enumerate(seen):
             if type(x) is tuple:
                 seen[i] = x if x[1] else self._number(x)
             elif type(x) not in _NUMBERS:
-                a = as_array(x, kernel.params[i])
+                a = as_array(x, dispatch.params[i])
                 seen[i] = a if a.ndim else a[()]
         if given.outputs is not None:
-            outputs = zip(given.outputs, kernel.returns, strict=True)
+            outputs = zip(given.outputs, dispatch.returns, strict=True)
             seen += [self._look(v, n, is_output=True) for v, n in outputs]
         return seen
 
@@ -175,41 +173,44 @@ class DeviceCalls:
         """Return what a call with arrays of a device means, without making it."""
         given = replace(given, outputs=None)
         seen = self._seen(given)
-        names = self._kernel.params
+        names = self._dispatch.params
         arrays = [_array(x, v, n) for x, v, n in zip(seen, given.values, names, strict=True)]
         device = self._device_of(arrays)
         if device is None:
-            raise TCTypeError(f"{self._kernel.name}: only numbers lie on a GPU in this call")
+            raise TCTypeError(f"{self._dispatch.name}: only numbers lie on a GPU in this call")
         with device.active():
             return self._meant(given, seen, arrays, device)
 
     def raw(self, given: Arguments) -> Raw:
         """Return what a call with arrays of a device starts, without starting it."""
         seen = self._seen(given)
-        kernel, count = self._kernel, len(self._kernel.params)
+        dispatch, count = self._dispatch, len(self._dispatch.params)
         arrays = self._arrays(given, seen)
         device = self._device_of(arrays)
         if device is None:
-            raise TCTypeError(f"{kernel.name}: raw kernels need arrays on a GPU, cupy.asarray(x)")
+            raise TCTypeError(f"{dispatch.name}: raw kernels need arrays on a GPU, cupy.asarray(x)")
         with device.active():
             call = self._meant(given, seen[:count], arrays[:count], device)
             if given.outputs is not None:
                 outs = call.check_outputs(arrays[count:])
                 return Raw(
-                    kernel, replace(call, outs=call.targets(outs, _refused)), device, given.outputs
+                    dispatch,
+                    replace(call, outs=call.targets(outs, _refused)),
+                    device,
+                    given.outputs,
                 )
             if call.identities is not None:
                 raise TCTypeError(
-                    f"{kernel.name} adds to what its output holds: give it as out=..."
+                    f"{dispatch.name} adds to what its output holds: give it as out=..."
                 )
             fresh, targets = _fresh(call, device)
-            return Raw(kernel, replace(call, outs=targets), device, fresh)
+            return Raw(dispatch, replace(call, outs=targets), device, fresh)
 
     def _meant(
         self, given: Arguments, seen: Sequence[Any], arrays: Sequence[Operand], device: Device
     ) -> Call:
-        variant, sizes = self._kernel.session.bind(
-            self._kernel.definition, arrays, given.generics, device.gpu
+        variant, sizes = self._dispatch.session.bind(
+            self._dispatch.definition, arrays, given.generics, device.gpu
         )
         params = variant.checked.params
         self._in_bounds = frozenset(
@@ -218,7 +219,7 @@ class DeviceCalls:
         return Call.of(variant, sizes, seen, arrays)
 
     def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
-        count = len(self._kernel.params)
+        count = len(self._dispatch.params)
         arrays = self._arrays(given, seen)
         device = self._device_of(arrays)
         if device is None:  # what lay on a device were numbers
@@ -238,17 +239,17 @@ class DeviceCalls:
         assert call.identities is not None
         fresh, targets = _fresh(call, device)
         for target, identity in zip(targets, call.identities, strict=True):
-            fill(self, device, target, identity)
+            fill(type(self), device, target, identity)
         self._run(replace(call, outs=targets), device)
         return fresh
 
     def _of_numbers(self, numbers: Arguments, given: Arguments) -> Any:
         """Call on the host, where all that lay on a device were numbers."""
-        return self._kernel.call_on_host(numbers)
+        return self._on_host(numbers)
 
     def _arrays(self, given: Arguments, seen: Sequence[Any]) -> list[Operand]:
         """Return parameters, and outputs where they are given, as arrays."""
-        names = (*self._kernel.params, *self._kernel.returns)
+        names = (*self._dispatch.params, *self._dispatch.returns)
         values = (*given.values, *(given.outputs or ()))
         return [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
 
@@ -258,7 +259,7 @@ class DeviceCalls:
 
         def copied(out: DeviceArray) -> DeviceArray:
             fresh = new_array(device, out)
-            copy(self, out, fresh)  # what is not written stays, and `op=` goes on from it
+            copy(type(self), out, fresh)  # what is not written stays, and `op=` goes on from it
             return fresh
 
         targets = call.targets(outs, copied)
@@ -266,15 +267,15 @@ class DeviceCalls:
         self._run(replace(call, outs=targets), device, look if is_direct else None)
         for out, target in zip(outs, targets, strict=True):
             if target is not out:
-                copy(self, target, out)
+                copy(type(self), target, out)
 
     def _run(self, call: Call, device: Device, look: Hashable = None) -> None:
         self._bind(call, device, look).write(_places(call), call.operands)
 
     def _bind(self, call: Call, device: Device, look: Hashable) -> BoundCall:
         """Return a call's form bound to its executable; look is what it is found by next time."""
-        kernel = self._kernel
-        candidate = kernel.candidate(call)
+        dispatch = self._dispatch
+        candidate = dispatch.candidate(call)
         if candidate is not None:
             return self._made(call, device, candidate.loaded)
         with self._lock:
@@ -282,16 +283,16 @@ class DeviceCalls:
             found = self._bound.get(key)
             if found is None:
                 self._bound = thinned(self._bound, _MAX_KNOWN)
-                found = self._bound[key] = self._made(call, device, kernel.serving(call).loaded)
-            if look is not None and kernel.is_settled(call):
+                found = self._bound[key] = self._made(call, device, dispatch.serving(call).loaded)
+            if look is not None and dispatch.is_settled(call):
                 self._quick = thinned(self._quick, _MAX_KNOWN)
                 self._quick[look] = found
             return found
 
     def _made(self, call: Call, device: Device, executable: object) -> BoundCall:
         assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
-        check = self._kernel.session.settings.check
-        return BoundCall(call, executable, device, self._names, check)
+        check = self._dispatch.session.settings.check
+        return BoundCall(call, executable, device, self._dispatch.operand_names, check)
 
     def _device_of(self, arrays: Sequence[Operand]) -> Device | None:
         """Return the device on which all arrays lie; None where there are but numbers.
@@ -301,10 +302,10 @@ class DeviceCalls:
         TCTypeError
             If they lie in several places.
         """
-        kernel = self._kernel
+        dispatch = self._dispatch
         places = [
             (name, a.device if isinstance(a, DeviceArray) else None)
-            for name, a in zip((*kernel.params, *kernel.returns), arrays, strict=False)
+            for name, a in zip((*dispatch.params, *dispatch.returns), arrays, strict=False)
             if isinstance(a, DeviceArray) or a.ndim
         ]
         on_device = next((number for _, number in places if number is not None), None)
@@ -314,7 +315,7 @@ class DeviceCalls:
         for name, other in places:
             if other != where:
                 raise TCTypeError(
-                    f"{kernel.name}: '{first}' lies {_place_text(where)}, '{name}' "
+                    f"{dispatch.name}: '{first}' lies {_place_text(where)}, '{name}' "
                     f"{_place_text(other)}\n  bring all arrays to one place: "
                     f"cupy.asarray(x), torch's x.to('cuda:{on_device}')"
                 )
@@ -328,7 +329,7 @@ class DeviceCalls:
         example = next(arrays, None)
         if example is not None and not is_native(example):
             outs = tuple(map(like(example), outs))
-        return outs[0] if len(outs) == 1 else self._kernel.result(outs)
+        return outs[0] if len(outs) == 1 else self._dispatch.result(outs)
 
     def _written(self, device: Device, outputs: tuple[Any, ...]) -> Any:
         """Return the caller's buffers, after which their library's stream sees what they hold."""
@@ -338,7 +339,7 @@ class DeviceCalls:
         if foreign is not None and hasattr(foreign, "__dlpack__"):
             with device.active():  # whoever takes an array waits for what was written before
                 like(foreign)(device.empty((1,), np.dtype(np.float32)))
-        return outputs[0] if len(outputs) == 1 else self._kernel.result(outputs)
+        return outputs[0] if len(outputs) == 1 else self._dispatch.result(outputs)
 
 
 def _array(seen: Any, value: Any, name: str) -> Operand:

@@ -9,8 +9,8 @@ The record is filled by the first fault and read after waiting for the stream.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
+from tcdsl.calls.bounds import Names, bounds_error
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device.device import Device, Memory
 from tcdsl.grammar.text.errors import BoundsError
@@ -19,23 +19,6 @@ _FIELDS = 5  # code, operand, dim, value, extent
 _RECORD_BYTES = 64
 # Page-locked memory cannot be had while a stream is captured, a record in it can.
 _BLOCK_BYTES = 1024 * _RECORD_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What a fault calls a definition and its operands, parameters then returns."""
-
-    kernel: str
-    operands: tuple[str, ...]
-
-
-def bounds_error(names: Names, operand: int, dim: int, value: int, extent: int) -> BoundsError:
-    """Return the error of a subscript outside its tensor."""
-    name = names.operands[operand] if operand >= 0 else "a temporary"
-    return BoundsError(
-        f"{names.kernel}: subscript {dim} of '{name}' is {value}, outside [0, {extent})\n"
-        "  the outputs of this call are undefined"
-    )
 
 
 class Record:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tcdsl.calls.call import Call
+from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.bound_call import converter, strides_of
-from tcdsl.calls.gpu.faults import Names, faults_of
+from tcdsl.calls.gpu.faults import faults_of
 from tcdsl.calls.operands.device_arrays import DeviceArray, is_native
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.device.hostplan import HostPlan, Start
 from tcdsl.codegen.device.launch import Executable
 from tcdsl.codegen.loops.loopir import Argument
 from tcdsl.codegen.program.dtypes import compute_dtype, numpy_dtype
-
-if TYPE_CHECKING:
-    from tcdsl.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,9 @@ class Raw:
     """
 
     def __init__(
-        self, kernel: Kernel, call: Call, device: Device, outputs: tuple[Any, ...]
+        self, dispatch: Dispatch, call: Call, device: Device, outputs: tuple[Any, ...]
     ) -> None:
-        executable = kernel.serving(call).loaded
+        executable = dispatch.serving(call).loaded
         assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
         self.outputs = outputs
         self.text = executable.text
@@ -82,7 +80,7 @@ class Raw:
         self._call = call  # keeps arrays of other libraries
         self._arguments = {
             **_numbers(call, executable),
-            **self._addresses(kernel, call, executable),
+            **self._addresses(dispatch, call, executable),
         }
 
     def __iter__(self) -> Iterator[RawStart]:
@@ -100,7 +98,9 @@ class Raw:
                 s.kernel(s.grid, s.block, s.args, shared_mem=s.shared_mem)
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
-    def _addresses(self, kernel: Kernel, call: Call, executable: Executable) -> dict[Argument, Any]:
+    def _addresses(
+        self, dispatch: Dispatch, call: Call, executable: Executable
+    ) -> dict[Argument, Any]:
         """Return what stands for arrays, blocks of the workspace and the record of faults."""
         found: dict[Argument, Any] = {}
         for i, operand in enumerate((*call.operands, *(call.outs or ()))):
@@ -109,8 +109,7 @@ class Raw:
                 found[Argument("data", i)] = own if is_native(own) else np.uint64(operand.address)
         for i, offset in enumerate(self._host.offsets):
             found[Argument("workspace", i)] = np.uint64(self._workspace.address + offset)
-        names = Names(kernel.name, (*kernel.params, *kernel.returns))
-        record = faults_of(self._device).record(self._device.stream(), names)
+        record = faults_of(self._device).record(self._device.stream(), dispatch.operand_names)
         found[Argument("fault")] = np.uint64(record.address)
         return found
 

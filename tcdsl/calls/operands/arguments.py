@@ -13,7 +13,7 @@ from tcdsl.grammar.text.errors import NumberError, TCTypeError
 from tcdsl.grammar.types.dtypes import ALL, BY_NAME, DType
 
 if TYPE_CHECKING:
-    from tcdsl.forms import Form
+    from tcdsl.calls.operands.form import Form
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Operand = Array | DeviceArray

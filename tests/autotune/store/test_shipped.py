@@ -23,9 +23,9 @@ from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.store.tuning_file import StoreError
 from tcdsl.autotune.targets.definition import space_of
+from tcdsl.calls.bindings.tuned import problem_key
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.machine.config import Config
-from tcdsl.tuning import _key
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 SIZES = {"M": 33, "K": 35, "N": 37}
@@ -43,7 +43,7 @@ def others(sizes: dict[str, int] = SIZES) -> tuple[ProblemKey, list[Config]]:
     variant = tc.define(MM, tune="off").variant()
     spec = spec_for(variant, sizes)
     space = space_of(variant.program, spec, variant.machine)
-    return _key(variant, spec), [*space.neighbours(space.default)]
+    return problem_key(variant, spec), [*space.neighbours(space.default)]
 
 
 def fill(path: Path, *rows: tuple[ProblemKey, Config]) -> Path:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tcdsl import gradient
 from tcdsl.calls.gpu import copies as device_copies
 from tcdsl.codegen.device import device as devices
-from tcdsl.derived import own
+from tcdsl.derived import own, with_gradient
 from tests.tcdsl.calls.gpu.sim import SimDevice
 
 
@@ -18,7 +17,7 @@ def device() -> Iterator[SimDevice]:
     """Return a device that stands in for GPU 0; what it found at the end is a failure."""
     simulated = SimDevice(0)
     devices.register(simulated)
-    for made in (device_copies._copier, gradient._zeros, own._copy):
+    for made in (device_copies._copier, with_gradient._zeros, own._copy):
         made.cache_clear()  # kernels bound to the device before
     try:
         yield simulated

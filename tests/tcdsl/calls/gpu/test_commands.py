@@ -16,8 +16,8 @@ from tcdsl.codegen.device import cuda
 from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.toolchain import nvrtc
 from tcdsl.grammar.text.errors import DeviceError
-from tcdsl.tools.doctor import Finding
 from tcdsl.tools.doctor_gpu import examine_gpus
+from tcdsl.tools.finding import Finding
 from tests.tcdsl.calls.gpu.sim import SimDevice
 from tests.tcdsl.calls.gpu.test_calls import GATHER, MM
 

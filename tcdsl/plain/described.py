@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tcdsl import forms
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.targets import gpu_named
 from tcdsl.calls.bindings.variant import Variant, spec_for
+from tcdsl.calls.operands.form import Form
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.dtypes import numpy_dtype
@@ -21,6 +21,7 @@ from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.runtime import Launcher
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text import nodes
+from tcdsl.plain import inferred
 from tcdsl.text.signature import PerKernel, doc, head, html, signature, source
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Described(Launcher):
         *,
         least: Callable[..., Any] = min,
         most: Callable[..., Any] = max,
-    ) -> tuple[forms.Form, ...]:
+    ) -> tuple[Form, ...]:
         """Return the forms of the results of a call; nothing is compiled or run.
 
         For tracers, which have no elements, and extents that may be symbols.
@@ -177,10 +178,10 @@ class Described(Launcher):
         >>> b.shape, b.dtype.name, b.strides
         ((3,), 'float32', (1,))
         """
-        return forms.outputs(self.session, self.definition, given, generics or {}, least, most)
+        return inferred.outputs(self.session, self.definition, given, generics or {}, least, most)
 
     def _at(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Variant, dict[str, int]]:
-        return forms.at(self.session, self.definition, args, named)
+        return inferred.at(self.session, self.definition, args, named)
 
     # ---- its code
 

@@ -1,0 +1,109 @@
+"""A kernel with its gradient as texts, and kernels of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tcdsl.calls.bindings.session import Session
+from tcdsl.codegen.gradient.checkpoint import turns_between
+from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.codegen.gradient.whole import whole
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.parser import parse
+from tcdsl.plain.kernel import PlainKernel
+
+if TYPE_CHECKING:
+    from tcdsl.grammar.text.nodes import Program
+    from tcdsl.grammar.types.typed import CheckedDef
+
+K = TypeVar("K", bound=PlainKernel)
+
+MEMORY_LIMIT = 2**30  # bytes kept of a forward pass, from which on loops keep checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How much a gradient may keep of a forward pass; see `grad`."""
+
+    checkpoint: int | None = None
+    limit: int = MEMORY_LIMIT
+
+    def __post_init__(self) -> None:
+        if self.checkpoint is not None and self.checkpoint < 1:
+            raise TCTypeError(f"checkpoint: expected a number of turns, got {self.checkpoint}")
+
+    def turns(
+        self, checked: CheckedDef, made: Gradient, sizes: Mapping[str, int] | None
+    ) -> int | None:
+        """Return the turns between checkpoints, None for none, given the gradient without."""
+        if self.checkpoint is not None or sizes is None:
+            return self.checkpoint
+        if made.memory.evaluate(sizes) <= self.limit:
+            return None
+        turns = turns_between(checked, sizes)
+        return turns if turns > 1 else None
+
+
+@dataclass(frozen=True)
+class Differentiated(Generic[K]):
+    """A kernel bound to types: the texts of its gradient, and kernels of them.
+
+    Attributes
+    ----------
+    gradient : Gradient
+        The texts.
+    model : Kernel
+        What the kernels are like: their class and settings.
+    forward : Kernel
+        The kernel with what is kept for the gradient as further outputs.
+    backward : Kernel
+        The vector-Jacobian product.
+    whole : Kernel
+        The same without the parameters that are kept: it computes them.
+    """
+
+    gradient: Gradient
+    model: K
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.gradient, self.model)
+
+    @cached_property
+    def forward(self) -> K:
+        """The training forward.
+
+        It has the name of the definition, which its text has not: a user knows no other.
+        """
+        program = parse(self.gradient.forward, "<forward pass>")
+        (definition,) = program.defs
+        named = replace(definition, name=self.model.name)  # a name that gradients keep free
+        return _kernel(replace(program, defs=(named,)), self.model)
+
+    @cached_property
+    def backward(self) -> K:
+        """The vector-Jacobian product."""
+        return _kernel(parse(self.gradient.text, "<gradient>"), self.model, self.gradient)
+
+    @cached_property
+    def whole(self) -> K:
+        """The vector-Jacobian product with the forward pass in it."""
+        return whole_of(self.backward)
+
+
+def whole_of(kernel: K) -> K:
+    """Return a gradient without its kept parameters: it computes them; any other kernel itself."""
+    origin = kernel.session.origin
+    if origin is None or set(origin.kept).isdisjoint(kernel.params):
+        return kernel
+    return kernel.once("whole", lambda: _kernel(whole(origin), kernel, origin))
+
+
+def _kernel(program: Program, model: K, origin: Gradient | None = None) -> K:
+    settings = model.session.settings
+    if origin is not None:
+        settings = settings.along(g.name for g in origin.given if g.output)
+    session = Session(program, settings, origin)
+    return model.derive(session, program.defs[-1])

@@ -1,0 +1,1 @@
+"""A kernel as such, called and described; what is made of it lies above."""
