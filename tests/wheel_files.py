@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("grammar", "codegen", "autotune")
 KINDS = {".py", ".pyi", ".lark", ".tc", ".h", ".c", ".cpp", ".cuh", ".typed"}
+NAMES = {"py.typed", "LANGUAGE.md"}  # the language reference, of documents alone
 
 
 def tracked() -> set[str]:
@@ -21,7 +22,7 @@ def tracked() -> set[str]:
         text=True,
         check=True,
     ).stdout.split()
-    files = [f for f in listed if Path(f).suffix in KINDS or f.endswith("py.typed")]
+    files = [f for f in listed if Path(f).suffix in KINDS or Path(f).name in NAMES]
     return {f if f.startswith("tcdsl/") else f"tcdsl/{f}" for f in files}
 
 

@@ -78,6 +78,15 @@ def _sp(name: str) -> Callable[..., Any]:
     return call
 
 
+def _with_limits(name: str, low: float, high: float) -> Callable[..., Any]:
+    """Return a function of scipy.special that is right at both infinities too."""
+
+    def call(x: Array) -> Any:
+        return np.where(np.isneginf(x), low, np.where(np.isposinf(x), high, _sp(name)(x)))
+
+    return call
+
+
 def _norm(*args: Array) -> Any:
     """Euclidean norm, scaled so that squares neither overflow nor vanish."""
     a = np.abs(np.stack(np.broadcast_arrays(*args)))
@@ -143,8 +152,8 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "cos": np.cos,
     "cosh": np.cosh,
     "cospi": _cospi,
-    "cyl_bessel_i0": _sp("i0"),
-    "cyl_bessel_i1": _sp("i1"),
+    "cyl_bessel_i0": _with_limits("i0", np.inf, np.inf),
+    "cyl_bessel_i1": _with_limits("i1", -np.inf, np.inf),
     "erf": _sp("erf"),
     "erfc": _sp("erfc"),
     "erfcinv": _sp("erfcinv"),
@@ -156,9 +165,9 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "expm1": np.expm1,
     "fabs": np.abs,
     "floor": np.floor,
-    "j0": _sp("j0"),
-    "j1": _sp("j1"),
-    "lgamma": _sp("gammaln"),
+    "j0": _with_limits("j0", 0, 0),
+    "j1": _with_limits("j1", 0, 0),
+    "lgamma": _with_limits("gammaln", np.inf, np.inf),
     "log": np.log,
     "log10": np.log10,
     "log1p": np.log1p,
@@ -177,8 +186,8 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "tgamma": _sp("gamma"),
     "trunc": np.trunc,
-    "y0": _sp("y0"),
-    "y1": _sp("y1"),
+    "y0": _with_limits("y0", np.nan, 0),
+    "y1": _with_limits("y1", np.nan, 0),
     "atan2": np.arctan2,
     "copysign": np.copysign,
     "fdim": lambda x, y: np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x > y, x - y, 0)),

@@ -1,7 +1,7 @@
 """Diagnostics with a place, their text, and the exceptions that carry them.
 
 Every exception of tcdsl is a `TCError` and also the built-in a Python user would catch. The codes
-of the diagnostics are listed in README.md beside this file.
+of the diagnostics are listed in LANGUAGE.md, with their cures.
 """
 
 from __future__ import annotations

@@ -68,10 +68,11 @@ _T = TypeVar("_T")
 Operand = n.Expr | n.Dots | n.Keyword
 Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place asks for
 
-# Levels of precedence; a node of a lower level than its place asks for is put in parentheses.
+# Levels of precedence, of the operators with two sides in LEVELS; a node of a lower level than its
+# place asks for is put in parentheses.
 _TERNARY, _UNARY = 0, 6
-_LEVEL = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
-_LEVEL |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
+LEVELS = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
+LEVELS |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
 # Levels of breaks; a line that ends at one of the first kind ends at each of that kind.
 _PARTS, _ITEMS, _CHOICE = 0, 1, 2
 _BREAKS = {"||": 3, "&&": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
@@ -317,7 +318,7 @@ def _expand(node: Operand, level: int) -> list[Todo]:
                 return ["-(", (operand, _TERNARY), ")"]
             return _bracketed([op, (operand, _UNARY)], _UNARY, node, level)
         case n.Binary(op, lhs, rhs):
-            own = _LEVEL[op]
+            own = LEVELS[op]
             blank = Break(" ", _BREAKS[op]) if op in _BREAKS else " "
             return _bracketed([(lhs, own), blank, f"{op} ", (rhs, own + 1)], own, node, level)
         case n.Ternary(cond, then, other):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from tcdsl.grammar.text import nodes as n
@@ -115,6 +116,7 @@ class _Writer:
             is_held = any(c.is_alone and end - 2 <= c.words < end for c in self.comments)
             for line in def_lines(definition, may_be_empty=not is_held):
                 self._line(Line(line.depth, [*line.pieces], line.end))
+            self._comments_after(is_last=definition is program.defs[-1])
             self.is_apart = True
         self._comments_alone(0)
         return "\n".join(self.rows) + "\n"
@@ -149,6 +151,17 @@ class _Writer:
             comment = self.comments.popleft()
             self._space(comment.is_spaced)
             self.rows.append(depth * INDENT + comment.text)
+
+    def _comments_after(self, *, is_last: bool) -> None:
+        """Write comments below a definition that an empty line, or the end, parts from the next."""
+        near = [*takewhile(lambda c: c.words == self.words and not c.is_spaced, self.comments)]
+        behind = self.comments[len(near)] if len(near) < len(self.comments) else None
+        is_between = behind is None or behind.words > self.words
+        if is_between and not is_last and self.words not in self.spaced:
+            return  # they stand above the next one
+        for comment in near:
+            self.rows.append(comment.text)
+            self.comments.popleft()
 
     def _space(self, is_spaced: bool) -> None:
         """Write the empty line above what comes next."""

@@ -156,6 +156,16 @@ def test_every_builtin_has_a_bound() -> None:
     assert set(BUILTINS) == {*FUNCTIONS, *ROUNDED, *SEVERAL}
 
 
+def test_the_reference_agrees_at_the_ends_and_between(lib: ctypes.CDLL) -> None:
+    ends = np.array([-np.inf, -30.5, -2, -1, -0.5, -0.0, 0, 0.5, 1, 1.5, 2, 30.5, np.inf, np.nan])
+    for name in FUNCTIONS:
+        with np.errstate(all="ignore"):
+            want = np.asarray(REFERENCE[name](ends))
+        np.testing.assert_allclose(
+            run(lib, f"{name}_f64", np.float64, ends), want, rtol=1e-9, atol=1e-12, err_msg=name
+        )
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_float32_is_within_its_bound(lib: ctypes.CDLL, name: str, request: Any) -> None:
     f, x = FUNCTIONS[name], samples(np.float32)

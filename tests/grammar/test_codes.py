@@ -21,8 +21,8 @@ def used() -> set[str]:
     return found(USED, "grammar/**/*.py", "codegen/**/*.py", "autotune/**/*.py", "tcdsl/**/*.py")
 
 
-def test_each_code_is_a_row_of_the_readme_and_each_row_is_used() -> None:
-    rows = ROW.findall((ROOT / "grammar/README.md").read_text(encoding="utf-8"))
+def test_each_code_is_a_row_of_the_reference_and_each_row_is_used() -> None:
+    rows = ROW.findall((ROOT / "grammar/LANGUAGE.md").read_text(encoding="utf-8"))
     assert sorted(set(rows)) == sorted(rows), "a code has two rows"
     assert used() == set(rows)
 

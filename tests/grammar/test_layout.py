@@ -58,7 +58,7 @@ def mean < S=0x10 > (float(N,M)A ,  # rows
 
   # end
 } # end of mean
-# the next
+# behind it
 
 def nothing()->(){# at all
 }
@@ -99,15 +99,13 @@ def mean<S=16>(float(N, M) A,  # rows
 
   # end
 }  # end of mean
-
-# the next
+# behind it
 
 def nothing() -> () {}  # at all
 
 def later() -> () {
   # or later
 }
-
 # end of file
 """
 
@@ -115,6 +113,16 @@ def later() -> () {
 def test_comments_and_empty_lines_stay_where_they_are() -> None:
     assert format_text(TYPED) == PRETTY
     assert format_text(PRETTY) == PRETTY
+
+
+def test_a_comment_right_below_a_definition_stays_there_where_a_gap_follows() -> None:
+    one = "def f() -> () {}\n# of f\n# too\n\n# of g\ndef g() -> () {}\n# of g\n\n# end\n"
+    assert format_text(one) == one
+    two = "def f() -> () {}\n# of f\n\ndef g() -> () {}\n"
+    assert format_text(two) == two
+    assert format_text(two.replace("\n\n", "\n")) == two.replace("\n#", "\n\n#").replace(
+        "f\n\ndef", "f\ndef"
+    )
 
 
 def test_parentheses_around_an_operation_that_is_an_operand_stay() -> None:
