@@ -40,7 +40,7 @@ ROOMS = {
     "codegen/forms/points": _FORM,
     "codegen/forms/points/cuda": f"{_KERNEL} codegen/forms/points",
     "codegen/forms/rows": _FORM,
-    "codegen/forms/rows/cpu": f"{_FORM} codegen/forms/rows",
+    "codegen/forms/rows/cpu": _FORM.replace("codegen/program ", "") + " codegen/forms/rows",
     "codegen/forms/rows/cuda": f"{_KERNEL} codegen/forms/rows",
     "codegen/narrow": _NEST,
     "codegen/choose": f"{_NEST} codegen/forms/ codegen/narrow",

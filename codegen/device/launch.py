@@ -13,7 +13,6 @@ from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.device.device import Device, Module
 from tcdsl.codegen.device.hostplan import HostPlan, plan
 from tcdsl.codegen.loops.loopir import Argument, Unit
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Program
 from tcdsl.grammar.text.errors import DeviceError
 from tcdsl.grammar.types.dtypes import DType
@@ -117,7 +116,7 @@ class Bound:
         self._offsets = host.offsets
         self._lock = threading.Lock()
         self._keep = module
-        scalars = [_format(compute_dtype(program.buffer(n).dtype)) for n in program.scalars]
+        scalars = [_format(program.buffer(n).dtype.computed) for n in program.scalars]
         moving = [
             *(Argument("data", i) for i in range(len(program.operands))),
             *(Argument("workspace", i) for i in range(len(host.offsets))),

@@ -14,7 +14,6 @@ from tcdsl.codegen.gradient.combine import (
     computed,
     first_extreme,
     has,
-    held,
     is_one_to_one,
     other_factors,
     product,
@@ -172,7 +171,7 @@ class Along:
 
     def _identity(self, name: str, op: AssignOp) -> Expr:
         dtype = self.values[name].dtype
-        lit = typed.Lit(identity_of(op, held(dtype)), held(dtype))
+        lit = typed.Lit(identity_of(op, dtype.computed), dtype.computed)
         return typed.Cast(lit, dtype) if dtype.is_half else lit
 
     def whole(self, name: str, value: Expr) -> Line:
@@ -202,7 +201,7 @@ class Along:
         """`O(i) = tanh(A(i))`: the tangent reads what is stored, or else comes first."""
         if value is None:
             return [self._constant(s, "="), _own(s)]
-        is_kept = s.value.dtype == held(s.value.dtype) and not self._reads_own(s)
+        is_kept = s.value.dtype == s.value.dtype.computed and not self._reads_own(s)
         if is_kept and not is_trivial(s.value) and not any(map(reads_of, s.subs)):
             known = with_known(value, s.value, typed.Read(s.target, s.subs, s.value.dtype))
             if known != value:
@@ -264,7 +263,7 @@ class Along:
             at = self.at(name)
             here = computed(typed.Read(s.target, at, dtype))
             its = computed(typed.Read(name, at, dtype))
-            stays = has(typed.Read(base, at, held(dtype)), here)
+            stays = has(typed.Read(base, at, dtype.computed), here)
             kept = g.choose(stays, its, g.number(0, its.dtype))
             lines.append(self.whole(name, g.convert(kept, dtype)))
         op: AssignOp = "+=!" if base is None else "+="
@@ -295,7 +294,7 @@ class Along:
         for name in names:
             v = self.values[name]
             old[name] = self.fresh(f"{name}_old")
-            self.values[old[name]] = Value(old[name], name, held(v.dtype), v.shape)
+            self.values[old[name]] = Value(old[name], name, v.dtype.computed, v.shape)
             value = computed(typed.Read(name, self.at(name), v.dtype))
             lines.append(self.whole(old[name], value))
         return old, lines
@@ -311,7 +310,7 @@ def _renamed(e: Expr, names: dict[str, str]) -> Expr:
     def one(x: Expr) -> Expr:
         match x:
             case typed.Read(tensor, dtype=dtype) if tensor in names:
-                return replace(x, tensor=names[tensor], dtype=held(dtype))
+                return replace(x, tensor=names[tensor], dtype=dtype.computed)
             case typed.Cast(typed.Read(tensor, dtype=its) as read, dtype) if its == dtype:
                 return read if tensor in names.values() else x
             case _:

@@ -17,7 +17,6 @@ from tcdsl.codegen.gradient.combine import (
     computed,
     first_extreme,
     has,
-    held,
     other_factors,
     product,
 )
@@ -104,7 +103,7 @@ class Backward:
         )
         if changes:
             name = self.fresh(f"a_{v.tensor}")
-            self.values[name] = Value(name, version, held(v.dtype), v.shape)
+            self.values[name] = Value(name, version, v.dtype.computed, v.shape)
             value = computed(typed.Read(given, self.at(version), v.dtype))
             lines.append(self._full(name, version, value))
         self.adjoints[version] = name
@@ -148,9 +147,9 @@ class Backward:
         v, name = self.values[parameter], self.adjoints[parameter]
         lines: list[Part] = []
         if parameter not in self.begun:
-            lines.append(self._full(name, parameter, g.number(0, held(v.dtype))))
+            lines.append(self._full(name, parameter, g.number(0, v.dtype.computed)))
         if parameter in self.rounded:
-            exact = typed.Read(name, self.at(parameter), held(v.dtype))
+            exact = typed.Read(name, self.at(parameter), v.dtype.computed)
             rounded = typed.Cast(exact, v.dtype)
             lines.append(self._full(self.rounded[parameter], parameter, rounded))
         return lines
@@ -162,7 +161,7 @@ class Backward:
         if version not in self.adjoints:
             v = self.values[version]
             name = self.adjoints[version] = self.fresh(f"a_{version}")
-            self.values[name] = Value(name, version, held(v.dtype), v.shape)
+            self.values[name] = Value(name, version, v.dtype.computed, v.shape)
         return self.adjoints[version]
 
     def _add(
@@ -183,7 +182,7 @@ class Backward:
         starts = not in_loop or version in self._private
         is_returned = first.target in self.returned and not in_loop
         if not is_returned and not (covers and starts):
-            zeros.append(self._full(first.target, version, g.number(0, held(v.dtype))))
+            zeros.append(self._full(first.target, version, g.number(0, v.dtype.computed)))
             starts = starts and len(lines) > 1  # lines that share no elements begin their own
         started: set[tuple[Expr, ...]] = set()
         out: list[Line] = []
@@ -200,7 +199,7 @@ class Backward:
         back: list[Part] = []
         for version in sorted(self.versions.in_place & self._active & self._useful - self.begun):
             self.begun.add(version)
-            zero = g.number(0, held(self.values[version].dtype))
+            zero = g.number(0, self.values[version].dtype.computed)
             self.zeros.append(self._full(self._adjoint(version), version, zero))
         for node in reversed(nodes):
             if isinstance(node, Turns):
@@ -217,7 +216,7 @@ class Backward:
         carried -= {n for x in loops((node,)) for n in x.private}
         for version in sorted(carried - self.begun):  # a turn reads them later on
             self.begun.add(version)
-            zero = g.number(0, held(self.values[version].dtype))
+            zero = g.number(0, self.values[version].dtype.computed)
             zeros.append(self._full(self._adjoint(version), version, zero))
         self._around[node.var] = Interval(node.low, node.high - 1)
         for inner in reversed(node.body):
@@ -244,7 +243,7 @@ class Backward:
             return []
         name = self.adjoints[s.target]
         seed = computed(typed.Read(name, s.subs, self.values[name].dtype))
-        seed = g.convert(seed, held(s.value.dtype))
+        seed = g.convert(seed, s.value.dtype.computed)
         lines: list[Part] = []
         if s.base is not None and s.base in self._active | self.adjoints.keys():
             lines += self._to_base(s, name, zeros, in_loop=in_loop)
@@ -325,7 +324,7 @@ class Backward:
     def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> list[Line]:
         source = share.read.tensor
         v = self.values[source]
-        value = g.convert(share.value, held(v.dtype))
+        value = g.convert(share.value, v.dtype.computed)
         if s.op == "=" and s.target in self.versions.exact and not is_trivial(s.value):
             known = typed.Read(s.target, s.subs, s.value.dtype)
             value = with_known(value, s.value, known)
@@ -370,7 +369,7 @@ class Backward:
                     op: AssignOp = "+=!" if s.op.endswith("!") else "="  # '+=!': points may meet
                     lines.append(Line(rest, s.subs, op, zero, outputs))
                     value = typed.Read(rest, at, dtype)
-        value = g.convert(value, held(self.values[base].dtype))
+        value = g.convert(value, self.values[base].dtype.computed)
         line = Line(self._adjoint(base), at, "+=", value, self.box(base))
         return [*lines, *self._add([line], base, zeros, in_loop=in_loop)]
 

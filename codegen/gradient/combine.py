@@ -51,11 +51,6 @@ class Factor:
     plain: Expr | None = None
 
 
-def held(dtype: DType) -> DType:
-    """Return the type in which values of a type are kept between statements."""
-    return FLOAT32 if dtype.is_half else dtype
-
-
 def computed(read: typed.Read) -> Expr:
     """Return a read in the type in which it is computed."""
     return typed.Cast(read, FLOAT32) if read.dtype.is_half else read
@@ -102,7 +97,7 @@ def _of_the_first(
     been rounded: such values are written down, and their extremes are asked anew.
     """
     lines: list[Part] = []
-    value, dtype = s.value, held(s.value.dtype)
+    value, dtype = s.value, s.value.dtype.computed
     if not _is_exact(value) or dtype != store.values[s.target].dtype:
         name = store.fresh(f"{s.target}_values")
         store.values[name] = Value(name, s.target, dtype, tuple(r.extent for r in s.ranges))
@@ -164,7 +159,7 @@ def product(s: Step, store: Store) -> Factor:
     known = store.products.get(s)
     if known is not None:
         return Factor([], known)
-    dtype = held(s.value.dtype)
+    dtype = s.value.dtype.computed
     lines, read = _like_target(s, "product", dtype, "*=", s.value, g.number(1, dtype), store)
     store.products[s] = read
     return Factor(lines, read)
@@ -188,7 +183,7 @@ def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
     if all(r.kind == "output" for r in s.ranges) and is_one_to_one(s):
         return Factor([], seed if before is None else g.mul(seed, before))
     lines: list[Part] = []
-    dtype = held(s.value.dtype)
+    dtype = s.value.dtype.computed
     one, zero = g.number(1, dtype), g.number(0, dtype)
     is_zero = g.compare("==", s.value, zero)
     counted = g.choose(is_zero, g.add(one, s.value), zero)

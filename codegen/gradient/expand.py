@@ -128,7 +128,7 @@ class _Expansion:
         begin: tuple[Stmt, ...] = ()
         before = self._rounded(old)
         if not self.is_begun:
-            held = FLOAT32 if old.dtype.is_half else old.dtype
+            held = old.dtype.computed
             zero: Expr = typed.Lit(identity_of(self.first.op, held), held)
             zero = typed.Cast(zero, old.dtype) if old.dtype.is_half else zero
             if loop is self.outermost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.combine import computed, held
+from tcdsl.codegen.gradient.combine import computed
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
 from tcdsl.codegen.gradient.tidy import only, without_dead
 from tcdsl.codegen.gradient.versions import Node, Step, Turns, Versions, loops, reads_in, steps
@@ -106,7 +106,7 @@ def boxed(parts: Sequence[Part], versions: Versions, declared: Collection[str]) 
 def _all(name: str, op: AssignOp, versions: Versions) -> Line:
     """Return the line that gives all elements of a version what an operator begins with."""
     dtype = versions.values[name].dtype
-    value: Expr = typed.Lit(identity_of(op, held(dtype)), held(dtype))
+    value: Expr = typed.Lit(identity_of(op, dtype.computed), dtype.computed)
     value = typed.Cast(value, dtype) if dtype.is_half else value
     return Line(name, versions.at(name), "=", value, versions.box(name))
 

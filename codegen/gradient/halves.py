@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.combine import computed, held
+from tcdsl.codegen.gradient.combine import computed
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import type_in_text
 from tcdsl.codegen.gradient.versions import Value, Versions
@@ -86,7 +86,7 @@ def _rounded(line: Line, v: Value, versions: Versions, fresh: Callable[[str], st
         here, box, subs = versions.at(v.name), versions.box(v.name), line.subs
         mine = here
     total = replace(line, target=name, subs=subs)
-    apart = typed.Cast(typed.Read(name, mine, held(v.dtype)), v.dtype)
+    apart = typed.Cast(typed.Read(name, mine, v.dtype.computed), v.dtype)
     end = Line(line.target, here, "=", apart, box)
     if line.op.endswith("!") and mine is subs:
         return [total, end]

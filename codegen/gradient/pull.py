@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
-from tcdsl.codegen.gradient.combine import held
 from tcdsl.codegen.gradient.rules import partials, refuse, turns_of
 from tcdsl.codegen.program.program import reads_of
 from tcdsl.grammar.types import typed
@@ -58,7 +57,7 @@ class _Pull:
                 return self.of(operand, g.neg(a))
             case typed.Cast(operand, _):
                 return (
-                    self.of(operand, g.convert(a, held(operand.dtype)))
+                    self.of(operand, g.convert(a, operand.dtype.computed))
                     if operand.dtype.is_float
                     else []
                 )

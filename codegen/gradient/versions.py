@@ -25,7 +25,7 @@ from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import BUILTINS
-from tcdsl.grammar.types.dtypes import FLOAT32, INT64, DType
+from tcdsl.grammar.types.dtypes import INT64, DType
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
 
 
@@ -327,7 +327,7 @@ class _Maker:
             self.values[name] = Value(name, s.target, t.dtype, t.shape)
             if old is None and (s.op == "=" or s.op.endswith("!")):
                 continue
-            held = FLOAT32 if t.dtype.is_half else t.dtype
+            held = t.dtype.computed
             box = _box(t.shape, self.taken)
             if old is None:
                 first: Expr = typed.Lit(identity_of(s.op, held), held)
@@ -351,7 +351,7 @@ class _Maker:
                 continue
             t = self.tensors[s.target]
             self.current[t.name] = t.name
-            held = FLOAT32 if t.dtype.is_half else t.dtype
+            held = t.dtype.computed
             first: Expr = typed.Lit(identity_of(s.op, held), held)
             first = typed.Cast(first, t.dtype) if t.dtype.is_half else first
             box = _box(t.shape, self.taken)

@@ -58,7 +58,6 @@ from tcdsl.codegen.narrow.facts import (
     to_type,
 )
 from tcdsl.codegen.narrow.spans import LONG, WORD, Span
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Program
 
 _EXTENT = (0, 1 << 40)  # of any size: more elements than a device has bytes
@@ -109,7 +108,7 @@ class _Narrowing:
     def _scalar(self, index: int) -> Span:
         name = self.program.scalars[index]
         dtype = next(x.dtype for x in self.program.buffers if x.name == name)
-        return limit_of(Scalar(compute_dtype(dtype))) or LONG
+        return limit_of(Scalar(dtype.computed)) or LONG
 
     def _argument(self, a: Argument) -> Span | None:
         match a.kind:

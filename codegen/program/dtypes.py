@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.types.dtypes import FLOAT32, DType
+from tcdsl.grammar.types.dtypes import DType
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
@@ -17,11 +17,6 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     return np.dtype(dtype.name)
-
-
-def compute_dtype(dtype: DType) -> DType:
-    """Return the type in which values are computed: halves in float32."""
-    return FLOAT32 if dtype.is_half else dtype
 
 
 def identity(op: str, dtype: np.dtype[Any]) -> Any:

@@ -26,7 +26,7 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import FLOAT32, INT64, DType
+from tcdsl.grammar.types.dtypes import INT64, DType
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
 
 
@@ -160,7 +160,7 @@ class _Builder:
     def identity(self, s: typed.Statement) -> Expr:
         """Return what the elements that a statement writes start from, as a value of its target."""
         dtype = self.tensors[s.target].dtype
-        held = FLOAT32 if dtype.is_half else dtype
+        held = dtype.computed
         value: Expr = typed.Lit(identity_of(s.op, held), held)
         return typed.Cast(value, dtype) if dtype.is_half else value
 
@@ -256,7 +256,7 @@ class _Builder:
         not write and reads what they were.
         """
         old, t = self.current[tensor], self.tensors[tensor]
-        dtype = FLOAT32 if t.dtype.is_half else t.dtype
+        dtype = t.dtype.computed
         number = sum(x.name.startswith(f"{tensor}.copy") for x in self.buffers)
         copy = f"{tensor}.copy{number or ''}"
         zero = (Size.const(0),) * len(t.shape)

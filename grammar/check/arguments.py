@@ -9,7 +9,7 @@ from tcdsl.grammar.check.call import Call
 from tcdsl.grammar.check.declare import dtype_of, size_of, type_variables
 from tcdsl.grammar.check.exact import Exact
 from tcdsl.grammar.check.forms import Forms
-from tcdsl.grammar.check.scope import SilentError, Tensor, computing, near
+from tcdsl.grammar.check.scope import SilentError, Tensor, near
 from tcdsl.grammar.check.statement import check_comprehension
 from tcdsl.grammar.check.target import declare
 from tcdsl.grammar.check.values import convert
@@ -257,7 +257,7 @@ def _from_zero(call: Call, tensor: Tensor) -> Tensor:
         t.Range(i, Size(), extent, "output")
         for i, extent in zip(names, tensor.extents(), strict=True)
     )
-    value = convert(read, computing(stored))
+    value = convert(read, stored.computed)
     checked = (False,) * len(subs)
     call.statements.append(t.Statement(name, at, "=", value, ranges, checked, span=call.span))
     return copy

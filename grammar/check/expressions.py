@@ -10,7 +10,7 @@ from tcdsl.grammar.check.exact import Exact
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.padding import is_inside
-from tcdsl.grammar.check.scope import Index, Tensor, computing
+from tcdsl.grammar.check.scope import Index, Tensor
 from tcdsl.grammar.check.values import Value, coerce, convert, integral, meeting, want_bool
 from tcdsl.grammar.check.wording import declared_here, given, plain_args
 from tcdsl.grammar.proofs.sizes import Size, divides
@@ -291,7 +291,7 @@ class Typer:
         read: t.Expr = t.Read(tensor.name, access.subs, stored, checked, span=access.node.span)
         if tensor.host is not None:
             self.forms.know(read, tensor.host)
-        return Value(convert(read, computing(stored)), tensor.type)
+        return Value(convert(read, stored.computed), tensor.type)
 
     def _builtin(self, function: Function, node: n.Apply, at: Context) -> Value:
         args = plain_args(node)

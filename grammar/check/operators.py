@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tcdsl.grammar.check.scope import computing
 from tcdsl.grammar.check.values import (
     Value,
     both_literal,
@@ -28,7 +27,7 @@ def cast(value: Value, dtype: DType, span: Span | None) -> Value:
     if value.literal:
         value = Value(coerce(value, dtype if dtype.is_float else FLOAT64), dtype)
     expr = convert(value.expr, dtype, span)
-    return Value(convert(expr, computing(dtype), span), dtype)
+    return Value(convert(expr, dtype.computed, span), dtype)
 
 
 def unary(node: n.Unary, value: Value) -> Value:
@@ -40,7 +39,7 @@ def unary(node: n.Unary, value: Value) -> Value:
     expr = coerce(value, type_)
     if value.literal and isinstance(expr, t.Lit):
         return Value(t.Lit(-expr.value, FLOAT64, span=node.span), FLOAT64, literal=True)
-    return Value(t.Unary("-", expr, computing(type_), span=node.span), type_, value.literal)
+    return Value(t.Unary("-", expr, type_.computed, span=node.span), type_, value.literal)
 
 
 def binary(node: n.Binary, lhs: Value, rhs: Value, hint: DType) -> Value:
@@ -58,14 +57,14 @@ def binary(node: n.Binary, lhs: Value, rhs: Value, hint: DType) -> Value:
         folded = _fold(op, float(a.value), float(b.value))
         if folded is not None:
             return Value(t.Lit(folded, FLOAT64, span=node.span), FLOAT64, literal=True)
-    return Value(t.Binary(op, a, b, computing(type_), span=node.span), type_, literal)
+    return Value(t.Binary(op, a, b, type_.computed, span=node.span), type_, literal)
 
 
 def select(span: Span | None, cond: Value, then: Value, other: Value, hint: DType) -> Value:
     """Type `cond ? then : other`; cond is known to be a bool."""
     type_ = meeting(then, other, hint)
     a, b = coerce(then, type_), coerce(other, type_)
-    expr = t.Select(cond.expr, a, b, computing(type_), span=span)
+    expr = t.Select(cond.expr, a, b, type_.computed, span=span)
     return Value(expr, type_, both_literal(then, other))
 
 
@@ -73,7 +72,7 @@ def extreme(name: str, values: tuple[Value, ...], span: Span | None, hint: DType
     """Type `min`, `max` and the builtins that keep the common type of their arguments."""
     type_ = _number(meeting_all(values, hint))
     literal = any(v.literal for v in values) and _all_literal(values)
-    return _call(name, values, type_, computing(type_), type_, span, literal=literal)
+    return _call(name, values, type_, type_.computed, type_, span, literal=literal)
 
 
 def builtin(function: Function, values: tuple[Value, ...], span: Span | None, hint: DType) -> Value:
@@ -85,7 +84,7 @@ def builtin(function: Function, values: tuple[Value, ...], span: Span | None, hi
     if not type_.is_float:
         type_ = hint
     if is_float:
-        return _call(function.name, values, type_, computing(type_), type_, span)
+        return _call(function.name, values, type_, type_.computed, type_, span)
     return _call(function.name, values, type_, BOOL, BOOL, span)
 
 

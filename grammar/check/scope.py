@@ -13,7 +13,7 @@ from tcdsl.grammar.text.errors import Diagnostic, FaultError, Note
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.builtins import BUILTINS
-from tcdsl.grammar.types.dtypes import FLOAT32, DType
+from tcdsl.grammar.types.dtypes import DType
 
 
 class FatalError(FaultError):
@@ -34,11 +34,6 @@ def near(name: str, candidates: Iterable[str]) -> Note | None:
         same = [c for c in pool if c.lower() == name.lower()]
         matches = same[:1]
     return Note(f"did you mean '{matches[0]}'?") if matches else None
-
-
-def computing(dtype: DType) -> DType:
-    """Return the type in which values of a type are computed: float32 for halves."""
-    return FLOAT32 if dtype.is_half else dtype
 
 
 @dataclass(slots=True)
@@ -88,7 +83,7 @@ class Tensor:
     def stored(self) -> DType:
         """The type of its elements in memory."""
         assert self.type is not None
-        return computing(self.type) if self.role == "temp" else self.type
+        return self.type.computed if self.role == "temp" else self.type
 
     def extents(self) -> tuple[Size, ...]:
         """Return the extents as the statements so far make them."""

@@ -15,7 +15,6 @@ from tcdsl.grammar.check.scope import (
     Frame,
     SilentError,
     StatementScope,
-    computing,
     is_arg,
     is_update,
     near,
@@ -205,7 +204,7 @@ def _position(work: Comprehension, value: Value, compared: DType) -> t.Expr:
     if target.first_op is None:
         target.first_op = node.op
         target.first_write = node.target.span
-    return coerce(value, computing(compared))
+    return coerce(value, compared.computed)
 
 
 def _not_initialised(work: Comprehension, op: n.AssignOp) -> n.AssignOp:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tcdsl.grammar.check.scope import computing
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import FaultError, Note
 from tcdsl.grammar.text.source import Span
@@ -92,7 +91,7 @@ def both_literal(a: Value, b: Value) -> bool:
 
 def coerce(value: Value, type_: DType) -> t.Expr:
     """Return the expression of a value as computed in a type of the language."""
-    dtype = computing(type_)
+    dtype = type_.computed
     if value.literal and dtype.is_float:
         return retype(value.expr, dtype)
     return convert(value.expr, dtype)

@@ -32,6 +32,11 @@ class DType:
         return self.kind == "float" and self.bits == 16
 
     @property
+    def computed(self) -> DType:
+        """The type in which values are computed, and temporaries kept: float32 for halves."""
+        return FLOAT32 if self.is_half else self
+
+    @property
     def is_integer(self) -> bool:
         """Whether values are integers; bool is not one."""
         return self.kind in ("int", "uint")

@@ -32,7 +32,6 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.numbers import Numbers
 from tcdsl.codegen.program.program import operands_of, walk_typed
 from tcdsl.grammar.text.errors import InternalError
@@ -182,7 +181,7 @@ class Values:
 
     def part(self, e: typed.Expr) -> Expr:
         """Return a part of an expression whose `value` is in the making."""
-        dtype = compute_dtype(e.dtype)
+        dtype = e.dtype.computed
         match e:
             case typed.Lit(value):
                 return b.const(value, dtype)
@@ -248,7 +247,7 @@ class Values:
     def _chosen(self, e: typed.Select | typed.Binary) -> Expr:
         if isinstance(e, typed.Binary):
             return self.logic(e)
-        return self.choose(e.cond, e.then, e.other, compute_dtype(e.dtype))
+        return self.choose(e.cond, e.then, e.other, e.dtype.computed)
 
     def choose(
         self, decides: typed.Expr, then: typed.Expr, other: typed.Expr, dtype: DType
@@ -341,7 +340,7 @@ def _evaluated(cond: typed.Expr, truth: bool) -> Iterator[typed.Expr]:
 
 def convert(x: Expr, source: DType, to: DType) -> Expr:
     """Return x as another type of the language; x is in the computing type of source."""
-    held = compute_dtype(source)
+    held = source.computed
     if to.is_half:
         if source == to:
             return x
@@ -427,7 +426,7 @@ def combine(op: AssignOp, acc: Expr, value: Expr) -> Expr:
 
 def identity(op: AssignOp, dtype: DType) -> Expr:
     """Return what a reduction starts from (0 for `=`), in the computing type of dtype."""
-    held = compute_dtype(dtype)
+    held = dtype.computed
     match op.rstrip("!"):
         case "=" | "+=" | "argmin=" | "argmax=":
             return b.const(False if held == BOOL else 0, held)

@@ -15,7 +15,6 @@ from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Let, Load, Opaque
 from tcdsl.codegen.loops.names import fresh, safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables
 from tcdsl.codegen.machine.spec import Layout, Spec
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Buffer, Program, indices_of
 from tcdsl.grammar.proofs import sizes as sz
 from tcdsl.grammar.proofs.sizes import Size
@@ -120,7 +119,7 @@ class Operands:
     def memory_dtype(self, name: str) -> DType:
         """Return the type of stored elements: temporaries keep halves in float32."""
         buffer = self._buffers[name]
-        return compute_dtype(buffer.dtype) if buffer.role == "temp" else buffer.dtype
+        return buffer.dtype.computed if buffer.role == "temp" else buffer.dtype
 
     def is_scalar(self, name: str) -> bool:
         """Whether the buffer is a rank-0 parameter, which comes by value."""
@@ -140,7 +139,7 @@ class Operands:
 
     def scalar(self, name: str) -> Expr:
         """Return the value of a rank-0 parameter, in its computing type."""
-        dtype = compute_dtype(self._buffers[name].dtype)
+        dtype = self._buffers[name].dtype.computed
         if name in self.program.sizes:
             return b.cast(self.size(Size.symbol(name)), Scalar(dtype))
         return b.var(safe_name(name), dtype)
@@ -209,7 +208,7 @@ class Operands:
             if name in program.sizes:  # its value changes from call to call, unlike an extent
                 out.append(Let(b.i64(safe_name(name)), b.cast(value, I64)))
             else:
-                out.append(Let(b.var(safe_name(name), compute_dtype(dtype)), value))
+                out.append(Let(b.var(safe_name(name), dtype.computed), value))
         for i, loop in enumerate(program.loops):
             out.append(Let(b.i64(self._symbols[loop.var]), Field(b.ARGS, f"turn[{i}]", I64)))
         base = 0
@@ -233,7 +232,7 @@ def _scalar(index: int, dtype: DType) -> Expr:
     """Return the member of `tc_scalar` that holds a value of this type."""
     match dtype.kind:
         case "float":
-            held = compute_dtype(dtype)
+            held = dtype.computed
             member = "d" if held.bits == 64 else "f"
             return Field(b.ARGS, f"scalars[{index}].{member}", Scalar(held))
         case "uint":

@@ -33,11 +33,6 @@ INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "max", "min", "relu", "sign"})
 _NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
 
 
-def computed(dtype: DType) -> DType:
-    """Return the type in which values of dtype are computed: float32 for the half types."""
-    return FLOAT32 if dtype.is_half else dtype
-
-
 def operands(e: typed.Expr) -> tuple[typed.Expr, ...]:
     """Return what an expression computes with; subscripts are addresses, not operands."""
     match e:
@@ -87,7 +82,7 @@ def any_of(leaf: Callable[[typed.Expr], bool]) -> Callable[[typed.Expr], bool]:
 
 def width_of(exprs: Iterator[typed.Expr] | tuple[typed.Expr, ...]) -> int | None:
     """Return the bits of a lane that suits all expressions: 32 or 64, None if they mix."""
-    widths = {computed(x.dtype).bits for e in exprs for x in walk(e) if x.dtype != BOOL}
+    widths = {x.dtype.computed.bits for e in exprs for x in walk(e) if x.dtype != BOOL}
     return max(widths) if len(widths) == 1 and widths <= {32, 64} else None
 
 
@@ -104,7 +99,7 @@ def unsupported(
     for x in walk(e):
         if x is not e and not varies(x):
             continue
-        kind = computed(x.dtype)
+        kind = x.dtype.computed
         if kind != BOOL and kind not in _NATIVE.get(kind.bits, ()):
             return f"{kind} has no vectors of its own"
         match x:
@@ -112,13 +107,13 @@ def unsupported(
                 return f"subscripts of '{x.tensor}' are checked"
             case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
                 return f"{x.op} of {kind}"
-            case typed.Builtin("isnan", (y,)) if computed(y.dtype).is_float:
+            case typed.Builtin("isnan", (y,)) if y.dtype.computed.is_float:
                 pass  # a comparison with itself
             case typed.Builtin(name=name) if name not in (
                 FUNCTIONS if kind.is_float else INTEGER_FUNCTIONS
             ):
                 return f"{name} of {kind} has no vector form"
-            case typed.Cast(operand=y) if computed(y.dtype).is_float and kind.is_integer:
+            case typed.Cast(operand=y) if y.dtype.computed.is_float and kind.is_integer:
                 return f"a cast of {y.dtype} to {kind}"
             case typed.Read() if x.dtype == BOOL:
                 return "bool elements"
@@ -171,7 +166,7 @@ class Scope:
 
     def type(self, dtype: DType) -> ir.Vector:
         """Return the vector type of values of dtype."""
-        return self.truth if dtype == BOOL else ir.Vector(computed(dtype), self.lanes)
+        return self.truth if dtype == BOOL else ir.Vector(dtype.computed, self.lanes)
 
     def name(self, e: ir.Expr, stem: str = "v") -> ir.Expr:
         """Return e by name: what is named is computed once."""
@@ -260,7 +255,7 @@ class Scope:
             one, zero = ir.Const(1, t), ir.Const(0, t)
             return vector_call("select", t, self._truth(a), one, zero)
         if dtype == BOOL:
-            kind = computed(a.dtype)
+            kind = a.dtype.computed
             return ir.Bin("!=", self._value(a), ir.Const(0, ir.Scalar(kind)), t)
         value = self._vector(a)
         if dtype.is_half and dtype != a.dtype:

@@ -20,7 +20,6 @@ from tcdsl.codegen.forms.contraction.problem import (
 )
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Var
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, affine_of, map_typed
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -132,7 +131,7 @@ class _Builder:
             raise Unfused(f"'{s.target}' holds {buffer.dtype}, and sums are {self.problem.dtype}")
         # every read of a step lies inside its tensor, guarded or not
         why = unsupported(value, lambda e: not isinstance(e, typed.Read), lambda _: True)
-        width = compute_dtype(self.problem.dtype).bits
+        width = self.problem.dtype.computed.bits
         self.is_vector &= why is None and width_of((value,)) == width
         self.steps.append(Step(typed.Read(s.target, (), dtype), value, store))
         self.known.add(s.target)
@@ -157,7 +156,7 @@ class _Builder:
 
     def is_computed_in(self, stored: DType) -> bool:
         """Whether elements in memory have the type of the sums, so that vectors hold as many."""
-        return compute_dtype(stored) == compute_dtype(self.problem.dtype)
+        return stored.computed == self.problem.dtype.computed
 
     def home(self, version: str) -> str:
         return self.ctx.program.buffer(version).home
@@ -194,7 +193,7 @@ class _Builder:
             case typed.Read() | typed.SizeValue():
                 if e not in self.uniforms:
                     name = f"u{len(self.uniforms)}"
-                    self.uniforms[e] = b.var(name, compute_dtype(e.dtype))
+                    self.uniforms[e] = b.var(name, e.dtype.computed)
                 return typed.Read(self.uniforms[e].name, (), e.dtype)
             case typed.IndexValue(name):
                 raise Unfused(f"the value of '{name}' is used")

@@ -17,7 +17,6 @@ from tcdsl.codegen.forms.contraction.kernel import Tile, accumulator, load_vecto
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Load, Stmt, Var
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 
@@ -109,7 +108,7 @@ class Finish:
         stmts: list[Stmt] = []
         values = Values(self.operands, {}, local, prefix="p")
         for i, step in enumerate(self.steps):
-            dtype = compute_dtype(step.value.dtype)
+            dtype = step.value.dtype.computed
             value = values.value(step.value)
             var = b.var(f"value{i}", dtype)
             stmts += [*values.take(), Let(var, value)]

@@ -32,7 +32,6 @@ from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, reg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
 from tcdsl.codegen.machine.config import Knob, Value
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
 
@@ -207,7 +206,7 @@ def _panel(ctx: Context, *, swap: bool) -> Panel | None:
         return None
     if not problem.m and not problem.n:
         return None  # a dot product is a reduction
-    lanes = ctx.machine.lanes(compute_dtype(problem.dtype).size_bytes)
+    lanes = ctx.machine.lanes(problem.dtype.computed.size_bytes)
     return Panel(problem, finish, ctx.operands, ctx.prefix, lanes)
 
 

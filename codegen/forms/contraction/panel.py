@@ -28,7 +28,6 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import INT64, DType
 
@@ -50,7 +49,7 @@ class Panel:
     @property
     def dtype(self) -> DType:
         """The type of accumulators and of packed elements."""
-        return compute_dtype(self.problem.dtype)
+        return self.problem.dtype.computed
 
     def stored(self, x: Operand) -> DType:
         """Return the type of an operand in memory."""

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tcdsl.codegen.program.program import Affine, Program, Statement, affine_of
+from tcdsl.codegen.program.program import (
+    Affine,
+    Program,
+    Statement,
+    affine_of,
+    indices_of,
+)
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
@@ -129,42 +135,6 @@ def factors_of(e: typed.Expr) -> tuple[typed.Expr, ...]:
             return (e,)
 
 
-def _reads(e: typed.Expr) -> Iterable[typed.Read]:
-    match e:
-        case typed.Read(subs=subs):
-            yield e
-            children: tuple[typed.Expr, ...] = subs
-        case typed.Unary(operand=x) | typed.Cast(operand=x):
-            children = (x,)
-        case typed.Binary(lhs=x, rhs=y):
-            children = (x, y)
-        case typed.Select(x, y, z):
-            children = (x, y, z)
-        case typed.Builtin(args=args):
-            children = args
-        case _:
-            children = ()
-    for child in children:
-        yield from _reads(child)
-
-
-def _indices(e: typed.Expr) -> set[str]:
-    match e:
-        case typed.IndexValue(name=name):
-            return {name}
-        case typed.Read(subs=children) | typed.Builtin(args=children):
-            pass
-        case typed.Unary(operand=x) | typed.Cast(operand=x):
-            children = (x,)
-        case typed.Binary(lhs=x, rhs=y):
-            children = (x, y)
-        case typed.Select(x, y, z):
-            children = (x, y, z)
-        case _:
-            children = ()
-    return set().union(*map(_indices, children)) if children else set()
-
-
 def _storage_read(e: typed.Expr) -> typed.Read | None:
     """Return the read that a factor is, seen through a widening cast of a half, or None."""
     if isinstance(e, typed.Cast) and e.dtype.is_float and e.operand.dtype.is_half:
@@ -225,8 +195,8 @@ def problem_of(
     factors = factors_of(value)
     if any(f.dtype != dtype for f in factors) or any(statement.subs_checked):
         return None
-    scale = tuple(f for f in factors if not _indices(f) & reduced)
-    reads = [_storage_read(f) for f in factors if _indices(f) & reduced]
+    scale = tuple(f for f in factors if not indices_of(f) & reduced)
+    reads = [_storage_read(f) for f in factors if indices_of(f) & reduced]
     if len(reads) != 2 or not all(r is not None and not any(r.checked) for r in reads):
         return None
     if not is_one_to_one(statement):

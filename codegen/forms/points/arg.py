@@ -15,7 +15,6 @@ from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import TRUTH, Assign, Bin, Expr, If, Let, Load, Scalar, Stmt
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement
 
 
@@ -30,7 +29,7 @@ def arg_reduction(values: Values, s: Statement, loops: Callable[[Stmt], Stmt]) -
     loops puts a statement into loops over the reductions, in their order.
     """
     ops = values.operands
-    dtype = compute_dtype(s.value.dtype)
+    dtype = s.value.dtype.computed
     target = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(target, Load)
     locate = values.take()

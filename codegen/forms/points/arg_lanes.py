@@ -41,7 +41,6 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, affine_of, walk_typed
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
@@ -131,7 +130,7 @@ class _Lanes:
 def _row(ctx: Context, s: Statement) -> Stmt:
     """Return the search at one output point and the store of its result."""
     ops = ctx.operands
-    kept, counted = compute_dtype(s.value.dtype), _count_dtype(ctx, s)
+    kept, counted = s.value.dtype.computed, _count_dtype(ctx, s)
     extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
     lanes = _Lanes(
         lambda at: Elem(extremes, (at,), Scalar(kept)),
@@ -155,7 +154,7 @@ def _search(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
     v, start = b.i64(safe_name(along.name)), b.i64(ops.local("start"))
     value = values.value(s.value)
     extreme, place = lanes.extreme(lane), lanes.place(lane)
-    point, wins = b.var(ops.local("point"), compute_dtype(s.value.dtype)), ops.local("wins")
+    point, wins = b.var(ops.local("point"), s.value.dtype.computed), ops.local("wins")
     none_yet = b.compare("<", place, b.const(0, _count_dtype(ctx, s)))
     won = Var(wins, TRUTH)
     keep = b.block(
@@ -211,7 +210,7 @@ def _count_dtype(ctx: Context, s: Statement) -> DType:
     most = 1
     for r in s.reductions:
         most *= max(1, ctx.extent(r.extent))
-    is_narrow = compute_dtype(s.value.dtype).bits <= 32
+    is_narrow = s.value.dtype.computed.bits <= 32
     return INT32 if ctx.is_exact() and is_narrow and most < 1 << 31 else INT64
 
 

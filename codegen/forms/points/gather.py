@@ -42,7 +42,6 @@ from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, affine_of, reads_of
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
@@ -167,7 +166,7 @@ def _rows(ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block
 
     if s.op == "=":
         return b.block(p.stmts, along(Assign(p.place, narrow(p.value, stored))))
-    dtype = compute_dtype(ops.buffer(s.target).dtype)
+    dtype = ops.buffer(s.target).dtype.computed
     sums = ops.local("acc")
     acc = Elem(sums, (b.sub(d, start),), Scalar(dtype))
     first = widen(p.place, stored) if s.resumes else identity(s.op, ops.buffer(s.target).dtype)

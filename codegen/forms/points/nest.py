@@ -38,7 +38,6 @@ from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, walk_typed
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
@@ -142,7 +141,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     elif is_arg(s):
         body = arg_reduction(values, s, lambda x: nested(ctx, reductions, x, Serial()))
     else:
-        acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
+        acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)
         first = identity(s.op, ops.buffer(s.target).dtype)
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)

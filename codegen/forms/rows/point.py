@@ -14,7 +14,6 @@ from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Call, Cast, Const, Expr, Let, Mask, Scalar, Stmt, Var, Vector
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
@@ -74,7 +73,7 @@ class Points(RowValues):
         offsets: dict[str, Expr] = {}
         for name, elements in self.space.arena.items():
             offsets[name] = at
-            size = compute_dtype(self.operands.buffer(name).dtype).size_bytes
+            size = self.operands.buffer(name).dtype.computed.size_bytes
             rounded = b.div(b.add(b.mul(self.size(elements), size), 63), 64)
             at = b.add(at, b.mul(rounded, 64))
         return offsets, at
@@ -106,7 +105,7 @@ class Points(RowValues):
     def hoist(self, e: typed.Expr, point: Point, inner: Loop, out: list[Stmt]) -> Expr:
         """Return an invariant of the innermost loop, computed once before it."""
         if isinstance(e, typed.Lit):
-            return b.const(e.value, compute_dtype(e.dtype))
+            return b.const(e.value, e.dtype.computed)
         if e not in self.hoisted:
             outer = {n: c for n, c in point.counters.items() if n != inner.name}
             value = self.scalar(e, outer, out)
@@ -202,7 +201,7 @@ class Points(RowValues):
         """Return lanes elements of memory."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
-        t = Vector(compute_dtype(stored), self.form.lanes)
+        t = Vector(stored.computed, self.form.lanes)
         half = f"_{short_name(stored)}" if stored.is_half else ""
         name = f"v{t.lanes}{short_name(t.dtype)}{half}"
         at = b.offset(pointer, index)

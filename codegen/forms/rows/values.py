@@ -14,7 +14,6 @@ from tcdsl.codegen.forms.base.space import Access, Space, size_expr
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var
 from tcdsl.codegen.loops.names import fresh, safe_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
@@ -74,7 +73,7 @@ class RowValues:
     def stored(self, name: str) -> DType:
         """Return the type of a buffer's elements in memory."""
         if name in self.space.arena:
-            return compute_dtype(self.operands.buffer(name).dtype)
+            return self.operands.buffer(name).dtype.computed
         return self.operands.memory_dtype(name)
 
     def in_memory(self, name: str) -> bool:

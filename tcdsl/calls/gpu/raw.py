@@ -17,7 +17,7 @@ from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.device.hostplan import HostPlan, Start
 from tcdsl.codegen.device.launch import Executable
 from tcdsl.codegen.loops.loopir import Argument
-from tcdsl.codegen.program.dtypes import compute_dtype, numpy_dtype
+from tcdsl.codegen.program.dtypes import numpy_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +135,5 @@ def _numbers(call: Call, executable: Executable) -> dict[Argument, Any]:
     for i, name in enumerate(program.scalars):
         param, given = values[name]
         value = converter(param)(given)
-        found[Argument("scalar", i)] = numpy_dtype(compute_dtype(param.dtype)).type(value)
+        found[Argument("scalar", i)] = numpy_dtype(param.dtype.computed).type(value)
     return found

@@ -10,7 +10,6 @@ from tcdsl.codegen.loops.loopir import Argument, Let, Opaque, Stmt, Var
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs
 from tcdsl.codegen.machine.spec import Spec
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Program
 
 FAULT = Opaque("tc_error *")
@@ -62,7 +61,7 @@ class KernelOperands(Operands):
             found.append((b.i64(self.symbol(loop.var)), Argument("turn", i)))
         for i, name in enumerate(program.scalars):
             if name not in program.sizes:
-                dtype = compute_dtype(self.buffer(name).dtype)
+                dtype = self.buffer(name).dtype.computed
                 found.append((b.var(safe_name(name), dtype), Argument("scalar", i)))
         for name, i, rank in ranks:
             for d in range(rank):

@@ -17,7 +17,6 @@ from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Group
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Function, If, Launch, Let, Load, Stmt, Var
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types import typed
 
 _FINISH_THREADS = 256
@@ -89,7 +88,7 @@ def finish(ctx: GpuContext, x: Contraction, total: Expr, at: Mapping[str, Expr])
         stored = ops.memory_dtype(t.target)
         is_last = position == len(x.later)
         if not is_last or stored.is_half:
-            v = b.var(ops.local(f"value{position}" if position else "total"), compute_dtype(stored))
+            v = b.var(ops.local(f"value{position}" if position else "total"), stored.computed)
             stmts.append(Let(v, out))
             out = v
         # of versions in one memory the last one is all that anybody can read

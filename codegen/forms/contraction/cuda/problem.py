@@ -25,7 +25,6 @@ from tcdsl.codegen.forms.contraction.problem import (
     nearest,
     operand_of,
 )
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import (
     Program,
     Statement,
@@ -60,7 +59,7 @@ class Side:
     @property
     def dtype(self) -> DType:
         """Type of the tile."""
-        return compute_dtype(self.element.dtype)
+        return self.element.dtype.computed
 
     @property
     def is_plain(self) -> bool:
@@ -100,7 +99,7 @@ class Contraction:
     @property
     def dtype(self) -> DType:
         """Type of the sum."""
-        return compute_dtype(self.statement.value.dtype)
+        return self.statement.value.dtype.computed
 
     @property
     def is_product(self) -> bool:

@@ -28,7 +28,6 @@ from tcdsl.codegen.forms.contraction.problem import (
     known,
     operand_of,
 )
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.padding import Guard, unpadded
 from tcdsl.codegen.program.program import Affine, Statement, affine_of
 from tcdsl.grammar.proofs.sizes import Size
@@ -142,7 +141,7 @@ def gradient_of(ctx: Context) -> WeightGradient | None:
     if s.base is not None and _home(ctx, s.base) != _home(ctx, s.target):
         return None
     names = (s.target, *(r.tensor for r in reads))
-    if any(ctx.operands.memory_dtype(n) != compute_dtype(s.value.dtype) for n in names):
+    if any(ctx.operands.memory_dtype(n) != s.value.dtype.computed for n in names):
         return None
     for image, other in (reads, reads[::-1]):
         # b is read at all pixels: only the image may be the one that was padded
@@ -187,7 +186,7 @@ def _by_roles(
     rows = tuple(i for i in outputs if i in channels or i.name in taps)
     outer = tuple(i for i in outputs if i not in rows and i not in columns)
     return WeightGradient(
-        s, a, b, c, outer, rows, channels, columns, _sorted(axes, a), compute_dtype(s.value.dtype)
+        s, a, b, c, outer, rows, channels, columns, _sorted(axes, a), s.value.dtype.computed
     )
 
 

@@ -28,7 +28,6 @@ from tcdsl.codegen.forms.contraction.problem import (
     known,
     operand_of,
 )
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import Guard, pieces, unpadded
 from tcdsl.codegen.program.program import Statement, indices_of
@@ -190,7 +189,7 @@ def _convolution_of(ctx: Context) -> Convolution | None:
     names = (last, s.target, *(r.tensor for r in reads))
     if any(ctx.operands.memory_dtype(n) != s.value.dtype for n in names):
         return None
-    if any(any(r.checked) for r in reads) or s.value.dtype != compute_dtype(s.value.dtype):
+    if any(any(r.checked) for r in reads) or s.value.dtype != s.value.dtype.computed:
         return None
     exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)

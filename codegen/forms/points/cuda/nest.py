@@ -37,7 +37,6 @@ from tcdsl.codegen.loops.loopir import Assign, Expr, Function, Launch, Let, Load
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.config import Knob, Value
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, affine_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -188,7 +187,7 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
     elif is_arg(s):
         body = arg_reduction(values, s, lambda search: loops(ctx, s.reductions, search))
     else:
-        acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
+        acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)
         place = values.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)
         locate = values.take()

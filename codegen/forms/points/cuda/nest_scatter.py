@@ -36,7 +36,6 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.codegen.program.program import Statement, indices_of, reads_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64
@@ -154,7 +153,7 @@ class _Chains:
         place = target.place(s.target, s.subs, s.subs_checked)
         assert isinstance(place, Load)
         stored = ops.memory_dtype(s.target)
-        acc = b.var(ops.local("acc"), compute_dtype(ops.buffer(s.target).dtype))
+        acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)
         values = self.values(self.meeting)
         step = combine(s.op, acc, values.value(s.value))
         update = loops(self.ctx, s.reductions, b.block(values.take(), Assign(acc, step)))

@@ -38,7 +38,6 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.config import Value
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
@@ -134,7 +133,7 @@ class ColumnNest(Points):
 
     def kind(self, step: Step) -> Vector:
         """Return the type of vectors of a statement's values."""
-        dtype = compute_dtype(self.operands.buffer(step.statement.target).dtype)
+        dtype = self.operands.buffer(step.statement.target).dtype.computed
         return Vector(dtype, self.form.lanes)
 
     def place(self, step: Step, p: Point) -> Expr:

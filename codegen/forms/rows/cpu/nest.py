@@ -37,7 +37,6 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.names import fresh
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
 
@@ -125,7 +124,7 @@ class RowNest(Points):
     def fold(self, step: Step, loops: tuple[Loop, ...]) -> Fold:
         """Return the accumulators of a fold."""
         s = step.statement
-        dtype = compute_dtype(self.operands.buffer(s.target).dtype)
+        dtype = self.operands.buffer(s.target).dtype.computed
         if self.form.lanes > 1:
             kind: Scalar | Vector = Vector(dtype, self.form.lanes)
             count = min(self.held_count() or self.form.unroll, 4)

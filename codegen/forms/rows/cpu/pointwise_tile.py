@@ -36,7 +36,6 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 
 _TASK_POINTS = 1 << 16
@@ -119,7 +118,7 @@ class TileNest(Points):
         out: list[Stmt],
     ) -> tuple[str, Vector]:
         """Load a square along the other loop and turn it; return its name and type."""
-        kind = Vector(compute_dtype(self.stored(access[0])), self.form.lanes)
+        kind = Vector(self.stored(access[0]).computed, self.form.lanes)
         name = self.fresh("square")
         short = f"v{kind.lanes}{short_name(kind.dtype)}"
         c = b.i64(self.fresh("c"))

@@ -33,7 +33,6 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types.dtypes import INT32
 
 _FINISH_POINTS = 4096  # results that a task of the second phase combines
@@ -69,7 +68,7 @@ class Partials:
         at: Expr = ctx.shared_base
         for step in space.aligned.sweeps[0].steps:
             target = step.statement.target
-            dtype = compute_dtype(ctx.operands.buffer(target).dtype)
+            dtype = ctx.operands.buffer(target).dtype.computed
             p = Var(nest.fresh("partial"), Pointer(dtype))
             base = b.offset(Field(b.ARGS, "shared", Opaque("char *")), at)
             self.declarations.append(Let(p, Cast(base, p.type)))
@@ -91,7 +90,7 @@ def shared_bytes(ctx: Context, space: Space, parts: Expr) -> Expr:
     rows = size_expr(ctx.operands, points(space.kept))
     total: Expr = b.c64(0)
     for step in space.aligned.sweeps[0].steps:
-        dtype = compute_dtype(ctx.operands.buffer(step.statement.target).dtype)
+        dtype = ctx.operands.buffer(step.statement.target).dtype.computed
         total = b.add(total, table_bytes(rows, parts, dtype.size_bytes))
     return total
 

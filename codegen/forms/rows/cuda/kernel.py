@@ -41,7 +41,6 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.walk import all_exprs, variables
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types import typed
 
 _Place = tuple[Array, Expr]  # an array and a position in it
@@ -139,7 +138,7 @@ class RowKernel(RowTeam):
     def hold(self, n: int, count: int) -> list[Stmt]:
         """Return the declarations of arrays for the values that a sweep is the first to keep."""
         for e in self.program.kept[n]:
-            kind = Scalar(compute_dtype(e.dtype))
+            kind = Scalar(e.dtype.computed)
             self.held[e] = Array(self.fresh("held"), kind, (count,))
         return [self.held[e] for e in self.program.kept[n]]
 

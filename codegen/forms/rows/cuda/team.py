@@ -15,7 +15,6 @@ from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Const, Expr, Function, Let, Stmt, Var
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.dtypes import compute_dtype
 from tcdsl.grammar.types.dtypes import FLOAT32
 
 
@@ -124,7 +123,7 @@ class RowTeam(RowValues):
         """Return the variable that a statement folds into."""
         s = step.statement
         name = self.operands.local(s.target.replace(".", "_") + "_acc")
-        return Accumulator(b.var(name, compute_dtype(self.operands.buffer(s.target).dtype)), s.op)
+        return Accumulator(b.var(name, self.operands.buffer(s.target).dtype.computed), s.op)
 
     def gather(self, folds: Sequence[Accumulator]) -> None:
         """Fold accumulators over the lanes of a row."""
