@@ -33,7 +33,7 @@ Constants = Mapping[str, int | float | str]
 _MOST_OF_A_NAME = 4096  # characters of a path
 
 
-class Options(TypedDict, total=False):
+class DefineOptions(TypedDict, total=False):
     """The settings of `define`, as keywords of other functions that make kernels."""
 
     tune: Tune
@@ -175,7 +175,7 @@ def define(
     >>> add(np.ones(3, np.float32), np.ones(3, np.float32))
     array([2., 2., 2.], dtype=float32)
     """
-    options: Options = {
+    options: DefineOptions = {
         "tune": tune,
         "cache": cache,
         "configs": configs,
@@ -191,7 +191,7 @@ def define(
 
 
 def define_all(
-    text: str | PathLike[str], constants: Constants | None = None, **options: Unpack[Options]
+    text: str | PathLike[str], constants: Constants | None = None, **options: Unpack[DefineOptions]
 ) -> Definitions:
     """Parse a text and return all its kernels by name, also where it has one.
 
@@ -214,7 +214,7 @@ def define_all(
 def read(
     text: str | PathLike[str],
     constants: Constants | None = None,
-    options: Options | None = None,
+    options: DefineOptions | None = None,
     further: Sequence[str] = (),
 ) -> Session:
     """Return the session of a text or of a file of one; its definitions are not checked yet.
@@ -232,8 +232,8 @@ def read(
         If it cannot be read or parsed, or a setting is wrong.
     """
     given: dict[str, Any] = {**(options or {})}
-    for option in given.keys() - Options.__annotations__.keys():
-        known = (*Options.__annotations__, "constants", *further)
+    for option in given.keys() - DefineOptions.__annotations__.keys():
+        known = (*DefineOptions.__annotations__, "constants", *further)
         raise TCTypeError(f"there is no setting '{option}'{instead(option, known)}")
     source, cache = given.pop("source", None), given.pop("cache", None)
     configs = shipped_in(given.pop("configs", None))

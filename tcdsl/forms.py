@@ -1,5 +1,7 @@
 """Arrays without elements, for tracers: what `Kernel.infer` takes and gives."""
 
-from tcdsl.calls.operands.form import Form
+from tcdsl.calls.operands.abstract import AbstractArray
 
-__all__ = ["Form"]
+Form = AbstractArray  # its earlier name, which programs import
+
+__all__ = ["AbstractArray", "Form"]

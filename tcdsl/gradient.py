@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcdsl.derived.differentiated import Differentiated, Memory
+from tcdsl.derived.differentiated import CheckpointPolicy, Differentiated
 from tcdsl.derived.with_gradient import Pull, WithGradient
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.text.names import of_the_text
 
-__all__ = ["Differentiated", "Memory", "Pull", "WithGradient", "grad"]
+__all__ = ["CheckpointPolicy", "Differentiated", "Memory", "Pull", "WithGradient", "grad"]
+
+Memory = CheckpointPolicy  # its earlier name, by which pickles find it
 
 
 def grad(

@@ -584,7 +584,7 @@ static int place_in(PyObject *names, Py_ssize_t from, Py_ssize_t to, PyObject *w
   return -1;
 }
 
-/* Sort keywords as tell_apart in tcdsl/calls/call.py does: a parameter or a generic without a value comes before out=.
+/* Sort keywords as tell_apart in tcdsl/calls/arguments.py does: a parameter or a generic without a value comes before out=.
  * Not 0: the call is slow's, which knows what is wrong, if anything is. */
 static int sort_keywords(const Launcher *l, PyObject *const *args, Py_ssize_t n, PyObject *keywords, Named *to) {
   if (n > l->n_params) return -1;

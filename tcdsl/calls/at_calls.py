@@ -10,7 +10,7 @@ from tcdsl.autotune.report import Reporter, Silent, reporter
 from tcdsl.autotune.store.trial import Trial, UntunedError
 from tcdsl.autotune.tuner import tune
 from tcdsl.calls.bindings.session import Session
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.problems import problem_of_call
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tcdsl.calls.problems import Problem
 
 
-def tune_first_call(call: Call, session: Session) -> None:
+def tune_first_call(call: KernelCall, session: Session) -> None:
     """Tune for a call, with progress, unless its config is known.
 
     A call does not fail because its kernel could not be tuned: then a warning says why.
@@ -38,7 +38,7 @@ def tune_first_call(call: Call, session: Session) -> None:
             warn(f"{name} runs untuned: {error}")
 
 
-class FirstCalls:
+class FirstCallTuning:
     """Tunes once for each key; whoever asks meanwhile waits, and then runs what was found."""
 
     def __init__(self) -> None:
@@ -69,10 +69,10 @@ def _tune(problem: Problem, session: Session, report: Reporter) -> None:
     )
 
 
-class Online:
+class OnlineSearch:
     """A search in a thread of its own; each call may take one checked candidate from it."""
 
-    def __init__(self, call: Call, session: Session) -> None:
+    def __init__(self, call: KernelCall, session: Session) -> None:
         self._lock = Lock()
         self._checked: list[Config] = []
         self._has_ended = False

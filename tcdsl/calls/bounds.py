@@ -8,14 +8,16 @@ from tcdsl.grammar.text.errors import BoundsError
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class OperandNames:
     """What a fault calls a definition and its operands, parameters then returns."""
 
     kernel: str
     operands: tuple[str, ...]
 
 
-def bounds_error(names: Names, operand: int, dim: int, value: int, extent: int) -> BoundsError:
+def bounds_error(
+    names: OperandNames, operand: int, dim: int, value: int, extent: int
+) -> BoundsError:
     """Return the error of a subscript outside its tensor."""
     name = names.operands[operand] if operand >= 0 else "a temporary"
     return BoundsError(

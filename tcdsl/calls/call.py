@@ -40,7 +40,7 @@ Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class KernelCall:
     """A definition with all that one call decides.
 
     operands : per parameter, an array whose elements lie at multiples of their size, or a number.
@@ -56,7 +56,7 @@ class Call:
     @staticmethod
     def of(
         variant: Variant, sizes: Mapping[str, int], values: Sequence[Any], arrays: Sequence[Operand]
-    ) -> Call:
+    ) -> KernelCall:
         """Return a call with these arguments, as they came and as arrays.
 
         Raises
@@ -71,7 +71,7 @@ class Call:
             (a if is_addressable(a) else a.copy()) if t.shape else v
             for v, a, t in zip(values, arrays, variant.checked.params, strict=True)
         )
-        call = Call(variant, sizes, operands)
+        call = KernelCall(variant, sizes, operands)
         call.check_memory()
         return call
 

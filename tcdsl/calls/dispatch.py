@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tcdsl.calls.arguments import Arguments, tell_apart
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Compiled, Variant
-from tcdsl.calls.bounds import Names
-from tcdsl.calls.call import Call
+from tcdsl.calls.bounds import OperandNames
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
@@ -18,7 +18,7 @@ from tcdsl.grammar.text import nodes
 from tcdsl.text.names import result_type
 
 if TYPE_CHECKING:
-    from tcdsl.calls.at_calls import FirstCalls, Online
+    from tcdsl.calls.at_calls import FirstCallTuning, OnlineSearch
 
 
 class Dispatch:
@@ -42,11 +42,11 @@ class Dispatch:
         self.name = definition.name
         self.params = tuple(intern(p.name) for p in definition.params)
         self.returns = tuple(p.name for p in definition.returns)
-        self.operand_names = Names(self.name, (*self.params, *self.returns))
+        self.operand_names = OperandNames(self.name, (*self.params, *self.returns))
         self.result_type = result_type(self.name, self.returns)
         self._forget = forget
-        self._online: dict[Spec, Online] = {}
-        self._first_calls: FirstCalls | None = None
+        self._online: dict[Spec, OnlineSearch] = {}
+        self._first_calls: FirstCallTuning | None = None
         self._tuned_here: set[Spec] = set()
         self._lock = Lock()
 
@@ -58,7 +58,7 @@ class Dispatch:
         """Return several outputs as the definition's named tuple."""
         return self.result_type._make(outs)
 
-    def serving(self, call: Call) -> Compiled:
+    def serving(self, call: KernelCall) -> Compiled:
         """Return the executable that serves calls of this form."""
         variant = call.variant
         return variant.executable(
@@ -69,11 +69,11 @@ class Dispatch:
             is_small=call.is_small,
         )
 
-    def is_settled(self, call: Call) -> bool:
+    def is_settled(self, call: KernelCall) -> bool:
         """Whether calls of this form go on with the same executable."""
         return call.spec not in self._online
 
-    def candidate(self, call: Call) -> Compiled | None:
+    def candidate(self, call: KernelCall) -> Compiled | None:
         """Return an executable that is tried in this very call, where tuning at calls says so."""
         if self.session.settings.tune not in ("first-call", "online"):
             return None
@@ -82,7 +82,7 @@ class Dispatch:
             return None
         return call.variant.compile(call.spec, config, call.sizes)
 
-    def _tune_at_call(self, call: Call) -> Config | None:
+    def _tune_at_call(self, call: KernelCall) -> Config | None:
         """Tune as `tune="first-call"` and `"online"` say; return a candidate for this very call."""
         from tcdsl.calls import at_calls  # on use: it needs SQLite
 
@@ -91,14 +91,14 @@ class Dispatch:
             return None
         if self.session.settings.tune == "first-call":
             with self._lock:
-                first = self._first_calls = self._first_calls or at_calls.FirstCalls()
+                first = self._first_calls = self._first_calls or at_calls.FirstCallTuning()
             first.once(spec, lambda: at_calls.tune_first_call(call, self.session))
             self._tuned_here.add(spec)
             return None
         with self._lock:
             online = self._online.get(spec)
             if online is None:
-                online = self._online[spec] = at_calls.Online(call, self.session)
+                online = self._online[spec] = at_calls.OnlineSearch(call, self.session)
             if not online.is_over:
                 return online.take()
             self._tuned_here.add(spec)  # from now on the best serves, as in "cached"

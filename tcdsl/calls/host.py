@@ -11,7 +11,7 @@ import numpy as np
 
 from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.calls.call import Call, Outputs
+from tcdsl.calls.call import KernelCall, Outputs
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.operands.arguments import Array, as_array, check_integer
 from tcdsl.calls.operands.foreign import has_dlpack, like, written
@@ -63,7 +63,7 @@ class HostCalls:
             written(value)
         return given.outputs[0] if len(outs) == 1 else result_of(given.outputs)
 
-    def checked(self, given: Arguments) -> tuple[Call, list[Array]]:
+    def checked(self, given: Arguments) -> tuple[KernelCall, list[Array]]:
         """Return a call with these arguments, and the arguments as arrays."""
         session, definition = self._dispatch.session, self._dispatch.definition
         for v, p in zip(given.values, definition.params, strict=True):
@@ -72,9 +72,9 @@ class HostCalls:
                 check_integer(v, p.name, declared)
         arrays = [as_array(v, n) for v, n in zip(given.values, self._dispatch.params, strict=True)]
         variant, sizes = session.bind(definition, arrays, given.generics)
-        return Call.of(variant, sizes, given.values, arrays), arrays
+        return KernelCall.of(variant, sizes, given.values, arrays), arrays
 
-    def _run(self, call: Call, given: Arguments, example: object = None) -> Any:
+    def _run(self, call: KernelCall, given: Arguments, example: object = None) -> Any:
         try:
             return self._run_on_host(call, given, example)
         except AllocationError:
@@ -82,7 +82,7 @@ class HostCalls:
         except MemoryError:
             raise call.no_memory() from None
 
-    def _run_on_host(self, call: Call, given: Arguments, example: object) -> Any:
+    def _run_on_host(self, call: KernelCall, given: Arguments, example: object) -> Any:
         candidate = self._dispatch.candidate(call)
         if candidate is not None:
             return self._launcher.run(call.entry(candidate), call.operands, call.outs, example)
@@ -99,7 +99,7 @@ class HostCalls:
                     self._install_as_given(entry, call, given)
         return self._launcher.run(entry, call.operands, call.outs, example)
 
-    def _install_as_given(self, entry: Entry, call: Call, given: Arguments) -> None:
+    def _install_as_given(self, entry: Entry, call: KernelCall, given: Arguments) -> None:
         """Let the launcher take arrays of other libraries itself, where it can read them."""
         outs = call.outs
         if outs is not None and given.outputs is not None:
@@ -116,7 +116,7 @@ class HostCalls:
             values = tuple(generics.get(g.name) for g in self._dispatch.definition.generics)
             self._launcher.install(entry, operands, outs, values)
 
-    def _entry(self, call: Call) -> Entry:
+    def _entry(self, call: KernelCall) -> Entry:
         """Return the entry of a call's form, with the executable that serves it."""
         entry = self._entries.get(call.key)
         if entry is None:

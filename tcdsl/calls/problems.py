@@ -11,7 +11,7 @@ from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.autotune.targets.definition import Strides
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant, spec_for
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.operands.arguments import element_strides
 from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.codegen.device import device as devices
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Problem = CpuProblem | CudaProblem
 
 
-def problem_of_call(call: Call) -> Problem:
+def problem_of_call(call: KernelCall) -> Problem:
     """Return the tuning problem of one call: its very layouts, strides and numbers."""
     checked, spec = call.variant.checked, call.spec
     arrays = [*call.operands, *(call.outs or [None] * len(checked.returns))]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXIT_FAULT, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Prints our errors as they are, without a traceback, and exits with 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -88,7 +88,7 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(printable(text), err=err)
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tcdsl")
 def main() -> None:
     """Tensor comprehensions: write a layer as mathematics, get a fast kernel for it.

@@ -49,11 +49,11 @@ def check(file: str, rank: int | None, as_json: bool) -> None:
     last character), and notes.
     """
     from tcdsl.grammar.text.errors import Diagnostic, TCError
-    from tcdsl.tools.describe import describe, signature
+    from tcdsl.tools.describe import describe, signature_line
 
     if not as_json:
         for variant in _checked(file, rank):
-            click.echo(signature(variant.checked))
+            click.echo(signature_line(variant.checked))
         return
     shown: list[dict[str, Any]] = []
     diagnostics: list[Diagnostic] = []

@@ -25,7 +25,7 @@ MEMORY_LIMIT = 2**30  # bytes kept of a forward pass, from which on loops keep c
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CheckpointPolicy:
     """How much a gradient may keep of a forward pass; see `grad`."""
 
     checkpoint: int | None = None

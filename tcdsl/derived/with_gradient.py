@@ -11,7 +11,7 @@ import numpy as np
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names, listed_names
-from tcdsl.derived.differentiated import MEMORY_LIMIT, Differentiated, K, Memory, whole_of
+from tcdsl.derived.differentiated import MEMORY_LIMIT, CheckpointPolicy, Differentiated, K, whole_of
 from tcdsl.derived.own import own
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.stack import stack_for
@@ -131,14 +131,14 @@ class WithGradient(Generic[K]):
     def __init__(
         self,
         kernel: K,
-        memory: Memory | None = None,
+        memory: CheckpointPolicy | None = None,
         *,
         wrt: Wrt | None = None,
         copy: bool = True,
     ) -> None:
         self.kernel = kernel
         self.wrt = None if wrt is None else self._names(wrt)
-        self._memory = memory or Memory()
+        self._memory = memory or CheckpointPolicy()
         self._copy = copy
         self._known: dict[_Key, tuple[CheckedDef, Differentiated[K]]] = {}
         self._lock = Lock()
@@ -275,7 +275,7 @@ def with_gradient(
     limit = MEMORY_LIMIT if memory_limit is None else memory_limit
     return kernel.once(
         ("with gradient", names, checkpoint, limit, copy),
-        lambda: WithGradient(kernel, Memory(checkpoint, limit), wrt=names, copy=copy),
+        lambda: WithGradient(kernel, CheckpointPolicy(checkpoint, limit), wrt=names, copy=copy),
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pushed(Generic[K]):
+class Pushforward(Generic[K]):
     """A kernel bound to types with its tangents: the text, and a kernel of it."""
 
     tangents: Tangents
@@ -57,7 +57,9 @@ class WithTangents(Generic[K]):
 
     def __init__(self, kernel: K) -> None:
         self.kernel = kernel
-        self._known: dict[tuple[int, tuple[str, ...] | None], tuple[CheckedDef, Pushed[K]]] = {}
+        self._known: dict[
+            tuple[int, tuple[str, ...] | None], tuple[CheckedDef, Pushforward[K]]
+        ] = {}
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,7 +97,7 @@ class WithTangents(Generic[K]):
             made.result._make(along) if len(along) > 1 else along[0],
         )
 
-    def of(self, checked: CheckedDef, wrt: Wrt | None = None) -> Pushed[K]:
+    def of(self, checked: CheckedDef, wrt: Wrt | None = None) -> Pushforward[K]:
         """Return the kernel bound to types with its tangents, made at its first use.
 
         wrt: the parameters that have a tangent.
@@ -106,7 +108,7 @@ class WithTangents(Generic[K]):
             known = self._known.get(key)  # its definition is kept, so that the id stays its own
             if known is None:
                 with stack_for(checked.name):
-                    known = checked, Pushed(tangents(checked, names), self.kernel)
+                    known = checked, Pushforward(tangents(checked, names), self.kernel)
                 self._known[key] = known
             return known[1]
 

@@ -13,7 +13,7 @@ from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.targets import gpu_named
 from tcdsl.calls.bindings.variant import Variant, spec_for
-from tcdsl.calls.operands.form import Form
+from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.dtypes import numpy_dtype
@@ -141,14 +141,14 @@ class Described(Launcher):
         *,
         least: Callable[..., Any] = min,
         most: Callable[..., Any] = max,
-    ) -> tuple[Form, ...]:
+    ) -> tuple[AbstractArray, ...]:
         """Return the forms of the results of a call; nothing is compiled or run.
 
         For tracers, which have no elements, and extents that may be symbols.
 
         Parameters
         ----------
-        given : sequence of `tcdsl.forms.Form`, arrays, shapes, numbers
+        given : sequence of `tcdsl.forms.AbstractArray`, arrays, shapes, numbers
             One per parameter, on whatever device. Extents may be ints, or what stands for them
             and has ``+ - * // %`` and comparisons (`torch.SymInt`): the extents of the results
             are computed of them, and what calls check is asked of them.
@@ -159,7 +159,7 @@ class Described(Launcher):
 
         Returns
         -------
-        tuple of Form
+        tuple of AbstractArray
             Shape, type (`DType`) and strides (in elements: fresh results have C order) of each.
 
         Raises
@@ -170,11 +170,11 @@ class Described(Launcher):
         Examples
         --------
         >>> import tcdsl as tc
-        >>> from tcdsl.forms import Form
+        >>> from tcdsl.forms import AbstractArray
         >>> from tcdsl.grammar.types.dtypes import FLOAT32
         >>> text = "def pool(float(N) A) -> (B) { B(i) max=! A(2 * i + k) where k in 0:2 }"
         >>> pool = tc.define(text)
-        >>> (b,) = pool.infer([Form((7,), FLOAT32)])
+        >>> (b,) = pool.infer([AbstractArray((7,), FLOAT32)])
         >>> b.shape, b.dtype.name, b.strides
         ((3,), 'float32', (1,))
         """

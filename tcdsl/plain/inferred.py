@@ -8,7 +8,7 @@ from typing import Any
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.calls.operands.form import Form, form_of
+from tcdsl.calls.operands.abstract import AbstractArray, abstract_of
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.text.names import generic_values
@@ -21,12 +21,12 @@ def outputs(
     generics: Mapping[str, Any],
     least: Callable[..., Any] = min,
     most: Callable[..., Any] = max,
-) -> tuple[Form, ...]:
+) -> tuple[AbstractArray, ...]:
     """Return the forms of the results; see `Kernel.infer`."""
     forms = _forms(definition, given, generics)
     variant, sizes = session.bind(definition, forms, generics)
     return tuple(
-        Form(tuple(n.over(sizes, least, most) for n in t.shape), t.dtype)
+        AbstractArray(tuple(n.over(sizes, least, most) for n in t.shape), t.dtype)
         for t in variant.checked.returns
     )
 
@@ -63,10 +63,12 @@ def at(
     return variant, check_sizes(variant.checked, sizes)
 
 
-def _forms(definition: nodes.Def, given: Sequence[Any], generics: Mapping[str, Any]) -> list[Form]:
+def _forms(
+    definition: nodes.Def, given: Sequence[Any], generics: Mapping[str, Any]
+) -> list[AbstractArray]:
     params = definition.params
     if len(given) != len(params):
         call = f"{definition.name}({', '.join(p.name for p in params)})"
         raise TCTypeError(f"{call} takes {count(len(params), 'argument')}, got {len(given)}")
     values = generic_values(definition, generics)
-    return [form_of(v, p, values) for v, p in zip(given, params, strict=True)]
+    return [abstract_of(v, p, values) for v, p in zip(given, params, strict=True)]

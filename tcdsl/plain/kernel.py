@@ -11,7 +11,7 @@ from tcdsl.calls.bindings.session import Session, parsed
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.bounds import bounds_error
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.device_calls import DeviceCalls
 from tcdsl.calls.host import HostCalls
@@ -24,7 +24,7 @@ from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.plain.described import Described
 
 if TYPE_CHECKING:
-    from tcdsl.calls.gpu.raw import Raw
+    from tcdsl.calls.gpu.raw import RawCall
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class PlainKernel(Described):
             return self
         return self.derive(*self.session.with_shapes(self.definition, shapes))
 
-    def call(self, /, *args: Any, **generics: Any) -> Call:
+    def call(self, /, *args: Any, **generics: Any) -> KernelCall:
         """Return what a call with these arguments means, without making it."""
         given = self.arguments(args, generics)
         return (
@@ -102,7 +102,7 @@ class PlainKernel(Described):
         """Return parameters, outputs and generics of a call."""
         return self._dispatch.arguments(args, keywords)
 
-    def raw(self, /, *args: Any, **keywords: Any) -> Raw:
+    def raw(self, /, *args: Any, **keywords: Any) -> RawCall:
         """Return what a call with these arguments starts on a GPU, as CuPy's own kernels.
 
         ``raw = k.raw(x, w, b)`` takes what ``k(x, w, b)`` does, `out` too, and starts nothing.

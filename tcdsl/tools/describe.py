@@ -12,7 +12,7 @@ from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
 
-def signature(checked: CheckedDef) -> str:
+def signature_line(checked: CheckedDef) -> str:
     """Return one line: `fcrelu(I: float32(B, M), ...) -> O: float32(B, N)`."""
     params = ", ".join(_declared(t) for t in checked.params)
     returns = ", ".join(_declared(t) for t in checked.returns)
@@ -30,7 +30,7 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
     checked = variant.checked
     result: dict[str, Any] = {
         "name": checked.name,
-        "signature": signature(checked),
+        "signature": signature_line(checked),
         "sizes": list(checked.sizes),
         "tensors": [
             {"name": t.name, "role": t.role, "type": str(t.dtype), "shape": [*map(str, t.shape)]}

@@ -10,9 +10,9 @@ import torch
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
 from tcdsl.calls.arguments import Arguments
+from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.calls.operands.arguments import check_integer
-from tcdsl.calls.operands.form import form_of
-from tcdsl.forms import Form
+from tcdsl.forms import AbstractArray
 from tcdsl.grammar.text.nodes import Def, Param
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.text.names import generic_values
@@ -21,14 +21,14 @@ from tcdsl.torch.weights import language_type, torch_type
 Tensor = torch.Tensor
 
 
-def form(value: Any, param: Param, generics: Mapping[str, Any]) -> Form:
+def form(value: Any, param: Param, generics: Mapping[str, Any]) -> AbstractArray:
     """Return what the meaning of a call depends on: an argument's type and shape; an integer."""
-    found = form_of(value, param, generics)
+    found = abstract_of(value, param, generics)
     is_number = isinstance(value, Tensor) and not value.ndim and not value.is_floating_point()
     return replace(found, value=_number(value)) if is_number else found
 
 
-def is_unknown(form: Form) -> bool:
+def is_unknown(form: AbstractArray) -> bool:
     """Whether a form is that of an integer whose value each element of a batch has its own of."""
     return form.value is None and not form.shape and not form.dtype.is_float
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Unpack, cast
 
-from tcdsl.definitions import Constants, Definitions, Options, all_of, chosen, read
+from tcdsl.definitions import Constants, DefineOptions, Definitions, all_of, chosen, read
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.autocast import Policy, check_policy
 from tcdsl.torch.kernel import Kernel
@@ -19,7 +19,7 @@ def define(
     backward: str | None = None,
     training: bool = False,
     autocast: Policy = "promote",
-    **options: Unpack[Options],
+    **options: Unpack[DefineOptions],
 ) -> Kernel:
     """Parse a text and return its kernel on tensors; see `tcdsl.define` for what is not here.
 
@@ -62,7 +62,7 @@ def define_all(
     constants: Constants | None = None,
     *,
     autocast: Policy = "promote",
-    **options: Unpack[Options],
+    **options: Unpack[DefineOptions],
 ) -> Definitions[Kernel]:
     """Parse a text and return all its kernels on tensors by name; see `tcdsl.define_all`."""
     return _with_policy(all_of(Kernel, read(text, constants, options, ("autocast",))), autocast)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tcdsl.calls.operands.form import form_of
+from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.gradient import Differentiated
@@ -183,7 +183,7 @@ class Derivatives:
             call = whole.call(*map(_shown, values), **generics)
             return call.variant.checked, call.sizes
         params = whole.definition.params  # there is no memory that a call could mean
-        forms = [form_of(v, p, generics) for v, p in zip(values, params, strict=True)]
+        forms = [abstract_of(v, p, generics) for v, p in zip(values, params, strict=True)]
         variant, sizes = whole.session.bind(whole.definition, forms, generics)
         return variant.checked, sizes
 

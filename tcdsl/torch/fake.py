@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tcdsl.forms import Form
+from tcdsl.forms import AbstractArray
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64
 from tcdsl.kernel import Kernel
@@ -99,7 +99,7 @@ def _unknown() -> Any:
     return () if symbols is None else symbols.GuardOnDataDependentSymNode
 
 
-def form_of(value: Any, name: str) -> Form:
+def form_of(value: Any, name: str) -> AbstractArray:
     """Return the form of an argument of an operator, whose extents may be symbols.
 
     Raises
@@ -113,12 +113,12 @@ def form_of(value: Any, name: str) -> Form:
             raise TCTypeError(
                 f"argument '{name}' has type {value.dtype}, which the language does not have"
             )
-        return Form(tuple(value.shape), BY_NAME[dtype])
+        return AbstractArray(tuple(value.shape), BY_NAME[dtype])
     if isinstance(value, bool | torch.SymBool):
-        return Form((), BOOL, value)
+        return AbstractArray((), BOOL, value)
     if isinstance(value, int | torch.SymInt):
-        return Form((), INT64, value)
-    return Form((), FLOAT64)
+        return AbstractArray((), INT64, value)
+    return AbstractArray((), FLOAT64)
 
 
 def _device(kernel: Kernel, named: Sequence[tuple[str, Any]]) -> torch.device:

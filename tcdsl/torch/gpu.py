@@ -12,7 +12,7 @@ import torch
 from tcdsl import kernel
 from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.bound_call import BoundCall
 from tcdsl.calls.gpu.device_calls import DeviceCalls
@@ -225,13 +225,13 @@ class TensorCalls(DeviceCalls):
         )
         return super()._number(place)
 
-    def _filled(self, call: Call, device: Device) -> tuple[Any, ...]:
+    def _filled(self, call: KernelCall, device: Device) -> tuple[Any, ...]:
         self._refuse_capture(
             device, "the output that is added to is copied from the host", "give it as out="
         )
         return super()._filled(call, device)
 
-    def _bind(self, call: Call, device: Device, look: Any) -> BoundCall:
+    def _bind(self, call: KernelCall, device: Device, look: Any) -> BoundCall:
         is_loaded = (device.number, call.key) in self._bound
         if not (is_loaded and self._dispatch.is_settled(call)):  # it compiles, loads, maybe tunes
             self._refuse_capture(

@@ -13,7 +13,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.text.names import with_defaults
@@ -121,7 +121,7 @@ class Kernel(TensorKernel):
         """What recorded calls run."""
         return derivatives_of(self, self._backward)
 
-    def call(self, /, *args: Any, **generics: Any) -> Call:
+    def call(self, /, *args: Any, **generics: Any) -> KernelCall:
         """Return what a call with these arguments means, without making it."""
         with torch.no_grad():  # nothing is computed that training could miss
             return super().call(*args, **generics)

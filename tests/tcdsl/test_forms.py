@@ -13,7 +13,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.toolchain import load as cpu
-from tcdsl.forms import Form
+from tcdsl.forms import AbstractArray
 from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, INT64
@@ -166,20 +166,22 @@ def test_extents_are_expressions_of_whatever_counts() -> None:
 
 def test_a_call_on_symbols_gives_expressions() -> None:
     h, w = Symbol("h", 8), Symbol("w", 9)
-    image = Form((Symbol("n", 1), 2, h, w), FLOAT32)
-    (found,) = define(CONV).infer([image, Form((4, 2, 3, 3), FLOAT32)])
+    image = AbstractArray((Symbol("n", 1), 2, h, w), FLOAT32)
+    (found,) = define(CONV).infer([image, AbstractArray((4, 2, 3, 3), FLOAT32)])
     assert [_value(n) for n in found.shape] == [1, 4, 6, 7]
     assert eval(str(found.shape[2]), {"h": 20}) == 18
     assert [eval(str(s), {"h": 20, "w": 30}) for s in found.strides] == [2016, 504, 28, 1]
-    (b,) = define(WINDOW).infer([Form((h,), FLOAT32), Form((), INT64, Symbol("k", 3))])
+    (b,) = define(WINDOW).infer(
+        [AbstractArray((h,), FLOAT32), AbstractArray((), INT64, Symbol("k", 3))]
+    )
     assert eval(str(b.shape[0]), {"h": 20, "k": 5}) == 16
     with pytest.raises(ShapeError, match="expected K of shape"):
-        define(CONV).infer([image, Form((4, 3, 3, 3), FLOAT32)])
+        define(CONV).infer([image, AbstractArray((4, 3, 3, 3), FLOAT32)])
 
 
 def test_the_forms_of_results_are_those_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     every = define(EVERY)
-    b, s = every.infer([Form((7,), BFLOAT16)], {"S": 3})
+    b, s = every.infer([AbstractArray((7,), BFLOAT16)], {"S": 3})
     assert (b.shape, b.dtype, b.strides) == ((3,), BFLOAT16, (1,))
     assert (s.shape, s.dtype, s.ndim) == ((), FLOAT64, 0)
     monkeypatch.undo()
@@ -189,7 +191,7 @@ def test_the_forms_of_results_are_those_of_the_call(monkeypatch: pytest.MonkeyPa
 
 def test_an_integer_is_needed_where_a_bound_depends_on_it() -> None:
     with pytest.raises(TCTypeError, match="the value of K is needed, it is used in a bound"):
-        define(WINDOW).infer([Form((7,), FLOAT32), Form((), INT32)])
+        define(WINDOW).infer([AbstractArray((7,), FLOAT32), AbstractArray((), INT32)])
 
 
 @pytest.mark.torch

@@ -16,7 +16,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.codegen.machine.config import Config
-from tcdsl.gradient import Memory, WithGradient
+from tcdsl.gradient import CheckpointPolicy, WithGradient
 from tcdsl.grammar.text.canonical import canonical
 from tcdsl.kernel import Kernel
 
@@ -155,7 +155,7 @@ def test_gradients_come_back_the_kept_values_and_all() -> None:
     batched = again(k.batched("w", out_dims=1))
     assert batched.out_dims == k.batched("w", out_dims=1).out_dims == (1,)
     assert batched(x, np.stack([w, w])).shape == (5, 2, 3)
-    with_gradient = again(WithGradient(k, Memory(2), copy=False))
+    with_gradient = again(WithGradient(k, CheckpointPolicy(2), copy=False))
     y2, pull2 = with_gradient(x, w)
     np.testing.assert_array_equal(y2, y)
     for a, b, c in zip(again(pull2)(np.ones_like(y)), again(pull)(np.ones_like(y)), wanted):  # noqa: B905

@@ -15,7 +15,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.calls.at_calls import FirstCalls
+from tcdsl.calls.at_calls import FirstCallTuning
 from tcdsl.calls.problems import problem_of_sizes
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
@@ -201,7 +201,7 @@ def test_an_untuned_size_takes_a_tuned_ones_config_only_where_the_model_puts_it_
 
 
 def test_who_calls_while_another_thread_tunes_runs_what_that_one_found() -> None:
-    firsts, begun, may_end = FirstCalls(), threading.Event(), threading.Event()
+    firsts, begun, may_end = FirstCallTuning(), threading.Event(), threading.Event()
     seen: list[str] = []
 
     def tune_long() -> None:

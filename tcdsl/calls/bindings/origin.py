@@ -12,12 +12,15 @@ from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.grammar.text.errors import ShapeError
 
 if TYPE_CHECKING:
-    from tcdsl.calls.operands.form import Form
+    from tcdsl.calls.operands.abstract import AbstractArray
     from tcdsl.codegen.gradient.vjp import Gradient
 
 
 def check_given(
-    origin: Gradient, arrays: Mapping[str, Operand | Form], sizes: Mapping[str, int], call: str
+    origin: Gradient,
+    arrays: Mapping[str, Operand | AbstractArray],
+    sizes: Mapping[str, int],
+    call: str,
 ) -> None:
     """Check the extents of kept values and adjoints, which are functions of the others'.
 
@@ -53,7 +56,7 @@ def check_given(
             )
 
 
-def number_of(array: Operand | Form) -> int | None:
+def number_of(array: Operand | AbstractArray) -> int | None:
     """Return the value of an integer of rank 0; None for what is none, or lies on a GPU."""
     if isinstance(array, DeviceArray):
         return None

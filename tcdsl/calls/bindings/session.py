@@ -32,7 +32,7 @@ from tcdsl.grammar.types.dtypes import DType
 from tcdsl.text.names import generic_values
 
 if TYPE_CHECKING:
-    from tcdsl.calls.operands.form import Form
+    from tcdsl.calls.operands.abstract import AbstractArray
     from tcdsl.codegen.gradient.vjp import Gradient
 
 Shapes = Sequence[tuple[int, ...]]
@@ -220,7 +220,7 @@ class Session:
     def bind(
         self,
         definition: nodes.Def,
-        arrays: Sequence[Operand | Form],
+        arrays: Sequence[Operand | AbstractArray],
         generics: Mapping[str, Any],
         gpu: Gpu | None = None,
     ) -> tuple[Variant, dict[str, int]]:
@@ -258,7 +258,9 @@ class Session:
             check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
         return variant, bind(checked, shapes, expected, scalars)
 
-    def _dtypes(self, definition: nodes.Def, arrays: Sequence[Operand | Form]) -> list[DType]:
+    def _dtypes(
+        self, definition: nodes.Def, arrays: Sequence[Operand | AbstractArray]
+    ) -> list[DType]:
         """Return the types of the arguments.
 
         A number that stands for a type variable takes the type of an array that does, since

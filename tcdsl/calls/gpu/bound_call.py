@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcdsl.calls.bindings.settings import Check
-from tcdsl.calls.bounds import Names
-from tcdsl.calls.call import Call
+from tcdsl.calls.bounds import OperandNames
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.gpu.faults import faults_of
 from tcdsl.calls.operands.arguments import as_float, check_integer, element_strides
 from tcdsl.calls.operands.device_arrays import DeviceArray, dense_strides
@@ -39,7 +39,12 @@ class BoundCall:
     """
 
     def __init__(
-        self, call: Call, executable: Executable, device: Device, names: Names, check: Check
+        self,
+        call: KernelCall,
+        executable: Executable,
+        device: Device,
+        names: OperandNames,
+        check: Check,
     ) -> None:
         self.device = device
         self._names = names
@@ -55,7 +60,7 @@ class BoundCall:
         # forms only: the arrays themselves are the caller's to free
         self._forms = [(a.shape, a.strides) if isinstance(a, DeviceArray) else None for a in arrays]
         self._reaches = [a.reach if isinstance(a, DeviceArray) else (0, 0) for a in arrays]
-        self._bound = executable.bind(gpu, call.sizes, strides_of(call))
+        self._bound = executable.bind(gpu, call.sizes, operand_strides(call))
         self._waits = check == "sync" and self._bound.can_fault
 
     def __call__(self, places: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -126,7 +131,7 @@ class BoundCall:
         )
 
 
-def strides_of(call: Call) -> list[tuple[int, ...]]:
+def operand_strides(call: KernelCall) -> list[tuple[int, ...]]:
     """Return the strides of all operands, in elements."""
     params = call.variant.checked.params
     own = [

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tcdsl.calls.arguments import Arguments
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.bound_call import BoundCall
 from tcdsl.calls.gpu.copies import copy, fill, new_array
-from tcdsl.calls.gpu.raw import Raw
+from tcdsl.calls.gpu.raw import RawCall
 from tcdsl.calls.operands.arguments import Operand, as_array
 from tcdsl.calls.operands.device_arrays import (
     NATIVE,
@@ -169,7 +169,7 @@ class DeviceCalls:
 
     # ---- calls that look like none before
 
-    def meaning(self, given: Arguments) -> Call:
+    def meaning(self, given: Arguments) -> KernelCall:
         """Return what a call with arrays of a device means, without making it."""
         given = replace(given, outputs=None)
         seen = self._seen(given)
@@ -181,7 +181,7 @@ class DeviceCalls:
         with device.active():
             return self._meant(given, seen, arrays, device)
 
-    def raw(self, given: Arguments) -> Raw:
+    def raw(self, given: Arguments) -> RawCall:
         """Return what a call with arrays of a device starts, without starting it."""
         seen = self._seen(given)
         dispatch, count = self._dispatch, len(self._dispatch.params)
@@ -193,7 +193,7 @@ class DeviceCalls:
             call = self._meant(given, seen[:count], arrays[:count], device)
             if given.outputs is not None:
                 outs = call.check_outputs(arrays[count:])
-                return Raw(
+                return RawCall(
                     dispatch,
                     replace(call, outs=call.targets(outs, _refused)),
                     device,
@@ -204,11 +204,11 @@ class DeviceCalls:
                     f"{dispatch.name} adds to what its output holds: give it as out=..."
                 )
             fresh, targets = _fresh(call, device)
-            return Raw(dispatch, replace(call, outs=targets), device, fresh)
+            return RawCall(dispatch, replace(call, outs=targets), device, fresh)
 
     def _meant(
         self, given: Arguments, seen: Sequence[Any], arrays: Sequence[Operand], device: Device
-    ) -> Call:
+    ) -> KernelCall:
         variant, sizes = self._dispatch.session.bind(
             self._dispatch.definition, arrays, given.generics, device.gpu
         )
@@ -216,7 +216,7 @@ class DeviceCalls:
         self._in_bounds = frozenset(
             i for i, t in enumerate(params) if t.name in variant.checked.scalars
         )
-        return Call.of(variant, sizes, seen, arrays)
+        return KernelCall.of(variant, sizes, seen, arrays)
 
     def _slowly(self, given: Arguments, seen: Sequence[Any]) -> Any:
         count = len(self._dispatch.params)
@@ -234,7 +234,7 @@ class DeviceCalls:
                 return self._results(bound(_places(call), call.operands), given, seen)
             return self._results(self._filled(call, device), given, seen)
 
-    def _filled(self, call: Call, device: Device) -> tuple[Any, ...]:
+    def _filled(self, call: KernelCall, device: Device) -> tuple[Any, ...]:
         """Run onto new outputs that hold the identities of what adds to them; return these."""
         assert call.identities is not None
         fresh, targets = _fresh(call, device)
@@ -253,7 +253,9 @@ class DeviceCalls:
         values = (*given.values, *(given.outputs or ()))
         return [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
 
-    def _write(self, call: Call, device: Device, given: Sequence[Operand], look: Hashable) -> None:
+    def _write(
+        self, call: KernelCall, device: Device, given: Sequence[Operand], look: Hashable
+    ) -> None:
         """Run into the caller's buffers, by way of fresh ones where an input would be hurt."""
         outs = call.check_outputs(given)
 
@@ -269,10 +271,10 @@ class DeviceCalls:
             if target is not out:
                 copy(type(self), target, out)
 
-    def _run(self, call: Call, device: Device, look: Hashable = None) -> None:
+    def _run(self, call: KernelCall, device: Device, look: Hashable = None) -> None:
         self._bind(call, device, look).write(_places(call), call.operands)
 
-    def _bind(self, call: Call, device: Device, look: Hashable) -> BoundCall:
+    def _bind(self, call: KernelCall, device: Device, look: Hashable) -> BoundCall:
         """Return a call's form bound to its executable; look is what it is found by next time."""
         dispatch = self._dispatch
         candidate = dispatch.candidate(call)
@@ -289,7 +291,7 @@ class DeviceCalls:
                 self._quick[look] = found
             return found
 
-    def _made(self, call: Call, device: Device, executable: object) -> BoundCall:
+    def _made(self, call: KernelCall, device: Device, executable: object) -> BoundCall:
         assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
         check = self._dispatch.session.settings.check
         return BoundCall(call, executable, device, self._dispatch.operand_names, check)
@@ -352,12 +354,12 @@ def _array(seen: Any, value: Any, name: str) -> Operand:
     return DeviceArray(address, shape, strides, dtype, device, value)
 
 
-def _places(call: Call) -> list[int]:
+def _places(call: KernelCall) -> list[int]:
     arrays = (*call.operands, *(call.outs or ()))
     return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
 
 
-def _fresh(call: Call, device: Device) -> tuple[tuple[Any, ...], tuple[DeviceArray, ...]]:
+def _fresh(call: KernelCall, device: Device) -> tuple[tuple[Any, ...], tuple[DeviceArray, ...]]:
     """Return new outputs of the device's library, and the same as arrays that calls write to."""
     fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
     return fresh, tuple(DeviceArray(*device.place(a), a) for a in fresh)

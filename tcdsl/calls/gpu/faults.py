@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 
-from tcdsl.calls.bounds import Names, bounds_error
+from tcdsl.calls.bounds import OperandNames, bounds_error
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device.device import Device, Memory
 from tcdsl.grammar.text.errors import BoundsError
@@ -21,12 +21,12 @@ _RECORD_BYTES = 64
 _BLOCK_BYTES = 1024 * _RECORD_BYTES
 
 
-class Record:
+class FaultRecord:
     """One `tc_error` in the host's memory."""
 
     __slots__ = ("_fields", "_keep", "_names", "address")
 
-    def __init__(self, names: Names, memory: Memory, offset: int) -> None:
+    def __init__(self, names: OperandNames, memory: Memory, offset: int) -> None:
         self.address = memory.address + offset
         self._fields = (ctypes.c_int64 * _FIELDS).from_address(self.address)
         self._names = names
@@ -44,17 +44,17 @@ class Record:
         return bounds_error(self._names, operand, dim, value, extent)
 
 
-class Faults:
+class FaultRecords:
     """The records of one device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._lock = Lock()
-        self._records: dict[int | None, dict[Names, Record]] = {}
+        self._records: dict[int | None, dict[OperandNames, FaultRecord]] = {}
         self._block: Memory | None = None
         self._used = 0
 
-    def record(self, stream: int | None, names: Names) -> Record:
+    def record(self, stream: int | None, names: OperandNames) -> FaultRecord:
         """Return where kernels of a definition on a stream write what they meet.
 
         Without a stream it is a record that nobody looks at.
@@ -67,7 +67,7 @@ class Faults:
             if names not in known:
                 if self._block is None or self._used == _BLOCK_BYTES:
                     self._block, self._used = self._device.pinned(_BLOCK_BYTES), 0
-                made = Record(names, self._block, self._used)
+                made = FaultRecord(names, self._block, self._used)
                 self._used += _RECORD_BYTES
                 # replaced, not changed: others may be reading it
                 self._records[stream] = known = {**known, names: made}
@@ -94,16 +94,16 @@ class Faults:
                     raise record.take()
 
 
-_of_devices: dict[int, tuple[Device, Faults]] = {}
+_of_devices: dict[int, tuple[Device, FaultRecords]] = {}
 _lock = Lock()
 
 
-def faults_of(device: Device) -> Faults:
+def faults_of(device: Device) -> FaultRecords:
     """Return the records of a device."""
     with _lock:
         found = _of_devices.get(device.number)
         if found is None or found[0] is not device:
-            found = _of_devices[device.number] = device, Faults(device)
+            found = _of_devices[device.number] = device, FaultRecords(device)
         return found[1]
 
 

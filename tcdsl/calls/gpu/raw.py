@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.calls.call import Call
+from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
-from tcdsl.calls.gpu.bound_call import converter, strides_of
+from tcdsl.calls.gpu.bound_call import converter, operand_strides
 from tcdsl.calls.gpu.faults import faults_of
 from tcdsl.calls.operands.device_arrays import DeviceArray, is_native
 from tcdsl.codegen.device.device import Device
@@ -43,7 +43,7 @@ class RawStart:
     shared_mem: int
 
 
-class Raw:
+class RawCall:
     """What one call of a kernel starts, in order; iterate to get each `RawStart`.
 
     Calling it starts all on the current stream and returns the outputs. The starts belong to the
@@ -62,7 +62,7 @@ class Raw:
     """
 
     def __init__(
-        self, dispatch: Dispatch, call: Call, device: Device, outputs: tuple[Any, ...]
+        self, dispatch: Dispatch, call: KernelCall, device: Device, outputs: tuple[Any, ...]
     ) -> None:
         executable = dispatch.serving(call).loaded
         assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
@@ -99,7 +99,7 @@ class Raw:
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
     def _addresses(
-        self, dispatch: Dispatch, call: Call, executable: Executable
+        self, dispatch: Dispatch, call: KernelCall, executable: Executable
     ) -> dict[Argument, Any]:
         """Return what stands for arrays, blocks of the workspace and the record of faults."""
         found: dict[Argument, Any] = {}
@@ -122,13 +122,13 @@ class Raw:
         return RawStart(kernel, (s.blocks,), (s.threads,), args, s.shared_bytes)
 
 
-def _numbers(call: Call, executable: Executable) -> dict[Argument, Any]:
+def _numbers(call: KernelCall, executable: Executable) -> dict[Argument, Any]:
     """Return sizes, strides and scalars in the types in which kernels take them."""
     program, checked = executable.program, call.variant.checked
     found: dict[Argument, Any] = {
         Argument("size", i): np.int64(call.sizes[name]) for i, name in enumerate(program.sizes)
     }
-    for i, own in enumerate(strides_of(call)):
+    for i, own in enumerate(operand_strides(call)):
         for d, stride in enumerate(own):
             found[Argument("stride", i, d)] = np.int64(stride)
     values = {t.name: (t, v) for t, v in zip(checked.params, call.operands, strict=True)}

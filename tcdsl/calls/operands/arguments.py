@@ -13,7 +13,7 @@ from tcdsl.grammar.text.errors import NumberError, TCTypeError
 from tcdsl.grammar.types.dtypes import ALL, BY_NAME, DType
 
 if TYPE_CHECKING:
-    from tcdsl.calls.operands.form import Form
+    from tcdsl.calls.operands.abstract import AbstractArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Operand = Array | DeviceArray
@@ -135,7 +135,7 @@ def as_operand(value: object, name: str, *, is_output: bool = False) -> Operand:
     return as_array(value, name, is_output=is_output)
 
 
-def dtype_of(array: Operand | Form, name: str) -> DType:
+def dtype_of(array: Operand | AbstractArray, name: str) -> DType:
     """Return the language's type of an array or of the form of one.
 
     Raises

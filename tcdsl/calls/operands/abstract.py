@@ -16,7 +16,7 @@ from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64, DType
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AbstractArray:
     """An array without elements, or a number: all that types and extents of results depend on.
 
     Attributes
@@ -44,12 +44,12 @@ class Form:
         return tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
 
 
-def form_of(value: Any, param: nodes.Param, generics: Mapping[str, Any]) -> Form:
+def abstract_of(value: Any, param: nodes.Param, generics: Mapping[str, Any]) -> AbstractArray:
     """Return the form of an argument.
 
     Parameters
     ----------
-    value : Form, array, shape or number
+    value : AbstractArray, array, shape or number
         Of an array only shape and type are read (and the value of an integer of NumPy's of rank
         0); a shape, a tuple or list, has the type that the text declares.
     param : nodes.Param
@@ -62,13 +62,13 @@ def form_of(value: Any, param: nodes.Param, generics: Mapping[str, Any]) -> Form
     TCTypeError
         If it is none of these, or its type is none of the language's.
     """
-    if isinstance(value, Form):
+    if isinstance(value, AbstractArray):
         return value
     if isinstance(value, bool | int | float):
         number = BOOL if isinstance(value, bool) else INT64 if isinstance(value, int) else FLOAT64
-        return Form((), number, None if number.is_float else int(value))
+        return AbstractArray((), number, None if number.is_float else int(value))
     if isinstance(value, tuple | list):
-        return Form(tuple(value), _declared(param, generics))
+        return AbstractArray(tuple(value), _declared(param, generics))
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         raise TCTypeError(
@@ -80,7 +80,7 @@ def form_of(value: Any, param: nodes.Param, generics: Mapping[str, Any]) -> Form
             f"argument '{param.name}' has type {dtype}, which the language does not have"
         )
     is_number = isinstance(value, np.ndarray | np.generic) and not value.shape
-    return Form(
+    return AbstractArray(
         tuple(shape),
         BY_NAME[name],
         int(value) if is_number and not BY_NAME[name].is_float else None,
