@@ -32,7 +32,6 @@ class Operand:
 
     strides : in elements; None for C order.
     role : scalar, of rank 0 and by value; update, a return whose buffer is read first.
-    align : bytes to which the compiled code may rely on the address being aligned.
     """
 
     name: str
@@ -40,7 +39,6 @@ class Operand:
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     role: Role
-    align: int = 1
 
     @property
     def element_strides(self) -> tuple[int, ...]:
@@ -51,6 +49,31 @@ class Operand:
         for extent in reversed(self.shape[1:]):
             steps.append(steps[-1] * max(extent, 1))
         return tuple(reversed(steps[: len(self.shape)]))
+
+    @property
+    def _reach(self) -> tuple[int, int]:
+        """Lowest and highest element, counted from element 0, ..., 0."""
+        if 0 in self.shape:
+            return 0, -1
+        ends = [(n - 1) * s for n, s in zip(self.shape, self.element_strides, strict=True)]
+        return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes from the lowest element to the highest, with what lies between them."""
+        low, high = self._reach
+        return (high - low + 1) * dtype_of(self.dtype).itemsize
+
+    @property
+    def lead_bytes(self) -> int:
+        """Bytes from the lowest element to element 0, ..., 0: strides may be negative."""
+        return -self._reach[0] * dtype_of(self.dtype).itemsize
+
+    def view(self, memory: Array, start: int = 0) -> Array:
+        """Return the operand in bytes whose lowest element begins at start."""
+        dtype = dtype_of(self.dtype)
+        strides = tuple(s * dtype.itemsize for s in self.element_strides)
+        return np.ndarray(self.shape, dtype, memory.data, start + self.lead_bytes, strides)
 
     @property
     def is_written(self) -> bool:

@@ -10,11 +10,13 @@ from typing import Protocol
 
 import numpy as np
 
-# Low: what disturbs a run only ever makes it longer. So low: where others use the machine, a kernel
-# of two threads has both cores in a fifth of its calls or less, and takes twice as long in others.
-QUANTILE = 0.05
+# Low: what disturbs a run only ever makes it longer. So low for candidates: where others use the
+# machine, a kernel of two threads has both cores in a fifth of its calls or less, and takes twice
+# as long in others. People are shown what a call takes out of habit.
+QUANTILE, HABIT = 0.05, 0.2
 DROP = (3.0, 2.0, 1.3)  # times the best: who is slower after one round, two, three, gets no more
 _SAMPLE_NS = 20_000  # a sample repeats a short call, so that the clock's grain does not show
+_MOST_REPEATS = 1000
 ROUNDS = 5  # of a batch of new candidates
 SLICE_NS = 2_000_000  # of one candidate in one round
 _LONG_NS = 50_000_000  # a call so long needs no warm-up
@@ -35,9 +37,9 @@ class Sampler(Protocol):
         """Return new samples, in ns per call."""
 
 
-def quantile_ns(samples_ns: Sequence[float]) -> float:
-    """Return the low quantile that stands for a candidate."""
-    return float(np.quantile(samples_ns, QUANTILE))
+def quantile_ns(samples_ns: Sequence[float], quantile: float = QUANTILE) -> float:
+    """Return the low quantile that stands for what was timed."""
+    return float(np.quantile(samples_ns, quantile))
 
 
 def interleaved(
@@ -78,17 +80,26 @@ def interleaved(
 
 
 class HostSampler:
-    """`Sampler` by the host's clock: 2 ms of calls, short ones several to a sample.
+    """`Sampler` by the host's clock: so long of calls a turn, short ones several to a sample.
 
     Parameters
     ----------
     run : Run
     clock_ns : callable
         Returns nanoseconds; a test brings its own.
+    sample_ns, slice_ns : int
+        What a sample and a turn take at least; a turn of nothing is one sample.
     """
 
-    def __init__(self, run: Run, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self,
+        run: Run,
+        clock_ns: Callable[[], int] = time.perf_counter_ns,
+        sample_ns: int = _SAMPLE_NS,
+        slice_ns: int = SLICE_NS,
+    ) -> None:
         self._run, self._clock_ns = run, clock_ns
+        self._sample_ns, self._slice_ns = sample_ns, slice_ns
         self._repeats = 0  # calls to a sample; 0 before the first turn
         self.spent_ns = 0.0
 
@@ -99,13 +110,13 @@ class HostSampler:
             is_long = once_ns >= _LONG_NS
             if not is_long:  # that one warmed up; the next tells how many make a sample
                 once_ns = self._call_ns()
-            self._repeats = max(1, min(_SAMPLE_NS // once_ns, 1000))
+            self._repeats = max(1, min(self._sample_ns // once_ns, _MOST_REPEATS))
             if is_long:
                 self.spent_ns = once_ns
                 return [once_ns]
         run, clock_ns, repeats = self._run, self._clock_ns, self._repeats
         samples = []
-        end = clock_ns() + SLICE_NS
+        end = clock_ns() + self._slice_ns
         now = clock_ns()
         while True:
             begun = now

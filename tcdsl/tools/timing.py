@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tcdsl.autotune.worker.timing import HABIT, HostSampler, quantile_ns
 from tcdsl.codegen.toolchain.peak import Probe, busy_notes
 
-_QUANTILE = 0.2  # low enough to pass over what other processes did, high enough to be a habit
 _TRIES = 3  # of a measurement that contradicts itself
 _PROBE = "peak "  # beside the labels of the calls
-_BATCH_NS = 200_000  # one sample lasts at least this long, so that the clock costs nothing
+_SAMPLE_NS = 200_000  # at least, so that the clock costs nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,16 @@ def interleaved(
     -------
     dict of str to Timing
     """
-    batches = {label: _batch(call, clock_ns) for label, call in calls.items()}
+    samplers = {label: _warm(call, clock_ns) for label, call in calls.items()}
     samples: dict[str, list[float]] = {label: [] for label in calls}
     end = clock_ns() + seconds * 1e9
     while clock_ns() < end or min(map(len, samples.values())) < 3:
-        for label, call in calls.items():
-            samples[label].append(_sample(call, batches[label], clock_ns))
-    return {label: _summary(sorted(times)) for label, times in samples.items()}
+        for label, sampler in samplers.items():
+            samples[label] += sampler()
+    return {
+        label: Timing(quantile_ns(times, HABIT), quantile_ns(times, 0.5), len(times))
+        for label, times in samples.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +104,13 @@ def beside_peak(
     return times, Roof(reached, (note, *busy_notes(probes)))
 
 
-def _batch(call: Callable[[], object], clock_ns: Callable[[], int]) -> int:
-    """Warm up, and return how many calls make one sample."""
+def _warm(call: Callable[[], object], clock_ns: Callable[[], int]) -> HostSampler:
+    """Call a few times, the first one may compile; return what takes a sample a turn."""
     for _ in range(3):
         call()
-    return max(1, int(_BATCH_NS / max(_sample(call, 1, clock_ns), 1)))
 
+    def run(times: int) -> None:
+        for _ in range(times):
+            call()
 
-def _sample(call: Callable[[], object], count: int, clock_ns: Callable[[], int]) -> float:
-    start = clock_ns()
-    for _ in range(count):
-        call()
-    return (clock_ns() - start) / count
-
-
-def _summary(times: list[float]) -> Timing:
-    at = int(_QUANTILE * (len(times) - 1))
-    return Timing(times[at], times[len(times) // 2], len(times))
+    return HostSampler(run, clock_ns, _SAMPLE_NS, slice_ns=0)

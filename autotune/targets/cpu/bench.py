@@ -15,6 +15,8 @@ from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_of
 from tcdsl.autotune.worker.timing import HostSampler, Run
 from tcdsl.codegen.runtime import Entry, Launcher
 
+_LINE = 64  # bytes
+
 
 def open_bench(case: Case, clock: str = "time:perf_counter_ns") -> CpuBench:
     """Return a bench; see `tcdsl.autotune.worker.bench`.
@@ -98,21 +100,8 @@ def _on_error(tensor: int, dim: int, value: int, extent: int) -> None:
 
 def _aligned(operand: Operand, data: Array | None) -> Array:
     """Return an array with the operand's strides whose memory begins at a cache line."""
-    dtype = dtype_of(operand.dtype)
-    reach = [(n - 1) * s for n, s in zip(operand.shape, operand.element_strides, strict=True)]
-    is_empty = 0 in operand.shape
-    low = 0 if is_empty else sum(min(r, 0) for r in reach)
-    high = 0 if is_empty else sum(max(r, 0) for r in reach)
-    span = (high - low + 1) * dtype.itemsize
-    room = np.zeros(span + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    array: Array = np.ndarray(
-        operand.shape,
-        dtype,
-        room.data,
-        start - low * dtype.itemsize,
-        tuple(s * dtype.itemsize for s in operand.element_strides),
-    )
+    memory = np.zeros(operand.size_bytes + _LINE, np.uint8)
+    array = operand.view(memory, -memory.ctypes.data % _LINE)
     if data is not None:
         array[...] = data
     return array

@@ -88,48 +88,34 @@ class GuardedArray:
     """
 
     def __init__(self, operand: Operand, place: Place, data: Array | None) -> None:
-        dtype = dtype_of(operand.dtype)
-        steps = operand.element_strides
-        reach = [(n - 1) * s for n, s in zip(operand.shape, steps, strict=True)]
-        is_empty = 0 in operand.shape
-        low = 0 if is_empty else sum(min(r, 0) for r in reach)
-        high = -1 if is_empty else sum(max(r, 0) for r in reach)
-        span = (high - low + 1) * dtype.itemsize
-        self._is_written = operand.is_written
-        self._memory = GuardedBytes(span, place, max(operand.align, dtype.itemsize))
-        self.address = self._memory.address - low * dtype.itemsize
-        self._shape, self._dtype, self._offset = operand.shape, dtype, -low * dtype.itemsize
-        self._strides = tuple(s * dtype.itemsize for s in steps)
-        self.values = self._view(self._memory.bytes)
-        self._data = data
-        if data is not None and span:
+        self._operand, self._data = operand, data
+        self._dtype = dtype_of(operand.dtype)
+        self._memory = GuardedBytes(operand.size_bytes, place, self._dtype.itemsize)
+        self.address = self._memory.address + operand.lead_bytes
+        self.values = operand.view(self._memory.bytes)
+        if data is not None and operand.size_bytes:
             self.values[...] = data
         if not operand.is_written:
             self._memory.seal()
 
     def reset(self, poison: int) -> None:
         """Fill an output with a byte, or with its initial value."""
-        self.values[...] = (
-            self._data
-            if self._data is not None
-            else np.full(self._dtype.itemsize, poison, np.uint8).view(self._dtype)[0]
-        )
+        self.values[...] = self._filled(poison) if self._data is None else self._data
 
     def fault(self) -> str | None:
         """Say what was written outside the elements, or None."""
         if not self._memory.is_intact():
             return "bytes next to it were written"
-        if self._is_written and self.values.nbytes < self._memory.bytes.size:
+        if self._operand.is_written and self.values.nbytes < self._memory.bytes.size:
             rest = self._memory.bytes.copy()
-            self._view(rest)[...] = np.full(self._dtype.itemsize, CANARY, np.uint8).view(
-                self._dtype
-            )[0]
+            self._operand.view(rest)[...] = self._filled(CANARY)
             if not (rest == CANARY).all():
                 return "bytes between its elements were written"
         return None
 
-    def _view(self, raw: Array) -> Array:
-        return np.ndarray(self._shape, self._dtype, raw.data, self._offset, self._strides)
+    def _filled(self, byte: int) -> Any:
+        """Return the value whose bytes are all the same."""
+        return np.full(self._dtype.itemsize, byte, np.uint8).view(self._dtype)[0]
 
 
 def _protect(address: Any, length: int, access: int) -> None:

@@ -61,7 +61,7 @@ class CudaBench:
             self._stream = device.stream()
             self._fault = device.pinned(ctypes.sizeof(TcError))
             self._sides = [self._placed(shift) for shift, _ in _SIDES]
-            size_bytes = sum(o.size_bytes for o in self._sides[0] if o is not None)
+            size_bytes = sum(o.operand.size_bytes for o in self._sides[0] if o is not None)
             # What is twice as large as L2 finds nothing of use there.
             flushed = 0 if is_warm or size_bytes > 2 * device.gpu.l2_bytes else device.gpu.l2_bytes
             self._flushed = 2 * flushed

@@ -73,26 +73,16 @@ class DeviceOperand:
     def __init__(
         self, device: Device, stream: int, operand: Operand, data: Array | None, shift: int
     ) -> None:
-        self.operand = operand
-        self._data = data
-        self._dtype = dtype_of(operand.dtype)
-        size = self._dtype.itemsize
-        steps = operand.element_strides
-        reach = [(n - 1) * s for n, s in zip(operand.shape, steps, strict=True)]
-        is_empty = 0 in operand.shape
-        low = 0 if is_empty else sum(min(r, 0) for r in reach)
-        high = -1 if is_empty else sum(max(r, 0) for r in reach)
-        self.size_bytes = (high - low + 1) * size
-        self._offset = -low * size
-        self._strides = tuple(s * size for s in steps)
-        self._memory = Margins(device, stream, self.size_bytes, shift * size)
-        self.address = self._memory.address + self._offset
+        self.operand, self._data = operand, data
+        shift_bytes = shift * dtype_of(operand.dtype).itemsize
+        self._memory = Margins(device, stream, operand.size_bytes, shift_bytes)
+        self.address = self._memory.address + operand.lead_bytes
         self.reset(_SEALED)
 
     def reset(self, poison: int) -> None:
         """Set an output to poison, or to what it holds before a call; an input to its data."""
         self._memory.fill(poison if self.operand.is_written else _SEALED)
-        if self._data is not None and self.size_bytes:
+        if self._data is not None and self.operand.size_bytes:
             self._memory.write(self._image(poison))
 
     def values(self, poison: int) -> tuple[Array, str | None]:
@@ -101,23 +91,20 @@ class DeviceOperand:
         poison is that of the last reset.
         """
         found, is_intact = self._memory.read()
-        values = self._view(found)
+        values = self.operand.view(found)
         if not is_intact:
             return values, "bytes next to it were written"
         wanted = self._image(poison)
         where = "it was"
         if self.operand.is_written:
-            self._view(wanted)[...] = values
+            self.operand.view(wanted)[...] = values
             where = "bytes between its elements were"
         return values, None if bool((found == wanted).all()) else f"{where} written"
 
     def _image(self, poison: int) -> Array:
         """Return the bytes between the margins after a reset."""
         byte = poison if self.operand.is_written else _SEALED
-        image = np.full(self.size_bytes, byte, np.uint8)
-        if self._data is not None and self.size_bytes:
-            self._view(image)[...] = self._data
+        image = np.full(self.operand.size_bytes, byte, np.uint8)
+        if self._data is not None and self.operand.size_bytes:
+            self.operand.view(image)[...] = self._data
         return image
-
-    def _view(self, raw: Array) -> Array:
-        return np.ndarray(self.operand.shape, self._dtype, raw.data, self._offset, self._strides)
