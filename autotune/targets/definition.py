@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tcdsl import codegen
-from tcdsl.autotune.search.space import Branch, SearchSpace
-from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.store.trial import UntunedError
 from tcdsl.autotune.targets import tolerance
 from tcdsl.autotune.targets.compare import compare
 from tcdsl.autotune.targets.inputs import random_array, random_inputs
-from tcdsl.autotune.targets.structural_text import structural_text
 from tcdsl.autotune.worker.case import Array, Case, Expected, Operand, Role, positions_to_check
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.machine.config import Config, Knob
-from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate
-from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.typed import CheckedDef, Loop
 
-_MOST_BRANCHES = 64
 _SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # of random inputs, until results are meaningful
 _STEP_POINTS = 30_000_000  # points up to which the reference is also run in the kernel's precision
 
@@ -95,11 +82,15 @@ class DefinitionProblem:
         """
         operands = self._operands()
         errors = tolerance.relative_errors(self.program, self.sizes)
-        for scale in _SCALES if self._has_turns else _SCALES[:1]:
+        for scale in _SCALES if self._is_iterated else _SCALES[:1]:
             args, initial = self._arguments(operands, scale)
             wanted = evaluate(self.checked, args, out=initial, float64=True)
-            strays = self._strays(args, initial, wanted) if self._has_turns else [0.0] * len(wanted)
-            if all(map(math.isfinite, strays)):
+            deviations = (
+                self._deviations(args, initial, wanted)
+                if self._is_iterated
+                else [0.0] * len(wanted)
+            )
+            if all(map(math.isfinite, deviations)):
                 break
         else:
             raise UntunedError(
@@ -109,12 +100,12 @@ class DefinitionProblem:
             )
         rng = np.random.default_rng(self.seed + 1)
         expected = []
-        for values, error, stray in zip(wanted, errors, strays, strict=True):
+        for values, error, deviation in zip(wanted, errors, deviations, strict=True):
             positions = positions_to_check(values.shape, rng)
             chosen = values.ravel() if positions is None else values.ravel()[positions]
-            atol = max(tolerance.absolute(error, chosen), tolerance.STRAY * stray)
+            atol = max(tolerance.absolute(error, chosen), tolerance.DEVIATIONS * deviation)
             expected.append(Expected(chosen, positions, atol, error))
-        if tolerance.has_steps(self.program) and self._points() <= _STEP_POINTS:
+        if tolerance.is_discontinuous(self.program) and self._points() <= _STEP_POINTS:
             rounded = evaluate(self.checked, args, out=initial)
             expected = [without_jumps(e, r) for e, r in zip(expected, rounded, strict=True)]
         return Case(
@@ -126,8 +117,8 @@ class DefinitionProblem:
         )
 
     @property
-    def _has_turns(self) -> bool:
-        """Whether a result goes through the turns of a loop, where errors may grow with each."""
+    def _is_iterated(self) -> bool:
+        """Whether a result goes through the iterations of a loop, where errors may grow."""
         return any(isinstance(stmt, Loop) for stmt in self.checked.body)
 
     def _arguments(
@@ -144,10 +135,10 @@ class DefinitionProblem:
         ]
         return args, initial
 
-    def _strays(
+    def _deviations(
         self, args: Sequence[Array], initial: Sequence[Array | None], wanted: Sequence[Array]
     ) -> list[float]:
-        """Return how far each output of the reference strays when it rounds as a kernel does.
+        """Return how far each output of the reference is off when it rounds as a kernel does.
 
         inf: so far that right and wrong cannot be told apart.
         Once it computes in the kernel's precision; then it computes in float64 on inputs that
@@ -156,11 +147,11 @@ class DefinitionProblem:
         others = [evaluate(self.checked, args, out=initial)]
         rng = np.random.default_rng(self.seed + 2)
         for _ in range(2):
-            shaken = [tolerance.shaken(a, rng) for a in args]
-            others.append(evaluate(self.checked, shaken, out=initial, float64=True))
-        may_jump = tolerance.has_steps(self.program)
+            perturbed = [tolerance.perturbed(a, rng) for a in args]
+            others.append(evaluate(self.checked, perturbed, out=initial, float64=True))
+        may_jump = tolerance.is_discontinuous(self.program)
         return [
-            max(tolerance.stray(got, values, may_jump=may_jump) for got in of_one)
+            max(tolerance.deviation(got, values, may_jump=may_jump) for got in of_one)
             for values, *of_one in zip(wanted, *others, strict=True)
         ]
 
@@ -181,69 +172,8 @@ class DefinitionProblem:
         )
 
 
-def key_for(checked: CheckedDef, spec: Spec, target: str, compiler: str) -> ProblemKey:
-    """Return the key of a definition at exact sizes and layouts on a target."""
-    assert spec.sizes is not None
-    return ProblemKey(
-        text=digest_of(structural_text(checked)),
-        dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
-        layout=repr(spec.layouts) + (" deterministic" if spec.is_deterministic else ""),
-        sizes=tuple(value for _, value in spec.sizes),
-        target=target,
-        threads=spec.threads,
-        compiler=compiler,
-        generator=generator_version(),
-    )
-
-
-@functools.cache
-def generator_version() -> str:
-    """Return the digest of the files that decide emitted code."""
-    root = Path(str(codegen.__file__)).parent
-    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".h", ".cuh") and p.is_file())
-    content = hashlib.sha256(b"\0".join(p.read_bytes() for p in files))
-    return content.hexdigest()[:12]
-
-
-def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpace:
-    """Return the search space: a branch for each partition and choice of its groups' forms."""
-    assert spec.sizes is not None
-    sizes = dict(spec.sizes)
-    choices = compiler.choices(program, spec, machine, sizes)
-    branches = []
-    for partition, groups in choices.items():
-        for forms in _combinations(groups):
-            fixed: dict[str, Any] = {"partition": partition}
-            fixed |= {f"g{i}.form": form.name for i, form in enumerate(forms)}
-            knobs = [
-                Knob(f"g{i}.{knob.name}", knob.values)
-                for i, form in enumerate(forms)
-                for knob in form.knobs
-            ]
-            branches.append(Branch(tuple(sorted(fixed.items())), tuple(knobs)))
-
-    @functools.cache
-    def group_cost(partition: str, index: int, values: tuple[tuple[str, Any], ...]) -> float:
-        chosen = dict(values)
-        forms = {form.name: form for form in choices[partition][index]}
-        try:
-            return forms[chosen.pop("form")].cost_ns(chosen)
-        except ScheduleError:
-            return math.inf
-
-    def cost_ns(config: Config) -> float:
-        partition = str(config.get("partition"))
-        return sum(
-            group_cost(partition, i, tuple(config.group(i).items()))
-            for i in range(len(choices[partition]))
-        )
-
-    default = compiler.default_config(program, spec, machine, sizes)
-    return SearchSpace(tuple(branches), default, cost_ns, lambda c: math.isfinite(cost_ns(c)))
-
-
 def without_jumps(expected: Expected, rounded: Array) -> Expected:
-    """Leave out positions where the reference itself strays when it rounds as the kernel does.
+    """Leave out positions where the reference itself is off when it rounds as the kernel does.
 
     There a comparison or a conversion falls the other way: either answer is right.
     """
@@ -261,15 +191,3 @@ def _repeated(array: Array, operand: Operand) -> Array:
         if stride == 0 and operand.shape[d]:
             array = np.broadcast_to(array.take([0], axis=d), operand.shape)
     return array
-
-
-def _combinations(
-    groups: Sequence[Sequence[compiler.Choice]],
-) -> list[tuple[compiler.Choice, ...]]:
-    """Return the combinations of forms; where they are too many, one group at a time changes."""
-    if math.prod(map(len, groups)) <= _MOST_BRANCHES:
-        return list(itertools.product(*groups))
-    first = tuple(forms[0] for forms in groups)
-    return [first] + [
-        (*first[:i], form, *first[i + 1 :]) for i, forms in enumerate(groups) for form in forms[1:]
-    ]

@@ -50,12 +50,12 @@ def absolute(relative: float, wanted: Array) -> float:
     return relative * float(np.abs(finite).max(initial=0.0))
 
 
-STRAY = 8.0  # times what the reference strays: rounding errors are random, and a few were drawn
+DEVIATIONS = 8.0  # of the reference: rounding errors are random, and only a few were drawn
 _MEANINGFUL = 1e-3  # of the largest value
 _JUMPS = 0.1  # of the values
 
 
-def shaken(array: Array, rng: np.random.Generator) -> Array:
+def perturbed(array: Array, rng: np.random.Generator) -> Array:
     """Return floats that differ from those of an array by at most half an ulp of their type."""
     if array.dtype.kind not in "fV" or array.dtype.name not in _EPS:
         return array
@@ -64,7 +64,7 @@ def shaken(array: Array, rng: np.random.Generator) -> Array:
     return exact * (1 + rng.uniform(-half, half, array.shape))
 
 
-def stray(got: Array, wanted: Array, *, may_jump: bool) -> float:
+def deviation(got: Array, wanted: Array, *, may_jump: bool) -> float:
     """Return how far values are from others at most, inf where these say nothing any more.
 
     may_jump: whether a few values may fall the other way of a comparison; they do not count.
@@ -82,7 +82,7 @@ def stray(got: Array, wanted: Array, *, may_jump: bool) -> float:
     return float(off[near].max(initial=0.0))
 
 
-def has_steps(program: Program) -> bool:
+def is_discontinuous(program: Program) -> bool:
     """Whether a rounding error can change an output by a jump: a comparison, a cast, an argmax."""
     return any(_steps(stmt) for stmt in program.statements)
 

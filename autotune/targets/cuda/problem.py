@@ -10,7 +10,9 @@ from typing import Any
 from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.targets.cuda.builder import Cubins, pack
-from tcdsl.autotune.targets.definition import DefinitionProblem, key_for, space_of
+from tcdsl.autotune.targets.definition import DefinitionProblem
+from tcdsl.autotune.targets.key import key_for
+from tcdsl.autotune.targets.space import space_of
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import Roofline

@@ -11,7 +11,7 @@ from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.schema import NAME
 from tcdsl.autotune.store.tuning_file import warn_once
 from tcdsl.autotune.targets.cpu.problem import key_of
-from tcdsl.autotune.targets.definition import space_of
+from tcdsl.autotune.targets.space import space_of
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu

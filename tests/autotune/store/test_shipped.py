@@ -22,7 +22,7 @@ from tcdsl.autotune.store.shipped import Shipped
 from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import TuneError
 from tcdsl.autotune.store.tuning_file import StoreError
-from tcdsl.autotune.targets.definition import space_of
+from tcdsl.autotune.targets.space import space_of
 from tcdsl.calls.bindings.tuned import problem_key
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.machine.config import Config

@@ -106,7 +106,7 @@ def test_integers_have_no_tolerance() -> None:
     ],
 )
 def test_it_is_known_where_rounding_can_change_an_answer_by_a_jump(text: str, steps: bool) -> None:
-    assert tolerance.has_steps(program_of(checked(text))) is steps
+    assert tolerance.is_discontinuous(program_of(checked(text))) is steps
 
 
 def test_the_structure_is_the_same_where_only_names_differ() -> None:
@@ -215,9 +215,9 @@ def test_a_program_whose_results_are_chance_is_not_judged() -> None:
 def test_a_few_values_that_fall_the_other_way_do_not_make_chance_of_a_loop() -> None:
     wanted = np.linspace(-1, 1, 100)
     got = wanted + 1e-7
-    assert tolerance.stray(got, wanted, may_jump=False) == pytest.approx(1e-7)
+    assert tolerance.deviation(got, wanted, may_jump=False) == pytest.approx(1e-7)
     got[3] += 1
-    assert tolerance.stray(got, wanted, may_jump=False) == np.inf
-    assert tolerance.stray(got, wanted, may_jump=True) == pytest.approx(1e-7)
+    assert tolerance.deviation(got, wanted, may_jump=False) == np.inf
+    assert tolerance.deviation(got, wanted, may_jump=True) == pytest.approx(1e-7)
     got[:30] = np.nan
-    assert tolerance.stray(got, wanted, may_jump=True) == np.inf
+    assert tolerance.deviation(got, wanted, may_jump=True) == np.inf

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tcdsl as tc
-from tcdsl.autotune.targets.definition import key_for
+from tcdsl.autotune.targets.key import key_for
 from tcdsl.calls.bindings.variant import spec_for
 from tcdsl.codegen.machine.gpu import gpu_of
 

@@ -1,0 +1,37 @@
+"""What tuned configs of a definition are stored under, on any target."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+
+from tcdsl import codegen
+from tcdsl.autotune.store.key import ProblemKey, digest_of
+from tcdsl.autotune.targets.structural_text import structural_text
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.types.typed import CheckedDef
+
+
+def key_for(checked: CheckedDef, spec: Spec, target: str, compiler: str) -> ProblemKey:
+    """Return the key of a definition at exact sizes and layouts on a target."""
+    assert spec.sizes is not None
+    return ProblemKey(
+        text=digest_of(structural_text(checked)),
+        dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
+        layout=repr(spec.layouts) + (" deterministic" if spec.is_deterministic else ""),
+        sizes=tuple(value for _, value in spec.sizes),
+        target=target,
+        threads=spec.threads,
+        compiler=compiler,
+        generator=generator_version(),
+    )
+
+
+@functools.cache
+def generator_version() -> str:
+    """Return the digest of the files that decide emitted code."""
+    root = Path(str(codegen.__file__)).parent
+    files = sorted(p for p in root.rglob("*") if p.suffix in (".py", ".h", ".cuh") and p.is_file())
+    content = hashlib.sha256(b"\0".join(p.read_bytes() for p in files))
+    return content.hexdigest()[:12]

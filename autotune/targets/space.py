@@ -1,0 +1,69 @@
+"""The search space of a definition: its partitions into groups, their forms, their knobs."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl.autotune.search.space import Branch, SearchSpace
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config, Knob
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.program import Program
+from tcdsl.grammar.text.errors import ScheduleError
+
+_MOST_BRANCHES = 64
+
+
+def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpace:
+    """Return the search space: a branch for each partition and choice of its groups' forms."""
+    assert spec.sizes is not None
+    sizes = dict(spec.sizes)
+    choices = compiler.choices(program, spec, machine, sizes)
+    branches = []
+    for partition, groups in choices.items():
+        for forms in _combinations(groups):
+            fixed: dict[str, Any] = {"partition": partition}
+            fixed |= {f"g{i}.form": form.name for i, form in enumerate(forms)}
+            knobs = [
+                Knob(f"g{i}.{knob.name}", knob.values)
+                for i, form in enumerate(forms)
+                for knob in form.knobs
+            ]
+            branches.append(Branch(tuple(sorted(fixed.items())), tuple(knobs)))
+
+    @functools.cache
+    def group_cost(partition: str, index: int, values: tuple[tuple[str, Any], ...]) -> float:
+        chosen = dict(values)
+        forms = {form.name: form for form in choices[partition][index]}
+        try:
+            return forms[chosen.pop("form")].cost_ns(chosen)
+        except ScheduleError:
+            return math.inf
+
+    def cost_ns(config: Config) -> float:
+        partition = str(config.get("partition"))
+        return sum(
+            group_cost(partition, i, tuple(config.group(i).items()))
+            for i in range(len(choices[partition]))
+        )
+
+    default = compiler.default_config(program, spec, machine, sizes)
+    return SearchSpace(tuple(branches), default, cost_ns, lambda c: math.isfinite(cost_ns(c)))
+
+
+def _combinations(
+    groups: Sequence[Sequence[compiler.Choice]],
+) -> list[tuple[compiler.Choice, ...]]:
+    """Return the combinations of forms; where they are too many, one group at a time changes."""
+    if math.prod(map(len, groups)) <= _MOST_BRANCHES:
+        return list(itertools.product(*groups))
+    first = tuple(forms[0] for forms in groups)
+    return [first] + [
+        (*first[:i], form, *first[i + 1 :]) for i, forms in enumerate(groups) for form in forms[1:]
+    ]
