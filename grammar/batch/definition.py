@@ -8,6 +8,11 @@ over a batch of x is
 
 A tensor has the index if a statement that writes it reads one that has it; what does not depend on
 the batch is computed once. What is called is batched as well, for the arguments it gets.
+
+It is a rewriting of trees, like that of `...`: it needs no types, so generics, `...` and the user's
+names stay, and everything below knows nothing of it. Refused: a rewriting of checked definitions,
+which have one type and one rank; inlining what is called, which is batched once for each kind of
+arguments.
 """
 
 from __future__ import annotations

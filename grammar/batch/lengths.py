@@ -1,4 +1,8 @@
-"""Which scalars say how many points statements have and how large tensors are."""
+"""Which scalars say how many points statements have and how large tensors are.
+
+They have no batch, nor has a sum over a range that data decides: shapes and bounds of a kernel are
+known before it runs. As subscripts and in conditions such scalars may have one.
+"""
 
 from __future__ import annotations
 

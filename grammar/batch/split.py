@@ -5,6 +5,9 @@
     O(i, j) = relu(O(i, j) + c(j))           O(i, j) = relu(O(i, j) + c(j))
 
 With a batch of c the product stays one product; only what follows has the index of the batch.
+
+Not where that would change a type, a box or what a tensor begins with: declared returns and texts
+with halves stay whole.
 """
 
 from __future__ import annotations

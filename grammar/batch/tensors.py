@@ -1,4 +1,8 @@
-"""Which tensors of a definition have a value for each element of a batch."""
+"""Which tensors of a definition have a value for each element of a batch.
+
+Which have it follows from the statements, for a name as a whole: one statement that reads the batch
+gives it to all. `exists X(i)` reads X; `X.0` does not, the extents of a batch are one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The box of a comprehension: ranges that `where` gives, and those that subscripts give."""
+"""The box of a comprehension: ranges that `where` gives, and those that subscripts give.
+
+A guard that ensures a subscript takes it out of the solving of indices that something unguarded
+bounds: in `(h + kh - 1 >= 0 && h + kh - 1 < H) ? I(h + kh - 1) * W(kh) : 0` only W bounds kh. An
+index that is still free takes the declared dimension in which it stands bare on the left; then all
+guarded reads bound what is left; last, a known box of the target does.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ The cast to the type that it has anyway changes no value. It is opaque: `Forms`,
 conditions later, take what stands in it for an unknown number, so nothing is proved by it.
 Sums and products are right in the end if their last value is, since integers wrap: only what is
 compared, divided, chosen from or converted has to be in range.
+
+Data is never asked of a call. A flag beside the condition would be lost by a rewrite; a cast is
+not.
 """
 
 from __future__ import annotations

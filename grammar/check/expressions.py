@@ -1,4 +1,9 @@
-"""Expressions of a statement, typed: every cast explicit, the accesses collected."""
+"""Expressions of a statement, typed: every cast explicit, the accesses collected.
+
+`rand` is typed like a float literal: float32 unless it meets a float64. Its seed has to be the same
+at every point, or an element of a tensor of seeds: what tells numbers of one sequence apart is the
+counter.
+"""
 
 from __future__ import annotations
 

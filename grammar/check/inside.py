@@ -1,4 +1,9 @@
-"""Reads of a comprehension: proved inside, checked by each call, or checked at run time."""
+"""Reads of a comprehension: proved inside, checked by each call, or checked at run time.
+
+A subscript that is affine in the indices takes its worst case, so an unproved one is a constraint
+of the call, unless the statement has no point. Any other, and any behind a guard, is checked where
+it is read: to refuse a call for a bound that is not attained would be wrong.
+"""
 
 from __future__ import annotations
 

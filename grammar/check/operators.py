@@ -1,4 +1,8 @@
-"""Typing of operators, casts and builtins: values in, the value of the result out."""
+"""Typing of operators, casts and builtins: values in, the value of the result out.
+
+Only literals are folded, in float64, and not `%`: `0 * x` may be NaN. A builtin of literals alone
+is a literal, so `sqrt(2.0) * x` is a double for a double x.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`pad(A(e0, ..), v)`: the condition under which an element is inside its tensor."""
+"""`pad(A(e0, ..), v)`: the condition under which an element is inside its tensor.
+
+`pad` is a choice between the element and v, with conditions only for the sides that are not proved
+inside: everything below the check knows `?:` alone.
+"""
 
 from __future__ import annotations
 

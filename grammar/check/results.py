@@ -1,4 +1,8 @@
-"""Results of a call: the callee writes the caller's tensors, or temporaries that are copied."""
+"""Results of a call: the callee writes the caller's tensors, or temporaries that are copied.
+
+They write the caller's tensor in place if it is fresh. Results keep their box; `op=` onto a fresh
+one starts from the identity. A name for one of several results need not be used.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""One comprehension: its steps, its value, what its operator asks for."""
+"""One comprehension: its steps, its value, what its operator asks for.
+
+A statement is typed twice, first to find its ranges, then to judge its reads by them: no node
+waits for something that is filled in later, and no pass patches another's result.
+
+`op=!` starts the elements that the left side writes, so `O(0) +=! ..  O(1) +=! ..` keeps both and
+`S(t) +=! ..` in a loop the turns before. Where data decides what is written it starts the whole
+box: a histogram of a turn begins at zero everywhere. Positions of `argmax=!` count the dimensions
+in the order in which the statement reads them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The left side: which tensor it is, its subscripts, the box that it writes."""
+"""The left side: which tensor it is, its subscripts, the box that it writes.
+
+`=` needs a left side that is one-to-one: each index alone in a subscript, the digits of one
+(`R * h + r` with r in 0:R, R >= 1), or `/` and `%` of one number. What combines (`+=`, `max=`, ..)
+may meet.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What calls leave over: results that nobody reads are not computed."""
+"""What calls leave over: results that nobody reads are not computed.
+
+Nor is what only they come from, with the checks of its subscripts: a definition may hand on one
+result of several without paying for the rest.
+"""
 
 from __future__ import annotations
 

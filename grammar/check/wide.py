@@ -1,4 +1,8 @@
-"""Whether integers of a statement fit their type: proved, demanded of each call, or neither."""
+"""Whether integers of a statement fit their type: proved, demanded of each call, or neither.
+
+An index or a size used as a value, and what a condition compares, has to fit int32; calls check
+it, so that guards mean what they say. Subscripts are int64.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,13 @@
 The statements are followed in order, calls too, with the ranks that the parameters have. In each
 statement the dimensions under `...` stand in columns, the last ones in the last column; those of
 one column are equally long, but for those of extent 1, which are repeated.
+
+Repeated are dimensions for which `...` stands in the type of a parameter, what is written from
+them, and literal 1s. A dimension that a type names is as long as it says: one named N beside one
+named K is checked to be equal. So is what a statement writes by explicit subscripts, but
+`T(.., d) = X(.., d)` hands X's dimension on. An access of a target that has a rank takes that rank:
+`Y(...) += 1.0` adds to all of Y. In a callee an extent is repeated only if it is the literal 1 in
+the caller; an argument of the caller that a callee repeats becomes the literal 1 there.
 """
 
 from __future__ import annotations

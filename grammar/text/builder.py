@@ -1,4 +1,14 @@
-"""Lark's tree to our nodes, and the rules of the syntax that the grammar does not say."""
+"""Lark's tree to our nodes, and the rules of the syntax that the grammar does not say.
+
+Lark's inline transformer would need the source in a global, and its recursive one dies at a sum of
+a thousand terms: a loop of our own turns the tree into nodes. `-` before digits belongs to the
+integer, so that the least of int64 can be written (`-(1)` is an operation, and so is `-` before a
+float). A float literal below the smallest number is 0, as in C.
+
+Parentheses of all kinds, unary operators, `?:` and `for` may nest 200 deep, so that passes may use
+recursion. Chains of binary operators are not counted: a sum of ten thousand terms is legal, and is
+walked by `nodes.spine`, never by recursion into `lhs`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
-"""The text of a definition in which names do not matter: the key of caches.
+"""The text of a definition in which names do not matter.
 
 Two definitions have the same canonical text exactly if they differ only in the names they choose,
 in layout, comments, needless parentheses, the spelling of literals, and `<=>` notes. The text is
 itself a definition of the language, and its own canonical text.
+
+Indices and names of `where` are counted anew in each statement, since no statement sees another's.
+Names that mean something outside stay: builtins, other definitions, the argument names of calls.
+Kept, though they may not matter: the order of statements, parameters and clauses.
 """
 
 from __future__ import annotations

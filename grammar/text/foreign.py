@@ -1,6 +1,9 @@
 """Slips of those who know other languages: characters, numbers, operators and words of theirs.
 
 Each rule returns what is wrong with a refused text if it knows the slip, else None.
+
+Blanks are the six of ASCII: a no-break space pasted from a page is refused with a word about it,
+since nobody can see it.
 """
 
 from __future__ import annotations

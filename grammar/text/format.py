@@ -7,13 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.lines import PARTS, Break, Line, rows
 from tcdsl.grammar.text.stack import on_own_stack
-
-WIDTH = 100  # columns; a longer statement or head goes on in the next line, at a `Break`
-INDENT = "  "
 
 
 class Ident(str):
@@ -40,30 +38,6 @@ class Hex(str):
     __slots__ = ()
 
 
-class Break(str):
-    """A piece of text where a line that is too long may end; the lowest level ends it first."""
-
-    __slots__ = ("level",)
-    level: int
-
-    def __new__(cls, text: str, level: int) -> Break:
-        """Return the piece; levels are counted anew inside each pair of parentheses."""
-        made = super().__new__(cls, text)
-        made.level = level
-        return made
-
-
-class Line(NamedTuple):
-    """A head, a statement or a closing brace: what begins on a line of its own.
-
-    `end` follows the last piece on its line, even where that becomes too long.
-    """
-
-    depth: int
-    pieces: Iterable[str]
-    end: str = ""
-
-
 _T = TypeVar("_T")
 Operand = n.Expr | n.Dots | n.Keyword
 Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place asks for
@@ -73,8 +47,8 @@ Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place a
 _TERNARY, _UNARY = 0, 6
 LEVELS = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
 LEVELS |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
-# Levels of breaks; a line that ends at one of the first kind ends at each of that kind.
-_PARTS, _ITEMS, _CHOICE = 0, 1, 2
+# Levels of breaks, behind PARTS.
+_ITEMS, _CHOICE = 1, 2
 _BREAKS = {"||": 3, "&&": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 
 
@@ -139,7 +113,7 @@ def head_pieces(definition: n.Def) -> Iterator[str]:
     yield "("
     yield from _params(definition.params)
     yield ")"
-    yield Break(" ", _PARTS)
+    yield Break(" ", PARTS)
     yield "-> ("
     yield from _params(definition.returns)
     yield ")"
@@ -156,7 +130,7 @@ def stmt_pieces(stmt: n.Comprehension | n.MultiCall) -> Iterator[str]:
                 yield " <=> "
                 yield from expr_pieces(n.Apply(equivalent.name, equivalent.args))
             if clauses:
-                yield Break(" ", _PARTS)
+                yield Break(" ", PARTS)
                 yield "where "
                 for clause in _joined(clauses, Break(", ", _ITEMS)):
                     yield from (clause,) if isinstance(clause, str) else _clause(clause)
@@ -195,57 +169,6 @@ def _body(stmts: Sequence[n.Stmt], depth: int) -> Iterator[Line]:
             yield Line(depth, ("}",))
         else:
             yield Line(depth, stmt_pieces(stmt))
-
-
-def rows(line: Line, *, goes_on: bool = False) -> list[str]:
-    """Return the rows of a line, of at most WIDTH columns where breaks allow that.
-
-    It ends at outer breaks before inner ones. All rows but the first are indented further; the
-    first too where it goes on with a line begun before.
-    """
-    indent = line.depth * INDENT
-    further = indent + 2 * INDENT
-    made = [further if goes_on else indent]
-    _fill(made, [*_chunks(line.pieces)], further)
-    made[-1] += line.end
-    return [row.rstrip() for row in made]
-
-
-_Chunk = tuple[str, tuple[int, int]]  # text up to a break; the parentheses it is in, and its level
-
-
-def _chunks(pieces: Iterable[str]) -> Iterator[_Chunk]:
-    text, depth = "", 0
-    for piece in pieces:
-        text += piece
-        depth += piece.count("(") - piece.count(")")
-        if isinstance(piece, Break):
-            yield text, (depth, piece.level)
-            text = ""
-    yield text, (0, 0)
-
-
-def _fill(made: list[str], chunks: Sequence[_Chunk], indent: str) -> None:
-    """Add chunks to the last of some rows, and to new ones where they do not fit."""
-    text = "".join(text for text, _ in chunks)
-    if len(chunks) == 1 or _fits(made[-1], text):
-        made[-1] += text if made[-1].strip() else text.lstrip()
-        return
-    outer = min(at for _, at in chunks[:-1])
-    start = 0
-    for end, (_, at) in enumerate(chunks, 1):
-        if at != outer and end < len(chunks):
-            continue
-        part = chunks[start:end]
-        is_new = outer[1] == _PARTS or not _fits(made[-1], "".join(text for text, _ in part))
-        if start and is_new and made[-1].strip():
-            made.append(indent)
-        _fill(made, part, indent)
-        start = end
-
-
-def _fits(row: str, text: str) -> bool:
-    return len(row) + len(text.rstrip()) <= WIDTH
 
 
 def _params(params: tuple[n.Param, ...]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import InternalError
-from tcdsl.grammar.text.format import INDENT, Line, def_lines, rows
+from tcdsl.grammar.text.format import def_lines
+from tcdsl.grammar.text.lines import INDENT, Line, rows
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import on_own_stack
 

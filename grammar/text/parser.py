@@ -1,4 +1,12 @@
-"""Text to syntax tree: Lark's LALR(1) parser and what surrounds it."""
+"""Text to syntax tree: Lark's LALR(1) parser and what surrounds it.
+
+Building Lark takes 35 ms, so neither its cache file, a pickle in a shared folder, nor generated
+parser code is worth it: the first `parse` pays, `import tcdsl` does not load lark. That the grammar
+holds in strict mode is tested; users do not need the package that this mode takes.
+
+After a fault reading goes on at the next line that begins with `def`, the only place where no fault
+can follow from the one before: where a statement ends is not marked.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,11 @@ A text nests up to 200 deep, and a pass takes some frames for each: more than Py
 or than a caller in deep recursion, or a thread with a small stack, has left. So the entry of each
 pass runs its work in a thread of its own (`on_own_stack`); passes inside it stay in that thread.
 How deep it may go is Python's one setting for all threads: it is raised while such a thread runs.
+
+Refused: an explicit stack in every walker (forty functions that read worse, and one that is
+forgotten breaks the promise); the caller's stack first (a small one ends the process before Python
+counts to its limit); a higher limit for good. Chains of binary operators are walked by loops all
+the same, since equality and hashes go through C.
 """
 
 from __future__ import annotations

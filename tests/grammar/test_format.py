@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.canonical import canonical
 from tcdsl.grammar.text.errors import TCSyntaxError
-from tcdsl.grammar.text.format import WIDTH, format_def, format_expr, format_program
+from tcdsl.grammar.text.format import format_def, format_expr, format_program
+from tcdsl.grammar.text.lines import WIDTH
 from tcdsl.grammar.text.parser import parse
 
 CATALOG = json.loads((Path(__file__).parents[1] / "data" / "tc_catalog.json").read_text())
