@@ -184,7 +184,8 @@ class Measurement:
     def _refused(self, candidate: Candidate, built: Built, objection: str) -> Built | Failure:
         """Return the failure of code that cannot be fast.
 
-        The config that serves untuned is timed, however bad it looks.
+        The config that serves untuned is timed, however bad it looks: a search that refuses it
+        could not tell what it gains.
         """
         is_default = candidate.config == self._problem.space.default
         return built if is_default else Failure("resources", objection)

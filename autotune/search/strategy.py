@@ -120,7 +120,8 @@ def elite_of(space: SearchSpace, timed: Sequence[Trial]) -> list[Config]:
     """Return the fastest configs, among them the fastest of other branches.
 
     Forms differ by more than their knobs: a branch whose best knobs are not found yet would
-    otherwise be gone as soon as another one has eight good configs.
+    otherwise be gone as soon as another one has eight good configs. (From the worst softmax a
+    search stayed with three kernels, 1.2 times the best, none of them a step from the fused one.)
     """
     fastest = [t.config for t in timed[: _ELITE - _ELITE_BRANCHES]]
     known = {space.branch_of(c) for c in fastest}

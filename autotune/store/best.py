@@ -3,7 +3,8 @@
 The SQLite file is the truth; the JSON file beside it is a copy of its best configs. The copy names
 the state of the SQLite file it was made from (times and sizes of the file and of its write-ahead
 log), so that a reader sees with two `stat` calls whether it is fresh. If it is missing or stale the
-reader asks SQLite and writes a fresh copy.
+reader asks SQLite and writes a fresh copy. (To trust whoever wrote last to have rewritten it was
+refused: a kill in between would hide a result for ever.)
 """
 
 from __future__ import annotations

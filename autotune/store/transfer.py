@@ -1,4 +1,7 @@
-"""Configs from one tuning file to another, and rows that go: export, merge, prune."""
+"""Configs from one tuning file to another, and rows that go: export, merge, prune.
+
+What travels is configs, never trials: times of two machines do not compare.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ _DAY_S = 86_400.0
 def export(database: Path, target: Path) -> int:
     """Copy the tuned configs into a new file, to merge or to ship with a model; return how many.
 
-    It is one file, with no log and no copy beside it: readers make none either.
+    It is one file, whole or not there, with no log and no copy beside it: it is made beside its
+    name and renamed, and readers make none either.
 
     Raises
     ------

@@ -1,7 +1,8 @@
 """Run candidates by their ABI (`tc_abi.h`) on guarded memory, and hold them against a case.
 
 It shares nothing with the launcher: here every operand, workspace and task is set up so that a
-fault shows, there so that a call is fast.
+fault shows, there so that a call is fast. Timing goes through the launcher: times are those of real
+calls, threads and all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Candidates for a GPU: each compiled alone by NVRTC, in threads, and judged by ptxas's report."""
+"""Candidates for a GPU: each compiled alone by NVRTC, in threads, and judged by ptxas's report.
+
+The worker gets the loop IR of the kernels, not a cubin and a list of launches: it goes through
+`codegen/device/launch.py` as a call does and finds the cubin in the cache. (A second way to start
+kernels was refused: the check would be about that one.)
+"""
 
 from __future__ import annotations
 

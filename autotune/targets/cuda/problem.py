@@ -42,7 +42,9 @@ class CudaProblem(DefinitionProblem):
         device there, this process does not feel.
     is_warm : bool, default False
         Time calls that find in L2 what the last one left there. Otherwise L2 is overwritten before
-        each call, since between two calls of a kernel a program does other things.
+        each call, since between two calls of a kernel a program does other things: a kernel that is
+        called again and again on operands that fit L2 is twice as fast as in a program, and by
+        another config. The key says which it was.
     """
 
     device: Device = field(kw_only=True)
