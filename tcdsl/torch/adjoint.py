@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -12,46 +12,81 @@ from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
 from tcdsl.calls.process.bounded import thinned
+from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.types.typed import Loop
 from tcdsl.kernel import Kernel
-from tcdsl.torch import library
+from tcdsl.torch.blank import Blank
 from tcdsl.torch.derivatives import Derivative
-from tcdsl.torch.fake import form_of
-from tcdsl.torch.library import (
-    LIBRARY,
-    Runner,
-    Spelling,
-    generics_of,
-    merged,
-    runner_of,
-    spelling_of,
-)
+from tcdsl.torch.fake import forms_of
+from tcdsl.torch.library import LIBRARY, Callee, given, given_out, spelling_of
 from tcdsl.torch.transformed import has_tangents, pushed
 
 
-@dataclass(frozen=True)
-class _Call:
-    """What of a call is no tensor, and its derivative.
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """The derivative of a call, and what the operator takes to go there and back.
 
-    kinds: as of the operator, with a letter for each parameter in any case. below: the keys that
-    the dispatcher goes on with. is_pushing: whether forward-mode AD is on.
+    reads: per tensor, whether somebody reads its values on the way back. others: the results that
+    have no derivative.
     """
 
+    callee: Callee
     derivative: Derivative
-    generics: str
-    kinds: str
+
+    @cached_property
+    def forward(self) -> tuple[str, ...]:
+        """The training forward: strings, by which a call finds what was tuned meanwhile."""
+        return self._head(self.derivative.forward)
+
+    @cached_property
+    def backward(self) -> tuple[str, ...]:
+        """The way back, given what was kept."""
+        return self._head(self.derivative.backward)
+
+    @cached_property
+    def again(self) -> tuple[str, ...] | None:
+        """The way back as a function of values and adjoints."""
+        found = self.derivative.again
+        return None if found is None else self._head(found)
+
+    @cached_property
+    def reads(self) -> tuple[bool, ...]:
+        pairs = zip(self.derivative.reads, self.callee.letters, strict=True)
+        return tuple(is_read for is_read, k in pairs if k == "t")
+
+    @cached_property
+    def others(self) -> tuple[int, ...]:
+        count = len(self.derivative.forward.returns)
+        return tuple(r for r in range(count) if r not in self.derivative.floats)
+
+    def _head(self, kernel: Kernel) -> tuple[str, ...]:
+        """Return a kernel that takes further tensors, generics and kinds."""
+        kinds = self.callee.letters + "t" * (len(kernel.params) - len(self.callee.letters))
+        known = {g.name for g in kernel.definition.generics}
+        of_call = self.callee.generics.split()
+        generics = " ".join(g for g in of_call if g.partition("=")[0] in known)
+        return (*spelling_of(kernel), generics, kinds if kinds.strip("t") else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What of a call is no tensor.
+
+    below: the keys that the dispatcher goes on with; None where nothing but memory is behind.
+    is_pushing: whether forward-mode AD is on.
+    """
+
+    way: _Way
     integers: Sequence[Any] | None
     floats: Sequence[Any] | None
     below: Any
     is_pushing: bool
 
-    def arguments(self, kernel: Kernel, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    def arguments(self, head: tuple[str, ...], tensors: Sequence[Any]) -> tuple[Any, ...]:
         """Return what the operator takes to call a kernel whose further arguments are tensors."""
-        kinds = self.kinds + "t" * (len(kernel.params) - len(self.kinds))
-        numbers = (kinds, self.integers, self.floats) if kinds.strip("t") else ()
-        known = {g.name for g in kernel.definition.generics}
-        generics = " ".join(g for g in self.generics.split() if g.partition("=")[0] in known)
-        return (*spelling_of(kernel), generics, tensors, *numbers)
+        *strings, kinds = head
+        return (*strings, tensors, kinds, self.integers, self.floats)
 
 
 class _Recorded(torch.autograd.Function):
@@ -59,85 +94,73 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def forward(call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        arguments = call.arguments(call.way.forward, tensors)
+        if call.below is None:
+            callee, *_ = given(*arguments)
+            return tuple(callee.run(tensors, call.integers, call.floats))
         # as operators of PyTorch's own do: what is below may record too, for another transform
         with (
             torch._C._AutoDispatchBelowAutograd(),
             torch.enable_grad(),
             forward_ad._set_fwd_grad_enabled(call.is_pushing),
         ):
-            given = call.arguments(call.derivative.forward, tensors)
-            return tuple(torch.ops.tcdsl.call.default.redispatch(call.below, *given))
+            return tuple(torch.ops.tcdsl.call.default.redispatch(call.below, *arguments))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: tuple[torch.Tensor, ...]) -> None:
         call, *tensors = inputs
-        derivative = call.derivative
-        differentiable = {*derivative.floats}
-        others = [t for r, t in enumerate(output) if r not in differentiable]
-        ctx.mark_non_differentiable(*others)
+        way: _Way = call.way
+        derivative = way.derivative
+        if way.others:
+            ctx.mark_non_differentiable(*[output[r] for r in way.others])
         ctx.set_materialize_grads(False)
-        reads = [r for r, k in zip(derivative.reads, call.kinds, strict=True) if k == "t"]
-        saved = [t for t, is_read in zip(tensors, reads, strict=True) if is_read]
-        ctx.save_for_backward(*saved, *(output[r] for r in derivative.kept))
-        # of what nobody reads the values of the way back takes the shape
-        ctx.unread = [
-            None if is_read else _form(t) for t, is_read in zip(tensors, reads, strict=True)
-        ]
-        ctx.forms = [_form(output[r]) for r in derivative.floats]
+        kept = [output[r] for r in derivative.kept]
+        if all(way.reads):
+            ctx.save_for_backward(*tensors, *kept)
+            ctx.unread = None
+        else:
+            pairs = [*zip(tensors, way.reads, strict=True)]
+            ctx.save_for_backward(*[t for t, is_read in pairs if is_read], *kept)
+            # of what nobody reads the values of the way back takes the shape
+            ctx.unread = [None if is_read else Blank.of(t) for t, is_read in pairs]
+        if len(derivative.floats) > 1:  # of which some may get no adjoint
+            ctx.blanks = [Blank.of(output[r]) for r in derivative.floats]
         ctx.call = call
 
     @staticmethod
     def backward(ctx: Any, *above: torch.Tensor | None) -> Any:
         call: _Call = ctx.call
-        derivative = call.derivative
+        derivative = call.way.derivative
         adjoints = [above[r] for r in derivative.floats]
         if all(a is None for a in adjoints):
-            return (None,) * (len(ctx.unread) + 1)
-        filled = [
-            _zeros(form) if a is None else a for a, form in zip(adjoints, ctx.forms, strict=True)
-        ]
-        rest = iter(ctx.saved_tensors)
-        tensors = [next(rest) if form is None else _empty(form) for form in ctx.unread]
-        kept = [*rest]
-        if torch.is_grad_enabled() and derivative.again is not None:
-            # somebody may differentiate what comes next, and what is kept is a function of the rest
-            given = call.arguments(derivative.again, [*tensors, *filled])
+            return (None,) * len(ctx.needs_input_grad)
+        if len(adjoints) > 1:
+            pairs = zip(adjoints, ctx.blanks, strict=True)
+            adjoints = [blank.zeros() if a is None else a for a, blank in pairs]
+        saved = ctx.saved_tensors
+        if ctx.unread is None:
+            count = len(call.way.reads)
+            tensors, kept = saved[:count], saved[count:]
         else:
-            given = call.arguments(derivative.backward, [*tensors, *kept, *filled])
-        found = torch.ops.tcdsl.call.default(*given)
+            rest = iter(saved)
+            tensors = [next(rest) if blank is None else blank.empty() for blank in ctx.unread]
+            kept = [*rest]
+        again = call.way.again if torch.is_grad_enabled() else None
+        if again is not None:
+            # somebody may differentiate what comes next, and what is kept is a function of the rest
+            arguments = call.arguments(again, [*tensors, *adjoints])
+        else:
+            arguments = call.arguments(call.way.backward, [*tensors, *kept, *adjoints])
+        found = torch.ops.tcdsl.call.default(*arguments)
+        letters = call.way.callee.letters
         if derivative.made is None:  # by hand
-            of = derivative.forward
-            values = merged(of, tensors, call.kinds, call.integers, call.floats)
+            values = call.way.callee.values(tensors, call.integers, call.floats)
             derivative.check(found, values)
         placed = derivative.placed(found)
-        found = [g for g, k in zip(placed, call.kinds, strict=True) if k == "t"]
+        found = [g for g, k in zip(placed, letters, strict=True) if k == "t"]
         # a tensor of rank 0 is converted to its parameter's type, and its gradient back
-        pairs = zip(found, tensors, strict=True)
-        return (None, *(g if g is None else g.to(t.dtype) for g, t in pairs))
-
-
-def _single_level() -> Any:
-    """Allow a record at the level of torch.func that the dispatcher has come to."""
-    active = torch._C._are_functorch_transforms_active()
-    allow: Any = autograd_function.enable_single_level_autograd_function  # type: ignore[attr-defined]
-    return allow() if active else nullcontext()
-
-
-Form = tuple[torch.Size, torch.dtype, torch.device]
-
-
-def _form(t: torch.Tensor) -> Form:
-    return t.shape, t.dtype, t.device
-
-
-def _zeros(form: Form) -> torch.Tensor:
-    shape, dtype, device = form
-    return torch.zeros(shape, dtype=dtype, device=device)
-
-
-def _empty(form: Form) -> torch.Tensor:
-    shape, dtype, device = form
-    return torch.empty(shape, dtype=dtype, device=device)
+        both = zip(found, tensors, strict=True)
+        return (None, *[g if g is None or g.dtype == t.dtype else g.to(t.dtype) for g, t in both])
 
 
 # Below the dispatcher a transform of torch.func has already chosen its level: not asked again.
@@ -147,85 +170,99 @@ _apply: Any = super(torch.autograd.Function, _Recorded).apply
 # ---- implementations for what records
 
 
-def _call(
-    keyset: Any,
-    text: str,
-    name: str,
-    backward: str,
-    settings: str,
-    generics: str,
-    tensors: Sequence[torch.Tensor],
-    kinds: str = "",
-    integers: Sequence[Any] | None = None,
-    floats: Sequence[Any] | None = None,
-) -> list[torch.Tensor]:
-    spelling = Spelling(text, name, backward, settings)
+def _call(keyset: Any, *args: Any) -> list[torch.Tensor]:
+    callee, tensors, integers, floats = given(*args)
     if has_tangents(tensors):
-        return pushed(spelling, generics, tensors, (kinds, integers, floats))
+        return pushed(callee, tensors, integers, floats)
+    is_memory = _is_memory(keyset.raw_repr())  # nobody else has to see the call
+    if torch.is_grad_enabled():
+        for t in tensors:
+            if t.requires_grad:
+                below = None if is_memory else keyset & torch._C._after_autograd_keyset
+                results = _recorded(callee, tensors, integers, floats, below)
+                if results is not None:
+                    return results
+                if is_memory:  # integers and bool, which a kernel gives without a record
+                    with torch.no_grad():
+                        return callee.run(tensors, integers, floats)
+                break
+    if is_memory:
+        return callee.run(tensors, integers, floats)
     below = keyset & torch._C._after_autograd_keyset
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        runner = runner_of(spelling)
-        values = merged(runner, tensors, kinds, integers, floats)
-        derivative = _derivative(runner, values, generics)
-        if derivative is not None:
-            kinds = kinds or "t" * len(tensors)
-            is_pushing = torch._C._is_fwd_grad_enabled()
-            call = _Call(derivative, generics, kinds, integers, floats, below, is_pushing)
-            with _single_level():
-                results: Any = _apply(call, *tensors)
-            return [*results[: derivative.outputs]]
-    given = (text, name, backward, settings, generics, tensors, kinds, integers, floats)
-    if (keyset & _BEHIND).highestPriorityTypeId() in _MEMORY:  # nobody else has to see the call
-        return library.call(*given)
-    found: list[torch.Tensor] = torch.ops.tcdsl.call.default.redispatch(below, *given)
+    found: list[torch.Tensor] = torch.ops.tcdsl.call.default.redispatch(below, *args)
     return found
 
 
-_BEHIND = torch._C._after_ADInplaceOrView_keyset
-_MEMORY = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
-
-
-def _call_out(
-    keyset: Any,
-    text: str,
-    name: str,
-    backward: str,
-    settings: str,
-    generics: str,
+def _recorded(
+    callee: Callee,
     tensors: Sequence[torch.Tensor],
-    outputs: Sequence[torch.Tensor],
-    *numbers: Any,
-) -> None:
+    integers: Sequence[Any] | None,
+    floats: Sequence[Any] | None,
+    below: Any,
+) -> list[torch.Tensor] | None:
+    """Call with tensors of which one requires grad; None if the call has no derivative by it."""
+    way = _way(callee, callee.values(tensors, integers, floats))
+    if way is None:
+        return None
+    call = _Call(way, integers, floats, below, torch._C._is_fwd_grad_enabled())
+    results: Any
+    if torch._C._are_functorch_transforms_active():
+        # a record at the level of torch.func that the dispatcher has come to
+        allow: Any = autograd_function.enable_single_level_autograd_function  # type: ignore[attr-defined]
+        with allow():
+            results = _apply(call, *tensors)
+    else:
+        results = _apply(call, *tensors)
+    return [*results[: way.derivative.outputs]]
+
+
+@lru_cache(maxsize=256)
+def _is_memory(keys: int) -> bool:
+    """Whether behind what records there is nothing but memory: no mode, no transform, no bit."""
+    behind = torch._C.DispatchKeySet.from_raw_repr(keys) & torch._C._after_ADInplaceOrView_keyset
+    return behind.highestPriorityTypeId() in (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
+
+
+def _call_out(keyset: Any, *args: Any) -> None:
+    (callee, tensors, _, _), outputs = given_out(*args)
     both = [*tensors, *outputs]
     if has_tangents(both) or (torch.is_grad_enabled() and any(t.requires_grad for t in both)):
         raise TCTypeError(
-            f"{name}: out= does not support automatic differentiation, but one of the arguments "
-            "requires grad or has a tangent\n  leave out= away, or call under torch.no_grad()"
+            f"{callee.kernel.name}: out= does not support automatic differentiation, but one of "
+            "the arguments requires grad or has a tangent\n"
+            "  leave out= away, or call under torch.no_grad()"
         )
     below = keyset & torch._C._after_autograd_keyset
-    given = (text, name, backward, settings, generics, tensors, outputs, *numbers)
-    torch.ops.tcdsl.call_out.default.redispatch(below, *given)
+    torch.ops.tcdsl.call_out.default.redispatch(below, *args)
 
 
-def _derivative(runner: Runner, values: Sequence[Any], generics: str) -> Derivative | None:
-    """Return the derivative of a call, by the tensors that need it; None if it has none."""
-    values = [_number_in(v) for v in values]
-    needs = tuple(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
-    key = (needs, generics, tuple(map(_look, values)))
+def _way(callee: Callee, values: Sequence[Any]) -> _Way | None:
+    """Return the way back of a call, by the tensors that need it; None if it has none."""
+    runner = callee.kernel
+    needs = tuple([isinstance(v, torch.Tensor) and v.requires_grad for v in values])
+    key: Any = needs, callee.generics, callee.kinds
+    if not runner.is_alike:
+        key = *key, tuple([_look(_number_in(v)) for v in values])
     try:
         known: Any = runner.by_look.get(key, _UNKNOWN)
     except TypeError:  # symbols have no hash: a tracer sees a call once
         known = _UNKNOWN
     if known is not _UNKNOWN:
-        of_before: Derivative | None = known
+        of_before: _Way | None = known
         return of_before
-    forms = [form_of(v, n) for v, n in zip(values, runner.params, strict=True)]
-    named = generics_of(generics)
-    variant, sizes = runner.session.bind(runner.definition, forms, named)
+    forms = forms_of(runner, [*map(_number_in, values)])
+    variant, sizes = runner.session.bind(runner.definition, forms, callee.named)
     is_concrete = all(type(n) is int for n in sizes.values())
-    found = runner.derivatives.of_bound(
-        variant.checked, sizes if is_concrete else None, named, needs
+    checked, definition = variant.checked, runner.definition
+    runner.is_alike = not (
+        definition.generics
+        or any(map(has_any_rank, definition.params))
+        or any(isinstance(s, Loop) for s in checked.body)  # whose turns decide what is kept
     )
+    derivative = runner.derivatives.of_bound(
+        checked, sizes if is_concrete else None, callee.named, needs
+    )
+    found = None if derivative is None else _Way(callee, derivative)
     if is_concrete:
         runner.by_look = thinned(runner.by_look, _MOST_FORMS)
         runner.by_look[key] = found

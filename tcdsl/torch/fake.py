@@ -8,48 +8,30 @@ from typing import Any
 
 import torch
 
+from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.forms import AbstractArray
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
-from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64
+from tcdsl.grammar.text.nodes import Param
+from tcdsl.grammar.types.dtypes import BOOL, FLOAT64, INT64
 from tcdsl.kernel import Kernel
-from tcdsl.torch.library import LIBRARY, Spelling, generics_of, merged, runner_of
+from tcdsl.torch.library import LIBRARY, Callee, given, given_out
 
 Shape = tuple[Any, ...]  # of ints and SymInts
 
 
-def _call(
-    text: str,
-    name: str,
-    backward: str,
-    settings: str,
-    generics: str,
-    tensors: Sequence[torch.Tensor],
-    kinds: str = "",
-    integers: Sequence[Any] | None = None,
-    floats: Sequence[Any] | None = None,
-) -> list[torch.Tensor]:
-    kernel = runner_of(Spelling(text, name, backward, settings))
-    values = merged(kernel, tensors, kinds, integers, floats)
-    found = results_of(kernel, generics, values)
+def _call(*args: Any) -> list[torch.Tensor]:
+    callee, tensors, integers, floats = given(*args)
+    kernel, values = callee.kernel, callee.values(tensors, integers, floats)
+    found = results_of(callee, values)
     device = _device(kernel, [*zip(kernel.params, values, strict=True)])
     return [torch.empty(s, dtype=d, device=device) for s, d in found]
 
 
-def _call_out(
-    text: str,
-    name: str,
-    backward: str,
-    settings: str,
-    generics: str,
-    tensors: Sequence[torch.Tensor],
-    outputs: Sequence[torch.Tensor],
-    kinds: str = "",
-    integers: Sequence[Any] | None = None,
-    floats: Sequence[Any] | None = None,
-) -> None:
-    kernel = runner_of(Spelling(text, name, backward, settings))
-    values = merged(kernel, tensors, kinds, integers, floats)
-    found = results_of(kernel, generics, values)
+def _call_out(*args: Any) -> None:
+    (callee, tensors, integers, floats), outputs = given_out(*args)
+    kernel, values = callee.kernel, callee.values(tensors, integers, floats)
+    name = kernel.name
+    found = results_of(callee, values)
     if len(outputs) != len(kernel.returns):
         raise TCTypeError(f"{name} has {len(kernel.returns)} returns, got {len(outputs)} outputs")
     named = *zip(kernel.params, values, strict=True), *zip(kernel.returns, outputs, strict=True)
@@ -65,9 +47,7 @@ for operator, function in (("call", _call), ("call_out", _call_out)):
     torch.library.register_fake(f"tcdsl::{operator}", function, lib=LIBRARY)
 
 
-def results_of(
-    kernel: Kernel, generics: str, values: Sequence[Any]
-) -> list[tuple[Shape, torch.dtype]]:
+def results_of(callee: Callee, values: Sequence[Any]) -> list[tuple[Shape, torch.dtype]]:
     """Return shapes and types of the results; extents may be expressions of symbols.
 
     Raises
@@ -76,10 +56,11 @@ def results_of(
         As the call would; also where a check or an extent asks for a size or a number that only
         the elements of a tensor will tell.
     """
-    forms = [form_of(v, n) for v, n in zip(values, kernel.params, strict=True)]
+    kernel = callee.kernel
+    forms = forms_of(kernel, values)
     asked = f"{kernel.name}({', '.join(kernel.params)})"
     try:
-        found = kernel.infer(forms, generics_of(generics), least=torch.sym_min, most=torch.sym_max)
+        found = kernel.infer(forms, callee.named, least=torch.sym_min, most=torch.sym_max)
     except _unknown() as unknown:
         raise ShapeError(
             f"{asked}: a size comes from data, and the call asks what nobody knows before: is "
@@ -99,26 +80,27 @@ def _unknown() -> Any:
     return () if symbols is None else symbols.GuardOnDataDependentSymNode
 
 
-def form_of(value: Any, name: str) -> AbstractArray:
-    """Return the form of an argument of an operator, whose extents may be symbols.
+def forms_of(kernel: Kernel, values: Sequence[Any]) -> list[AbstractArray]:
+    """Return the forms of the arguments of an operator, whose extents may be symbols.
 
     Raises
     ------
     TCTypeError
-        If it is of no type that the language has.
+        If one is of no type that the language has.
     """
-    if isinstance(value, torch.Tensor):
-        dtype = str(value.dtype).removeprefix("torch.")
-        if dtype not in BY_NAME:
-            raise TCTypeError(
-                f"argument '{name}' has type {value.dtype}, which the language does not have"
-            )
-        return AbstractArray(tuple(value.shape), BY_NAME[dtype])
-    if isinstance(value, bool | torch.SymBool):
-        return AbstractArray((), BOOL, value)
-    if isinstance(value, int | torch.SymInt):
-        return AbstractArray((), INT64, value)
-    return AbstractArray((), FLOAT64)
+    params = kernel.definition.params
+    return [_form_of(v, p) for v, p in zip(values, params, strict=True)]
+
+
+def _form_of(value: Any, param: Param) -> AbstractArray:
+    match value:
+        case torch.SymBool():
+            return AbstractArray((), BOOL, value)
+        case torch.SymInt():
+            return AbstractArray((), INT64, value)
+        case torch.SymFloat():
+            return AbstractArray((), FLOAT64)
+    return abstract_of(value, param, {})
 
 
 def _device(kernel: Kernel, named: Sequence[tuple[str, Any]]) -> torch.device:

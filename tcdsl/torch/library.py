@@ -31,10 +31,11 @@ from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def
 from tcdsl.grammar.text.parser import parse
 from tcdsl.torch.by_hand import derivatives_of, over_batch
-from tcdsl.torch.derivatives import Derivative, Derivatives
+from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.gpu import TensorKernel
 
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
+_MOST_CALLEES = 256  # of a kernel
 
 LIBRARY: Any = torch.library.Library("tcdsl", "DEF")  # type: ignore[no-untyped-call]
 # kernels take any strides, but code for the usual ones is there and the fastest
@@ -86,14 +87,17 @@ _runners: dict[Spelling, Runner] = {}
 class Runner(TensorKernel):
     """A kernel that knows no routes: memory in, memory out.
 
-    by_look: its derivatives by the look of a call.
+    by_look: its ways back by the look of a call. is_alike: whether that is one for all calls, as
+    soon as one tells. callees: by generics and kinds.
     """
 
     backward = ""
 
     def __init__(self, session: Session, definition: Def) -> None:
         super().__init__(session, definition)
-        self.by_look: dict[Any, Derivative | None] = {}
+        self.by_look: dict[Any, Any] = {}
+        self.is_alike = False
+        self.callees: dict[tuple[str, str], Callee] = {}
 
     def _over_batch(self, *asked: Any) -> Runner:
         if not self.backward:
@@ -156,20 +160,107 @@ def forget_choices(of: kernel.Kernel) -> None:
         _kernels[spelling] = of  # of several kernels of one text it is the tuned one
 
 
-def merged(
+# ---- a call
+
+
+class Callee:
+    """What of a call are strings, told apart once.
+
+    Attributes
+    ----------
+    kernel : Runner
+    generics, kinds : str
+        As the operator has them.
+    named : dict
+        The values of generics.
+    letters : str
+        kinds, with a letter for each parameter in any case.
+    """
+
+    __slots__ = ("_is_one", "_tensors", "generics", "kernel", "kinds", "letters", "named")
+
+    def __init__(self, kernel: Runner, generics: str, kinds: str) -> None:
+        self.kernel = kernel
+        self.generics = generics
+        self.kinds = kinds
+        self.named = generics_of(generics)
+        self.letters = kinds or "t" * len(kernel.params)
+        self._tensors = -1 if kinds.strip("t") else len(kernel.params)
+        self._is_one = len(kernel.returns) == 1
+
+    def values(
+        self,
+        tensors: Sequence[Any],
+        integers: Sequence[Any] | None,
+        floats: Sequence[Any] | None,
+    ) -> Sequence[Any]:
+        """Return the arguments of the kernel in order.
+
+        Raises
+        ------
+        TCTypeError
+            If they are more or fewer than the parameters, or than kinds says.
+        """
+        if len(tensors) == self._tensors and integers is None and floats is None:
+            return tensors
+        return _merged(self.kernel, tensors, self.kinds, integers, floats)
+
+    def run(
+        self,
+        tensors: Sequence[Any],
+        integers: Sequence[Any] | None,
+        floats: Sequence[Any] | None,
+        **out: Any,
+    ) -> list[torch.Tensor]:
+        """Call the kernel with tensors in memory, none of which autograd would record."""
+        values = self.values(tensors, integers, floats)
+        if self.named or out:
+            results = self.kernel(*values, **self.named, **out)
+        else:
+            results = self.kernel(*values)
+        if self._is_one:
+            return [results if type(results) is torch.Tensor else _tensor(results)]
+        return [*map(_tensor, results)]
+
+
+Given = tuple[Callee, Sequence[Any], Sequence[Any] | None, Sequence[Any] | None]
+
+
+def given(
+    text: str,
+    name: str,
+    backward: str,
+    settings: str,
+    generics: str,
+    tensors: Sequence[Any],
+    kinds: str = "",
+    integers: Sequence[Any] | None = None,
+    floats: Sequence[Any] | None = None,
+) -> Given:
+    """Return what a call calls, its tensors, integers and floats, from what the operator takes."""
+    kernel = _runners.get((text, name, backward, settings))  # type: ignore[call-overload]
+    if kernel is None:
+        kernel = runner_of(Spelling(text, name, backward, settings))
+    callee = kernel.callees.get((generics, kinds))
+    if callee is None:
+        callee = Callee(kernel, generics, kinds)
+        kernel.callees = thinned(kernel.callees, _MOST_CALLEES)
+        kernel.callees[generics, kinds] = callee
+    return callee, tensors, integers, floats
+
+
+def given_out(*args: Any) -> tuple[Given, Sequence[Any]]:
+    """Return the same of the operator that writes, and the outputs."""
+    return given(*args[:6], *args[7:]), args[6]
+
+
+def _merged(
     kernel: kernel.Kernel,
     tensors: Sequence[Any],
     kinds: str,
     integers: Sequence[Any] | None,
     floats: Sequence[Any] | None,
 ) -> Sequence[Any]:
-    """Return the arguments of a kernel in order.
-
-    Raises
-    ------
-    TCTypeError
-        If they are more or fewer than the parameters, or than kinds says.
-    """
     letters = kinds or "t" * len(tensors)
     count_t, count_f = letters.count("t"), letters.count("f")
     count_i = letters.count("i") + letters.count("u")
@@ -203,52 +294,25 @@ def generics_of(spelled: str) -> dict[str, Any]:
 _NUMBER = re.compile("-?[0-9]{1,19}")
 
 
+def _tensor(result: Any) -> torch.Tensor:
+    """Return a result in NumPy's memory as a tensor."""
+    return result if isinstance(result, torch.Tensor) else torch.from_numpy(result)
+
+
 # ---- implementations for memory
 
 
-def call(
-    text: str,
-    name: str,
-    backward: str,
-    settings: str,
-    generics: str,
-    tensors: Sequence[Any],
-    kinds: str = "",
-    integers: Sequence[int] | None = None,
-    floats: Sequence[float] | None = None,
-    **out: Any,
-) -> list[torch.Tensor]:
-    """Call a kernel with tensors in memory."""
-    runner = runner_of(Spelling(text, name, backward, settings))
-    values = merged(runner, tensors, kinds, integers, floats)
-    keywords = generics_of(generics) if generics else {}
-    is_recording = torch.is_grad_enabled()
-    if is_recording:  # what records stands above
-        torch._C._set_grad_enabled(False)
-    try:
-        results = runner(*values, **keywords, **out)
-    finally:
-        if is_recording:
-            torch._C._set_grad_enabled(True)
-    listed = results if len(runner.returns) > 1 else (results,)
-    return [r if isinstance(r, torch.Tensor) else torch.from_numpy(r) for r in listed]
+def _call(*args: Any) -> list[torch.Tensor]:
+    callee, tensors, integers, floats = given(*args)
+    with torch.no_grad():  # what records stands above
+        return callee.run(tensors, integers, floats)
 
 
-def _call_out(
-    text: str,
-    name: str,
-    backward: str,
-    settings: str,
-    generics: str,
-    tensors: Sequence[Any],
-    outputs: Sequence[Any],
-    kinds: str = "",
-    integers: Sequence[int] | None = None,
-    floats: Sequence[float] | None = None,
-) -> None:
-    given = (tensors, kinds, integers, floats)
-    call(text, name, backward, settings, generics, *given, out=tuple(outputs))
+def _call_out(*args: Any) -> None:
+    (callee, tensors, integers, floats), outputs = given_out(*args)
+    with torch.no_grad():
+        callee.run(tensors, integers, floats, out=tuple(outputs))
 
 
-LIBRARY.impl("call", call, "CompositeExplicitAutograd")
+LIBRARY.impl("call", _call, "CompositeExplicitAutograd")
 LIBRARY.impl("call_out", _call_out, "CompositeExplicitAutograd")

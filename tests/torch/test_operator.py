@@ -219,6 +219,33 @@ def test_calls_with_generics_of_known_forms_do_not_enter_python() -> None:
     assert (found.tolist(), runner.calls) == ([0, 3], calls + 1)
 
 
+def test_the_strings_of_a_call_are_told_apart_once() -> None:
+    fcrelu = tct.define(FCRELU + "# told apart", tune="off")
+    x, w, b = operands()
+
+    def entered(*given: Any) -> list[str]:
+        for _ in range(2):
+            call(fcrelu, *given)
+        found: list[str] = []
+
+        def note(frame: Any, event: str, _: object) -> None:
+            if event == "call":
+                found.append(frame.f_code.co_name)
+
+        sys.setprofile(note)
+        try:
+            torch.ops.tcdsl.call.default(*fcrelu.spelled[0], "", [*given])
+        finally:
+            sys.setprofile(None)
+        return found
+
+    plain = ["__call__", "_call", "given", "has_tangents", "run", "values"]
+    assert sorted(f for f in entered(x, w, b) if f != "<lambda>") == plain
+    recorded = entered(x, w.requires_grad_(), b)
+    assert len(recorded) < 25
+    assert not {"generics_of", "_merged", "bind", "runner_of", "of_bound"} & {*recorded}
+
+
 def test_kernels_of_a_text_share_what_is_compiled_with_the_operator() -> None:
     fcrelu = tct.define(FCRELU + "# shared")
     given = operands()
