@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names, listed_names
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tcdsl.grammar.types.typed import CheckedDef
 
 _Key = tuple[int, int | None, tuple[str, ...] | None]
+
+
+_MOST_KNOWN = 256  # gradients of a kernel: by types, generics, turns of loops, parameters
 
 
 class Pull:
@@ -248,6 +252,7 @@ class WithGradient(Generic[K]):
                 with stack_for(checked.name):
                     made = gradient(checked, turns, wrt)
                 known = checked, Differentiated(made, self.kernel)
+                self._known = thinned(self._known, _MOST_KNOWN)
                 self._known[key] = known
             return known[1]
 

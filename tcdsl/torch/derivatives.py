@@ -212,6 +212,7 @@ class Derivatives:
         with self._lock:
             known = self._of_made.get(id(made))  # it keeps made, so that the id stays its own
             if known is None:
+                self._of_made = thinned(self._of_made, _MAX_FORMS)
                 known = self._of_made[id(made)] = derived(made, checked, wrt)
             return known
 

@@ -76,6 +76,7 @@ def _spelt(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else str(value).removeprefix("torch.")
 
 
+_MOST_MADE = 1024
 _made = SimpleNamespace()  # what traced code has defined, under names by which it is found again
 
 
@@ -88,6 +89,10 @@ def _defined(*args: Any, **keywords: Any) -> str:
     spelt = repr((args, sorted(keywords.items())))
     name = "k" + spelt.encode("utf-8", "surrogatepass").hex()  # Dynamo takes no "." in a name
     if not hasattr(_made, name):
+        known = vars(_made)
+        if len(known) >= _MOST_MADE:  # the oldest: guards of what is traced now ask for the newest
+            for old in [*known][: _MOST_MADE // 2]:
+                del known[old]  # a guard that misses it brings another trace
         setattr(_made, name, define(*args, **keywords))
     return name
 

@@ -181,6 +181,23 @@ def test_kernels_of_one_text_share_a_graph_and_another_text_has_its_own() -> Non
 
 
 @pytest.mark.wide
+def test_what_traced_code_defines_is_kept_for_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcdsl.torch import dynamo
+
+    def times(n: int) -> Any:
+        text = f"def by(float(N) x) -> (y) {{ y(i) = {n} * x(i) }}"
+        return lambda x: tct.define(text)(x)
+
+    monkeypatch.setattr(dynamo, "_MOST_MADE", 2)
+    monkeypatch.setattr(dynamo, "_made", type(dynamo._made)())
+    made = [compiled(times(n))[0] for n in range(3)]
+    for _ in range(2):  # those that are gone come again
+        for n, f in enumerate(made):
+            assert f(torch.ones(2)).tolist() == [n, n]
+            assert len(vars(dynamo._made)) <= 2
+
+
+@pytest.mark.wide
 def test_dynamo_is_not_loaded_before_it_is_asked_for() -> None:
     code = (
         "import sys, torch, tcdsl.torch as tct\n"

@@ -214,7 +214,7 @@ def test_calls_with_generics_of_known_forms_do_not_enter_python() -> None:
         torch.ops.tcdsl.call(*kernel.spelled[0], " S=3 T=float32", [x])
     calls = runner.calls
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(runner), "call_on_host", None)  # what Python's part would call
+        patch.setattr(runner._host, "checked", None)  # what Python's part would call
         (found,) = torch.ops.tcdsl.call(*kernel.spelled[0], " S=3 T=float32", [x])
     assert (found.tolist(), runner.calls) == ([0, 3], calls + 1)
 
@@ -244,6 +244,28 @@ def test_the_strings_of_a_call_are_told_apart_once() -> None:
     recorded = entered(x, w.requires_grad_(), b)
     assert len(recorded) < 25
     assert not {"generics_of", "_merged", "bind", "runner_of", "of_bound"} & {*recorded}
+
+
+@pytest.mark.wide
+def test_tables_of_derivatives_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcdsl.derived import with_gradient
+    from tcdsl.torch import derivatives
+
+    monkeypatch.setattr(with_gradient, "_MOST_KNOWN", 4)
+    monkeypatch.setattr(derivatives, "_MAX_FORMS", 4)
+    monkeypatch.setattr(library, "_MOST_CALLEES", 4)
+    kernel = tct.define("def by<S>(float(N) x) -> (y) { y(i) = S * x(i) * x(i) }", tune="off")
+    runner = library.runner_of(library.Spelling(*kernel.spelled[0]))
+    x = torch.ones(3, requires_grad=True)
+    for _ in range(2):
+        for s in range(1, 7):
+            for y in (kernel(x, S=s), torch.ops.tcdsl.call(*kernel.spelled[0], f"S={s}", [x])[0]):
+                (gradient,) = torch.autograd.grad(y.sum(), x)
+                assert gradient.tolist() == [2 * s] * 3
+    for of in (kernel, runner):
+        tables = of.derivatives._known, of.derivatives._of_made
+        assert all(len(t) <= 4 for t in (*tables, of.derivatives._with_gradient._known))
+    assert len(runner.callees) <= 4
 
 
 def test_kernels_of_a_text_share_what_is_compiled_with_the_operator() -> None:
