@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.derived import batching
@@ -225,12 +226,10 @@ class ByHand(Derivative):
         """The generics that the way back takes."""
         return self.generics
 
-    def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the outputs of a call, and what is kept of it."""
-        results = self.forward(*values, **self.of_forward)
-        if len(self.forward.returns) == 1:
-            results = (results,)
-        return tuple(results), tuple(results[r] for r in self.kept)
+    @cached_property
+    def launch(self) -> Callable[..., Any]:
+        """What a call runs, given its values."""
+        return partial(self.forward, **self.of_forward)
 
     def pull(
         self, values: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]

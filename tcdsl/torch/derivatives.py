@@ -76,10 +76,26 @@ class Derivative:
     def is_simple(self) -> bool:
         """Whether a call has one output, and tensors only, all of which are saved."""
         is_one = self.outputs == len(self.floats) == 1
-        return is_one and all(self.reads) and self.made is not None and not self._has_scalars
+        return is_one and all(self.reads) and self.made is not None and not self.has_scalars
 
     @cached_property
-    def _has_scalars(self) -> bool:
+    def unread(self) -> tuple[bool, ...]:
+        """The opposite of `reads`."""
+        return tuple(not is_read for is_read in self.reads)
+
+    @cached_property
+    def launch(self) -> Callable[..., Any]:
+        """What a call runs, given its values."""
+        return self.forward
+
+    @cached_property
+    def is_one_result(self) -> bool:
+        """Whether forward gives one tensor, and no tuple of them."""
+        return len(self.forward.returns) == 1
+
+    @cached_property
+    def has_scalars(self) -> bool:
+        """Whether an argument may be a number."""
         return not all(p.type and p.type.dims for p in self.forward.definition.params)
 
     @cached_property
@@ -89,8 +105,8 @@ class Derivative:
 
     def run(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the outputs of a call, and what is kept of it."""
-        results = self.forward(*values)
-        if len(self.forward.returns) == 1:
+        results = self.launch(*values)
+        if self.is_one_result:
             results = (results,)
         return tuple(results[: self.outputs]), tuple(results[r] for r in self.kept)
 
@@ -153,7 +169,8 @@ class Derivatives:
         TCTypeError, ShapeError
             If the arguments fit no call.
         """
-        known = self._known.get(self._key(values, generics, needs), _MISSING)
+        key = needs if self._is_one else self._key(values, generics, needs)
+        known = self._known.get(key, _MISSING)
         return self._made(values, generics, needs) if known is _MISSING else known
 
     def _key(self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,21 +59,22 @@ class _Call(torch.autograd.Function):
             ctx.mark_non_differentiable(*((results,) if is_one else results))
             return results if is_one else tuple(results)
         ctx.derivative = derivative
+        results = derivative.launch(*values)
+        every = (results,) if derivative.is_one_result else results
+        kept = [every[r] for r in derivative.kept] if derivative.kept else ()
         if derivative.is_simple:
-            results = derivative.forward(*values)
-            if len(derivative.forward.returns) == 1:
-                ctx.save_for_backward(*values, *[results] * len(derivative.kept))
-                return results
-            ctx.save_for_backward(*values, *[results[r] for r in derivative.kept])
-            return results[0]
-        outputs, kept = derivative.run(values)
-        ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*values, *kept)
+            return every[0]
+        ctx.materialize_grads = False
+        _save(ctx, values, kept, derivative.reads, derivative.unread, derivative.has_scalars)
+        if derivative.outputs == 1:
+            return every[0]
+        outputs = tuple(every[: derivative.outputs])
         if derivative.integers:
             ctx.mark_non_differentiable(*(outputs[r] for r in derivative.integers))
-        ctx.forms = tuple((outputs[r].shape, outputs[r].dtype) for r in derivative.floats)
-        ctx.device = outputs[0].device
-        ctx.values = _save(ctx, values, kept, derivative.reads)
-        return outputs[0] if len(outputs) == 1 else outputs
+        if len(derivative.floats) > 1:  # the adjoint of one of them may be missing
+            ctx.forms = tuple(_form(outputs[r]) for r in derivative.floats)
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *adjoints: Any) -> Any:
@@ -90,7 +93,7 @@ class _Call(torch.autograd.Function):
         given = _given(ctx, [adjoints[r] for r in derivative.floats])
         if given is None:
             return (None,) * len(ctx.needs_input_grad)
-        values, kept = _saved(ctx)
+        values, kept = _saved(ctx, given[0].device)
         if not torch.is_grad_enabled() or derivative.again is None:
             gradients = derivative.pull(values, kept, given)
         else:  # somebody may differentiate what comes next
@@ -105,11 +108,13 @@ class _Pull(torch.autograd.Function):
     def forward(ctx: Any, derivative: Derivative, kept: Any, *given: Any) -> Any:
         count = len(derivative.reads)
         gradients = derivative.pull(given[:count], kept, given[count:])
-        ctx.set_materialize_grads(False)
+        ctx.materialize_grads = False
         ctx.derivative = derivative
-        ctx.forms = tuple((g.shape, g.dtype) for g in gradients)
-        ctx.device = gradients[0].device
-        ctx.values = _save(ctx, given, (), (*derivative.reads, *[True] * len(derivative.floats)))
+        if len(gradients) > 1:
+            ctx.forms = tuple(map(_form, gradients))
+        count = len(derivative.floats)  # adjoints, all of which further derivatives read
+        reads, unread = (*derivative.reads, *[True] * count), (*derivative.unread, *[False] * count)
+        _save(ctx, given, (), reads, unread, derivative.has_scalars)
         return gradients
 
     @staticmethod
@@ -117,63 +122,59 @@ class _Pull(torch.autograd.Function):
         given = _given(ctx, adjoints)
         if given is None:
             return (None,) * len(ctx.needs_input_grad)
-        values, _ = _saved(ctx)
+        values, _ = _saved(ctx, given[0].device)
         second = ctx.derivative.again.derivatives.of(values, {}, ctx.needs_input_grad[2:])
         results = second.again(*values, *given)
         gradients = (results,) if len(second.again.returns) == 1 else tuple(results)
         return (None, None, *second.placed(gradients))
 
 
-def _save(ctx: Any, values: Sequence[Any], kept: Sequence[Any], reads: Sequence[bool]) -> Any:
-    """Save for the way back what it reads; return what of the values are no saved tensors."""
-    tensors: list[Any] = []
-    rest: list[Any] = []
-    for value, is_read in zip(values, reads, strict=True):
-        if not isinstance(value, torch.Tensor):
-            rest.append(value)
-        elif is_read:
-            tensors.append(value)
-            rest.append(_SAVED)
-        else:
-            rest.append(_Unread(value))
-    ctx.save_for_backward(*tensors, *kept)
-    return rest
+_Flags = tuple[bool, ...]
 
 
-def _saved(ctx: Any) -> tuple[list[Any], list[Any]]:
+def _save(
+    ctx: Any, values: Any, kept: Any, reads: _Flags, unread: _Flags, may_be_numbers: bool
+) -> None:
+    """Save for the way back what it reads of the values, and what was kept.
+
+    Of a tensor of which nobody reads more than the shape that is kept: the caller's may go, or
+    change. Numbers are kept as they are.
+    """
+    if may_be_numbers:
+        reads = tuple(r and isinstance(v, torch.Tensor) for r, v in zip(reads, values, strict=True))
+        unread = tuple(map(not_, reads))
+    others = compress(values, unread)
+    ctx.left = reads, [(v.shape, v.dtype) if isinstance(v, torch.Tensor) else v for v in others]
+    if kept or True in reads:
+        ctx.save_for_backward(*compress(values, reads), *kept)
+
+
+def _saved(ctx: Any, device: Any) -> tuple[list[Any], list[Any]]:
     """Return the values of a call and what was kept of it; torch checks their versions."""
+    reads, left = ctx.left
     tensors = iter(ctx.saved_tensors)
-    values = []
-    for value in ctx.values:
-        if value is _SAVED:
-            values.append(next(tensors))
-        elif type(value) is _Unread:
-            values.append(value.again())
-        else:
-            values.append(value)
+    others = (_again(v, device) if type(v) is tuple else v for v in left)  # numbers are none
+    values = [next(tensors) if is_read else next(others) for is_read in reads]
     return values, [*tensors]
 
 
-_SAVED = object()
+def _again(form: tuple[Any, Any], device: Any) -> torch.Tensor:
+    """Return a tensor that is asked for its shape only; of rank 0 it is a number of the host."""
+    shape, dtype = form
+    return torch.empty(shape, dtype=dtype, device=device if shape else "cpu")
 
 
-class _Unread:
-    """A tensor of which nobody reads more than the shape: the caller's may go, or change."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self._form = tensor.shape, tensor.dtype, tensor.device
-
-    def again(self) -> torch.Tensor:
-        """Return a tensor of that shape."""
-        shape, dtype, device = self._form
-        return torch.empty(shape, dtype=dtype, device=device)
+def _form(tensor: torch.Tensor) -> tuple[Any, Any, Any]:
+    return tensor.shape, tensor.dtype, tensor.device
 
 
 def _given(ctx: Any, adjoints: Sequence[Any]) -> list[Any] | None:
     """Return adjoints with zeros for those that nobody gave; None where nobody gave any."""
     if all(a is None for a in adjoints):
         return None
+    if len(adjoints) == 1:
+        return [*adjoints]
     return [
-        torch.zeros(shape, dtype=dtype, device=ctx.device) if a is None else a
-        for a, (shape, dtype) in zip(adjoints, ctx.forms, strict=True)
+        torch.zeros(shape, dtype=dtype, device=device) if a is None else a
+        for a, (shape, dtype, device) in zip(adjoints, ctx.forms, strict=True)
     ]

@@ -24,6 +24,7 @@ from tcdsl.torch.gpu import TensorKernel
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
 
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 _OF_TUNING = frozenset({"sizes", "seconds", "trials", "seed", "target", "quiet"})
 
 
@@ -208,7 +209,7 @@ class Kernel(TensorKernel):
 
     def _call_recorded(self, /, *values: Any, **generics: int) -> Any:
         """Call where one requires grad and no mode is active, as the launcher knows."""
-        if self._autocast is not None and torch._C._is_any_autocast_enabled():
+        if self._autocast is not None and _is_any_autocast_enabled():
             return self._call_slowly(*values, **generics)
         return eager.recorded(self, generics, values)
 

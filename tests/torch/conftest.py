@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-
-WAYS = ("functions", "bridge")
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +44,17 @@ def with_bridge(bridge: ModuleType) -> Iterator[None]:
     native.use(None)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture
+def as_users_do(request: pytest.FixtureRequest) -> None:
+    """Let calls use the bridge where there can be one."""
+    with contextlib.suppress(pytest.skip.Exception):
+        request.getfixturevalue("with_bridge")
+
+
+@pytest.fixture(params=[pytest.param("functions", marks=pytest.mark.wide), "bridge"])
 def way(request: pytest.FixtureRequest) -> str:
     """Run a test twice: calls ask torch through its functions, and through the bridge."""
     assert isinstance(request.param, str)
     if request.param == "bridge":
-        if importlib.util.find_spec("torch") is None:
-            pytest.skip("torch is not installed")
         request.getfixturevalue("with_bridge")
     return request.param

@@ -17,7 +17,7 @@ from torch.autograd import gradcheck, gradgradcheck  # noqa: E402 - torch may be
 
 from tcdsl.grammar.text.errors import TCTypeError  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.cc]
+pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.usefixtures("way")]
 
 SOFTMAX = """
 def softmax(double(N,M) x) -> (y) {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 import threading
+import weakref
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,6 +110,69 @@ def test_a_bridge_for_another_launcher_is_refused(bridge: ModuleType) -> None:
     assert runtime.bridge(list, bridge.bridge) == 0
     with pytest.raises(ValueError, match="PyCapsule"):
         runtime.bridge(torch.Tensor, torch.Tensor.__dlpack_c_exchange_api__)
+
+
+class Gives(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    """Whatever a callable gives."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Any, give: Any) -> Any:
+        return give(x)
+
+    @staticmethod
+    def backward(_ctx: Any, *adjoints: Any) -> Any:
+        return adjoints[0], None
+
+
+def test_a_recorded_call_is_a_node_of_torchs(bridge: ModuleType) -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = bridge.apply(Gives, x, lambda x: 2 * x)
+    assert type(y.grad_fn) is type(Gives.apply(x, lambda x: 2 * x).grad_fn)
+    assert y.grad_fn.needs_input_grad == (True, False)
+    assert y.grad_fn.next_functions[0][0].variable is x
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+    y, z = bridge.apply(Gives, x, lambda x: (2 * x, 3 * x))
+    assert (y.output_nr, z.output_nr) == (0, 1)
+    with torch.no_grad():
+        assert bridge.apply(Gives, x, lambda x: 2 * x).grad_fn is None
+    assert bridge.apply(Gives, x.detach(), lambda x: 2 * x).grad_fn is None
+    gone = weakref.ref(y.grad_fn)
+    del y, z
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_a_recorded_call_gives_is_new(bridge: ModuleType) -> None:
+    x = torch.ones(3, requires_grad=True)
+    old = ones = torch.ones(3)
+    others = (lambda x: x, lambda x: x[:1], lambda x: (2 * x, x), lambda _: (old, ones))
+    for give in others[:3]:
+        with pytest.raises(RuntimeError, match="gives new tensors"):
+            bridge.apply(Gives, x, give)
+    with pytest.raises(RuntimeError, match="gives new tensors"):
+        bridge.apply(Gives, x, others[3])
+    with pytest.raises(TypeError, match="gives tensors"):
+        bridge.apply(Gives, x, lambda _: 3)
+    for wrong in ((), (3,), (int, x)):
+        with pytest.raises((TypeError, AttributeError)):
+            bridge.apply(*wrong)
+    with pytest.raises(ZeroDivisionError):
+        bridge.apply(Gives, x, lambda _: 1 // 0)
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("way")
+def test_compiled_autograd_takes_recorded_calls() -> None:
+    from torch._dynamo import compiled_autograd
+
+    kernel = tct.define("def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }")
+    for n in (3, 4, 3):
+        x = torch.randn(n, requires_grad=True)
+        with compiled_autograd._enable(lambda graph: graph):
+            kernel(x).sum().backward()
+        torch.testing.assert_close(x.grad, 2 * x.detach())
 
 
 def begun(monkeypatch: pytest.MonkeyPatch, cache: Path) -> native.Bridge:

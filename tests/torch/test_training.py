@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
-pytestmark = [pytest.mark.torch, pytest.mark.cc]
+pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.usefixtures("as_users_do")]
 
 FCRELU = """
 def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {

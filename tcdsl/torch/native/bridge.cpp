@@ -163,10 +163,11 @@ void record_output(THPFunction* ctx, PyObject* result) {
   TORCH_CHECK_TYPE(is_tensor(result), "a recorded call gives tensors");
   const Tensor& y = THPVariable_Unpack(result);
   TORCH_CHECK(!y.requires_grad() && !y.is_view(), "a recorded call gives new tensors");
-  const auto place = ctx->cdata->add_input_metadata(y);
   ctx->output_info.emplace_back(y);
-  if (!is_among(ctx->non_differentiable, result))
-    torch::autograd::impl::set_gradient_edge(y, {ctx->cdata, place});
+  if (is_among(ctx->non_differentiable, result))
+    ctx->cdata->add_input_metadata(torch::autograd::Node::undefined_input());
+  else
+    torch::autograd::impl::set_gradient_edge(y, {ctx->cdata, ctx->cdata->add_input_metadata(y)});
 }
 
 /* Behind the outputs, which know by then whose they are. */
