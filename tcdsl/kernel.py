@@ -342,29 +342,17 @@ class Kernel(PlainKernel):
             If the sizes do not fit, or the default itself does not run right, or there is no such
             target here.
         """
-        from tcdsl import tuning
-        from tcdsl.autotune.report import reporter
-        from tcdsl.autotune.tuner import tune
+        from tcdsl.tuning import autotune  # on use: it needs SQLite
 
         check_budget(seconds, trials)
         known = {g.name for g in self.definition.generics}
         generics = {k: named.pop(k) for k in [*named] if k in known}
-        variant, wanted = tuning.requested(self, args, sizes, named, generics, target)
-        share = None if seconds is None else seconds / len(wanted)
         database = self.database if cache is None else Path(cache)
-        results = tune(
-            wanted,
-            cache=database,
-            seconds=share,
-            trials=trials,
-            seed=seed,
-            report=reporter(quiet),
-            shipped=self.session.settings.configs,
+        variant, found = autotune(
+            self, args, sizes, named, generics, target, database, seconds, trials, seed, quiet
         )
         self._forget_choices(variant)
-        configs = {tuple(w.sizes.items()): r.config for w, r in zip(wanted, results, strict=False)}
-        is_single = sizes is None and len(wanted) == 1
-        return next(iter(configs.values()), None) if is_single else configs
+        return found
 
 
 def restored(kind: type[Kernel], session: Session, name: str) -> Kernel:

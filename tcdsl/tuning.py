@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tcdsl.autotune import tuner
+from tcdsl.autotune.report import plot_history, reporter
+from tcdsl.autotune.store.records import find
+from tcdsl.autotune.store.records import trials as trials_of
 from tcdsl.autotune.store.trial import FINAL
 from tcdsl.autotune.targets.cpu.problem import CpuProblem
 from tcdsl.calls.bindings.variant import Variant
@@ -51,6 +55,39 @@ def gpu_for(target: str) -> Gpu:
             "  candidates are timed where they will run; leave the architecture out"
         )
     return gpu
+
+
+def autotune(
+    kernel: PlainKernel,
+    args: Sequence[Any],
+    sets: Sequence[Mapping[str, int]] | None,
+    sizes: Mapping[str, SizeChoice],
+    generics: Mapping[str, Any],
+    target: str | None,
+    database: Path,
+    seconds: float | None,
+    trials: int | None,
+    seed: int,
+    quiet: bool,
+) -> tuple[Variant, Any]:
+    """Tune as `Kernel.autotune` says; return what was tuned, and the config or configs found.
+
+    seconds are for all sets of sizes together, shared evenly: a person waits for the whole. trials
+    are for each.
+    """
+    variant, wanted = requested(kernel, args, sets, sizes, generics, target)
+    results = tuner.tune(
+        wanted,
+        cache=database,
+        seconds=None if seconds is None else seconds / len(wanted),
+        trials=trials,
+        seed=seed,
+        report=reporter(quiet),
+        shipped=kernel.session.settings.configs,
+    )
+    configs = {tuple(w.sizes.items()): r.config for w, r in zip(wanted, results, strict=False)}
+    is_single = sets is None and len(wanted) == 1
+    return variant, next(iter(configs.values()), None) if is_single else configs
 
 
 def requested(
@@ -125,16 +162,12 @@ def _sizes_in(name: str, value: object) -> Iterable[int]:
 
 def draw_history(problem: Problem, database: Path, path: Path) -> None:
     """Draw the trials of a problem, oldest first, as a PNG."""
-    from tcdsl.autotune.store.records import find, trials
-
     found = find(database, problem.key.digest)
-    draw_trials(found, trials(database, found), path)
+    draw_trials(found, trials_of(database, found), path)
 
 
 def draw_trials(problem: StoredProblem, trials: Sequence[TrialRow], path: Path) -> None:
     """Draw the trials that have ended, oldest first, as a PNG; a failed one has no time."""
-    from tcdsl.autotune.report import plot_history
-
     ended = [t for t in trials if t.status in FINAL]
     times = [inf if t.time_ns is None else t.time_ns for t in ended]
     plot_history(problem.name, times, problem.default_ns, path)

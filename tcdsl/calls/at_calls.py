@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tcdsl.autotune import tuner
 from tcdsl.autotune.report import Reporter, Silent, reporter
 from tcdsl.autotune.store.trial import Trial, UntunedError
-from tcdsl.autotune.tuner import tune
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.problems import problem_of_call
@@ -58,7 +58,7 @@ class FirstCallTuning:
 
 def _tune(problem: Problem, session: Session, report: Reporter) -> None:
     settings = session.settings
-    tune(
+    tuner.tune(
         [problem],
         cache=session.database,
         seconds=settings.seconds,

@@ -11,32 +11,26 @@ import numpy as np
 from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
+from tcdsl.calls.gpu.arguments import NUMBERS, DeviceArguments, array_of
 from tcdsl.calls.gpu.bound_call import BoundCall
 from tcdsl.calls.gpu.copies import copy, fill, new_array
 from tcdsl.calls.gpu.raw import RawCall
-from tcdsl.calls.operands.arguments import Operand, as_array
+from tcdsl.calls.operands.arguments import Operand
 from tcdsl.calls.operands.device_arrays import (
-    NATIVE,
     DeviceArray,
-    as_device_array,
     is_native,
-    is_on_device,
-    native_place,
 )
 from tcdsl.calls.operands.foreign import like, written
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.device.launch import Executable
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 
 _MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
-_NUMBERS = frozenset((int, float, bool))
-_PLACE = 5  # members of a `Place`; behind them stands the array of a foreign library
 
 
-class DeviceCalls:
+class DeviceCalls(DeviceArguments):
     """Calls of one definition on GPUs: on CuPy's current stream, with CuPy's arrays as outputs.
 
     A call whose arguments look like those of one before is a look-up, the allocation of its
@@ -48,18 +42,12 @@ class DeviceCalls:
     """
 
     def __init__(self, dispatch: Dispatch, on_host: Callable[[Arguments], Any]) -> None:
-        self._dispatch = dispatch
+        super().__init__(dispatch)
         self._on_host = on_host
-        self._readers = NATIVE  # of arrays whose place is read quickly
         self._quick: dict[Hashable, BoundCall] = {}  # by what arguments look like
         self._bound: dict[Hashable, BoundCall] = {}  # by what a checked call is
-        self._in_bounds: frozenset[int] = frozenset()  # parameters whose values are sizes
         self._count, self._is_single = len(dispatch.params), len(dispatch.returns) == 1
         self._lock = Lock()
-
-    def device(self, number: int) -> Device:
-        """Return a GPU with the streams and the memory that calls use."""
-        return devices.device(number)
 
     def clear(self) -> None:
         """Forget bound calls, so that the next ones choose their executables anew."""
@@ -95,7 +83,7 @@ class DeviceCalls:
                 place = read(v)
                 places.append(place[0])
                 looks.append(place[1:])
-            elif type(v) in _NUMBERS:
+            elif type(v) in NUMBERS:
                 places.append(0)
                 looks.append((type(v), v) if i in self._in_bounds else type(v))
             else:
@@ -115,58 +103,6 @@ class DeviceCalls:
                 return self._written(known.device, given.outputs)
         return self._slowly(given, seen)
 
-    def _seen(self, given: Arguments) -> list[Any]:
-        """Return the places of arrays of devices, and other arguments as they are."""
-        dispatch = self._dispatch
-        seen = [self._look(v, n) for v, n in zip(given.values, dispatch.params, strict=True)]
-        for i, x in enumerate(seen):
-            if type(x) is tuple:
-                seen[i] = x if x[1] else self._number(x)
-            elif type(x) not in _NUMBERS:
-                a = as_array(x, dispatch.params[i])
-                seen[i] = a if a.ndim else a[()]
-        if given.outputs is not None:
-            outputs = zip(given.outputs, dispatch.returns, strict=True)
-            seen += [self._look(v, n, is_output=True) for v, n in outputs]
-        return seen
-
-    def _look(self, value: Any, name: str, *, is_output: bool = False) -> Any:
-        """Return the place of an array of a device; any other value as it is.
-
-        Behind the place of an array that is not of the device's own library stands the array.
-        """
-        place = native_place(value)
-        if place is not None:
-            return place
-        if not is_on_device(value):
-            return value
-        a = as_device_array(value, name, is_output=is_output)
-        return a.address, a.shape, a.strides, a.dtype, a.device, a
-
-    def _number(self, place: tuple[Any, ...]) -> Any:
-        """Return the number that an array of rank 0 on a device holds; waits for it."""
-        device = self.device(place[4])
-        number = np.empty((), place[3])
-        with device.active():
-            device.download(number, place[0], device.stream())
-        return number[()]
-
-    def _look_of(self, given: Arguments, seen: Sequence[Any]) -> Hashable:
-        """Return what tells forms apart: of arrays all but the address, of numbers the type."""
-        looks: list[Any] = []
-        for i, x in enumerate(seen):
-            if type(x) is tuple:
-                is_readonly = len(x) > _PLACE and not x[_PLACE].is_writeable
-                looks.append((*x[1:_PLACE], "read-only") if is_readonly else x[1:_PLACE])
-            else:
-                looks.append((type(x), x) if i in self._in_bounds else type(x))
-        generics = given.generics
-        if not generics:
-            return tuple(looks), given.outputs is None
-        if not all(isinstance(v, Hashable) for v in generics.values()):
-            return None  # the key of nothing; the checks say what is wrong
-        return tuple(looks), given.outputs is None, tuple(sorted(generics.items()))
-
     # ---- calls that look like none before
 
     def meaning(self, given: Arguments) -> KernelCall:
@@ -174,7 +110,7 @@ class DeviceCalls:
         given = replace(given, outputs=None)
         seen = self._seen(given)
         names = self._dispatch.params
-        arrays = [_array(x, v, n) for x, v, n in zip(seen, given.values, names, strict=True)]
+        arrays = [array_of(x, v, n) for x, v, n in zip(seen, given.values, names, strict=True)]
         device = self._device_of(arrays)
         if device is None:
             raise TCTypeError(f"{self._dispatch.name}: only numbers lie on a GPU in this call")
@@ -247,12 +183,6 @@ class DeviceCalls:
         """Call on the host, where all that lay on a device were numbers."""
         return self._on_host(numbers)
 
-    def _arrays(self, given: Arguments, seen: Sequence[Any]) -> list[Operand]:
-        """Return parameters, and outputs where they are given, as arrays."""
-        names = (*self._dispatch.params, *self._dispatch.returns)
-        values = (*given.values, *(given.outputs or ()))
-        return [_array(x, v, n) for x, v, n in zip(seen, values, names, strict=False)]
-
     def _write(
         self, call: KernelCall, device: Device, given: Sequence[Operand], look: Hashable
     ) -> None:
@@ -296,33 +226,6 @@ class DeviceCalls:
         check = self._dispatch.session.settings.check
         return BoundCall(call, executable, device, self._dispatch.operand_names, check)
 
-    def _device_of(self, arrays: Sequence[Operand]) -> Device | None:
-        """Return the device on which all arrays lie; None where there are but numbers.
-
-        Raises
-        ------
-        TCTypeError
-            If they lie in several places.
-        """
-        dispatch = self._dispatch
-        places = [
-            (name, a.device if isinstance(a, DeviceArray) else None)
-            for name, a in zip((*dispatch.params, *dispatch.returns), arrays, strict=False)
-            if isinstance(a, DeviceArray) or a.ndim
-        ]
-        on_device = next((number for _, number in places if number is not None), None)
-        if on_device is None:
-            return None
-        first, where = places[0]
-        for name, other in places:
-            if other != where:
-                raise TCTypeError(
-                    f"{dispatch.name}: '{first}' lies {_place_text(where)}, '{name}' "
-                    f"{_place_text(other)}\n  bring all arrays to one place: "
-                    f"cupy.asarray(x), torch's x.to('cuda:{on_device}')"
-                )
-        return self.device(on_device)
-
     # ---- results
 
     def _results(self, outs: tuple[Any, ...], given: Arguments, seen: Sequence[Any]) -> Any:
@@ -344,16 +247,6 @@ class DeviceCalls:
         return outputs[0] if len(outputs) == 1 else self._dispatch.result(outputs)
 
 
-def _array(seen: Any, value: Any, name: str) -> Operand:
-    if type(seen) is not tuple:
-        return as_array(seen, name)
-    if len(seen) > _PLACE:
-        array: DeviceArray = seen[_PLACE]
-        return array
-    address, shape, strides, dtype, device = seen
-    return DeviceArray(address, shape, strides, dtype, device, value)
-
-
 def _places(call: KernelCall) -> list[int]:
     arrays = (*call.operands, *(call.outs or ()))
     return [a.address if isinstance(a, DeviceArray) else 0 for a in arrays]
@@ -367,7 +260,3 @@ def _fresh(call: KernelCall, device: Device) -> tuple[tuple[Any, ...], tuple[Dev
 
 def _refused(_: DeviceArray) -> DeviceArray:
     raise ShapeError("an output overlaps an input: raw kernels write where they read; give another")
-
-
-def _place_text(number: int | None) -> str:
-    return "in the host's memory" if number is None else f"on GPU {number}"
