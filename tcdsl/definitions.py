@@ -1,4 +1,10 @@
-"""`define`: text in, kernels out."""
+"""`define`: text in, kernels out.
+
+To a type checker `define` gives a `Kernel` and `define_all` `Definitions`. Which of them a text
+gives only its reader knows; a union would refuse the first call that anybody writes, and a type
+with every attribute would find no slip of the pen. So `__getattr__` of kernels and of the package
+is hidden from checkers, and `T["name"]` is right for both.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from tcdsl.codegen.toolchain.load import Loaded
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
 from tcdsl.grammar.types import typed
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 
@@ -230,15 +227,15 @@ class KernelCall:
                 given, checked.returns, self.forms, strict=True
             )
         )
-        if any(may_share(a, b) for a, b in combinations(outs, 2)):
+        if any(may_share(a, b) for a, b in combinations(outs, 2)):  # no order would be right
             raise ShapeError(f"{checked.name}: two outputs overlap in memory")
         return outs
 
     def targets(self, outs: Outputs, copy: Callable[[Any], Any]) -> Outputs:
         """Return where to write: the buffers, or a copy of one that overlaps an input.
 
-        An output may be the very view of an input that is read only where it is written. copy
-        gives a copy in C order.
+        So the result is always that of separate memory. An output may be the very view of an input
+        that is read only where it is written. copy gives a copy in C order.
         """
         return tuple(
             out if is_addressable(out) and not self._overlaps(r, out) else copy(out)

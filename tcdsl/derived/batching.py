@@ -1,4 +1,10 @@
-"""`kernel.batched(...)`: a kernel over a batch, from what a caller says of its operands."""
+"""`kernel.batched(...)`: a kernel over a batch, from what a caller says of its operands.
+
+Outputs that do not depend on the batch stay as they are, and `out_dims` says so, as the `vmap` rule
+of a `torch.autograd.Function` may; JAX and `torch.func.vmap` repeat them, which
+``out_dims={"y": 0}`` asks for. There is no randomness="error", since the numbers of a kernel are a
+function of its arguments.
+"""
 
 from __future__ import annotations
 

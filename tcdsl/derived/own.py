@@ -1,4 +1,11 @@
-"""Copies that nobody else can write to: what a way back keeps."""
+"""Copies that nobody else can write to: what a way back keeps.
+
+A changed argument would give a wrong gradient in silence: NumPy's arrays have neither immutability
+nor versions. A copy is right whatever is changed, through any view, by any library, and costs one
+pass where the forward pass and the way back make several. Read-only outputs would leave arguments
+open, version counters do not see writes through NumPy's views, check sums cost two passes and end
+in an error. `with_grad(copy=False)` keeps references.
+"""
 
 from __future__ import annotations
 

@@ -135,7 +135,10 @@ class PlainKernel(Described):
         raise bounds_error(self._dispatch.operand_names, operand, dim, value, extent)
 
     def _forget_choices(self, variant: Variant) -> None:
-        """Let the next calls find what was tuned."""
+        """Let the next calls find what was tuned.
+
+        Choices go and so do the launcher's rows; executables that are made stay and serve again.
+        """
         self._host.forget(variant)
         self._devices.clear()
 

@@ -1,4 +1,11 @@
-"""What the kernels of one text share: its definitions, settings, and bindings to types."""
+"""What the kernels of one text share: its definitions, settings, and bindings to types.
+
+Pickle takes the text and the settings, never machine code: the text as it was written, so that
+places in messages stay and kernels of one text share it again; a printed one where none was written
+(ranks bound, a whole gradient). To unpickle parses only, and what comes back compiles for the
+machine that it comes to. A kernel of a text can be read by later versions; a gradient's, which
+holds derived texts and shapes, is of one.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +51,10 @@ _RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says
 
 class Session:
     """The definitions of one text, bound to types as calls need them.
+
+    A definition of any rank has a variant for each combination of ranks and repeated dimensions
+    that calls bring. What has no arrays (`Kernel.text`, `autotune` by sizes, the commands) takes
+    the rank at which the definition has the sizes that are named.
 
     origin: what the text is a gradient of, if it was derived. out_dims: of a text over a batch,
     where each return of its last definition has that.
@@ -194,7 +205,10 @@ class Session:
         return shapes_of_rank(definition, self.check_now(definition, generics))
 
     def check_now(self, definition: nodes.Def, generics: Mapping[str, Any] | None = None) -> int:
-        """Report faults at once; a definition with generics can only be checked when bound.
+        """Report faults that the text shows at `define`, not at the first call.
+
+        A definition with generics that have no default can only be checked when it is bound. One of
+        any rank is right if it is at some rank; else it has the faults of two dimensions.
 
         Returns
         -------
@@ -247,7 +261,8 @@ class Session:
                     f"got a number of type {array.dtype}\n"
                     "  pass an integer"
                 )
-        # a number is converted to its parameter's type, so only arrays have to match
+        # a number is converted to its parameter's type, so only arrays have to match: a silent copy
+        # of one would hide what a kernel costs
         expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
         numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
         scalars = {n: v for n in checked.scalars if (v := numbers[n]) is not None}

@@ -29,6 +29,10 @@ _MOST_THREADS = 2**31 - 1  # the launcher counts them in an int
 class Settings:
     """How kernels of a text are tuned and checked; see `define`.
 
+    They are checked here, whoever makes them: `define`, `with_tune`, a pickle. `deterministic` is
+    one of them and no switch of the process, so that a kernel means the same wherever it is called;
+    what is tuned for one is not found by the other.
+
     directions: of a derivative, the parameters that are adjoints or tangents. The pass that it is a
     derivative of has not looked at them: so a batch of these alone meets what that pass drew.
     """

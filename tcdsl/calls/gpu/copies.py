@@ -1,4 +1,7 @@
-"""Copies to, on and from a GPU; those in other layouts than C order by kernels of our own."""
+"""Copies to, on and from a GPU; those in other layouts than C order by kernels of our own.
+
+CuPy's kernels for these need the headers of a CUDA toolkit, which we do not ask for.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,10 @@ class DeviceArray:
         return Flags(is_dense(self.shape, self.strides, item), aligned, self.is_writeable)
 
     def copy(self) -> DeviceArray:
-        """Refuse: memory of a device is not copied for how it lies."""
+        """Refuse: memory of a device is not copied for how it lies, as the host's is.
+
+        There it is a mistake, and a copy costs memory that GPUs are short of.
+        """
         raise TCTypeError(
             f"an array on GPU {self.device} has elements that do not lie at multiples of their "
             f"size (address {self.address:#x}, strides {self.strides})\n  pass a copy of it"

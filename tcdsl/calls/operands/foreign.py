@@ -1,4 +1,11 @@
-"""Arrays of other libraries: what of them is more than their memory, and results of their kind."""
+"""Arrays of other libraries: what of them is more than their memory, and results of their kind.
+
+What is more than its memory is refused or resolved, never read as if it were not: a mask, units, a
+record of gradients, tensors that stand for others; torch's negative bit is resolved. Under
+`torch.no_grad()` a tensor that requires grad passes: there torch's own functions record nothing
+either. Messages do not advise `.detach()`, which would stop training in silence. What a foreign
+object raises while it is asked for its memory becomes a `TCTypeError`.
+"""
 
 from __future__ import annotations
 
@@ -229,7 +236,10 @@ def _rules_of_torch(torch: Any) -> runtime.Rules:
 
 
 def written(value: Any) -> None:
-    """Tell a library that elements of its array have changed, so far as it asks to be told."""
+    """Tell a library that elements of its array have changed, so far as it asks to be told.
+
+    Torch does, so that autograd notices a saved tensor that was changed.
+    """
     torch = _library_of(value, "torch", "Tensor")
     if torch is not None:
         torch.autograd.graph.increment_version(value)
@@ -244,7 +254,8 @@ def like(example: object) -> Callable[[Any], Any]:
     NumPy arrays and numbers get NumPy arrays. An array with ``__dlpack__`` gets its results
     through the ``from_dlpack`` of its array namespace (``x.__array_namespace__()``), or else of the
     library where its class or a base of it is at home, sharing memory; if there is neither, NumPy
-    arrays. An array without ``__dlpack__`` gets what the device's own library has.
+    arrays. An array without ``__dlpack__`` gets what the device's own library has. The module of
+    the class alone would not do: JAX's arrays are at home in `jaxlib`, without ``from_dlpack``.
 
     References
     ----------

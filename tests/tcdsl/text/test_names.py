@@ -25,7 +25,7 @@ def kernel(text: str) -> Kernel:
     return defined
 
 
-@pytest.mark.parametrize("name", ["text", "_entries", "class"])
+@pytest.mark.parametrize("name", ["text", "_dispatch", "class"])
 def test_a_definition_has_any_name_alone_or_among_others(name: str) -> None:
     alone = kernel(DOUBLE.format(name))
     assert alone[name] is alone

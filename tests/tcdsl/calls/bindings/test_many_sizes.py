@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl import kernel as kernels
+from tcdsl.calls import host
 from tcdsl.calls.bindings.variant import Variant, _about
 from tcdsl.calls.process.bounded import thinned
 
@@ -45,9 +45,9 @@ def test_sizes_that_matter_stand_apart() -> None:
 
 
 def test_tables_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_MAX_ENTRIES", 20)
+    monkeypatch.setattr(host, "_MAX_ENTRIES", 20)
     add: Any = tc.define("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }", tune="off")
     for n in range(1, 100):
         assert add(np.zeros(n, np.float32))[-1] == 1
-    assert len(add._entries) <= 20
+    assert len(add._host._entries) <= 20
     assert len(thinned(dict.fromkeys(range(8)), 9)) == 8
