@@ -276,6 +276,9 @@ class Along:
             return [*lines, self._tangent(s, op, factor.value)]
         ranges = [r for r in s.ranges if r.name not in factor.at]
         found = substitute_indices(factor.plain, factor.at)
+        if any(r.tensor == name and any(map(reads_of, r.subs)) for r in reads_of(found)):
+            # data says which of its elements it reads, and no more that it does not write these
+            return [*lines, self._tangent(s, op, factor.value)]
         return [*lines, self._tangent(s, op, found, ranges)]
 
     def _reads_own(self, s: Step) -> bool:

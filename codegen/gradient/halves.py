@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.combine import computed
+from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import type_in_text
-from tcdsl.codegen.gradient.versions import Value, Versions
-from tcdsl.codegen.program.program import affine_of, from_lowest, indices_of
+from tcdsl.codegen.gradient.versions import STARTING, Value, Versions
+from tcdsl.codegen.program.program import affine_of, from_lowest, indices_of, reads_of
+from tcdsl.codegen.program.ssa import identity_of
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
+
+_GOING_ON = {starting: op for op, starting in STARTING.items()}
 
 
 def rounded(
@@ -83,7 +87,9 @@ def _rounded(line: Line, v: Value, versions: Versions, fresh: Callable[[str], st
         subs = tuple(from_lowest(typed.IndexValue(r.name, INT64), r.low) for r in outputs)
         mine: tuple[typed.Expr, ...] = subs
     else:
-        here, box, subs = versions.at(v.name), versions.box(v.name), line.subs
+        here, box = versions.at(v.name), versions.box(v.name)
+        pairs = zip(line.subs, v.shape, strict=True)  # inside: the line itself writes there
+        subs = tuple(clamped(e, n) if reads_of(e) else e for e, n in pairs)
         mine = here
     total = replace(line, target=name, subs=subs)
     apart = typed.Cast(typed.Read(name, mine, v.dtype.computed), v.dtype)
@@ -91,4 +97,7 @@ def _rounded(line: Line, v: Value, versions: Versions, fresh: Callable[[str], st
     if line.op.endswith("!") and mine is subs:
         return [total, end]
     before = computed(typed.Read(line.target, here, v.dtype))
+    if line.op in _GOING_ON:  # anew, and perhaps nobody has written what it was before
+        total = replace(total, op=_GOING_ON[line.op])
+        before = typed.Lit(identity_of(total.op, before.dtype), before.dtype)
     return [Line(name, mine, "=", before, box), total, end]

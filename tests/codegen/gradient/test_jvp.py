@@ -241,6 +241,31 @@ def test_what_a_statement_overwrites(body: str, rng: np.random.Generator) -> Non
     assert_tangents(f, drawn(f, {"N": 4}, rng), rng)
 
 
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("double", marks=pytest.mark.wide)])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y(m) = w(m) y(at(n)) *= x(n)",
+        "y(at(n)) *= x(n) * w(n)",
+        "for s in 0:2 { y(at(n)) *=! x(n) * w(s) }",
+        "y(m) = w(m) for s in 0:2 { y(at(n)) *= x(n) * w(s) }",
+        "y(m) = w(m) for s in 0:2 { y(s) max= y(s + 1 + n) * x(n) where n in 0:2 }",
+        "y(m) = w(m) for s in 0:2 { y(s) min= y(s + 1 + n) * x(n) where n in 0:2 }",
+    ],
+)
+def test_scatters_of_halves_and_extremes_of_later_elements(
+    body: str, dtype: str, rng: np.random.Generator
+) -> None:
+    head = f"{dtype}(N) x, int32(N) at, {dtype}(M) w) -> ({dtype}(M) y)"
+    f = checked(f"def f({head} {{ {body} }}")
+    args = drawn(f, {"N": 4, "M": 5}, rng)
+    assert_tangents(f, args, rng)
+    if "at(n)" in body:
+        args[1][0] = 7
+        with pytest.raises(IndexError):  # the sums of halves are clamped, not the scatter
+            evaluate(forwards(f).both, [*args, *directions(f, args, rng)])
+
+
 CALLED = """def scatter(int32(B) I, float(B,D) g, float(N) like) -> (float(N,D) O) {
   O(I(b), d) +=! g(b, d)
 }
