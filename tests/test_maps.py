@@ -1,20 +1,66 @@
-"""The README of a package lists the files of each of its rooms, and no others."""
+"""Documents are true: what they name is there; maps of rooms list their files and no others."""
 
 from __future__ import annotations
 
+import os
 import re
+from functools import cache
 
 import pytest
 
-from tests.test_layers import ROOMS, ROOT
+from tests.test_layers import PACKAGES, ROOMS, ROOT
+
+FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests")
 
 
-@pytest.mark.parametrize("room", [r for r in ROOMS if r.startswith("grammar/")])
-def test_the_map_of_a_room_has_its_files(room: str) -> None:
-    package, _, name = room.partition("/")
-    text = (ROOT / package / "README.md").read_text(encoding="utf-8")
-    (table,) = re.findall(rf"^## {name}: .*\n\n((?:\|.*\n)+)", text, re.MULTILINE)
-    rows = [row.split("|")[1] for row in table.splitlines()[2:]]
-    listed = [file for row in rows for file in re.findall(r"`([\w.]+)`", row)]
-    there = {p.name for p in (ROOT / room).iterdir() if p.suffix in (".py", ".lark")}
-    assert sorted(listed) == sorted(there - {"__init__.py"})
+@cache
+def files() -> tuple[str, ...]:
+    """Return the files below the folders of the house; links to folders are not followed."""
+    found = [os.path.join(at, name) for f in FOLDERS for at, _, names in os.walk(ROOT / f)
+             for name in names]  # fmt: skip
+    return ("README.md", *sorted(os.path.relpath(path, ROOT) for path in found))
+
+
+DOCUMENTS = [file for file in files() if file.endswith(".md")]
+REWRITTEN = ("codegen/README.md", "autotune/README.md", "tcdsl/README.md")
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)]*))?\)")
+PATH = re.compile(r"`([\w./-]+\.(?:py|cuh|h|c|cpp|md|lark|tc|toml))`")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_links_of_a_document_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for link, anchor in LINK.findall(text):
+        to = os.path.normpath(os.path.join(os.path.dirname(name), link)) if link else name
+        assert (ROOT / to).exists(), f"{name} links to {link}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", (ROOT / to).read_text(encoding="utf-8"), re.M)
+            there = {re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in headings}
+            assert anchor in there, f"{name} links to {link}#{anchor}"
+
+
+@pytest.mark.parametrize("name", [d for d in DOCUMENTS if d not in REWRITTEN])
+def test_the_files_that_a_document_names_are_there(name: str) -> None:
+    for path in PATH.findall((ROOT / name).read_text(encoding="utf-8")):
+        assert any(file == path or file.endswith(f"/{path}") for file in files()), path
+
+
+def map_of(room: str) -> list[str]:
+    """Return the files in the table of a room's README; [] where it has none."""
+    path = ROOT / room / "README.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = re.findall(r"^\| file \| job \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.M)
+    cells = [line.split("|")[1] for table in rows for line in table.splitlines()]
+    return [file for cell in cells for file in re.findall(r"`([\w.]+\.\w+)`", cell)]
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if "/" in room and map_of(room)])
+def test_the_map_of_a_room_has_its_files_and_its_job_in_a_sentence(room: str) -> None:
+    there = {p.name for p in (ROOT / room).iterdir() if p.is_file() and p.suffix != ".md"}
+    assert sorted({*map_of(room)} - {"__init__.py"}) == sorted(there - {"__init__.py"})
+    head = (ROOT / room / "README.md").read_text(encoding="utf-8").splitlines()[0]
+    assert re.fullmatch(rf"# (.*[/.])?{room.rpartition('/')[2]}: \S.*", head)
+
+
+def test_each_room_of_the_grammar_has_a_map() -> None:
+    assert all(map_of(room) for room in ROOMS if room.startswith("grammar/"))
