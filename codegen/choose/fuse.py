@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline
 from tcdsl.codegen.program.padding import has_padding, pieces
 from tcdsl.codegen.program.program import Program, carried
-from tcdsl.codegen.program.sharing import has_epilogue, kept_indices
+from tcdsl.codegen.program.sharing import has_epilogue, kept_indices, outsider, seed_of
 
 _LONGEST = 24  # groups that are joined: each length is tried, and costs its square
 
@@ -51,6 +52,12 @@ def gather(
 ) -> list[Group]:
     """Gather neighbours: each group takes as many of the following ones as is legal.
 
+    Groups in between that cannot join may have to wait, if what joins has nothing to do with them:
+
+        C(n, d) +=! X(n, d, p)          the rows of n
+        B(d) +=! C(n, d)                waits
+        M(n) +=! C(n, d)                the rows of n
+
     Parameters
     ----------
     rows, paddings
@@ -59,15 +66,80 @@ def gather(
     """
     out: list[Group] = []
     wanted = uses(program, groups)
-    start = 0
-    while start < len(groups):
-        near = groups[start : start + _LONGEST]
-        lengths = range(1, len(near) + 1)
-        count = max(n for n in lengths if n == 1 or can_join(program, near[:n], rows, paddings))
-        wanted.subtract(n for g in near[:count] for n in g.wanted())  # by later ones, from here on
-        out.append(join(near[:count], wanted))
-        start += count
+    left = list(groups)
+    while left:
+        near = left[:_LONGEST]
+        run = _run(program, near, rows, paddings)
+        if rows and len(run) < len(near):
+            run = _longer(program, near, run, paddings)
+        wanted.subtract(n for g in run for n in g.wanted())  # by later ones, from here on
+        out.append(join(run, wanted))
+        left = _without(left, run)
     return out
+
+
+def _run(program: Program, near: Sequence[Group], rows: bool, paddings: bool) -> list[Group]:
+    """Return the longest run that groups begin with and that may be one group."""
+    lengths = range(1, len(near) + 1)
+    count = max(n for n in lengths if n == 1 or can_join(program, near[:n], rows, paddings))
+    return list(near[:count])
+
+
+def _without(groups: Sequence[Group], run: Sequence[Group]) -> list[Group]:
+    taken = {g.members for g in run}
+    return [g for g in groups if g.members not in taken]
+
+
+def _longer(
+    program: Program, near: Sequence[Group], run: list[Group], paddings: bool
+) -> list[Group]:
+    """Return a run and what may join it from further behind, if fewer groups are left so."""
+    longer = _overtaking(program, near, len(run))
+    if longer is None:
+        return run
+
+    def groups_left(taken: list[Group]) -> int:
+        rest, count = _without(near, taken), 0
+        while rest:
+            rest, count = _without(rest, _run(program, rest, True, paddings)), count + 1
+        return count
+
+    return longer if groups_left(longer) < groups_left(run) else run
+
+
+def _overtaking(program: Program, near: Sequence[Group], count: int) -> list[Group] | None:
+    """Return the first groups and later ones that share their rows and may pass what does not.
+
+    None where there are no further ones.
+    """
+    if any(len(g.statements) > 1 for g in near):
+        return None
+    seed = near[seed_of([g.statements[0] for g in near[:count]])]
+    here = program.segment(near[0].members[0])
+    run = list(takewhile(lambda g: program.segment(g.members[0]) == here, near))
+    waiting: list[Group] = []
+    while (out := outsider([g.statements[0] for g in run], run.index(seed))) is not None:
+        if out < count:
+            return None
+        waiting.append(run.pop(out))
+        waiting.sort(key=near.index)
+        for g in run[count:]:  # in order: what follows one that waits may follow another
+            if any(_depend(program, w, g) for w in waiting if near.index(w) < near.index(g)):
+                run.remove(g)
+                waiting.append(g)
+    return run if len(run) > count and can_join(program, run) else None
+
+
+def _depend(program: Program, first: Group, then: Group) -> bool:
+    """Whether one of two groups touches memory that the other writes: their order counts."""
+    a, b = _memory(program, first), _memory(program, then)
+    return not (a[1].isdisjoint(b[0] | b[1]) and b[1].isdisjoint(a[0]))
+
+
+def _memory(program: Program, g: Group) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the memory that a group reads or goes on from, and that it writes."""
+    read = frozenset(program.buffer(n).home for n in g.wanted())
+    return read, frozenset(program.buffer(s.target).home for s in g.statements)
 
 
 def can_join(

@@ -45,35 +45,67 @@ def kept_indices(statements: Sequence[Statement]) -> tuple[Names, ...] | None:
     another lies at the same values of the shared indices. None of them is a contraction, and each
     is connected to the others by what it reads.
     """
-    if any(is_contraction(s) or not s.covers or s.op.startswith("arg") for s in statements):
+    if not all(map(_has_rows, statements)):
         return None
-    seed = min(range(len(statements)), key=lambda k: len(statements[k].outputs))
+    found = _share(statements, seed_of(statements))
+    return None if isinstance(found, int) else found
+
+
+def seed_of(statements: Sequence[Statement]) -> int:
+    """Return the position of the statement whose output indices are the axes: the fewest."""
+    return min(range(len(statements)), key=lambda k: len(statements[k].outputs))
+
+
+def outsider(statements: Sequence[Statement], seed: int) -> int | None:
+    """Return the position of a statement that cannot share the axes of the seed, None if all do."""
+    alone = next((k for k, s in enumerate(statements) if not _has_rows(s)), None)
+    if alone is not None:
+        return alone
+    found = _share(statements, seed)
+    return found if isinstance(found, int) else None
+
+
+def _has_rows(s: Statement) -> bool:
+    return s.covers and not s.op.startswith("arg") and not is_contraction(s)
+
+
+def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | int:
+    """Return the shared indices of all statements, or the first that does not have them."""
     axes = [r.name for r in statements[seed].outputs]
     if not axes:
-        return None
+        return seed
     names: list[Names] = [{} for _ in statements]
     names[seed] = dict(zip(axes, axes, strict=True))
     # Of each version made here, the dimension of each axis; of inputs as well, but these only
     # suggest what belongs together: the two statements that read A(n,m) share n.
     made: dict[str, Dims] = {s.target: {} for s in statements}
     read: dict[str, Dims] = {}
+    # without a fold, an input in common is no reason to give up points that could be tasks
+    folds = any(s.reductions for s in statements)
     while True:
         before = [dict(m) for m in names]
-        for s, mine in zip(statements, names, strict=True):
+        for k, (s, mine) in enumerate(zip(statements, names, strict=True)):
             if not _spread(s, mine, made):
-                return None
-        if names == before and not any(
+                return k
+        if names != before:
+            continue
+        for s, mine in zip(statements, names, strict=True):
+            if len(mine) == len(axes):
+                _learn(s, mine, read, made)
+        # one at a time: what it is told may tell others more than an input can
+        if not any(
             _suggest(s, mine, read, made, len(axes))
             for s, mine in zip(statements, names, strict=True)
+            if len(mine) != len(axes) and (folds or len(s.outputs) == len(axes))
         ):
             break
-    if any(len(mine) != len(axes) for mine in names):
-        return None
     spans = [{r.name: (r.low, r.high) for r in s.outputs} for s in statements]
-    for axis in axes:
-        if len({span[mine[axis]] for span, mine in zip(spans, names, strict=True)}) != 1:
-            return None
-    return tuple(names) if _aligned(statements, names, made) else None
+    for k, (s, mine) in enumerate(zip(statements, names, strict=True)):
+        if len(mine) != len(axes) or not _is_aligned(s, mine, made):
+            return k
+        if any(spans[k][mine[axis]] != spans[seed][axis] for axis in axes):
+            return k
+    return tuple(names)
 
 
 def _spread(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
@@ -96,19 +128,20 @@ def _spread(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
     return True
 
 
+def _learn(s: Statement, mine: Names, read: dict[str, Dims], made: dict[str, Dims]) -> None:
+    """Learn from a finished statement where inputs have the axes."""
+    for tensor, plain in _inputs(s, made):
+        where = {axis: plain.index(n) for axis, n in mine.items() if n in plain}
+        if len(where) == len(mine):
+            read.setdefault(tensor, where)
+
+
 def _suggest(
     s: Statement, mine: Names, read: dict[str, Dims], made: dict[str, Dims], count: int
 ) -> bool:
-    """Learn from a finished statement where inputs have the axes, or finish one by that."""
-    inputs = [(t, _plain(subs)) for t, subs in _touched(s) if t not in made]
-    if len(mine) == count:
-        for tensor, plain in inputs:
-            where = {axis: plain.index(n) for axis, n in mine.items() if n in plain}
-            if len(where) == count:
-                read.setdefault(tensor, where)
-        return False
+    """Finish a statement by where inputs have the axes, if that tells."""
     outputs = {r.name for r in s.outputs}
-    for tensor, plain in inputs:
+    for tensor, plain in _inputs(s, made):
         found = {axis: plain[d] for axis, d in read.get(tensor, {}).items()}
         chosen = {axis: n for axis, n in found.items() if n is not None and n in outputs}
         fits = all(chosen.get(axis) == n for axis, n in mine.items())
@@ -116,6 +149,11 @@ def _suggest(
             mine.update(chosen)
             return True
     return False
+
+
+def _inputs(s: Statement, made: dict[str, Dims]) -> list[tuple[str, list[str | None]]]:
+    """Return what a statement touches of versions that are not made here."""
+    return [(t, _plain(subs)) for t, subs in _touched(s) if t not in made]
 
 
 def _touched(s: Statement) -> list[Touch]:
@@ -127,13 +165,10 @@ def _plain(subs: tuple[typed.Expr, ...]) -> list[str | None]:
     return [a.plain if (a := affine_of(e)) else None for e in subs]
 
 
-def _aligned(
-    statements: Sequence[Statement], names: Sequence[Names], made: dict[str, Dims]
-) -> bool:
+def _is_aligned(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
     """Whether every version made here is touched at the reader's own shared indices."""
-    for s, mine in zip(statements, names, strict=True):
-        for tensor, subs in _touched(s):
-            plain = _plain(subs)
-            if any(plain[d] != mine[axis] for axis, d in made.get(tensor, {}).items()):
-                return False
+    for tensor, subs in _touched(s):
+        plain = _plain(subs)
+        if any(plain[d] != mine[axis] for axis, d in made.get(tensor, {}).items()):
+            return False
     return True

@@ -65,6 +65,61 @@ def test_sums_along_different_dimensions_stay_apart() -> None:
     assert fused(program_of(PROGRAMS["largest"].checked())) == [(0,), (1,)]
 
 
+def test_what_shares_rows_passes_what_does_not() -> None:
+    p = program(
+        "r(n) = rsqrt(A(n,0))  B(m) +=! A(n,m) * r(n)  s(n) +=! A(n,m) * r(n)"
+        "  D(m) +=! A(n,m) - r(n)  O(n,m) = A(n,m) * s(n)",
+        returns="O, B, D",
+    )
+    assert fused(p) == [(0, 2, 4), (1, 3)]
+    assert partitions(p)[0].groups[0].local == ("s",)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("s(n) +=! A(n,m)  B(m) +=! A(n,m) * s(n)  O(n,m) = A(n,m) * s(n) * B(m)", "it reads B"),
+        ("O(n,m) = A(n,m)  s(n) +=! O(n,m)  B(m) +=! O(n,m) * s(n)  O(n,m) = O(n,m) * s(n)",
+         "B reads what it overwrites"),
+    ],
+)  # fmt: skip
+def test_nothing_passes_what_it_has_to_do_with(body: str, why: str) -> None:
+    p = program(body, returns="O, B")
+    last = len(p.statements) - 1
+    assert not any({0, last} <= {*members} for members in fused(p)), why
+
+
+def test_nothing_is_taken_from_a_group_behind() -> None:
+    rows = "s(n) +=! A(n,m)  B(m) +=! A(n,m) * s(n)"
+    later = "  t(m) +=! A(n,m) * B(m)  O(n,m) = A(n,m) * t(m) + s(n)"
+    assert fused(program(rows + later, returns="O, B")) == [(0,), (1, 2, 3)]
+
+
+def test_an_input_in_common_tells_all_that_read_it() -> None:
+    # A tells B, which comes before the statement that is known to have the rows
+    body = "r(n) = C(n)  B(n) +=! A(n,m)  s(n) +=! A(n,m) * r(n)"
+    p = program(body, "float(N,M) A, float(N) C", "B, r, s")
+    assert fused(p) == [(0, 1, 2)]
+
+
+def test_points_without_a_fold_stay_tasks() -> None:
+    p = program("B(n) = A(n,0)  O(n,m) = A(n,m) * 2", returns="B, O")
+    assert fused(p) == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_groups_keep_the_order_of_what_depends(name: str) -> None:
+    p = program_of(PROGRAMS[name].checked())
+    for partition in partitions(p):
+        place = {m: k for k, g in enumerate(partition.groups) for m in g.members}
+        for j, s in enumerate(p.statements):
+            for i, t in enumerate(p.statements[:j]):
+                touched = {p.buffer(r.tensor).home for r in (*s.reads(), *t.reads())}
+                homes = {p.buffer(s.target).home, p.buffer(t.target).home}
+                if len(homes) == 1 or homes & touched:
+                    assert place[i] <= place[j] or i not in place
+
+
 def test_intermediate_that_is_an_output_is_stored() -> None:
     p = program_of(PROGRAMS["two_outputs"].checked())
     (group,) = partitions(p)[0].groups

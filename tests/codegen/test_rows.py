@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.choose import forms
+from tcdsl.codegen.forms.base.align import align
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise, rows
 from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.forms import cases_under, narrower
 from tests.codegen.harness import (
     Array,
@@ -44,6 +48,11 @@ CHANNELS = """def f(float(B,C,HW) X) -> (Y) { M(b,s) max=! X(b,c,s)
     E(b,c,s) = exp(X(b,c,s) - M(b,s))  S(b,s) +=! E(b,c,s)  Y(b,c,s) = E(b,c,s) / S(b,s) }"""
 FEATURES = """def f(float(N,C) X, float(C) g) -> (Y, m) { s(c) +=! X(n,c)  q(c) +=! X(n,c) * X(n,c)
     m(c) = s(c) / N  Y(n,c) = (X(n,c) - m(c)) * rsqrt(q(c) / N - m(c) * m(c) + 1e-5) * g(c) }"""
+SEGMENTS = """def f(float(N,G,D,P) X, float(N,G,D,P) Z, float(G,D) h) -> (Y, B, M, T) {
+    B(n,g,d) +=! Z(n,g,d,p)  M(n,g,d) max=! X(n,g,d,p)  w(n,g,d) +=! Z(n,g,d,p) * X(n,g,d,p)
+    Y(n,g,d,p) = Z(n,g,d,p) * h(g,d)  w(n,g,d) += B(n,g,d) * h(g,d)
+    T(n,g) +=! w(n,g,d) * h(g,d)  T(n,g) += X(n,g,d,p)
+    w(n,g,d) += X(n,g,d,p) * T(n,g)  Y(n,g,d,p) += w(n,g,d) * (X(n,g,d,p) - M(n,g,d)) + T(n,g) }"""
 TURN = "def f(float(N,M) A) -> (O) { O(m,n) = A(n,m) > 0 ? A(n,m) + 1 : 2.0 }"
 FORMS: list[Mapping[str, Value]] = [
     {},
@@ -51,6 +60,7 @@ FORMS: list[Mapping[str, Value]] = [
     {"g0.walk": "rows", "g0.unroll": 1},
     {"g0.walk": "columns"},
 ]
+ALONG = FORMS[:-1]  # the walks that a row in parts has
 
 
 @pytest.fixture(autouse=True)
@@ -70,10 +80,14 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
     return rng.normal(size=shape).astype(np.float32)
 
 
-def check_all(*texts_and_args: tuple[object, ...], terms: int = 1000) -> None:
+def check_all(
+    *texts_and_args: tuple[object, ...],
+    terms: int = 1000,
+    forms: Sequence[Mapping[str, Value]] = FORMS,
+) -> None:
     cases = []
     for text, *args in texts_and_args:
-        cases += cases_under(problem(str(text), *args), FORMS)
+        cases += cases_under(problem(str(text), *args), forms)
     differential(cases, terms)
 
 
@@ -111,6 +125,67 @@ def test_rows_of_several_dimensions(rng: np.random.Generator) -> None:
         (BATCHNORM, normal(rng, 3, 4, 5, 7), normal(rng, 4)),
         (BATCHNORM, normal(rng, 2, 1, 1, 1), normal(rng, 1)),
     )
+
+
+def segments(rng: np.random.Generator, *shape: int) -> tuple[object, ...]:
+    return (SEGMENTS, normal(rng, *shape), normal(rng, *shape), normal(rng, *shape[1:3]))
+
+
+@pytest.mark.cc
+def test_a_fold_leaves_values_at_parts_of_a_row(rng: np.random.Generator) -> None:
+    p = problem(str(SEGMENTS), *segments(rng, 3, 3, 5, 37)[1:])
+    assert {form.split(",")[0] for _, form in _described(p)} == {"g0: rows of 5 sweeps"}
+    check_all(segments(rng, 3, 3, 5, 37), forms=ALONG)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_parts_of_a_row_of_any_size_and_layout(rng: np.random.Generator) -> None:
+    shapes = [(8, 1, 1, 1), (2, 5, 1, 19), (9, 1, 7, 1), (4, 2, 3, 131), (1, 8, 2, 4099)]
+    check_all(
+        *(segments(rng, *s) for s in (*shapes, (8, 1, 0, 5), (8, 2, 3, 0), (0, 8, 3, 4))),
+        forms=ALONG,
+    )
+    text, x, z, g = segments(rng, 3, 4, 3, 21)
+    assert isinstance(x, np.ndarray)
+    padded = np.pad(x, ((0, 1), (0, 0), (0, 2), (0, 3)))[:3, :, :3, :21]
+    last = np.ascontiguousarray(x.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+    holes = x.copy()
+    holes[1, 2, 0, 3], holes[2, 1, 1, 20], holes[0, 0, 2, 0] = np.nan, np.inf, -np.inf
+    check_all(*((text, a, z, g) for a in (padded, x[:, ::-1, :, ::-1], last, holes)), forms=ALONG)
+    for name, dtype in (("double", np.float64), ("float16", np.float16)):
+        halves = [np.asarray(a).astype(dtype) for a in (x, z, g)]
+        check_all((SEGMENTS.replace("float(", f"{name}("), *halves), forms=ALONG)
+
+
+@pytest.mark.cc
+def test_few_rows_are_not_walked_in_parts(rng: np.random.Generator) -> None:
+    forms = [form for _, form in _described(problem(SEGMENTS, *segments(rng, 1, 2, 5, 37)[1:]))]
+    assert "g1" in forms[-1].split(":")[0] or "g2" in forms[-1].split(":")[0]
+    assert not any("5 sweeps" in form for form in forms)
+
+
+def test_a_value_waits_for_the_sweep_that_reads_it() -> None:
+    text = """def f(float(B,N) A, float(B,N) C) -> (D) { D(b,n) = A(b,n) * C(b,n)
+        S(b) +=! A(b,n)  D(b,n) = D(b,n) + S(b)  Q(b) +=! A(b,n) * S(b)
+        D(b,n) += Q(b) }"""
+    aligned = align(program_of(check(parse(text))).statements)
+    assert aligned is not None
+    sweeps = [[s.statement.target for s in w.steps] for w in aligned.sweeps]
+    assert sweeps == [["S"], ["Q"], ["D", "D.1", "D.2"]]
+    inside = text.replace("Q(b) +=! A(b,n) * S(b)", "Q(b) +=! D(b,n) * S(b)")
+    aligned = align(program_of(check(parse(inside))).statements)
+    assert aligned is not None
+    sweeps = [[s.statement.target for s in w.steps] for w in aligned.sweeps]
+    assert sweeps == [["S"], ["D", "D.1", "Q"], ["D.2"]]
+
+
+@pytest.mark.cc
+def test_a_value_is_taken_before_what_it_reads_is_overwritten(rng: np.random.Generator) -> None:
+    text = """def f(float(B,N) A) -> (E, D) { E(b,n) = A(b,n) * 2  S(b) +=! E(b,n)
+        D(b,n) = E(b,n) * E(b,n)  E(b,n) = E(b,n) + S(b)  Q(b) +=! E(b,n)
+        D(b,n) += Q(b) }"""
+    check_all((text, normal(rng, 9, 45)))
 
 
 @pytest.mark.wide

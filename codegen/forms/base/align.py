@@ -10,18 +10,31 @@ value per point and others fold values into an accumulator. Softmax:
     Y(b, n) = E(b, n) / S(b)    sweep 2 computes Y, S is a scalar by then
 
 A pointwise statement is a group with one sweep and nothing to fold, a reduction one with one fold.
+A fold may leave a value for each part of a row, its *segments*, and a later sweep reads these:
+
+    B(n, d) +=! X(n, d, p)              sweep 0 folds p for each d
+    Y(n, d, p) = X(n, d, p) - B(n, d)   sweep 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.program.program import Statement, affine_of, map_typed, reads_of
+from tcdsl.codegen.program.program import (
+    Statement,
+    affine_of,
+    indices_of,
+    map_typed,
+    reads_of,
+)
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
 Key = tuple[int, str]  # an index of a statement: its place in the group, its name
+Access = tuple[str, tuple[typed.Expr, ...]]  # a version and subscripts
+
+_FEW_READS = 2  # arrays that are no more to read again than a value is to store and read
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,16 @@ class Step:
     dims: tuple[str, ...]
     folds: tuple[str, ...]
 
+    @property
+    def segment(self) -> tuple[str, ...]:
+        """The loops within a row of which a fold leaves a value at each point."""
+        return tuple(d for d in self.dims if d not in self.folds) if self.folds else ()
+
+    @property
+    def per_point(self) -> bool:
+        """Whether it leaves a value at points of a row, not one a row."""
+        return bool(self.segment if self.folds else self.dims)
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -52,6 +75,11 @@ class Sweep:
     before: tuple[Step, ...]
     dims: tuple[str, ...]
     steps: tuple[Step, ...]
+
+    @property
+    def segment(self) -> tuple[str, ...]:
+        """The dims of a value that some of its folds leave: the outer ones."""
+        return next((s.segment for s in self.steps if s.segment), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +122,7 @@ def align(statements: Sequence[Statement]) -> Aligned | None:
     return _schedule(renamed, tuple(dims.values()), _kept(renamed))
 
 
-def open_rows(aligned: Aligned, names: Collection[str]) -> Aligned | None:
+def open_rows(aligned: Aligned, names: Collection[str]) -> Aligned:
     """Return the group with fewer kept dimensions: names become part of the rows."""
     kept = tuple(k for k in aligned.kept if k not in names)
     statements = tuple(s.statement for s in aligned.steps)
@@ -110,7 +138,7 @@ def rename(e: typed.Expr, names: Mapping[str, str]) -> typed.Expr:
     return map_typed(e, one)
 
 
-def own_reads(s: Statement) -> Iterator[tuple[str, tuple[typed.Expr, ...]]]:
+def own_reads(s: Statement) -> Iterator[Access]:
     """Yield what a statement reads, the version it combines with included."""
     for r in reads_of(s.value):
         yield r.tensor, r.subs
@@ -209,15 +237,13 @@ def _kept(statements: Sequence[Statement]) -> tuple[str, ...]:
 
 def _schedule(
     statements: Sequence[Statement], dims: tuple[Dim, ...], kept: tuple[str, ...]
-) -> Aligned | None:
+) -> Aligned:
     """Put each statement into the earliest sweep that has what it reads."""
     steps: dict[str, Step] = {}
     level: dict[str, int] = {}
     for s in statements:
         own = tuple(r.name for r in s.ranges if r.name not in kept)
         folds = tuple(r.name for r in s.ranges if r.kind == "reduction")
-        if set(own) - set(folds) and folds:
-            return None  # folds some of its dims and keeps others: not a row statement
         step = Step(s, own, folds)
         at = 0
         for tensor, subs in own_reads(s):
@@ -228,7 +254,52 @@ def _schedule(
             later = bool(made.folds) or (bool(made.dims) and not same_point)
             at = max(at, level[tensor] + later)
         steps[s.target], level[s.target] = step, at
+    _sink(tuple(steps.values()), level)
     return Aligned(dims, kept, *_sweeps(tuple(steps.values()), level))
+
+
+def _sink(steps: Sequence[Step], level: dict[str, int]) -> None:
+    """Let values per point wait for the first sweep that reads them: they need no memory there.
+
+        D(b, n) = A(b, n) * B(n)    sweep 0      ->    sweep 1, where A is read again
+        S(b) +=! A(b, n)            sweep 0
+        D(b, n) += S(b)             sweep 1
+
+    Not where a later statement overwrites what they read, nor where they read more than two arrays.
+    """
+    for k, step in reversed([*enumerate(steps)]):
+        s, later = step.statement, steps[k + 1 :]
+        if step.folds or not step.dims:
+            continue
+        readers = [x for x in later for name, _ in own_reads(x.statement) if name == s.target]
+        if not readers:
+            continue
+        first = min(readers, key=lambda x: level[x.statement.target])
+        reads = [*own_reads(s)]
+        along = {name for name, subs in reads if not _indices(subs).isdisjoint(step.dims)}
+        if (
+            set(first.dims) == set(step.dims)
+            and len(along) <= _FEW_READS
+            and not any(_changes(x, reads, s, is_reader=x in readers) for x in later)
+        ):
+            level[s.target] = level[first.statement.target]
+
+
+def _changes(step: Step, reads: Iterable[Access], s: Statement, *, is_reader: bool) -> bool:
+    """Whether a later statement writes the memory of what s reads, before s would read it."""
+    written = _tensor(step.statement.target)
+    return any(
+        _tensor(name) == written and not (is_reader and subs == s.subs) for name, subs in reads
+    )
+
+
+def _tensor(version: str) -> str:
+    """Return what all versions in one memory are called, and perhaps others."""
+    return version.partition(".")[0]
+
+
+def _indices(subs: Iterable[typed.Expr]) -> frozenset[str]:
+    return frozenset(name for e in subs for name in indices_of(e))
 
 
 def _sweeps(
@@ -240,11 +311,18 @@ def _sweeps(
     for at in range(last + 1):
         now = [s for s in steps if level[s.statement.target] == at]
         pending += tuple(s for s in now if not s.dims)
-        passes: dict[frozenset[str], list[Step]] = {}
+        passes: list[list[Step]] = []
         for s in now:
             if s.dims:
-                passes.setdefault(frozenset(s.dims), []).append(s)
-        for group in passes.values():
+                same = next((group for group in passes if _one_pass(group, s)), None)
+                passes.append([s]) if same is None else same.append(s)
+        for group in passes:
             sweeps.append(Sweep(pending, group[0].dims, tuple(group)))
             pending = ()
     return tuple(sweeps), pending
+
+
+def _one_pass(group: Sequence[Step], s: Step) -> bool:
+    """Whether a statement fits into the pass of others: over the same loops, nested alike."""
+    segments = {frozenset(x.segment) for x in (*group, s) if x.segment}
+    return set(group[0].dims) == set(s.dims) and len(segments) <= 1

@@ -149,6 +149,8 @@ def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Spac
     aligned = align(ctx.group.statements)
     if aligned is None:
         raise ScheduleError("the statements share no rows")
+    if uniform and any(w.segment for w in aligned.sweeps):
+        raise ScheduleError("a statement folds some loops of a row and keeps others")
     strides = {name: strides_of(ctx.operands, name) for name in _touched(ctx)}
     sizes = _with_strides(ctx)
     if pointwise:
@@ -162,7 +164,7 @@ def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Spac
         joined = _join(ctx, aligned, order, list(linears.values()))
         inner = order[order.index(joined[-2].name) + 1 :] if len(joined) > 1 else order
         opened = open_rows(aligned, inner)
-        if opened is None or len(opened.sweeps) != 1 or not inner:
+        if len(opened.sweeps) != 1 or not inner:
             raise ScheduleError("there is no dimension to walk along")
         return _finish(ctx, opened, joined[:-1], (joined[-1:],), linears, {})
     arena = {} if uniform else _arena(ctx, aligned)
@@ -172,16 +174,21 @@ def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Spac
     for sweep, steps in zip(aligned.sweeps, alike, strict=True):
         touched = [memory[a] for s in steps for a in accesses(s) if a in memory]
         dims = sorted(sweep.dims, key=aligned.names.index) if uniform else sweep.dims
-        orders.append(by_step(dims, touched, sizes))
+        order = by_step(dims, touched, sizes)
+        if not set(sweep.segment).issuperset(order[: len(sweep.segment)]):
+            raise ScheduleError("what a statement folds lies outside of what it keeps")
+        orders.append(order)
     for name in arena:
         strides[name] = _arena_strides(aligned, name, orders)
     linears = _linears(ctx, aligned, strides, frozenset(ctx.group.local) - set(arena))
     everything = list(linears.values())
     kept = _join(ctx, aligned, by_step(aligned.kept, list(memory.values()), sizes), everything)
     sweeps = []
-    for steps, order in zip(alike, orders, strict=True):
+    for sweep, steps, order in zip(aligned.sweeps, alike, orders, strict=True):
         touched = [linears[a] for s in steps for a in accesses(s) if a in linears]
-        sweeps.append(_join(ctx, aligned, order, touched))
+        outer = order[: len(sweep.segment)]
+        segments = _join(ctx, aligned, outer, touched) if outer else ()
+        sweeps.append((*segments, *_join(ctx, aligned, order[len(outer) :], touched)))
     return _finish(ctx, aligned, kept, tuple(sweeps), linears, arena)
 
 
@@ -268,8 +275,9 @@ def _join(
 def _arena(ctx: GroupContext[Any], aligned: Aligned) -> dict[str, Size]:
     """Return the locals that another sweep than their own reads, with their elements a row."""
     where = {
-        s.statement.target: n for n, w in enumerate(aligned.sweeps) for s in w.steps if not s.folds
+        s.statement.target: n for n, w in enumerate(aligned.sweeps) for s in w.steps if s.per_point
     }
+    dims = {s.statement.target: s.segment or s.dims for s in aligned.steps}
     readers = [(n, s) for n, w in enumerate(aligned.sweeps) for s in w.steps]
     readers += [(-1, s) for w in aligned.sweeps for s in w.before]
     readers += [(-1, s) for s in aligned.after]
@@ -278,7 +286,7 @@ def _arena(ctx: GroupContext[Any], aligned: Aligned) -> dict[str, Size]:
         for tensor, _ in accesses(step):
             if tensor in ctx.group.local and where.get(tensor, n) != n:
                 total = ONE
-                for d in aligned.sweeps[where[tensor]].dims:
+                for d in dims[tensor]:
                     total = total * aligned.dim(d).extent
                 found[tensor] = total
     return found
@@ -291,7 +299,7 @@ def _arena_strides(aligned: Aligned, name: str, orders: list[tuple[str, ...]]) -
     )
     per_dim: dict[str, Size] = {}
     total = ONE
-    for d in reversed(orders[n]):
+    for d in reversed([d for d in orders[n] if d in (step.segment or step.dims)]):
         per_dim[d], total = total, total * aligned.dim(d).extent
     strides = []
     for sub in step.statement.subs:

@@ -54,9 +54,9 @@ class Fold:
             out.append(Let(self.unordered, b.const(0, INT32), mutable=True))
         return out
 
-    def start_total(self) -> list[Stmt]:
-        """Return the declaration of the total."""
-        return [_start(self.total, self.op)] if self.total else []
+    def begin(self) -> list[Stmt]:
+        """Return the declarations of what lives as long as the fold."""
+        return [_start(self.total, self.op)] if self.total else self.start()
 
     def flush(self) -> list[Stmt]:
         """Return the addition of a block's sum to the total."""

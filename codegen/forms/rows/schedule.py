@@ -66,7 +66,7 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
 
 def column_form(ctx: Context, space: Space) -> Form | None:
     """Return the form in which rows are walked side by side, or None where they cannot be."""
-    if not space.kept or not space.sweeps:
+    if not space.kept or not space.sweeps or any(w.segment for w in space.aligned.sweeps):
         return None
     bits = vector_bits(ctx, space, column=space.kept[-1].name)
     return None if bits is None else Form(vexpr.lanes_of(bits, ctx.machine), bits, 1)

@@ -48,14 +48,20 @@ HELD_VECTORS = 8  # longest row that stays in registers
 class _Pass:
     """A sweep in the making: its statements, its loops, and what is computed before the inner one.
 
+    folds: those that leave one value a row; parts: those that leave one for each segment.
     outer: counters of all loops but the innermost.
     """
 
     steps: tuple[Step, ...]
     folds: dict[str, Fold]  # by target
+    parts: dict[str, Fold]
     inner: Loop
     outer: dict[str, Expr]
     hoist: list[Stmt]
+
+    def fold_of(self, step: Step) -> Fold:
+        """Return the accumulators of a statement that folds."""
+        return (self.parts if step.segment else self.folds)[step.statement.target]
 
 
 class RowNest(Points):
@@ -108,14 +114,16 @@ class RowNest(Points):
         for step in sweep.before:
             self.scalar_step(step)
         self.hoisted = {}
-        folds = {s.statement.target: self.fold(s, loops) for s in sweep.steps if s.folds}
+        made = {s.statement.target: self.fold(s, loops) for s in sweep.steps if s.folds}
+        folds = {t: f for t, f in made.items() if not f.step.segment}
+        parts = {t: f for t, f in made.items() if f.step.segment}
         outer: dict[str, Expr] = {x.name: self.counter(x) for x in loops[:-1]}
         hoist: list[Stmt] = [] if outer else self.row
-        this = _Pass(sweep.steps, folds, loops[-1], outer, hoist)
+        this = _Pass(sweep.steps, folds, parts, loops[-1], outer, hoist)
         held = self.held_count()
         body = self.looped(this, loops, span) if held is None else self.unrolled(this, held)
         for f in folds.values():
-            self.row.extend(f.start_total() if f.total else f.start())
+            self.row.extend(f.begin())
         self.row.extend(body)
         self.prefetched |= {a for s in sweep.steps for a in accesses(s)}
         for f in folds.values():
@@ -132,7 +140,8 @@ class RowNest(Points):
             kind, count = Scalar(dtype), 1
         accumulators = tuple(Var(self.fresh("acc"), kind) for _ in range(count))
         length = loops[-1].extent.constant
-        long = length is None or length > BLOCK or len(loops) > 1
+        passes = [x for x in loops if x.name not in step.segment]
+        long = length is None or length > BLOCK or len(passes) > 1
         blocked = operator(s.op) == "+" and dtype.is_float and long
         fold = Fold(step, dtype, accumulators, Var(self.fresh("sum"), kind) if blocked else None)
         if self.form.lanes == 1 and fold.op in ("min", "max") and dtype.is_float:
@@ -157,7 +166,7 @@ class RowNest(Points):
         high = self.size(this.inner.extent)
         if span is not None and not this.outer:
             low, high = span
-        blocked = [f for f in this.folds.values() if f.total]
+        blocked = [f for f in (*this.folds.values(), *this.parts.values()) if f.total]
         starts = [s for f in blocked for s in f.start()]
         flushes = [s for f in blocked for s in f.flush()]
         length = this.inner.extent.constant
@@ -174,17 +183,33 @@ class RowNest(Points):
             nest = [*starts, *self.innermost(this, low, high), *flushes]
         if this.outer:
             nest = [*this.hoist, *nest]
+        segment = next((f.step.segment for f in this.parts.values()), ())
+        is_segment = False
         for x in reversed(loops[:-1]):
+            if x.name in segment and not is_segment:
+                is_segment = True
+                nest = self.segment(this, nest)
             part = span if span is not None and x is loops[0] else (b.c64(0), self.size(x.extent))
             nest = [b.loop(self.counter(x), *part, nest)]
         return nest
+
+    def segment(self, this: _Pass, nest: list[Stmt]) -> list[Stmt]:
+        """Return the loops over a part of a row, and what is folded there stored behind them."""
+        parts = this.parts.values()
+        out = [*(s for f in parts for s in f.begin()), *nest]
+        for f in parts:
+            s, value = f.step.statement, f.result()
+            if combines(s) and s.base is not None:
+                value = combine(s.op, self.element((s.base, s.subs), this.outer), value)
+            out.append(self.store((s.target, s.subs), this.outer, value))
+        return out
 
     def innermost(self, this: _Pass, low: Expr, high: Expr) -> list[Stmt]:
         """Return the loop over [low, high) of the innermost counter."""
         if self.form.lanes == 1:
             var = self.counter(this.inner)
             body = self.scalar_point(this, Point({**this.outer, this.inner.name: var}))
-            folds = this.folds.values()
+            folds = (*this.folds.values(), *this.parts.values())
             clauses = [(f.op, f.accumulators[0].name) for f in folds]
             clauses += [("|", f.unordered.name) for f in folds if f.unordered]
             mark = Simd(tuple(clauses))  # type: ignore[arg-type]
@@ -304,7 +329,7 @@ class RowNest(Points):
             value = self.scalar(s.value, point.counters, out, point.local, known)
             if step.folds:
                 x = Var(self.fresh("v"), b.type_of(value))
-                out += this.folds[s.target].add(value, x)
+                out += this.fold_of(step).add(value, x)
                 continue
             if combines(s) and s.base is not None:
                 before = point.local.get((s.base, s.subs))
@@ -335,7 +360,7 @@ class RowNest(Points):
             s = step.statement
             value = scope.vector(s.value)
             if step.folds:
-                f = this.folds[s.target]
+                f = this.fold_of(step)
                 acc = f.accumulators[turn % len(f.accumulators)]
                 out.append(Assign(acc, self.masked(point, combined(f.op, value, acc), acc)))
                 continue

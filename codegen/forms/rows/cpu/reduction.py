@@ -92,7 +92,9 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 
 def _is_reduction(space: Space) -> bool:
     sweeps = space.aligned.sweeps
-    return len(sweeps) == 1 and not sweeps[0].before and all(s.folds for s in sweeps[0].steps)
+    if len(sweeps) != 1 or sweeps[0].before or sweeps[0].segment:
+        return False
+    return all(s.folds for s in sweeps[0].steps)
 
 
 def _split(ctx: Context, space: Space) -> Split:

@@ -7,20 +7,27 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.base.space import space_of
+from tcdsl.codegen.forms.base.space import points, space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
 
+_ENOUGH_ROWS = 8  # tasks: by sizes alone, never by threads, which change no sum
+
 
 def matches(ctx: Context) -> bool:
-    """Whether the statements share rows, with at least one pass along them."""
+    """Whether the statements share rows, with at least one pass along them.
+
+    Of few rows, parts of a row are rows in groups of their own, so that there are tasks enough.
+    """
     try:
-        return bool(space_of(ctx).sweeps)
+        space = space_of(ctx)
     except ScheduleError:
         return False
+    parted = any(w.segment for w in space.aligned.sweeps)
+    return bool(space.sweeps) and (not parted or ctx.extent(points(space.kept)) >= _ENOUGH_ROWS)
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
