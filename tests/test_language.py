@@ -15,6 +15,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.text.codes import explanations
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.layout import format_text
 from tcdsl.grammar.types.builtins import BUILTINS, PAD, RAND, is_reserved
@@ -28,7 +29,6 @@ LANGUAGE = PATH.read_text(encoding="utf-8")
 TEXTS = re.findall(r"^```tc\n(.*?)^```$", LANGUAGE, re.MULTILINE | re.DOTALL)
 FAULT = re.compile(r"^# error\[(TC\d{3})\]$", re.MULTILINE)
 CALL = re.compile(r"^# (\w+)\((.*)\) -> (.*)$", re.MULTILINE)
-ROW = re.compile(r"^\| (TC\d{3}) \|.*?(?:\| `([^`]*)` )?\|$", re.MULTILINE)
 HEAD = "def f(float(N) A, float(M, K) B, int32(N) I, float s) -> (O)"
 CALLEE = "def g<S=1>(float(N) x, float(N) y) -> (z) { z(i) = x(S * i) * y(i) }"
 
@@ -129,14 +129,14 @@ def test_each_call_of_a_kernel_gives_the_same() -> None:
 
 
 def test_each_wrong_example_has_the_code_of_its_row() -> None:
-    rows = ROW.findall(LANGUAGE)
-    assert sum(bool(text) for _, text in rows) > 65
-    for code, shown in rows:
-        text = shown.replace("\\|", "|")
+    rows = explanations().values()
+    assert sum(bool(row.example) for row in rows) > 65
+    for row in rows:
+        text = row.example
         if text and not text.startswith("def"):
             text = f"{HEAD} {{ {text} }}\n{CALLEE if 'g(' in text else ''}"
         if text:
-            assert code in codes(text), (code, text, codes(text))
+            assert row.code in codes(text), (row, codes(text))
 
 
 def test_every_builtin_stands_in_the_table_of_cuda() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tcdsl.grammar.text.codes import explanations
+
 ROOT = Path(__file__).parents[2]
 USED = re.compile(r'"(TC\d{3})"')
 ROW = re.compile(r"^\| (TC\d{3}) \| \S", re.MULTILINE)
@@ -24,7 +26,8 @@ def used() -> set[str]:
 def test_each_code_is_a_row_of_the_reference_and_each_row_is_used() -> None:
     rows = ROW.findall((ROOT / "grammar/LANGUAGE.md").read_text(encoding="utf-8"))
     assert sorted(set(rows)) == sorted(rows), "a code has two rows"
-    assert used() == set(rows)
+    assert used() == set(rows) == explanations().keys()
+    assert all(row.fault and row.cure for row in explanations().values())
 
 
 def test_the_text_of_each_code_is_held_by_a_test() -> None:
