@@ -18,111 +18,79 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-import argparse
 import functools
 import random
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from common import Array, rand
+from beside_torch import Problem, in_turns, use_threads
 from layers import BATCHED, CONV, FCRELU, LINEAR, MATMUL
+from operands import check, generic, kernel, rand
+from reports import Table, asking, facts, keep
 
-import tcdsl as tc
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
-from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.codegen.toolchain.peak import Probe, busy_notes, fma_probe
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.kernel import Kernel
 from tcdsl.tools.timing import interleaved
 
+F = torch.nn.functional
+
 
 @dataclass(frozen=True)
-class Problem:
-    """A definition, its inputs, what torch does instead, and the multiply-adds."""
+class Product(Problem):
+    """A problem with its multiply-adds."""
 
-    name: str
-    text: str
-    inputs: tuple[Array, ...]
-    shape: tuple[int, ...]
-    peer: Callable[..., torch.Tensor]
     fma: int
 
 
-def problems() -> Iterator[Problem]:
+def problems() -> Iterator[Product]:
     """Yield the problems, the large ones first."""
     squares = (1024, 1024, 1024), (263, 109, 1825), (839, 268, 38), (128, 32, 256)
     for m, k, n in (*squares, (64, 64, 64), (17, 33, 65)):
         inputs = rand(m, k), rand(k, n)
-        yield Problem(f"{m}x{k}x{n}", MATMUL, inputs, (m, n), torch.mm, m * k * n)
+        yield Product(f"{m}x{k}x{n}", MATMUL, inputs, torch.mm, m * k * n)
     inputs = rand(500, 26, 72), rand(500, 72, 26)
-    yield Problem("500x(26x72x26)", BATCHED, inputs, (500, 26, 26), torch.bmm, 500 * 26 * 72 * 26)
+    yield Product("500x(26x72x26)", BATCHED, inputs, torch.bmm, 500 * 26 * 72 * 26)
     for m, k, n in ((128, 1024, 1024), (100, 128, 100)):
         inputs3 = rand(m, k), rand(n, k), rand(n)
-        yield Problem(
+        yield Product(
             f"fcrelu {m}x{k}x{n}",
             FCRELU,
             inputs3,
-            (m, n),
-            lambda a, w, c: torch.relu(torch.nn.functional.linear(a, w, c)),
+            lambda a, w, c: torch.relu(F.linear(a, w, c)),
             m * k * n,
         )
     for n, c, h in ((8, 64, 58), (32, 16, 58), (8, 256, 16)):
         inputs = rand(n, c, h, h), rand(c, c, 3, 3)
-        shape = n, c, h - 2, h - 2
         count = n * c * c * 9 * (h - 2) ** 2
-        yield Problem(f"conv N{n} C{c} {h}x{h}", CONV, inputs, shape, torch.conv2d, count)
+        yield Product(f"conv N{n} C{c} {h}x{h}", CONV, inputs, torch.conv2d, count)
     inputs = rand(128, 32), rand(256, 32)
-    peer = torch.nn.functional.linear
-    yield Problem("linear 128x32x256", LINEAR, inputs, (128, 256), peer, 128 * 32 * 256)
+    yield Product("linear 128x32x256", LINEAR, inputs, F.linear, 128 * 32 * 256)
     for m in (1, 4, 16):
         inputs = rand(m, 1024), rand(1024, 1024)
-        yield Problem(
-            f"linear {m}x1024x1024",
-            LINEAR,
-            inputs,
-            (m, 1024),
-            torch.nn.functional.linear,
-            m << 20,
-        )
+        yield Product(f"linear {m}x1024x1024", LINEAR, inputs, F.linear, m << 20)
 
 
-def kernel(text: str) -> Kernel:
-    """Return the only definition of a text, never tuned."""
-    k = tc.define(text, tune="off")
-    assert isinstance(k, Kernel)
-    return k
-
-
-def measure(p: Problem, seconds: float, probe: Probe) -> dict[str, float]:
+def measure(p: Product, seconds: float, probe: Probe) -> dict[str, float]:
     """Return GFLOP/s by executable, and the peak: of the probe, or of who is faster than it."""
-    out = np.zeros(p.shape, np.float32)
-    tensors = [torch.from_numpy(x) for x in p.inputs]
-    exact, generic = kernel(p.text), kernel(p.text)
-    exact(*p.inputs, out=out)
+    tensors = p.tensors()
     want = p.peer(*(t.double() for t in tensors)).numpy()
-    assert np.allclose(out, want, atol=1e-3), f"{p.name} is wrong"
-    # the first sizes get an executable of their own, the next ones a generic one
-    generic(*(x[tuple(slice(0, 3) for _ in x.shape)].copy() for x in p.inputs))
-    generic(*p.inputs, out=out)
-    assert np.allclose(out, want, atol=1e-3), f"{p.name} is wrong with generic sizes"
-    calls: dict[str, Callable[[], object]] = {
-        "torch": lambda: p.peer(*tensors),
-        "rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
-        "wake": lambda: exact(*p.inputs, out=out),  # our own threads
-        "exact": lambda: exact(*p.inputs, out=out),
-        "generic": lambda: generic(*p.inputs, out=out),
-        "peak": probe,
-    }
-    rates = {name: 2 * p.fma / t.time_ns for name, t in interleaved(calls, seconds).items()}
-    rates["peak"] = max(probe.rate, *(rates[name] for name in ("torch", "exact", "generic")))
-    return rates
+    out = np.zeros(want.shape, np.float32)
+    kernels = {"exact": kernel(p.text), "generic": generic(p.text, p.inputs)}
+    calls = {form: functools.partial(k, *p.inputs, out=out) for form, k in kernels.items()}
+    for form, call in calls.items():
+        call()
+        check(f"{p.name}, {form}", out, want, 1e-5, 1e-3)
+    us = in_turns({"torch": lambda: p.peer(*tensors)}, {**calls, "peak": probe}, seconds)
+    rates = {name: 2e-3 * p.fma / t for name, t in us.items() if name != "peak"}
+    return {**rates, "peak": max(probe.rate, *rates.values())}
 
 
 class Fixed(Session):
@@ -136,10 +104,10 @@ class Fixed(Session):
         return lambda spec: self.config
 
 
-def compare(p: Problem, count: int, seconds: float) -> str:
+def compare(p: Product, count: int, seconds: float) -> str:
     """Return how the default stands among random configs."""
-    out = np.zeros(p.shape, np.float32)
     default = kernel(p.text)
+    out = np.empty_like(default(*p.inputs))
     call = default.call(*p.inputs)
     of = call.variant.program, call.spec
     start = call.variant.default_config(call.spec, call.sizes)
@@ -168,33 +136,28 @@ def compare(p: Problem, count: int, seconds: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per problem")
-    parser.add_argument("--only", default="", help="problems whose name contains this")
+    parser = asking(__doc__, 2.0, "per problem")
     parser.add_argument("--random", type=int, default=0, help="how many configs to compare with")
-    args = parser.parse_args()
-    threads = usable_cores()
-    torch.set_num_threads(threads)
-    chosen = [p for p in problems() if args.only in p.name]
-    if args.random:
+    options = parser.parse_args()
+    threads = use_threads(options.threads)
+    chosen = [p for p in problems() if options.only in p.name]
+    if options.random:
         for p in chosen:
-            print(compare(p, args.random, args.seconds), flush=True)
+            print(compare(p, options.random, options.seconds), flush=True)
         return
     probe = fma_probe(threads)
-    print(
-        f"{threads} threads, torch {torch.__version__}; the FMA peak is measured in turns with all"
-    )
-    head = (
-        f"{'problem':24}{'exact':>8}{'generic':>9}{'torch':>7}{'g/e':>7}{'peak':>7}{'x torch':>9}"
-    )
-    print(head)
+    print(f"{threads} threads, torch {torch.__version__}; the FMA peak is measured in turns")
+    heads = {"exact": "8.0f", "generic": "9.0f", "torch": "7.0f", "g/e": "7.2f", "peak": "7.0%"}
+    table = Table("problem", 24, {**heads, "x torch": "9.2f"})
+    rows = []
     for p in chosen:
-        got = measure(p, args.seconds, probe)
+        got = measure(p, options.seconds, probe)
+        rows.append({"problem": p.name, "gflops": got})
         e, g, t = got["exact"], got["generic"], got["torch"]
-        ratios = f"{g / e:7.2f}{e / got['peak']:7.0%}{e / t:9.2f}"
-        print(f"{p.name:24}{e:8.0f}{g:9.0f}{t:7.0f}{ratios}", flush=True)
+        table.row(p.name, e, g, t, g / e, e / got["peak"], e / t)
     for note in busy_notes([probe]):
         print(f"note: {note}")
+    keep({**facts(), "torch": torch.__version__, "problems": rows}, options.json)
 
 
 if __name__ == "__main__":

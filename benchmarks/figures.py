@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import facts, keep
 from layers import BATCHED, MATMUL
+from reports import facts, keep
 
 import tcdsl as tc
 from tcdsl.autotune.store.records import problems

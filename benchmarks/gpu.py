@@ -65,6 +65,7 @@ def main() -> int:
         check_from(setting, **options.child)
         return 0
     from gpu_parts import calls, checks, facts, peers, tests, tuning
+    from reports import keep
 
     sections: Mapping[str, Callable[[Any, float], Any]] = {
         "facts": facts.facts,
@@ -83,8 +84,7 @@ def main() -> int:
     share = options.seconds / sum(_SECONDS[name] for name in chosen)
     for name in chosen:
         report[name] = _guarded(sections[name], setting, _SECONDS[name] * share, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1))
+        keep(report, path)
     print(f"written: {path}")
     failed = [name for name in chosen if failures_of(report[name])]
     for name in failed:

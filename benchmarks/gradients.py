@@ -19,24 +19,21 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-import argparse
 import functools
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from common import Array, facts, keep, kernel, rand
+from beside_torch import in_turns, use_threads
 from layers import BATCHED, LINEAR, MATMUL, SOFTMAX
+from operands import Array, check, kernel, rand
+from reports import Table, asking, facts, keep
 
-from tcdsl.codegen import runtime
 from tcdsl.kernel import Kernel
 from tcdsl.tools.describe import describe
-from tcdsl.tools.timing import interleaved
 
 F = torch.nn.functional
 
@@ -169,23 +166,22 @@ def measure(layer: Layer, seconds: float) -> dict[str, Any]:
     def torch_backward() -> Sequence[torch.Tensor]:
         return torch.autograd.grad(result, wanted, seed, retain_graph=True, allow_unused=True)
 
-    close(layer.name, results[0], result)
+    check(layer.name, results[0], result.detach().numpy(), 1e-3)
     for ours, theirs in zip(grads, torch_backward(), strict=True):
         if theirs is not None:
-            close(f"the gradient of {layer.name}", ours, theirs)
+            check(f"the gradient of {layer.name}", ours, theirs.numpy(), 1e-3)
     out, d_out = (x if len(x) > 1 else x[0] for x in (tuple(results), tuple(grads)))
-    calls: dict[str, Callable[[], object]] = {
-        "torch forward": torch_forward,
-        "torch backward": torch_backward,
-        "rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
-        "wake": lambda: forward(*layer.inputs, out=out),  # our own threads
-        "forward": lambda: forward(*layer.inputs, out=out),
-        "backward": lambda: backward(*given, out=d_out),
-    }
-    us = {name: t.time_ns / 1e3 for name, t in interleaved(calls, seconds).items()}
+    us = in_turns(
+        {"torch forward": torch_forward, "torch backward": torch_backward},
+        {
+            "forward": lambda: forward(*layer.inputs, out=out),
+            "backward": lambda: backward(*given, out=d_out),
+        },
+        seconds,
+    )
     return {
         "layer": layer.name,
-        "time_us": {name: t for name, t in us.items() if name not in ("rest", "wake")},
+        "time_us": us,
         "ratio": us["backward"] / us["forward"] / layer.work,
         "limit": layer.limit,
         "torch/forward": us["torch forward"] / us["forward"],
@@ -199,12 +195,6 @@ def listed(results: Any) -> list[Array]:
     return list(results) if isinstance(results, tuple) else [results]
 
 
-def close(what: str, ours: Array, theirs: torch.Tensor) -> None:
-    want = theirs.detach().numpy()
-    scale = float(np.abs(want).max())
-    assert np.allclose(ours, want, rtol=1e-3, atol=1e-4 * scale), f"{what} is wrong"
-
-
 def forms(k: Kernel, args: Sequence[Any]) -> list[str]:
     """Return the forms of a kernel's statements at the sizes of a call, with how many have each."""
     sizes = k.session.bind(k.definition, list(args), {})[1]
@@ -214,32 +204,21 @@ def forms(k: Kernel, args: Sequence[Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per layer")
-    parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")
-    parser.add_argument("--only", default="", help="layers whose name contains this")
-    parser.add_argument("--json", type=Path, help="keep the figures in this file")
-    options = parser.parse_args()
-    if options.threads:
-        runtime.set_num_threads(options.threads)
-    threads = runtime.get_num_threads()
-    torch.set_num_threads(threads)
+    options = asking(__doc__, 2.0, "per layer").parse_args()
+    threads = use_threads(options.threads)
     print(f"{threads} threads, torch {torch.__version__}, times in us")
-    head = f"{'forward':>9}{'gradient':>10}{'per flop':>10}{'limit':>7}"
-    print(f"{'layer':34}{head}{'x torch':>9}{'gradient':>10}")
+    heads = {"forward": "9.0f", "gradient": "10.0f", "per flop": "10.2f", "limit": "7"}
+    table = Table("layer", 34, {**heads, "x torch": "9.2f", "gradient x": "11.2f"})
     rows = []
     for layer in layers():
         if options.only not in layer.name:
             continue
         row = measure(layer, options.seconds)
         rows.append(row)
-        us, limit = row["time_us"], row["limit"]
-        asked = f"{limit:7}" if limit else f"{'':7}"
-        late = " above" if limit and row["ratio"] > limit else ""
-        print(
-            f"{layer.name:34}{us['forward']:9.0f}{us['backward']:10.0f}{row['ratio']:10.2f}{asked}"
-            f"{row['torch/forward']:9.2f}{row['torch/backward']:10.2f}{late}"
-        )
+        us, ratio, limit = row["time_us"], row["ratio"], row["limit"]
+        beside = row["torch/forward"], row["torch/backward"]
+        late = " above" if limit and ratio > limit else ""
+        table.row(layer.name, us["forward"], us["backward"], ratio, limit, *beside, note=late)
         print(f"    {', '.join(row['forms'])}", flush=True)
     keep({**facts(), "torch": torch.__version__, "layers": rows}, options.json)
 

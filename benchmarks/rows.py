@@ -15,15 +15,13 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-import argparse
-import time
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from common import Array, kernel, rand
+from beside_torch import Problem, in_turns, use_threads
 from layers import (
     ADD,
     COLSUM,
@@ -35,9 +33,8 @@ from layers import (
     TOTAL,
     TRANSPOSE,
 )
-
-from tcdsl.codegen.toolchain.host import usable_cores
-from tcdsl.tools.timing import interleaved
+from operands import check, generic, kernel, rand
+from reports import Table, asking, facts, keep
 
 Peer = Callable[..., Any]
 F = torch.nn.functional
@@ -69,17 +66,6 @@ def cosine(float(B,N) A, float(B,N) C) -> (O) {
 ROWMAX = "def rowmax(float(M,N) A) -> (O) { O(i) max=! A(i,j) }"
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A definition, its inputs, the shape of its output, and what torch does instead."""
-
-    name: str
-    text: str
-    inputs: tuple[Array, ...]
-    shape: tuple[int, ...]
-    peer: Peer
-
-
 def into(function: Peer, *shape: int, **options: Any) -> Peer:
     """Return a torch function that writes into an output made once."""
     out = torch.empty(shape)
@@ -98,89 +84,75 @@ def problems() -> Iterator[Problem]:
         ("add 1M", ADD, 2, mega, into(torch.add, mega)),
         ("add 16M", ADD, 2, 16 * mega, into(torch.add, 16 * mega)),
     ):
-        yield Problem(name, text, (rand(n), rand(n, 1)[:, 0].copy())[:count], (n,), peer)
+        yield Problem(name, text, (rand(n), rand(n, 1)[:, 0].copy())[:count], peer)
     a = rand(2048, 2048)
-    yield Problem("transpose 2048", TRANSPOSE, (a,), a.shape, lambda t: t.t().contiguous())
+    yield Problem("transpose 2048", TRANSPOSE, (a,), lambda t: t.t().contiguous())
     yield Problem(
         "NCHW->NHWC 8x64x56x56",
         CHANNELS_LAST,
         (rand(8, 64, 56, 56),),
-        (8, 56, 56, 64),
         lambda t: t.permute(0, 2, 3, 1).contiguous(),
     )
     for shape in ((4096, 1000), (1024, 1024), (128, 100), (500, 26)):
         peer = into(torch.softmax, *shape, dim=1)
-        yield Problem(f"softmax {shape[0]}x{shape[1]}", SOFTMAX, (rand(*shape),), shape, peer)
+        yield Problem(f"softmax {shape[0]}x{shape[1]}", SOFTMAX, (rand(*shape),), peer)
     planes = (8, 64, 3136)
     peer = into(torch.softmax, *planes, dim=1)
-    yield Problem("softmax channels", SOFTMAX_CHANNELS, (rand(*planes),), planes, peer)
+    yield Problem("softmax channels", SOFTMAX_CHANNELS, (rand(*planes),), peer)
     yield Problem(
         "layernorm 4096x1024",
         LAYERNORM,
         (rand(4096, 1024), rand(1024), rand(1024)),
-        (4096, 1024),
         lambda x, g, h: F.layer_norm(x, (1024,), g, h),
     )
     yield Problem(
         "batchnorm 32x64x784",
         BATCHNORM,
         (rand(32, 64, 784), rand(64), rand(64)),
-        (32, 64, 784),
         lambda x, g, h: F.batch_norm(x, None, None, g, h, True),
     )
     yield Problem(
         "cosine 4096x512",
         COSINE,
         (rand(4096, 512), rand(4096, 512)),
-        (4096,),
         lambda x, y: F.cosine_similarity(x, y, dim=1),
     )
     a = rand(4096, 1024)
-    yield Problem("rowsum 4096x1024", ROWSUM, (a,), (4096,), into(torch.sum, 4096, dim=1))
-    yield Problem("rowmax 4096x1024", ROWMAX, (a,), (4096,), into(torch.amax, 4096, dim=1))
-    yield Problem("colsum 4096x1024", COLSUM, (a,), (1024,), into(torch.sum, 1024, dim=0))
-    yield Problem("sum 4096x1024", TOTAL, (a,), (), torch.sum)
+    yield Problem("rowsum 4096x1024", ROWSUM, (a,), into(torch.sum, 4096, dim=1))
+    yield Problem("rowmax 4096x1024", ROWMAX, (a,), into(torch.amax, 4096, dim=1))
+    yield Problem("colsum 4096x1024", COLSUM, (a,), into(torch.sum, 1024, dim=0))
+    yield Problem("sum 4096x1024", TOTAL, (a,), torch.sum)
 
 
 def measure(p: Problem, seconds: float) -> dict[str, float]:
-    """Return microseconds by executable."""
-    out = np.zeros(p.shape, np.float32)
-    tensors = [torch.from_numpy(x) for x in p.inputs]
-    exact, generic = kernel(p.text), kernel(p.text)
-    exact(*p.inputs, out=out)
+    """Return microseconds by executable, and the GB/s of the exact one."""
+    tensors = p.tensors()
     want = p.peer(*tensors).numpy()
-    scale = float(np.abs(want).max())
-    assert np.allclose(out, want, rtol=1e-4, atol=1e-4 * scale), f"{p.name} is wrong"
-    # the first sizes get an executable of their own, the next ones a generic one
-    generic(*(x[tuple(slice(0, 3) for _ in x.shape)].copy() for x in p.inputs))
-    generic(*p.inputs, out=out)
-    assert np.allclose(out, want, rtol=1e-4, atol=1e-4 * scale), f"{p.name} is wrong, generic"
-    calls: dict[str, Callable[[], object]] = {
-        "torch": lambda: p.peer(*tensors),
-        "rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
-        "wake": lambda: exact(*p.inputs, out=out),  # our own threads
-        "exact": lambda: exact(*p.inputs, out=out),
-        "generic": lambda: generic(*p.inputs, out=out),
-    }
-    return {name: t.time_ns / 1e3 for name, t in interleaved(calls, seconds).items()}
+    out = np.zeros_like(want)
+    kernels = {"exact": kernel(p.text), "generic": generic(p.text, p.inputs)}
+    calls = {form: functools.partial(k, *p.inputs, out=out) for form, k in kernels.items()}
+    for form, call in calls.items():
+        call()
+        check(f"{p.name}, {form}", out, want, 1e-4)
+    us = in_turns({"torch": lambda: p.peer(*tensors)}, calls, seconds)
+    moved = sum(x.nbytes for x in (*p.inputs, out))
+    return {**us, "GB/s": moved / us["exact"] / 1e3}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per problem")
-    parser.add_argument("--only", default="", help="problems whose name contains this")
-    args = parser.parse_args()
-    threads = usable_cores()
-    torch.set_num_threads(threads)
+    options = asking(__doc__, 2.0, "per problem").parse_args()
+    threads = use_threads(options.threads)
     print(f"{threads} threads, torch {torch.__version__}, times in us")
-    print(f"{'problem':24}{'torch':>9}{'exact':>9}{'generic':>9}{'x torch':>9}{'GB/s':>7}")
+    heads = {"torch": "9.1f", "exact": "9.1f", "generic": "9.1f", "x torch": "9.2f", "GB/s": "7.0f"}
+    table = Table("problem", 24, heads)
+    rows = []
     for p in problems():
-        if args.only in p.name:
-            got = measure(p, args.seconds)
-            moved = sum(x.nbytes for x in p.inputs) + 4 * int(np.prod(p.shape))
+        if options.only in p.name:
+            got = measure(p, options.seconds)
+            rows.append({"problem": p.name, "figures": got})
             e, g, t = got["exact"], got["generic"], got["torch"]
-            ratio, speed = t / e, moved / e / 1e3
-            print(f"{p.name:24}{t:9.1f}{e:9.1f}{g:9.1f}{ratio:9.2f}{speed:7.0f}", flush=True)
+            table.row(p.name, t, e, g, t / e, got["GB/s"])
+    keep({**facts(), "torch": torch.__version__, "problems": rows}, options.json)
 
 
 if __name__ == "__main__":

@@ -14,22 +14,16 @@ import os
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-import argparse
-import time
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from common import Array, rand
+from beside_torch import Problem, in_turns, use_threads
+from operands import Array, check, generic, kernel, rand
+from reports import Table, asking, facts, keep
 
-import tcdsl as tc
-from tcdsl.codegen.toolchain.host import usable_cores
-from tcdsl.kernel import Kernel
-from tcdsl.tools.timing import interleaved
-
-Peer = Callable[..., Any]
 F = torch.nn.functional
 
 EMBEDDING = """
@@ -49,14 +43,10 @@ def pool(int64(N,C,Y,X) P, float(N,C,Y,X) g, float(N,C,H,W) like) -> (float(N,C,
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A definition, its inputs and smaller ones, and what torch does instead of it."""
+class Scatter(Problem):
+    """A problem with smaller inputs, whose subscripts are inside too."""
 
-    name: str
-    text: str
-    inputs: tuple[Array, ...]
     small: tuple[Array, ...]
-    peer: Peer
 
 
 def chosen(kind: str, extent: int, *shape: int) -> Array:
@@ -69,54 +59,54 @@ def chosen(kind: str, extent: int, *shape: int) -> Array:
     return rng.integers(0, extent, shape)
 
 
-def problems() -> Iterator[Problem]:
+def problems() -> Iterator[Scatter]:
     """Yield the problems, embeddings first."""
     three = np.zeros(3, np.int64)
     for n, d in ((50_000, 64), (50_000, 256), (1000, 64), (1000, 256)):
         for count in (4096, 65536):
             for kind in ("uniform", "zipf", "equal"):
-                yield Problem(
+                yield Scatter(
                     f"embedding {n}x{d} {count} {kind}",
                     EMBEDDING,
                     (chosen(kind, n, count), rand(count, d), rand(n, d)),
-                    (three, rand(3, 5), rand(3, 5)),
                     lambda i, g, like: torch.ops.aten.embedding_dense_backward(
                         g, i, like.shape[0], -1, False
                     ),
+                    (three, rand(3, 5), rand(3, 5)),
                 )
-    yield Problem(
+    yield Scatter(
         "bag 50000x64 4096x16",
         BAG,
         (chosen("zipf", 50_000, 4096, 16), rand(4096, 64), rand(50_000, 64)),
-        (np.zeros((3, 2), np.int64), rand(3, 5), rand(3, 5)),
         bag_backward,
+        (np.zeros((3, 2), np.int64), rand(3, 5), rand(3, 5)),
     )
     for n in (1000, 1 << 16, 1 << 20):
-        yield Problem(
+        yield Scatter(
             f"scatter-add {n} 1M",
             ADD,
             (chosen("uniform", n, 1 << 20), rand(1 << 20), rand(n)),
-            (three, rand(3), rand(3)),
             lambda i, g, like: torch.zeros_like(like).scatter_add_(0, i, g),
+            (three, rand(3), rand(3)),
         )
     for n in (256, 1000, 1 << 16):
-        yield Problem(
+        yield Scatter(
             f"histogram {n} 1M",
             HISTOGRAM,
             (chosen("uniform", n, 1 << 20), rand(n)),
-            (three, rand(3)),
             lambda i, like: torch.bincount(i, minlength=like.shape[0]),
+            (three, rand(3)),
         )
     image = rand(16, 64, 56, 56)
     pooled, places = F.max_pool2d(torch.from_numpy(image), 2, return_indices=True)
-    yield Problem(
+    yield Scatter(
         "max pool 16x64x56x56",
         POOL,
         (places.numpy(), rand(*pooled.shape), image),
-        (np.zeros((1, 1, 2, 2), np.int64), rand(1, 1, 2, 2), rand(1, 1, 3, 3)),
         lambda p, g, like: torch.ops.aten.max_pool2d_with_indices_backward(
             g, like, [2, 2], [2, 2], [0, 0], [1, 1], False, p
         ),
+        (np.zeros((1, 1, 2, 2), np.int64), rand(1, 1, 2, 2), rand(1, 1, 3, 3)),
     )
 
 
@@ -131,51 +121,36 @@ def bag_backward(i: torch.Tensor, g: torch.Tensor, like: torch.Tensor) -> torch.
     return found
 
 
-def kernel(text: str, threads: int) -> Kernel:
-    """Return the only definition of a text, never tuned."""
-    k = tc.define(text, tune="off", threads=threads)
-    assert isinstance(k, Kernel)
-    return k
-
-
-def measure(p: Problem, threads: int, seconds: float) -> dict[str, float]:
-    """Return microseconds by executable."""
-    tensors = [torch.from_numpy(x) for x in p.inputs]
-    exact, generic = (kernel(p.text, threads) for _ in range(2))
+def measure(p: Scatter, seconds: float) -> dict[str, float]:
+    """Return microseconds by executable; new: of the exact one, its output made anew too."""
+    tensors = p.tensors()
     want = p.peer(*tensors).numpy()
-    scale = float(np.abs(want).max())
-    generic(*p.small)  # the first sizes get an executable of their own, the next ones a generic one
-    for k in (exact, generic):
-        assert np.allclose(k(*p.inputs), want, rtol=1e-3, atol=1e-4 * scale), f"{p.name} is wrong"
     out = np.zeros_like(want)
+    kernels = {"exact": kernel(p.text), "generic": generic(p.text, p.small)}
+    for form, k in kernels.items():
+        check(f"{p.name}, {form}", k(*p.inputs), want, 1e-3)
     calls: dict[str, Callable[[], object]] = {
-        "torch": lambda: p.peer(*tensors),
-        "rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
-        "wake": lambda: exact(*p.inputs, out=out),  # our own threads
-        "exact": lambda: exact(*p.inputs, out=out),
-        "generic": lambda: generic(*p.inputs, out=out),
-        "new": lambda: exact(*p.inputs),
+        form: functools.partial(k, *p.inputs, out=out) for form, k in kernels.items()
     }
-    return {name: t.time_ns / 1e3 for name, t in interleaved(calls, seconds).items()}
+    calls["new"] = functools.partial(kernels["exact"], *p.inputs)
+    return in_turns({"torch": lambda: p.peer(*tensors)}, calls, seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per problem")
-    parser.add_argument("--threads", type=int, default=usable_cores())
-    parser.add_argument("--only", default="", help="problems whose name contains this")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    print(f"{args.threads} threads, torch {torch.__version__}, times in us")
-    heads = ("torch", "exact", "generic", "new", "x torch", "new x")
-    print(f"{'problem':32}" + "".join(f"{h:>9}" for h in heads))
+    options = asking(__doc__, 2.0, "per problem").parse_args()
+    threads = use_threads(options.threads)
+    print(f"{threads} threads, torch {torch.__version__}, times in us")
+    times = ("torch", "exact", "generic", "new")
+    heads = {**dict.fromkeys(times, "9.0f"), "x torch": "9.2f", "new x": "9.2f"}
+    table = Table("problem", 32, heads)
+    rows = []
     for p in problems():
-        if args.only in p.name:
-            got = measure(p, args.threads, args.seconds)
-            times = [got[h] for h in heads[:4]]
-            ratios = [got["torch"] / got["exact"], got["torch"] / got["new"]]
-            print(f"{p.name:32}" + "".join(f"{t:9.0f}" for t in times), end="")
-            print("".join(f"{r:9.2f}" for r in ratios), flush=True)
+        if options.only in p.name:
+            us = measure(p, options.seconds)
+            rows.append({"problem": p.name, "time_us": us})
+            ratios = (us["torch"] / us[form] for form in ("exact", "new"))
+            table.row(p.name, *(us[form] for form in times), *ratios)
+    keep({**facts(), "torch": torch.__version__, "problems": rows}, options.json)
 
 
 if __name__ == "__main__":

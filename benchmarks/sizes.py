@@ -7,7 +7,7 @@
 - strides: time with operands that do not lie in C order over that with operands that do, by
   executables of their own for these sizes and by size-generic ones, and the bytes allocated.
 
-No kernel is tuned. All calls write into given outputs, in one process, in turns; times are 10 %
+No kernel is tuned. All calls write into given outputs, in one process, in turns; times are 20 %
 quantiles. `--threads 1` counts processor time instead of time, so that a busy machine disturbs
 little. Bytes are the largest sum of new Python and NumPy memory during a call, and what the
 runtime holds more for workspaces (packed blocks) than for operands in C order.
@@ -15,21 +15,20 @@ runtime holds more for workspaces (packed blocks) than for operands in C order.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Array, facts, keep, kernel, rand
 from layers import BATCHED, CONV, MATMUL
+from operands import Array, generic, kernel, rand
+from reports import Table, asking, facts, keep
 
 from tcdsl.codegen import runtime
-from tcdsl.kernel import Kernel
+from tcdsl.tools.timing import interleaved
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -131,33 +130,11 @@ class Case:
         return np.zeros((*a.shape[:-1], b.shape[-1]), np.float32)
 
 
-def generic(text: str, operands: tuple[Array, ...]) -> Kernel:
-    """Return a kernel whose executable for operands of this layout takes any sizes."""
-    k = kernel(text)
-    *small, out = (x[tuple(slice(0, 3) for _ in x.shape)].copy() for x in operands)
-    k(*small, out=out)
-    return k
-
-
-def interleaved(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+def times_of(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
     """Return the microseconds of calls that are made in turns for so many seconds each."""
-    alone = runtime.get_num_threads() == 1
-    clock = time.thread_time_ns if alone else time.perf_counter_ns
-    samples: dict[str, list[float]] = {label: [] for label in calls}
-    counts = {}
-    for label, call in calls.items():
-        call()
-        start = time.perf_counter_ns()
-        call()
-        counts[label] = 1 + int(100_000 / (time.perf_counter_ns() - start))
-    end = time.perf_counter() + seconds * len(calls)
-    while time.perf_counter() < end or min(map(len, samples.values())) < 10:
-        for label, call in calls.items():
-            start = clock()
-            for _ in range(counts[label]):
-                call()
-            samples[label].append((clock() - start) / counts[label] / 1e3)
-    return {label: sorted(times)[len(times) // 10] for label, times in samples.items()}
+    clock = time.thread_time_ns if runtime.get_num_threads() == 1 else time.perf_counter_ns
+    times = interleaved(calls, seconds * len(calls), clock)
+    return {label: t.time_ns / 1e3 for label, t in times.items()}
 
 
 def check(case: Case, out: Array) -> None:
@@ -172,13 +149,13 @@ def check(case: Case, out: Array) -> None:
 def executables() -> dict[str, int]:
     """Return how many executables calls of 100 sizes compile."""
     counts = {}
-    print(f"{'executables of 100 sizes':44}{'all':>6}")
+    table = Table("executables of 100 sizes", 44, {"all": "6.0f"})
     for name, (text, shapes) in CALLS.items():
         k = kernel(text)
         for i in range(100):
             k(*(rand(*shape) for shape in shapes(i)))
         counts[name] = len(k.variant().executables)
-        print(f"{name:44}{counts[name]:6}", flush=True)
+        table.row(name, counts[name])
     return counts
 
 
@@ -197,7 +174,9 @@ def size_cases() -> Iterator[Case]:
 def sizes(only: str, seconds: float) -> list[dict[str, Any]]:
     """Return times of exact and size-generic executables."""
     rows = []
-    print(f"\n{'time':44}{'exact us':>10}{'generic us':>12}{'generic/exact':>15}")
+    heads = {"exact us": "10.1f", "generic us": "12.1f", "generic/exact": "15.3f"}
+    print()
+    table = Table("time", 44, heads)
     for case in size_cases():
         if only not in case.name:
             continue
@@ -205,19 +184,17 @@ def sizes(only: str, seconds: float) -> list[dict[str, Any]]:
         calls: dict[str, Callable[[], object]] = {}
         for label, k in (
             ("exact", kernel(case.text)),
-            ("generic", generic(case.text, (*case.inputs, out))),
+            ("generic", generic(case.text, case.inputs, out)),
         ):
             calls[label] = functools.partial(k, *case.inputs, out=out)
             calls[label]()
             check(case, out)
-        us = interleaved(calls, seconds)
+        us = times_of(calls, seconds)
         ratio = us["generic"] / us["exact"]
         limit = 1.08 if us["exact"] > 50 else 1.12
         rows.append({"case": case.name, "time_us": us, "ratio": ratio, "limit": limit})
         late = "" if ratio <= limit else f"  above {limit}"
-        print(
-            f"{case.name:44}{us['exact']:10.1f}{us['generic']:12.1f}{ratio:15.3f}{late}", flush=True
-        )
+        table.row(case.name, us["exact"], us["generic"], ratio, note=late)
     return rows
 
 
@@ -239,8 +216,9 @@ def new_bytes(call: Callable[[], object]) -> tuple[int, int]:
 def strides(only: str, seconds: float) -> list[dict[str, Any]]:
     """Return times with operands in other orders over times with operands in C order."""
     rows = []
-    head = f"{'exact':>8}{'generic':>9}{'bytes':>7}{'workspace':>11}"
-    print(f"\n{'time over that in C order':44}{head}")
+    heads = {"exact": "8.2f", "generic": "9.2f", "bytes": "7.0f", "workspace": "11.0f"}
+    print()
+    table = Table("time over that in C order", 44, heads)
     for text, shapes in STRIDED:
         plain = (rand(*shapes[0]), rand(*shapes[1]))
         case = Case(f"{text.split('(')[0][4:]} {'x'.join(map(str, shapes[0]))}", text, plain)
@@ -254,15 +232,15 @@ def strides(only: str, seconds: float) -> list[dict[str, Any]]:
                 continue
             for which, operands in OPERANDS.items():
                 forms = relaid(case, change, operands)
-                times = interleaved({"base": base["exact"], **forms}, seconds)
+                times = times_of({"base": base["exact"], **forms}, seconds)
                 ratio = {form: times[form] / times["base"] for form in forms}
                 allocated, workspace = new_bytes(forms["exact"])
                 more = workspace - new_bytes(base["exact"])[1]
                 row = {"case": f"{name} {which}", "ratio": ratio, "base_us": times["base"]}
                 rows.append({**row, "bytes": allocated, "workspace": more})
                 late = "" if max(ratio.values()) <= 2 else "  above 2"
-                figures = f"{ratio['exact']:8.2f}{ratio['generic']:9.2f}{allocated:7}{more:11}"
-                print(f"{name + ' ' + which:44}{figures}{late}", flush=True)
+                figures = (ratio["exact"], ratio["generic"], allocated, more)
+                table.row(f"{name} {which}", *figures, note=late)
     return rows
 
 
@@ -274,7 +252,7 @@ def relaid(
     for d in which:
         operands[d] = change(operands[d])
     a, b, out = operands
-    kernels = {"exact": kernel(case.text), "generic": generic(case.text, (a, b, out))}
+    kernels = {"exact": kernel(case.text), "generic": generic(case.text, (a, b), out)}
     calls: dict[str, Callable[[], object]] = {}
     for form, k in kernels.items():
         calls[form] = functools.partial(k, a, b, out=out)
@@ -285,12 +263,7 @@ def relaid(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each of the calls compared")
-    parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--json", type=Path, help="keep the figures in this file")
-    options = parser.parse_args()
+    options = asking(__doc__, 1.5, "for each of the calls compared").parse_args()
     if options.threads:
         runtime.set_num_threads(options.threads)
     report: dict[str, Any] = {

@@ -15,7 +15,6 @@ import os
 # Two pools of threads on the same cores only measure each other: let idle ones sleep.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-import argparse
 import functools
 import importlib.util
 import sys
@@ -29,7 +28,7 @@ from typing import Any
 
 import torch
 import torch._functorch.config
-from common import facts, keep
+from reports import asking, facts, keep
 
 import tcdsl.torch as tct
 from tcdsl.codegen import runtime
@@ -216,11 +215,8 @@ def _set(threads: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="per layer")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", default="", help="layers whose name contains this")
-    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    parser = asking(__doc__, 4.0, "per layer")
+    parser.set_defaults(threads=2)
     options = parser.parse_args()
     _set(options.threads)
     load = [os.getloadavg()[0]]

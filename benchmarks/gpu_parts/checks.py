@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from operands import Array
 
 import tcdsl as tc
 from gpu_parts.children import run_children
-from gpu_parts.setting import Array, Setting
+from gpu_parts.setting import Setting
 from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.bench import CudaBench
 from tcdsl.autotune.targets.cuda.problem import CudaProblem

@@ -23,9 +23,10 @@ from layers import (
     TOTAL,
     TRANSPOSE,
 )
+from operands import Array
 
 import tcdsl as tc
-from gpu_parts.setting import Array, Setting, random_array
+from gpu_parts.setting import Setting, random_array
 from tcdsl.autotune.targets.cuda.problem import roofline_of
 from tcdsl.autotune.targets.tolerance import relative_errors
 from tcdsl.autotune.worker.timing import interleaved, quantile_ns

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from operands import Array, rand
 
 from tcdsl.autotune.targets.cuda.bench import DeviceSampler
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand
@@ -18,8 +18,6 @@ from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.device.device import Device, Memory
 from tcdsl.codegen.toolchain.nvrtc import find_nvrtc
 from tcdsl.grammar.text.errors import TCError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class NoDeviceError(Exception):
@@ -139,6 +137,5 @@ def open_setting(*, simulate: bool, commit: str | None) -> Setting:
 
 
 def random_array(*shape: int, dtype: str = "float32") -> Array:
-    """Return normal numbers."""
-    values = np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
-    return values.astype(dtype)
+    """Return normal numbers, the same for a shape in every run."""
+    return rand(*shape).astype(dtype)

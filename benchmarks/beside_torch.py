@@ -1,0 +1,50 @@
+"""Calls of ours beside torch's, in turns in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from operands import Array
+
+from tcdsl.codegen import runtime
+from tcdsl.tools.timing import interleaved
+
+Calls = Mapping[str, Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A definition, its inputs, and what torch does instead of it."""
+
+    name: str
+    text: str
+    inputs: tuple[Array, ...]
+    peer: Callable[..., Any]
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return the inputs as torch takes them."""
+        return [torch.from_numpy(x) for x in self.inputs]
+
+
+def use_threads(count: int) -> int:
+    """Have both libraries use so many threads, all where it is 0; return how many."""
+    if count:
+        runtime.set_num_threads(count)
+    torch.set_num_threads(runtime.get_num_threads())
+    return runtime.get_num_threads()
+
+
+def in_turns(theirs: Calls, ours: Calls, seconds: float) -> dict[str, float]:
+    """Return the microseconds of calls: 20 % quantiles."""
+    calls: dict[str, Callable[[], object]] = {
+        **theirs,
+        " rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
+        " wake": next(iter(ours.values())),  # our own threads
+        **ours,
+    }
+    times = interleaved(calls, seconds)
+    return {name: times[name].time_ns / 1e3 for name in (*theirs, *ours)}
