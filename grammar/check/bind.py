@@ -66,7 +66,7 @@ def bind(
     checked: t.CheckedDef,
     shapes: Sequence[Shape],
     dtypes: Sequence[DType] | None = None,
-    scalars: Mapping[str, int] | None = None,
+    scalars: Mapping[str, int | None] | None = None,
 ) -> dict[str, int]:
     """Return the value of every size, after checking what the definition asks of a call.
 
@@ -78,7 +78,8 @@ def bind(
     dtypes : sequence of DType, optional
         Of the arguments; not checked if left out.
     scalars : mapping of str to int, optional
-        Values of the rank-0 parameters that `checked.scalars` names.
+        Values of the rank-0 parameters that `checked.scalars` names; None for one of which each
+        element of a batch has its own: what is asked of it is not asked here.
 
     Returns
     -------
@@ -118,11 +119,14 @@ def bind(
     for name in checked.scalars:
         if scalars is None or name not in scalars:
             raise TCTypeError(f"{call}: the value of {name} is needed, it is used in a bound")
-        values[name] = scalars[name]
-        origins[name] = f"{name} = {values[name]} is the scalar argument"
+        if (value := scalars[name]) is not None:
+            values[name] = value
+            origins[name] = f"{name} = {value} is the scalar argument"
+    open_names = {name for name in checked.scalars if name not in values}
     for constraint in checked.constraints:
-        _check_constraint(call, constraint, values, origins)
-    return {name: values[name] for name in checked.sizes}
+        if open_names.isdisjoint(constraint.size.symbols()):
+            _check_constraint(call, constraint, values, origins)
+    return {name: values[name] for name in checked.sizes if name not in open_names}
 
 
 def _bind_shape(

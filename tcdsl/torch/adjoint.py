@@ -16,11 +16,11 @@ from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.typed import Loop
 from tcdsl.kernel import Kernel
+from tcdsl.torch.arguments import known_number
 from tcdsl.torch.blank import Blank
 from tcdsl.torch.derivatives import Derivative
-from tcdsl.torch.fake import forms_of
 from tcdsl.torch.library import LIBRARY, Callee, given, given_out, spelling_of
-from tcdsl.torch.transformed import has_tangents, pushed
+from tcdsl.torch.transformed import bound, has_tangents, pushed
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +242,7 @@ def _way(callee: Callee, values: Sequence[Any]) -> _Way | None:
     needs = tuple([isinstance(v, torch.Tensor) and v.requires_grad for v in values])
     key: Any = needs, callee.generics, callee.kinds
     if not runner.is_alike:
-        key = *key, tuple([_look(_number_in(v)) for v in values])
+        key = *key, tuple([_look(known_number(v)) for v in values])
     try:
         known: Any = runner.by_look.get(key, _UNKNOWN)
     except TypeError:  # symbols have no hash: a tracer sees a call once
@@ -250,8 +250,7 @@ def _way(callee: Callee, values: Sequence[Any]) -> _Way | None:
     if known is not _UNKNOWN:
         of_before: _Way | None = known
         return of_before
-    forms = forms_of(runner, [*map(_number_in, values)])
-    variant, sizes = runner.session.bind(runner.definition, forms, callee.named)
+    variant, sizes = bound(callee, values)
     is_concrete = all(type(n) is int for n in sizes.values())
     checked, definition = variant.checked, runner.definition
     runner.is_alike = not (
@@ -278,14 +277,6 @@ def _look(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.dtype, tuple(value.shape)
     return value if isinstance(value, int) else type(value)
-
-
-def _number_in(value: Any) -> Any:
-    """Return the integer in a tensor of rank 0, on which the turns of a loop may depend."""
-    is_one = type(value) is torch.Tensor and not value.ndim and not value.dtype.is_floating_point
-    if not is_one or value.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(value):
-        return value
-    return int(value)
 
 
 LIBRARY.impl("call", _call, "Autograd", with_keyset=True)

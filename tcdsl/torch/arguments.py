@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
@@ -18,6 +18,9 @@ from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.text.names import generic_values
 from tcdsl.torch.weights import language_type, torch_type
 
+if TYPE_CHECKING:
+    from tcdsl.kernel import Kernel
+
 Tensor = torch.Tensor
 
 
@@ -28,9 +31,30 @@ def form(value: Any, param: Param, generics: Mapping[str, Any]) -> AbstractArray
     return replace(found, value=_number(value)) if is_number else found
 
 
-def is_unknown(form: AbstractArray) -> bool:
-    """Whether a form is that of an integer whose value each element of a batch has its own of."""
-    return form.value is None and not form.shape and not form.dtype.is_float
+def numbers_of_elements(of: Kernel, forms: Sequence[AbstractArray]) -> list[str]:
+    """Return the integers of a call inside vmap of which each element of a batch has its own.
+
+    Raises
+    ------
+    TCTypeError
+        If ranges depend on one of them.
+    """
+    found = [
+        name
+        for name, form in zip(of.params, forms, strict=True)
+        if form.value is None and not form.shape and not form.dtype.is_float
+    ]
+    if found:
+        of.batched(dict.fromkeys(found, 0))
+    return found
+
+
+def known_number(value: Any) -> Any:
+    """Return the integer in a tensor of rank 0, on which the turns of a loop may depend."""
+    is_one = type(value) is Tensor and not value.ndim and not value.dtype.is_floating_point
+    if not is_one or value.is_meta or is_functorch_wrapped_tensor(value):
+        return value
+    return int(value)
 
 
 def _number(value: Tensor) -> int | None:

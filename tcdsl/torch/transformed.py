@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from tcdsl.calls.bindings.variant import Variant
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.torch.arguments import known_number, numbers_of_elements
 from tcdsl.torch.fake import forms_of
 from tcdsl.torch.library import LIBRARY, Callee, given, spelling_of
 from tcdsl.torch.over_batch import over_batch
@@ -36,6 +38,18 @@ def _mapped(
 
 
 torch.library.register_vmap("tcdsl::call", _mapped, lib=LIBRARY)
+
+
+def bound(callee: Callee, values: Sequence[Any]) -> tuple[Variant, dict[str, int]]:
+    """Return the variant that a call's derivatives are of, and its sizes.
+
+    Inside vmap each element may have its own of an integer, if no range depends on that.
+    """
+    runner = callee.kernel
+    forms = forms_of(runner, [*map(known_number, values)])
+    is_mapped = torch._C._are_functorch_transforms_active()
+    each = numbers_of_elements(runner, forms) if is_mapped else ()
+    return runner.session.bind(runner.definition, forms, callee.named, each=each)
 
 
 def has_tangents(tensors: Sequence[torch.Tensor]) -> bool:
@@ -69,8 +83,7 @@ def pushed(
     duals = [unpack(t, level=_LEVEL) for t in tensors]
     kinds = callee.letters
     values = callee.values([d.primal for d in duals], integers, floats)
-    forms = forms_of(runner, values)
-    variant, _ = runner.session.bind(runner.definition, forms, callee.named)
+    variant, _ = bound(callee, values)
     rest = iter(duals)
     along = {
         p: t

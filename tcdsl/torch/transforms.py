@@ -29,7 +29,7 @@ from tcdsl.torch import operator
 from tcdsl.torch.arguments import (
     batch,
     form,
-    is_unknown,
+    numbers_of_elements,
     with_float_numbers,
 )
 from tcdsl.torch.over_batch import over_batch
@@ -172,10 +172,8 @@ class _Step:
         of, generics = self.kernel.whole, self.generics
         taken = zip(self._asked(values), of.definition.params, strict=True)
         forms = [form(v, p, generics) for v, p in taken]
-        unknown = [p for f, p in zip(forms, of.params, strict=True) if is_unknown(f)]
-        if unknown:
-            of.batched(dict.fromkeys(unknown, 0))  # refuses numbers that ranges depend on
-        variant, sizes = of.session.bind(of.definition, forms, generics)
+        each = numbers_of_elements(of, forms)
+        variant, sizes = of.session.bind(of.definition, forms, generics, each=each)
         return variant.checked, sizes
 
     def _derivative(self, values: Sequence[Any], needs: Sequence[bool]) -> Derivative | None:

@@ -259,6 +259,39 @@ def test_random_numbers_of_a_callee_are_asked_for_too() -> None:
     assert len({tuple(row.tolist()) for row in found}) == 3
 
 
+@pytest.mark.parametrize("route", ["kernel", "operator", pytest.param("compiled", marks=wide)])
+def test_derivatives_inside_a_batch_of_subscripts(route: str) -> None:
+    k = tct.define("def f(double(N) x, int32 s) -> (y) { y(n) = x(s) * x(n) }")
+
+    def call(x: Any, s: Any) -> Any:
+        return (
+            torch.ops.tcdsl.call(*k.spelled[0], "", [x, s])[0] if route == "operator" else k(x, s)
+        )
+
+    def slopes(x: Any, s: Any) -> Any:
+        back = grad(lambda x: call(x, s).sum())(x)
+        return back, jvp(lambda x: call(x, s), (x,), (x.sin(),))[1]
+
+    over = vmap(slopes, (None, 0))
+    if route == "compiled":
+        over = torch.compile(over, backend="aot_eager", fullgraph=True)
+    x, at = torch.randn(5, dtype=torch.float64), torch.tensor([1, 4, 3], dtype=torch.int32)
+    eye = torch.eye(5, dtype=torch.float64)
+    backs, forths = over(x, at)
+    for s, back, forth in zip(at.tolist(), backs, forths, strict=True):
+        same(back, x[s] + x.sum() * eye[s])
+        same(forth, x[s] * x.sin() + x * x[s].sin())
+    if route != "compiled":
+        for s in (1, 0):  # whichever element it is
+            wrong = at.clone()
+            wrong[s] = 5
+            with pytest.raises(IndexError, match=r"subscript 0 of 'x' is 5, outside \[0, 5\)"):
+                over(x, wrong)
+    first = tct.define("def f(double(N) x, int32 s) -> (y) { y +=! x(n) where n in 0:s }")
+    with pytest.raises(TCTypeError, match="TC160"):
+        vmap(grad(first), (None, 0))(x, at)
+
+
 def test_numbers_of_a_batch_have_the_type_of_their_parameter() -> None:
     k = tct.define("def shift(int8(N) x, int8 by, float a) -> (y) { y(i) = a * float(x(i) + by) }")
     x = torch.arange(3, dtype=torch.int8)

@@ -237,10 +237,12 @@ class Session:
         arrays: Sequence[Operand | AbstractArray],
         generics: Mapping[str, Any],
         gpu: Gpu | None = None,
+        each: Collection[str] = (),
     ) -> tuple[Variant, dict[str, int]]:
         """Return the variant that takes these arrays or forms, and the sizes they bring.
 
-        gpu is where the arrays lie; None for the host.
+        gpu is where the arrays lie; None for the host. each: integers of which each element of a
+        batch has its own, and no range depends on them; the kernel over the batch checks them.
 
         Raises
         ------
@@ -265,7 +267,8 @@ class Session:
         # of one would hide what a kernel costs
         expected = [d if p.shape else p.dtype for p, d in zip(checked.params, dtypes, strict=True)]
         numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
-        scalars = {n: v for n in checked.scalars if (v := numbers[n]) is not None}
+        known = (n for n in checked.scalars if numbers[n] is not None or n in each)
+        scalars = {n: numbers[n] for n in known}
         if self.origin is not None:  # says more than the constraints of the text do
             names = [p.name for p in definition.params]
             call = f"{definition.name}({', '.join(names)})"
