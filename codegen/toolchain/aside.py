@@ -30,6 +30,8 @@ def compile_aside(source: Source) -> str:
     root = str(Path(str(package.__file__)).resolve().parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     given = asdict(source) | {"include": source.include and str(source.include)}
+    if not sys.executable:
+        return "this interpreter does not know what started it"
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", __name__],

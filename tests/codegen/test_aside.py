@@ -34,6 +34,8 @@ def test_what_the_compiler_refuses_is_told() -> None:
 def test_where_python_is_a_part_of_a_program_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert "'/nowhere/python' cannot be started" in compile_aside(Source("x", "int x;"))
+    monkeypatch.setattr(sys, "executable", None)
+    assert "does not know what started it" in compile_aside(Source("x", "int x;"))
 
 
 def test_the_key_of_an_object_knows_language_and_libraries() -> None:

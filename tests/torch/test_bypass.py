@@ -13,10 +13,12 @@ import pytest
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 import tcdsl as tc  # noqa: E402 - torch may be missing
 from tcdsl.codegen import runtime  # noqa: E402
 from tcdsl.grammar.text.errors import TCError, TCTypeError  # noqa: E402
-from tcdsl.torch import transforms  # noqa: E402
+from tcdsl.torch import operator, transforms  # noqa: E402
 
 # With the bridge and without it calls mean the same, and go the same way.
 pytestmark = [pytest.mark.torch, pytest.mark.cc, pytest.mark.usefixtures("way")]
@@ -108,6 +110,27 @@ def test_forward_mode_and_transforms_see_calls_of_known_forms(
     assert len(seen) == 2
     torch.func.functionalize(lambda a: mul.kernel(a, x))(x)
     assert len(seen) == 3
+    assert mul.is_fast(x, x)
+
+
+def test_dispatch_modes_and_traces_see_calls_of_known_forms(
+    mul: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def called(of: Any, given: Any) -> Any:
+        seen.append(of)
+        return given.values[0]
+
+    monkeypatch.setattr(operator, "call", called)
+    x = ones(2, 3)
+    assert mul.is_fast(x, x)
+    mode: Any = TorchDispatchMode
+    with mode():
+        mul.kernel(x, x)
+    assert len(seen) == 1
+    torch.jit.trace(lambda a: mul.kernel(a, a), x, check_trace=False)
+    assert len(seen) == 2
     assert mul.is_fast(x, x)
 
 

@@ -223,6 +223,8 @@ def test_where_it_cannot_be_made_the_reason_is_told(
     made = begun(monkeypatch, tmp_path)
     assert not made.wait(None)
     assert made.why == f"there is no '{tmp_path / 'Python.h'}'"
+    (finding,) = examine_torch()
+    assert made.why in finding.value
     monkeypatch.undo()
 
     class Zig:
@@ -232,6 +234,33 @@ def test_where_it_cannot_be_made_the_reason_is_told(
     monkeypatch.setattr(sys, "platform", "linux")
     with pytest.raises(CompileError, match="whose C\\+\\+ library is not the one"):
         native.source()
+
+
+def test_an_object_that_does_not_load_is_left(
+    bridge: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(native, "_object_of", lambda *_: Path(str(bridge.__file__)))
+
+    class Wrong:
+        @staticmethod
+        def seen(x: Any, _tracks: bool) -> Any:
+            return (x.data_ptr() + 8, tuple(x.shape), tuple(x.stride()), 2, 64)
+
+    def undefined(_path: Path) -> Any:
+        raise ImportError("undefined symbol: _ZN2at")
+
+    for loaded, why in ((lambda _: Wrong, "are not those of this torch"), (undefined, "_ZN2at")):
+        monkeypatch.setattr(native, "_loaded", loaded)
+        made = begun(monkeypatch, tmp_path)
+        assert not made.wait(None)
+        assert why in made.why
+        (finding,) = examine_torch()
+        assert why in finding.value
+    monkeypatch.undo()
+    monkeypatch.setenv("TCDSL_TORCH_BRIDGE", "1")
+    made = native.Bridge()
+    assert made.wait(None)  # what was remembered of another cache is no matter here
+    native.use(None)
 
 
 def test_calls_go_on_while_it_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -266,10 +295,10 @@ def test_doctor_tells_how_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert finding.state == "note"
     assert "not compiled yet" in finding.value
     version = torch.__version__
-    cachedir.update_json(native.FACTS, {version: {"key": "k", "error": "", "seconds": 17.25}})
+    cachedir.update_json(native.FACTS, {version: {"key": "k", "error": "", "at": 1.5}})
     (finding,) = examine_torch()
     assert (finding.name, finding.state) == ("torch", "ok")
-    assert finding.value == f"{version}, calls by its own headers (compiled in 17 s)"
+    assert finding.value == f"{version}, calls by its own headers"
     monkeypatch.setenv("TCDSL_TORCH_BRIDGE", "0")
     (finding,) = examine_torch()
     assert "TCDSL_TORCH_BRIDGE is 0" in finding.value

@@ -139,40 +139,48 @@ class Bridge:
             self.begun, self._thread = False, None
 
     def _bring(self) -> None:
+        key = ""
         try:
-            path = self._path()
-            module = _loaded(path)
+            made_from = source()
+            key = key_of(made_from, find_compiler())
+            module = _loaded(_object_of(made_from, key))
             _check(module)
-        except (CompileError, OSError, ImportError) as error:
+        except (CompileError, OSError, ImportError, RuntimeError) as error:
             self.why = str(error)
+            _remember(key, self.why)
             return
+        _remember(key, "")
         self.module, self.why = module, ""
         use(module)
 
-    def _path(self) -> Path:
-        made_from = source()
-        key = key_of(made_from, find_compiler())
-        if (
-            path := lookup(
-                key,
-            )
-        ) is not None:
-            return path
-        known = read_json(FACTS).get(torch.__version__)
-        match known:
-            case {"key": str(old), "error": str(error), "at": float(at)} if error and old == key:
-                if 0 <= time.time() - at < _AGAIN_S:
-                    raise CompileError(error)
-        begun = time.monotonic()
+
+def _object_of(made_from: Source, key: str) -> Path:
+    """Return the object, compiled now unless it was before."""
+    path = lookup(key)
+    if path is None:
+        known = _known(key)
+        if known:
+            raise CompileError(known)
         error = compile_aside(made_from)
         path = lookup(key)
-        if not error and path is None:
-            error = "the cache folder keeps no object"
-        facts = {"key": key, "error": error, "at": time.time(), "seconds": time.monotonic() - begun}
-        update_json(FACTS, {torch.__version__: facts})
         if path is None:
-            raise CompileError(error)
-        return path
+            raise CompileError(error or "the cache folder keeps no object")
+    return path
+
+
+def _known(key: str) -> str | None:
+    """Return what is known of a key: an error of less than an hour ago, "" where it serves."""
+    match read_json(FACTS).get(torch.__version__):
+        case {"key": str(old), "error": str(error), "at": float(at)} if old == key:
+            return error if not error or 0 <= time.time() - at < _AGAIN_S else None
+    return None
+
+
+def _remember(key: str, error: str) -> None:
+    """Keep how it went, for `tcdsl doctor` and for processes to come."""
+    if _known(key) != error:
+        facts = {"key": key, "error": error, "at": time.time()}
+        update_json(FACTS, {torch.__version__: facts})
 
 
 def _loaded(path: Path) -> ModuleType:
