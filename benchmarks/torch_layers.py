@@ -33,6 +33,7 @@ from reports import asking, facts, keep
 import tcdsl.torch as tct
 from tcdsl.codegen import runtime
 from tcdsl.tools.timing import interleaved
+from tcdsl.torch import native
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 F = torch.nn.functional
@@ -210,6 +211,7 @@ def _alone(name: str, seconds: float, threads: int) -> dict[str, Any]:
 def _set(threads: int) -> None:
     runtime.set_num_threads(threads)
     torch.set_num_threads(threads)
+    native.wait()  # a program has it from its second minute on
     # the same graph goes backward in every turn
     torch._functorch.config.donated_buffer = False
 
@@ -227,6 +229,7 @@ def main() -> None:
     costs = call_costs(options.seconds) if options.only in "calls" else {}
     rows: list[dict[str, Any]] = []
     report = {**facts(), "torch": torch.__version__, "load": load, "call_ns": costs}
+    report["without bridge"] = native.why()
     for name in names:
         rows.append(alone(name, options.seconds, options.threads))
         load.append(os.getloadavg()[0])
