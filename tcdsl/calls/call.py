@@ -73,7 +73,7 @@ class KernelCall:
         return call
 
     @property
-    def forms(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
+    def return_types(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
         """Types and shapes of the returns."""
         return tuple(
             (numpy_dtype(t.dtype), tuple(s.evaluate(self.sizes) for s in t.shape))
@@ -89,7 +89,7 @@ class KernelCall:
             for o, t in zip(self.operands, params, strict=True)
         ]
         if self.outs is None:
-            layouts += [contiguous(len(shape)) for _, shape in self.forms]
+            layouts += [contiguous(len(shape)) for _, shape in self.return_types]
         else:
             layouts += [layout_of(o) for o in self.outs]
         return Spec(
@@ -173,7 +173,7 @@ class KernelCall:
             for o, t in zip(self.operands, checked.params, strict=True)
         )
         if self.outs is None:
-            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in self.forms)
+            returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in self.return_types)
         else:
             returns = tuple(map(_form, self.outs))
         return Entry(
@@ -200,7 +200,7 @@ class KernelCall:
         if not any(t.is_updated for t in checked.returns):
             return None
         values = []
-        for tensor, (dtype, _) in zip(checked.returns, self.forms, strict=True):
+        for tensor, (dtype, _) in zip(checked.returns, self.return_types, strict=True):
             first = next(s for s in typed.statements(checked.body) if s.target == tensor.name)
             values.append(identity(first.op.rstrip("!"), dtype))
         return tuple(values)
@@ -210,7 +210,7 @@ class KernelCall:
         values = self.identities
         if values is None:
             return None
-        return tuple(np.full(s, v, d) for v, (d, s) in zip(values, self.forms, strict=True))
+        return tuple(np.full(s, v, d) for v, (d, s) in zip(values, self.return_types, strict=True))
 
     def check_outputs(self, given: Sequence[Any]) -> Outputs:
         """Return the caller's buffers as arrays that may be written.
@@ -224,7 +224,7 @@ class KernelCall:
         outs = tuple(
             checked_output(checked.name, value, tensor, dtype, shape)
             for value, tensor, (dtype, shape) in zip(
-                given, checked.returns, self.forms, strict=True
+                given, checked.returns, self.return_types, strict=True
             )
         )
         if any(may_share(a, b) for a, b in combinations(outs, 2)):  # no order would be right

@@ -51,7 +51,7 @@ class BoundCall:
         gpu = devices.device(device.number)  # what is loaded and recorded is the GPU's own
         self._faults = faults_of(gpu)
         self._is_checked = check != "off"
-        self._fresh = [(shape, dtype) for dtype, shape in call.forms]
+        self._fresh = [(shape, dtype) for dtype, shape in call.return_types]
         params = call.variant.checked.params
         self._scalars = [(i, converter(t)) for i, t in enumerate(params) if not t.shape]
         self._params = len(params)
@@ -138,7 +138,7 @@ def operand_strides(call: KernelCall) -> list[tuple[int, ...]]:
         element_strides(o) if t.shape else () for o, t in zip(call.operands, params, strict=True)
     ]
     if call.outs is None:
-        return [*own, *(dense_strides(shape, 1) for _, shape in call.forms)]
+        return [*own, *(dense_strides(shape, 1) for _, shape in call.return_types)]
     return [*own, *map(element_strides, call.outs)]
 
 

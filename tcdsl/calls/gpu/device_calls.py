@@ -261,7 +261,7 @@ def _places(call: KernelCall) -> list[int]:
 
 def _fresh(call: KernelCall, device: Device) -> tuple[tuple[Any, ...], tuple[DeviceArray, ...]]:
     """Return new outputs of the device's library, and the same as arrays that calls write to."""
-    fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.forms)
+    fresh = tuple(device.empty(shape, dtype) for dtype, shape in call.return_types)
     return fresh, tuple(DeviceArray(*device.place(a), a) for a in fresh)
 
 
