@@ -58,7 +58,7 @@ class Dispatch:
         """Return several outputs as the definition's named tuple."""
         return self.result_type._make(outs)
 
-    def serving(self, call: KernelCall) -> Compiled:
+    def executable_for(self, call: KernelCall) -> Compiled:
         """Return the executable that serves calls of this form."""
         variant = call.variant
         return variant.executable(

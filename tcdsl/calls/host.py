@@ -43,7 +43,7 @@ class HostCalls:
 
     def __call__(self, given: Arguments) -> Any:
         """Call with arrays in the host's memory, whether or not the launcher knows their form."""
-        call, arrays = self.checked(given)
+        call, arrays = self.call_of(given)
         result_of = self._dispatch.result
         if given.outputs is None:
             example = _example(given.values, arrays)
@@ -63,7 +63,7 @@ class HostCalls:
             written(value)
         return given.outputs[0] if len(outs) == 1 else result_of(given.outputs)
 
-    def checked(self, given: Arguments) -> tuple[KernelCall, list[Array]]:
+    def call_of(self, given: Arguments) -> tuple[KernelCall, list[Array]]:
         """Return a call with these arguments, and the arguments as arrays."""
         session, definition = self._dispatch.session, self._dispatch.definition
         for v, p in zip(given.values, definition.params, strict=True):
@@ -121,7 +121,7 @@ class HostCalls:
         entry = self._entries.get(call.key)
         if entry is None:
             self._entries = thinned(self._entries, _MAX_ENTRIES)
-            entry = self._entries[call.key] = call.entry(self._dispatch.serving(call))
+            entry = self._entries[call.key] = call.entry(self._dispatch.executable_for(call))
         return entry
 
 

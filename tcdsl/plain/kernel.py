@@ -93,9 +93,9 @@ class PlainKernel(Described):
         """Return what a call with these arguments means, without making it."""
         given = self.arguments(args, generics)
         return (
-            self._calls_on_device(args).meaning(given)
+            self._calls_on_device(args).call_of(given)
             if any(map(is_on_device, args))
-            else self._host.checked(given)[0]
+            else self._host.call_of(given)[0]
         )
 
     def arguments(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:

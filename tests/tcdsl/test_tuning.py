@@ -289,7 +289,7 @@ def test_a_call_under_way_while_tuning_ends_leaves_nothing_stale(
     """Whoever clears the table waits until what was chosen before is in it, and clears that too."""
     k = kernel(tuned[0])
     arguments, slow = operands(), []
-    settled, meant = k._dispatch.is_settled, k._host.checked
+    settled, meant = k._dispatch.is_settled, k._host.call_of
     threads: list[threading.Thread] = []
     could_forget: list[bool] = []
 
@@ -313,7 +313,7 @@ def test_a_call_under_way_while_tuning_ends_leaves_nothing_stale(
 
     asked = threading.Event()
     monkeypatch.setattr(k._dispatch, "is_settled", is_settled)
-    monkeypatch.setattr(k._host, "checked", counted)
+    monkeypatch.setattr(k._host, "call_of", counted)
     k(*arguments)
     threads[0].join()
     assert could_forget == [False]

@@ -214,7 +214,7 @@ def test_calls_with_generics_of_known_forms_do_not_enter_python() -> None:
         torch.ops.tcdsl.call(*kernel.spelled[0], " S=3 T=float32", [x])
     calls = runner.calls
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner._host, "checked", None)  # what Python's part would call
+        patch.setattr(runner._host, "call_of", None)  # what Python's part would call
         (found,) = torch.ops.tcdsl.call(*kernel.spelled[0], " S=3 T=float32", [x])
     assert (found.tolist(), runner.calls) == ([0, 3], calls + 1)
 

@@ -112,7 +112,7 @@ class DeviceCalls(DeviceArguments):
 
     # ---- calls that look like none before
 
-    def meaning(self, given: Arguments) -> KernelCall:
+    def call_of(self, given: Arguments) -> KernelCall:
         """Return what a call with arrays of a device means, without making it."""
         given = replace(given, outputs=None)
         seen = self._seen(given)
@@ -122,7 +122,7 @@ class DeviceCalls(DeviceArguments):
         if device is None:
             raise TCTypeError(f"{self._dispatch.name}: only numbers lie on a GPU in this call")
         with device.active():
-            return self._meant(given, seen, arrays, device)
+            return self._call_of(given, seen, arrays, device)
 
     def raw(self, given: Arguments) -> RawCall:
         """Return what a call with arrays of a device starts, without starting it."""
@@ -133,7 +133,7 @@ class DeviceCalls(DeviceArguments):
         if device is None:
             raise TCTypeError(f"{dispatch.name}: raw kernels need arrays on a GPU, cupy.asarray(x)")
         with device.active():
-            call = self._meant(given, seen[:count], arrays[:count], device)
+            call = self._call_of(given, seen[:count], arrays[:count], device)
             if given.outputs is not None:
                 outs = call.check_outputs(arrays[count:])
                 return RawCall(
@@ -149,7 +149,7 @@ class DeviceCalls(DeviceArguments):
             fresh, targets = _fresh(call, device)
             return RawCall(dispatch, replace(call, outs=targets), device, fresh)
 
-    def _meant(
+    def _call_of(
         self, given: Arguments, seen: Sequence[Any], arrays: Sequence[Operand], device: Device
     ) -> KernelCall:
         variant, sizes = self._dispatch.session.bind(
@@ -168,7 +168,7 @@ class DeviceCalls(DeviceArguments):
         if device is None:  # what lay on a device were numbers
             return self._of_numbers(replace(given, values=tuple(seen[:count])), given)
         with device.active():
-            call = self._meant(given, seen[:count], arrays[:count], device)
+            call = self._call_of(given, seen[:count], arrays[:count], device)
             if given.outputs is not None:
                 self._write(call, device, arrays[count:], self._look_of(given, seen))
                 return self._written(device, given.outputs)
@@ -222,7 +222,9 @@ class DeviceCalls(DeviceArguments):
             found = self._bound.get(key)
             if found is None:
                 self._bound = thinned(self._bound, _MAX_KNOWN)
-                found = self._bound[key] = self._made(call, device, dispatch.serving(call).loaded)
+                found = self._bound[key] = self._made(
+                    call, device, dispatch.executable_for(call).loaded
+                )
             if look is not None and dispatch.is_settled(call):
                 self._quick = thinned(self._quick, _MAX_KNOWN)
                 self._quick[look] = found

@@ -64,7 +64,7 @@ class RawCall:
     def __init__(
         self, dispatch: Dispatch, call: KernelCall, device: Device, outputs: tuple[Any, ...]
     ) -> None:
-        executable = dispatch.serving(call).loaded
+        executable = dispatch.executable_for(call).loaded
         assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
         self.outputs = outputs
         self.text = executable.text
