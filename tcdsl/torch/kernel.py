@@ -114,6 +114,14 @@ class Kernel(TensorKernel):
         session = Session(Program(defs), old.settings, old.origin, old.out_dims)
         return self.derive(session, session.definition(self.name))
 
+    def with_sizes(self, sizes: Mapping[str, int]) -> Self:
+        """Return this kernel for an owner that knows these sizes of its calls.
+
+        It shares nothing that is compiled with kernels for others, neither in a compiled graph.
+        """
+        listed = tuple(sorted(sizes.items()))
+        return self if listed == self.session.settings.sizes else self._with_settings(sizes=listed)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.session, self.name, self._autocast, self._backward)
 

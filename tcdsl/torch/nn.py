@@ -70,7 +70,8 @@ class TC(Keeper):
     Attributes
     ----------
     tc : Kernel
-        The kernel of the text, in which the integer generics that are fixed are constants.
+        The kernel of the text, in which the integer generics that are fixed are constants. What is
+        compiled for it is the layer's own, or that of layers of the same text and `sizes`.
     sizes : dict of str to int
         The sizes that are known.
 
@@ -178,7 +179,8 @@ class TC(Keeper):
         self.reset_parameters()
         types = type_variables(definition)
         integers = {n: v for n, v in self._generics.items() if n not in types}
-        self.tc = self._written.with_generics(generic_values(definition, integers))
+        made = self._written.with_generics(generic_values(definition, integers))
+        self.tc = made.with_sizes(self.sizes)
         self._types = {n: v for n, v in self._generics.items() if n in types}
 
     # ---- parameters

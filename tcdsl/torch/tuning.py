@@ -139,15 +139,15 @@ def _hand_on(tuned: Tuned, seen: Sequence[Sequence[Seen]], module: torch.nn.Modu
         for row in tuned.rows
         if row.config is not None
     }
-    # The kernels of a text and of its ways back share their settings.
+    # The kernels of a text and of its ways back have settings of one root.
     settings: dict[int, list[ShippedConfig]] = {}
     for one in (one for same in seen for one in same):
         kept = found.get(one.problem.key.digest)
         if kept is not None:
-            settings.setdefault(id(one.kernel.session.settings), []).append(kept)
+            settings.setdefault(id(one.kernel.session.settings.root), []).append(kept)
     for layer in module.modules():
         if isinstance(layer, TC):
-            layer.keep(settings.get(id(layer.tc.session.settings), ()))
+            layer.keep(settings.get(id(layer.tc.session.settings.root), ()))
 
 
 def autotune_training(

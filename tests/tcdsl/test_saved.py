@@ -108,6 +108,11 @@ def test_settings_of_a_later_version_are_refused_and_of_an_earlier_one_read() ->
             Settings.from_json(text)
     with pytest.raises(tc.TCTypeError, match="configs is 3; expected what a file was read into"):
         Settings(configs=3)  # type: ignore[arg-type]
+    sized = Settings(sizes=(("M", 3), ("N", 2**40)))
+    assert again(sized) == sized != Settings()
+    for wrong in (3, (3,), (("M", 1.5),), ((1, 2),)):
+        with pytest.raises(tc.TCTypeError, match="expected pairs of a name and an int"):
+            Settings(sizes=wrong)  # type: ignore[arg-type]
 
 
 def test_definitions_come_back_with_one_session() -> None:

@@ -337,11 +337,36 @@ def test_a_kernel_may_stand_for_the_text() -> None:
 
     kernel = tct.define(FCRELU, tune="off")
     layer = tct.nn.TC(kernel, parameters={"W": (3, 7), "b": 3})
-    assert layer.tc is kernel
+    assert layer.tc.session.program is kernel.session.program
+    assert tct.nn.TC(layer.tc, parameters={"W": (3, 7), "b": 3}).tc is layer.tc
     with pytest.raises(TCTypeError, match="tune belongs to the text, and"):
         tct.nn.TC(kernel, tune="online")
     with pytest.raises(TCTypeError, match="autograd does not see\n  make it by tcdsl"):
         tct.nn.TC(tcdsl.define(FCRELU))
+
+
+def test_layers_of_one_text_have_code_of_their_own_sizes_with_and_without_torch_compile() -> None:
+    def layers() -> list[Any]:
+        shapes = (5, 7), (3, 5), (3, 3)
+        text = FCRELU + "# own code"
+        return [tct.nn.TC(text, parameters={"W": s, "b": s[0]}, tune="off") for s in shapes]
+
+    x = torch.randn(4, 7)
+    for backend in (None, "eager"):
+        model = torch.nn.Sequential(*layers())
+        with torch.no_grad():
+            if backend is None:
+                model(x)
+            else:
+                torch.compile(model, backend=backend, fullgraph=True)(x)
+        for layer, (n, m) in zip(model, ((5, 7), (3, 5), (3, 3)), strict=True):
+            kernel = layer.tc
+            if backend is not None:  # what the operator finds by text and settings
+                kernel = tct.library.runner_of(tct.library.Spelling(*kernel.spelled[0]))
+            assert kernel.session.settings.sizes == (("M", m), ("N", n))
+            sizes = [c.spec.sizes for c in kernel.variant().executables]
+            assert sizes == [(("B", 4), ("M", m), ("N", n))]
+            assert pickle.loads(pickle.dumps(layer)).tc.spelled == layer.tc.spelled
 
 
 def test_its_repr_shows_the_head_of_the_text_and_what_it_has() -> None:

@@ -6,10 +6,11 @@ import json
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tcdsl.codegen.machine.plainjson import loads
@@ -35,6 +36,9 @@ class Settings:
 
     directions: of a derivative, the parameters that are adjoints or tangents. The pass that it is a
     derivative of has not looked at them: so a batch of these alone meets what that pass drew.
+    sizes: what the owner of a kernel, a layer, knows of its calls. Kernels whose sizes differ share
+    nothing that is compiled, also where only text and settings say which kernel is meant. of: in
+    this process, those of the kernel that a derivative is of.
     """
 
     tune: Tune = "cached"
@@ -47,6 +51,8 @@ class Settings:
     deterministic: bool = False
     configs: Shipped | None = None
     directions: tuple[str, ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+    of: Settings | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_budget(self.seconds, self.trials)
@@ -67,15 +73,28 @@ class Settings:
         if not (isinstance(given, list | tuple) and all(isinstance(n, str) for n in given)):
             raise TCTypeError(f"directions is {given!r:.40}; expected names of parameters")
         object.__setattr__(self, "directions", tuple(given))
+        try:
+            sizes = tuple((intern(name), operator.index(size)) for name, size in self.sizes)
+        except (TypeError, ValueError):
+            raise TCTypeError(
+                f"sizes is {self.sizes!r:.40}; expected pairs of a name and an int"
+            ) from None
+        object.__setattr__(self, "sizes", sizes)
 
     def along(self, directions: Iterable[str]) -> Settings:
         """Return the settings of a derivative, which has these further directions."""
-        return replace(self, directions=tuple(sorted({*self.directions, *directions})))
+        every = tuple(sorted({*self.directions, *directions}))
+        return replace(self, directions=every, of=self.root)
+
+    @property
+    def root(self) -> Settings:
+        """Those of the kernel that derivatives of any order are of."""
+        return self.of or self
 
     def to_json(self) -> str:
         """Return those that are not the default, by name: a later version, with more, reads it."""
         default = Settings()
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
         given = {n: v for n, v in values.items() if v != getattr(default, n)}
         if self.cache is not None:
             given["cache"] = str(self.cache)
@@ -102,7 +121,7 @@ class Settings:
                 given["configs"] = Shipped.from_json(configs)
         except ValueError as error:
             raise TCTypeError(f"what was saved are no settings of a kernel: {error}") from None
-        known = [f.name for f in fields(Settings)]
+        known = [f.name for f in fields(Settings) if f.compare]
         if unknown := [name for name in given if name not in known]:
             raise TCTypeError(
                 f"the settings of what was saved have '{unknown[0]}', which this version of tcdsl "
