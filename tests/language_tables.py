@@ -27,7 +27,7 @@ ARGUMENTS = ("x", "y", "z", "w")
 # What a name does not say, or where a function has choices.
 MEANINGS = {
     "abs": "integers too; of the least integer that integer",
-    "atan2": "the angle of the point (y, x), from -pi to pi",
+    "atan2": "the angle of the point at x and y, from -pi to pi",
     "ceil": "up to an integer",
     "clamp": "min(max(x, y), z), integers too",
     "copysign": "x with the sign of y",

@@ -27,7 +27,7 @@ from tests.tcdsl.differential import Array, reference, results
 PATH = Path(__file__).parent.parent / "grammar" / "LANGUAGE.md"
 LANGUAGE = PATH.read_text(encoding="utf-8")
 TEXTS = re.findall(r"^```tc\n(.*?)^```$", LANGUAGE, re.MULTILINE | re.DOTALL)
-FAULT = re.compile(r"^# error\[(TC\d{3})\]$", re.MULTILINE)
+FAULT = re.compile(r"^# (?:error|warning)\[(TC\d{3})\]$", re.MULTILINE)
 CALL = re.compile(r"^# (\w+)\((.*)\) -> (.*)$", re.MULTILINE)
 HEAD = "def f(float(N) A, float(M, K) B, int32(N) I, float s) -> (O)"
 CALLEE = "def g<S=1>(float(N) x, float(N) y) -> (z) { z(i) = x(S * i) * y(i) }"
@@ -99,7 +99,9 @@ class Call(NamedTuple):
 def calls() -> Iterator[Call]:
     for text in TEXTS:
         for name, args, want in CALL.findall(text):
-            kernel = tc.define(text, name, tune="off")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                kernel = tc.define(text, name, tune="off")
             assert isinstance(kernel, Kernel)
             given, generics = eval(f"(lambda *a, **k: (a, k))({args})", {"nan": np.nan})
             types = [p.type for p in kernel.definition.params]

@@ -169,7 +169,7 @@ def commented(text: str, rng: Random) -> tuple[str, list[str]]:
     return "".join(made), comments
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(150, marks=pytest.mark.wide)])
+@pytest.mark.parametrize("count", [3, pytest.param(150, marks=pytest.mark.wide)])
 def test_any_comments_anywhere_stay_and_formatting_twice_is_formatting_once(count: int) -> None:
     settings(max_examples=count, deadline=None)(given(programs, st.integers(0))(comments_stay))()
 
