@@ -17,8 +17,8 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.builtins import BUILTINS
 from tcdsl.grammar.types.dtypes import ALL, FLOAT64, promote
 from tcdsl.grammar.types.typed import Builtin, Read, Statement
-from tests.codegen.smath_bounds import FUNCTIONS, Array
-from tests.codegen.test_smath import ROUNDED, SEVERAL
+from tests.codegen.preludes.smath_bounds import FUNCTIONS, Array
+from tests.codegen.preludes.test_smath import ROUNDED, SEVERAL
 
 RANGES = ("A(i)", "A(i + 2)", "A(2 * i)", "A(2 * i) + A(2 * i + 1)", "A(i) * B(i)",
           "A(i + k) * w(k)", "A(2 * i + k) * w(k)", "A(N - 1 - i)")  # fmt: skip

@@ -5,7 +5,7 @@
  * them. The common ones compute in float32; the others in float64, which makes them simple and right
  * to half a unit. float64: exp, log and their kin are ours; libm's do the rest. libm is declared, not
  * included, so that nothing is parsed for it. Every function is right for NaN, infinities, zeros of
- * both signs, denormals and at the edges of overflow; tests/codegen/smath_bounds.py states how far
+ * both signs, denormals and at the edges of overflow; tests/codegen/preludes/smath_bounds.py states how far
  * each may be off, and holds it against exact values.
  *
  * Polynomials are minimax fits over the interval stated, coefficients ascending.

@@ -2,7 +2,7 @@
  *
  * So no python3-dev is needed (who can compile a kernel can compile the core), and one binary serves
  * every CPython from 3.11 on that has a GIL; builds without one have another object header, and
- * build.py refuses them. tests/codegen/test_runtime_build.py holds `nm -u` against this list.
+ * build.py refuses them. tests/codegen/runtime/test_build.py holds `nm -u` against this list.
  */
 #ifndef TC_PYABI_H
 #define TC_PYABI_H

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.harness import problem
-from tests.codegen.test_loops import CUMSUM, EDIT, LSTM, RNN, VITERBI, floats, numbers
+from tests.codegen.loops.test_loops import CUMSUM, EDIT, LSTM, RNN, VITERBI, floats, numbers
 from tests.cusim.harness import differential
 
 pytestmark = pytest.mark.cusim

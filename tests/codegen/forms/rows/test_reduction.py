@@ -1,0 +1,161 @@
+"""Reductions against the reference: directions, parts, operators, types, accuracy, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import forms
+from tcdsl.codegen.forms.points import nest
+from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
+from tcdsl.codegen.machine.config import Config, Value
+from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.errors import InternalError, ShapeError
+from tcdsl.grammar.types.dtypes import ALL
+from tests.codegen.harness import Array, Case, differential, problem, run_cases, spec_of
+from tests.codegen.under_configs import cases_under
+from tests.tiers import sampled
+
+ROWS = "def f(float(N,M) A, float(M) w) -> (O) { s(n) +=! A(n,m) * w(m)  O(n) = s(n) / M + n }"
+COLUMNS = "def f(float(N,M) A, float(N) w) -> (O) { s(m) +=! A(n,m) * w(n)  O(m) = s(m) * 2 - m }"
+MIDDLE = "def f(float(N,K,M) A) -> (O) { O(n,m) max=! A(n,k,m) }"
+TOTAL = "def f(float(N,M) A) -> (O) { O +=! A(n,m) * A(n,m) }"
+PLANES = "def f(float(N,C,H,W) A) -> (O, P) { O(c) +=! A(n,c,h,w)  P(c) max=! A(n,c,h,w) }"
+WALKS: list[Mapping[str, Value]] = [
+    {"g0.walk": "rows", "g0.split": False},
+    {"g0.walk": "rows", "g0.split": True},
+    {"g0.walk": "columns", "g0.split": False},
+    {"g0.walk": "columns", "g0.split": True},
+    {"g0.walk": "rows", "g0.split": True, "g0.vectors": False},
+]
+
+
+@pytest.fixture(autouse=True)
+def _only_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        forms,
+        "CPU",
+        (
+            pointwise.FORM,
+            reduction.FORM,
+            rows.FORM,
+            nest.FORM,
+        ),
+    )
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def cases_of(
+    *texts_and_args: tuple[object, ...], configs: Sequence[Mapping[str, Value]] = WALKS
+) -> list[Case]:
+    """Return every problem under every direction that it has, exact and generic."""
+    problems = [problem(str(text), *args) for text, *args in texts_and_args]
+    return [c for p in problems for c in cases_under(p, configs)]
+
+
+@pytest.mark.cc
+def test_along_rows(rng: np.random.Generator) -> None:
+    shapes = [(1, 1), (3, 17), (2, 500), (0, 3), (3, 0)]
+    differential(cases_of(*((ROWS, normal(rng, *s), normal(rng, s[1])) for s in shapes)), terms=500)
+
+
+@pytest.mark.cc
+def test_along_columns(rng: np.random.Generator) -> None:
+    shapes = [(1, 1), (37, 19), (9, 2100), (0, 3), (3, 0)]
+    problems = ((COLUMNS, normal(rng, *s), normal(rng, s[0])) for s in shapes)
+    differential(cases_of(*problems), terms=40)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_middle_total_and_planes(rng: np.random.Generator) -> None:
+    problems = [
+        (MIDDLE, normal(rng, 3, 11, 35)),
+        (TOTAL, normal(rng, 7, 700)),
+        (TOTAL, normal(rng, 0, 4)),
+        (PLANES, normal(rng, 2, 3, 5, 7)),
+        (TOTAL, np.zeros((6, 900), np.float32)[:, ::3] + 1),
+        (MIDDLE, normal(rng, 5, 4, 3)[::-1].transpose(0, 2, 1)),
+    ]
+    differential(cases_of(*problems), terms=5000)
+
+
+@pytest.mark.cc
+@sampled("op", ["+=!", "*=!", "min=!", "max=!"], keep=1)
+def test_every_operator_and_type(op: str, rng: np.random.Generator) -> None:
+    problems = []
+    for d in ALL:
+        if d.name == "bool":
+            continue
+        dtype = numpy_dtype(d)
+        text = f"def f({d.name}(N,M) A) -> (O, P) {{ O(n) {op} A(n,m)  P(m) {op} A(n,m) }}"
+        a = rng.integers(1, 4, (3, 21)) if d.is_float else rng.integers(0, 120, (3, 21))
+        problems.append((text, a.astype(dtype)))
+    differential(cases_of(*problems, configs=({}, {"g0.vectors": False})), terms=40)
+
+
+@pytest.mark.cc
+def test_min_and_max_hand_nan_on_wherever_it_stands(rng: np.random.Generator) -> None:
+    text = "def f(float(N,M) A) -> (O, P) { O(n) max=! A(n,m)  P(m) min=! A(n,m) }"
+    problems = []
+    for at in (0, 5, 31, 32, 63, 66):
+        a = normal(rng, 4, 67)
+        a[1, at] = np.nan
+        a[2, at], a[3, at] = np.inf, -np.inf
+        problems.append((text, a))
+    problems.append((text, np.full((3, 40), -np.inf, np.float32)))
+    differential(cases_of(*problems, configs=({}, {"g0.vectors": False})))
+
+
+@pytest.mark.cc
+def test_updates_start_from_what_the_output_holds(rng: np.random.Generator) -> None:
+    text = "def f(float(N,M) A) -> (O) { O(n) += A(n,m) }"
+    cases = []
+    for c in WALKS:
+        p = problem(text, normal(rng, 5, 40), outs=[normal(rng, 5)])
+        cases.append(Case(p, True, Config.of(c)))
+    differential(cases, terms=40)
+
+
+@pytest.mark.cc
+def test_a_sum_is_the_same_at_any_number_of_threads(rng: np.random.Generator) -> None:
+    whole = problem(TOTAL, normal(rng, 300, 1000))
+    columns = problem(COLUMNS, normal(rng, 3000, 70), normal(rng, 3000))
+    for p in (whole, columns):
+        for exact in (True, False):
+            runs = run_cases([Case(p, exact, threads=t) for t in (1, 2, 5)])
+            assert len({r[0].tobytes() for r in runs}) == 1
+
+
+@pytest.mark.cc
+def test_long_sums_are_formed_in_blocks() -> None:
+    # one accumulator after the other would lose a tenth of a million ones added to 2^24
+    a = np.full((1, 1 << 20), np.float32(0.1))
+    p = problem("def f(float(N,M) A) -> (O) { O(n) +=! A(n,m) }", a)
+    exact_sum = float(np.float32(0.1)) * (1 << 20)
+    for c in WALKS[:2]:
+        (out,) = run_cases([Case(p, True, Config.of(c))])[0]
+        assert abs(out[0] / exact_sum - 1) < 4e-6
+
+
+@pytest.mark.parametrize("m", [31, 60])
+def test_sizes_that_no_call_has_are_not_lowered(m: int) -> None:
+    """Loops of less than no turns would run: `bind` refuses such sizes, so that none come here."""
+    text = "def f(float(N) A, float(M) B) -> (T) { T +=! A(p) where p in M:N }"
+    args = np.ones(30, np.float32), np.ones(m, np.float32)
+    kernel: Any = tc.define(text, tune="off")
+    with pytest.raises(ShapeError, match="the range of 'p' would have N - M values"):
+        kernel(*args)
+    p = problem(text, *args)
+    message = f"f: of N=30 M={m} the range of 'p' has {30 - m} values"
+    with pytest.raises(InternalError, match=message):
+        compiler.lower(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes, "k")
