@@ -39,7 +39,7 @@ class Operands:
         self.program = program
         self.spec = spec
         self.temps = temps
-        self._sizes = dict(spec.sizes or ())
+        self._sizes = {n: Size.const(v) for n, v in spec.sizes or ()}
         self._buffers = {x.name: x for x in program.buffers}
         self._first_in = {x.home: x for x in reversed(program.buffers)}
         self._position: dict[str, int] = {}  # of a home among the arguments
@@ -58,6 +58,9 @@ class Operands:
             n: safe_name(n) if n not in indices else fresh(f"turn_{n}", self.taken)
             for n in program.turns
         }
+        for name in program.operands:  # the symbol of a stride is called like its variable
+            strides = [self._stride_name(name, d) for d in range(len(self._buffers[name].shape))]
+            self._symbols |= {n: n for n in strides}
         self._known = {let.var.name: let for let in self._declarations()}
 
     def local(self, name: str) -> str:
@@ -67,9 +70,8 @@ class Operands:
     # ---- sizes
 
     def size(self, size: Size) -> Expr:
-        """Return the value of a size, a constant where it is known."""
-        if self._sizes.keys() >= set(size.symbols()):
-            return b.c64(size.evaluate(self._sizes))
+        """Return the value of a size, a constant where it is known; strides may be in it."""
+        size = size.substitute(self._sizes)
         total: Expr = b.c64(0)
         for monomial, coefficient in size.terms:
             product = b.mul(*map(self._atom, monomial), abs(coefficient))
@@ -79,8 +81,7 @@ class Operands:
     def _atom(self, atom: sz.Atom) -> Expr:
         match atom:
             case sz.Symbol(name):
-                known = self._sizes.get(name)
-                return b.i64(self._symbols[name]) if known is None else b.c64(known)
+                return b.i64(self._symbols[name])
             case sz.FloorDiv(n, d):
                 return b.call("tc_div_i64", self.size(n), self.size(d), type=I64)
             case sz.Modulo(n, d):

@@ -15,10 +15,9 @@ from tcdsl.codegen.forms.base.align import Aligned, Step, align, open_rows
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.vexpr import walk
-from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Expr, Var
+from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.program import Statement, reads_of
-from tcdsl.grammar.proofs.sizes import Atom, Size, Symbol
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types import typed
 
@@ -81,25 +80,6 @@ def strides_of(operands: Operands, name: str) -> tuple[Size, ...]:
             stride = Size.symbol(var.name, signed=True)
         strides.append(stride)
     return tuple(reversed(strides))
-
-
-def size_expr(operands: Operands, size: Size) -> Expr:
-    """Return a size that may contain run-time strides."""
-    if operands.spec.sizes is not None:
-        size = size.substitute({n: Size.const(v) for n, v in operands.spec.sizes})
-    total: Expr = b.c64(0)
-    for monomial, k in size.terms:
-        product = b.mul(*(_atom(operands, a) for a in monomial), abs(k))
-        total = b.add(total, product) if k > 0 else b.sub(total, product)
-    return total
-
-
-def _atom(operands: Operands, atom: Atom) -> Expr:
-    program = operands.program
-    known = {*program.sizes, *program.scalars, *program.turns}
-    if isinstance(atom, Symbol) and atom.name not in known:
-        return b.i64(atom.name)
-    return operands.size(Size.atom(atom))
 
 
 def accesses(step: Step) -> Iterator[Access]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import Finish
@@ -91,7 +90,7 @@ class Panel:
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""
-        return size_expr(self.operands, size)
+        return self.operands.size(size)
 
     def extent(self, fused: tuple[Index, ...]) -> Expr:
         """Return the extent of a fused index."""

@@ -10,7 +10,7 @@ from tcdsl.codegen.forms.base.access import Linear, Loop
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.expr import Values, narrow, widen
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.space import Access, Space, size_expr
+from tcdsl.codegen.forms.base.space import Access, Space
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var
 from tcdsl.codegen.loops.names import fresh, safe_name
@@ -38,7 +38,7 @@ class RowValues:
         self.values: dict[str, Expr] = {}  # scalars of this row by buffer
         self.pointers: dict[tuple[str, Linear], Var] = {}
         self.taken = set(ctx.operands.taken)
-        self.lows = {d.name: size_expr(ctx.operands, d.low) for d in space.aligned.dims}
+        self.lows = {d.name: ctx.operands.size(d.low) for d in space.aligned.dims}
 
     def fresh(self, stem: str) -> str:
         """Return an unused name that starts with stem."""
@@ -50,7 +50,7 @@ class RowValues:
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""
-        return size_expr(self.operands, size)
+        return self.operands.size(size)
 
     def counter(self, loop: Loop) -> Var:
         """Return the variable of a loop."""

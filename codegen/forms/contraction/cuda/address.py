@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.cuda.problem import Group
 from tcdsl.codegen.forms.contraction.problem import ONE, ZERO, Operand, extent_of
 from tcdsl.codegen.loops import build as b
@@ -46,7 +45,7 @@ def inner_stride(operand: Operand, group: Group) -> Size:
 
 def role_extent(ctx: GpuContext, group: Group) -> Expr:
     """Return the number of points of a role."""
-    return size_expr(ctx.operands, extent_of(group))
+    return ctx.operands.size(extent_of(group))
 
 
 def place_of(ctx: GpuContext, operand: Operand, group: Group, fused: Expr) -> Expr:
@@ -54,8 +53,8 @@ def place_of(ctx: GpuContext, operand: Operand, group: Group, fused: Expr) -> Ex
     runs = runs_of(operand, group)
     total: Expr = b.c64(0)
     for i, run in enumerate(runs):
-        at = b.div(fused, b.mul(*(size_expr(ctx.operands, r.extent) for r in runs[i + 1 :])))
+        at = b.div(fused, b.mul(*(ctx.operands.size(r.extent) for r in runs[i + 1 :])))
         if i:
-            at = b.mod(at, size_expr(ctx.operands, run.extent))
-        total = b.add(total, b.mul(at, size_expr(ctx.operands, run.stride)))
+            at = b.mod(at, ctx.operands.size(run.extent))
+        total = b.add(total, b.mul(at, ctx.operands.size(run.stride)))
     return total

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.cuda.address import place_of, role_extent
 from tcdsl.codegen.forms.contraction.cuda.finish import finish, indices_at, partial_place, role_var
 from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Side
@@ -148,7 +147,7 @@ def source(ctx: GpuContext, x: Contraction, at: Place, side: Side, name: str) ->
     if v == pointer or not isinstance(v, Var):
         return []
     first = b.add(
-        size_expr(ctx.operands, side.operand.offset),
+        ctx.operands.size(side.operand.offset),
         place_of(ctx, side.operand, x.outer, at.batch),
     )
     return [Let(v, b.offset(pointer, first))]

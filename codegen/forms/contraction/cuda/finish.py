@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels, kernel
 from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.cuda.address import role_extent
 from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Group
 from tcdsl.codegen.loops import build as b
@@ -40,10 +39,10 @@ def indices_at(ctx: GpuContext, group: Group, fused: Expr) -> tuple[list[Stmt], 
         if len(group) == 1:
             found[index.name] = b.add(fused, _low(ctx, index.name))
             continue
-        inner = b.mul(*(size_expr(ctx.operands, i.extent) for i in group[k + 1 :]))
+        inner = b.mul(*(ctx.operands.size(i.extent) for i in group[k + 1 :]))
         at = b.div(fused, inner)
         if k:
-            at = b.mod(at, size_expr(ctx.operands, index.extent))
+            at = b.mod(at, ctx.operands.size(index.extent))
         v = b.i64(safe_name(index.name))
         lets.append(Let(v, b.add(at, _low(ctx, index.name))))
         found[index.name] = v

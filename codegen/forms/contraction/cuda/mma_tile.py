@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.cuda.address import (
     inner_stride,
     place_of,
@@ -128,7 +127,7 @@ class ChunkTile:
         rest = Bin("%", b.cast(pointer, unsigned), b.const(16, UINT64), unsigned)
         conditions = [b.compare("==", rest, b.const(0, UINT64))]
         for stride in strides:
-            value = b.mod(size_expr(self.ctx.operands, stride), CHUNK)
+            value = b.mod(self.ctx.operands.size(stride), CHUNK)
             conditions.append(b.compare("==", value, 0))
         return [Let(self._wide, b.all_of(*conditions))]
 

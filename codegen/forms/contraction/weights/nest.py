@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import prod
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
 from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count
 from tcdsl.codegen.forms.contraction.weights.schedule import Strips, WeightChoice, strips_of
@@ -94,7 +93,7 @@ class Nest:
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""
-        return size_expr(self.operands, size)
+        return self.operands.size(size)
 
     def stride(self, x: Operand, i: Index | None) -> Expr:
         """Return the stride of an operand along an index; 0 for none."""

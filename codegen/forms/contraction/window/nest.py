@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.space import size_expr
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of, known
@@ -52,7 +51,7 @@ class Nest:
 
     def size(self, size: Size) -> Expr:
         """Return a size as an expression."""
-        return size_expr(self.operands, size)
+        return self.operands.size(size)
 
     def var(self, name: str) -> Var:
         """Return a local int64 of the phase."""

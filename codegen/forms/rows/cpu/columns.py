@@ -19,7 +19,7 @@ from tcdsl.codegen.forms.base.align import Step
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Access, Space, points, size_expr
+from tcdsl.codegen.forms.base.space import Access, Space, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.fold import combined, merged, operator
 from tcdsl.codegen.forms.rows.point import Form, Point, Points
@@ -283,9 +283,9 @@ def lower_columns(ctx: Context, space: Space, form: Form, point_ns: float, title
     function = b.phase_function(
         name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))
     )
-    outer = size_expr(ctx.operands, points(space.kept[:-1]))
-    rows = size_expr(ctx.operands, points(space.kept))
-    length = size_expr(ctx.operands, space.row_length())
+    outer = ctx.operands.size(points(space.kept[:-1]))
+    rows = ctx.operands.size(points(space.kept))
+    length = ctx.operands.size(space.row_length())
     return Lowered(
         form=f"{title} along columns, vectors",
         functions=(function,),

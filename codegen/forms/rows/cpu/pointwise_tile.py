@@ -14,7 +14,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.access import ONE, ZERO, Loop
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Access, Space, points, size_expr
+from tcdsl.codegen.forms.base.space import Access, Space, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.point import Form, Point, Points
 from tcdsl.codegen.loops import build as b
@@ -155,9 +155,9 @@ def lower_tiles(ctx: Context, space: Space, form: Form, across: Loop, point_ns: 
     """Return tasks of (outer row, a run of tiles along the other loop)."""
     nest = TileNest(ctx, space, form, across)
     lanes = form.lanes
-    outer = size_expr(ctx.operands, points(nest.space.kept))
-    height = size_expr(ctx.operands, across.extent)
-    width = size_expr(ctx.operands, nest.inner.extent)
+    outer = ctx.operands.size(points(nest.space.kept))
+    height = ctx.operands.size(across.extent)
+    width = ctx.operands.size(nest.inner.extent)
     band = b.mul(b.max64(1, b.div(b.c64(_TASK_POINTS), b.mul(lanes, b.max64(width, 1)))), lanes)
     plan: list[Stmt] = []
     planned: Expr = band

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.base.space import Space, points, size_expr, space_of
+from tcdsl.codegen.forms.base.space import Space, points, space_of
 from tcdsl.codegen.forms.rows import schedule as rows_form
 from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
 from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
@@ -100,11 +100,11 @@ def _is_reduction(space: Space) -> bool:
 def _split(ctx: Context, space: Space) -> Split:
     """Return the parts of a fold: their number depends on sizes only."""
     outermost = space.sweeps[0][0]
-    length = size_expr(ctx.operands, space.row_length())
-    rows = size_expr(ctx.operands, points(space.kept))
+    length = ctx.operands.size(space.row_length())
+    rows = ctx.operands.size(points(space.kept))
     work = b.mul(b.max64(rows, 1), length)
     wanted = b.max64(1, b.min64(MOST_PARTS, b.div(work, PART_POINTS)))
-    extent = size_expr(ctx.operands, outermost.extent)
+    extent = ctx.operands.size(outermost.extent)
     return Split(extent, wanted)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.base.space import Space, points, size_expr
+from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest, block_loop, block_of
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Partials, Split, plan_split, two_phases
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
@@ -22,7 +22,7 @@ def lower_column_parts(
     planned = plan_split(ctx, split)
     nest = ColumnNest(ctx, space, form, block_of(ctx, space))
     partials = Partials(ctx, space, nest, planned.parts)
-    outer = size_expr(ctx.operands, points(space.kept[:-1]))
+    outer = ctx.operands.size(points(space.kept[:-1]))
     width = nest.size(nest.column.extent)
     blocks, group, head = block_loop(nest)
     part, index, base = (b.i64(nest.fresh(n)) for n in ("part", "index", "base"))
@@ -49,6 +49,6 @@ def lower_column_parts(
     inside = [*head(task), *lets, *row_loop(nest, index, b.add(index, 1), build)]
     body = b.block(partials.declarations, b.loop(task, b.BEGIN, b.END, inside))
     tasks = b.mul(planned.plan_parts, outer, blocks)
-    rows = size_expr(ctx.operands, points(space.kept))
-    price = cost(rows, size_expr(ctx.operands, space.row_length()), point_ns)
+    rows = ctx.operands.size(points(space.kept))
+    price = cost(rows, ctx.operands.size(space.row_length()), point_ns)
     return two_phases(ctx, space, body, tasks, price, planned, "column reduction", form)

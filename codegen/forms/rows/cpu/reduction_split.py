@@ -13,7 +13,7 @@ from tcdsl.codegen.forms.base.align import Step
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import combine
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Space, points, size_expr
+from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.point import Form, Points
@@ -62,7 +62,7 @@ class Partials:
     """Where partial results lie: one table of [part][row] per fold, in shared memory."""
 
     def __init__(self, ctx: Context, space: Space, nest: Points, parts: Expr) -> None:
-        self.rows = size_expr(ctx.operands, points(space.kept))
+        self.rows = ctx.operands.size(points(space.kept))
         self.pointers: dict[str, Var] = {}
         self.declarations: list[Stmt] = []
         at: Expr = ctx.shared_base
@@ -87,7 +87,7 @@ def table_bytes(rows: Expr, parts: Expr, size: int) -> Expr:
 
 def shared_bytes(ctx: Context, space: Space, parts: Expr) -> Expr:
     """Return the bytes of all tables."""
-    rows = size_expr(ctx.operands, points(space.kept))
+    rows = ctx.operands.size(points(space.kept))
     total: Expr = b.c64(0)
     for step in space.aligned.sweeps[0].steps:
         dtype = ctx.operands.buffer(step.statement.target).dtype.computed
@@ -151,7 +151,7 @@ def lower_split(ctx: Context, space: Space, form: Form, point_ns: float, split: 
             row_loop(nest, nest.at, b.add(nest.at, 1), lambda at, _: nest.build(at, (low, high))),
         ),
     )
-    length = size_expr(ctx.operands, space.row_length())
+    length = ctx.operands.size(space.row_length())
     tasks = b.mul(planned.plan_parts, rows)
     return two_phases(
         ctx, space, body, tasks, cost(rows, length, point_ns), planned, "row reduction", form
@@ -171,7 +171,7 @@ def two_phases(
     """Return the group as the phase given and one that combines its partial results."""
     first = _phase(ctx, f"{ctx.prefix}_part", body)
     second = _phase(ctx, f"{ctx.prefix}_whole", _combine(ctx, space, planned))
-    rows = size_expr(ctx.operands, points(space.kept))
+    rows = ctx.operands.size(points(space.kept))
     count = b.ceil_div(rows, _FINISH_POINTS)
     kind = "vectors" if form.lanes > 1 else "simd"
     return Lowered(

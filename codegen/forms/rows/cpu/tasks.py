@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Space, points, size_expr
+from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.point import Form, Points
 from tcdsl.codegen.loops import build as b
@@ -44,8 +44,8 @@ def lower_rows(
     function: Function = b.phase_function(
         name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32)))
     )
-    total = size_expr(ctx.operands, points(space.kept))
-    length = size_expr(ctx.operands, space.row_length())
+    total = ctx.operands.size(points(space.kept))
+    length = ctx.operands.size(space.row_length())
     _, arena = nest.arena_offsets()
     kind = "vectors" if form.lanes > 1 else "simd"
     return Lowered(
@@ -77,8 +77,8 @@ def _plan(
     least, most = int(_LEAST_NS / point_ns), int(1000 * task_us / point_ns)
     most = max(most, least)
     turn = max(16, form.lanes * form.unroll)
-    rows = size_expr(ctx.operands, points(space.kept))
-    length = b.max64(size_expr(ctx.operands, space.row_length()), 1)
+    rows = ctx.operands.size(points(space.kept))
+    length = b.max64(ctx.operands.size(space.row_length()), 1)
     exact = ctx.is_exact()
     parts: Expr = b.c64(4 * ctx.spec.threads) if exact else b.mul(4, Field(b.ARGS, "threads", I64))
     share = b.ceil_div(b.max64(rows, 1), parts)
@@ -112,8 +112,8 @@ def _plan(
 
 def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
     """Return the loops of a phase over the rows, or parts of rows, of its tasks."""
-    length = size_expr(ctx.operands, space.row_length())
-    rows = size_expr(ctx.operands, points(space.kept))
+    length = ctx.operands.size(space.row_length())
+    rows = ctx.operands.size(points(space.kept))
     whole = tasks.width is None or tasks.width == b.max64(length, 1)
     if whole:
         first, last = b.mul(b.BEGIN, tasks.rows), b.min64(b.mul(b.END, tasks.rows), rows)

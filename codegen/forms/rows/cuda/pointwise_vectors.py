@@ -14,7 +14,7 @@ from functools import reduce
 from tcdsl.codegen.forms.base.access import ONE, Loop
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.guarded import inside
-from tcdsl.codegen.forms.base.space import Access, Space, accesses, size_expr
+from tcdsl.codegen.forms.base.space import Access, Space, accesses
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Bin, Expr, Scalar
 from tcdsl.codegen.program.program import reads_of
@@ -65,7 +65,7 @@ def aligned(ctx: GpuContext, space: Space, width: int) -> tuple[Expr, ...]:
     multiples: dict[Expr, None] = {}
     inner = inner_loop(space)
     if space.kept:
-        multiples[size_expr(ctx.operands, inner.extent)] = None
+        multiples[ctx.operands.size(inner.extent)] = None
     for access in copied(ctx, space, width):
         name, form = access[0], space.linear[access]
         if ctx.operands.position(name) is not None:
@@ -74,7 +74,7 @@ def aligned(ctx: GpuContext, space: Space, width: int) -> tuple[Expr, ...]:
             addresses.setdefault(size, {})[address] = None
         for step in (*(s for n, s in form.terms if n != inner.name), form.const):
             if not _is_multiple(step, width):
-                multiples[size_expr(ctx.operands, step)] = None
+                multiples[ctx.operands.size(step)] = None
     unsigned = Scalar(UINT64)
     conditions = []
     for size, found in addresses.items():
