@@ -22,7 +22,7 @@ def digest_of(text: str) -> str:
 class ProblemKey:
     """One tuning problem; two problems share a config only if all of this is equal.
 
-    text : digest of the canonical TC text, in which names do not matter.
+    text : digest of the definition's structural text, in which names do not matter.
     dtypes, layout : of the operands, parameters then returns; layout with its alignment class.
     sizes : values of the symbolic sizes, in the order of the definition.
     target : "cpu avx512", "cuda sm_90": with the real instruction set.

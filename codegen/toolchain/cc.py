@@ -294,21 +294,6 @@ class Run:
         )
 
 
-def compile_to(compiler: Compiler, source: Source, folder: Path) -> Path:
-    """Compile into an empty folder, without the cache, and return the shared object.
-
-    Raises
-    ------
-    CompileError
-        With the compiler's log and the lines it speaks of.
-    """
-    run = Run(compiler, source, folder)
-    run.wait()
-    if error := run.error():
-        raise error
-    return run.output
-
-
 def _excerpt(source: Source, log: str, around: int = 3) -> str:
     """Return the numbered lines of a source that a log names, each error's with its neighbours."""
     lines = source.text.splitlines()

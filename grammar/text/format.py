@@ -13,31 +13,6 @@ from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.lines import PARTS, Break, Line, rows
 from tcdsl.grammar.text.stack import on_own_stack
 
-
-class Ident(str):
-    """A piece of text that is a name of the program."""
-
-    __slots__ = ()
-
-
-class Callee(Ident):
-    """A name before parentheses: a tensor, a builtin, a definition or a type variable."""
-
-    __slots__ = ()
-
-
-class Digits(str):
-    """A literal with a point or an exponent, as it was typed."""
-
-    __slots__ = ()
-
-
-class Hex(str):
-    """An integer that was typed in hexadecimal digits, with its sign."""
-
-    __slots__ = ()
-
-
 _T = TypeVar("_T")
 Operand = n.Expr | n.Dots | n.Keyword
 Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place asks for
@@ -73,12 +48,6 @@ def format_def(definition: n.Def) -> str:
     return "\n".join(row for line in def_lines(definition) for row in rows(line))
 
 
-@on_own_stack
-def format_expr(expr: n.Expr) -> str:
-    """Return the text of an expression, on one line."""
-    return "".join(expr_pieces(expr))
-
-
 def expr_pieces(*todo: Todo | Operand) -> Iterator[str]:
     """Yield the text of expressions piece by piece.
 
@@ -99,14 +68,14 @@ def expr_pieces(*todo: Todo | Operand) -> Iterator[str]:
 def head_pieces(definition: n.Def) -> Iterator[str]:
     """Yield the text of a definition up to its body."""
     yield "def "
-    yield Ident(definition.name)
+    yield definition.name
     if definition.generics:
         yield "<"
         for generic in _joined(definition.generics, ", "):
             if isinstance(generic, str):
                 yield generic
                 continue
-            yield Ident(generic.name)
+            yield generic.name
             if generic.default is not None:
                 yield f"={generic.default}"
         yield ">"
@@ -146,7 +115,7 @@ def stmt_pieces(stmt: n.Comprehension | n.MultiCall) -> Iterator[str]:
 def loop_pieces(loop: n.ForLoop) -> Iterator[str]:
     """Yield the text of a loop up to its body."""
     yield "for "
-    yield Ident(loop.var)
+    yield loop.var
     yield " in "
     yield from _range(loop.low, loop.high)
 
@@ -177,15 +146,15 @@ def _params(params: tuple[n.Param, ...]) -> Iterator[str]:
             yield param
             continue
         if param.type is not None:
-            yield Callee(param.type.name)
+            yield param.type.name
             if param.type.dims is not None:
                 yield from expr_pieces("(", *_joined(param.type.dims, ", "), ")")
             yield " "
-        yield Ident(param.name)
+        yield param.name
 
 
 def _target(target: n.Target) -> Iterator[str]:
-    yield Ident(target.name)
+    yield target.name
     if target.subs is not None:
         yield from expr_pieces("(", *_joined(target.subs, ", "), ")")
 
@@ -193,11 +162,11 @@ def _target(target: n.Target) -> Iterator[str]:
 def _clause(clause: n.Clause) -> Iterator[str]:
     match clause:
         case n.RangeClause(name, low, high):
-            yield Ident(name)
+            yield name
             yield " in "
             yield from _range(low, high)
         case n.Let(name, value):
-            yield Ident(name)
+            yield name
             yield " = "
             yield from expr_pieces(value)
         case n.Exists(value):
@@ -218,19 +187,19 @@ def _expand(node: Operand, level: int) -> list[Todo]:
     match node:
         case n.IntLit(value):
             typed = node.text and int(node.text, 16) == value
-            return [Hex(node.text) if typed else str(value)]
+            return [node.text if typed else str(value)]
         case n.FloatLit():
-            return [Digits(_float(node))]
+            return [_float(node)]
         case n.Name(name):
-            return [Ident(name)]
+            return [name]
         case n.Dots():
             return ["..."]
         case n.Keyword(name, value):
             return [f"{name}=", (value, _TERNARY)]
         case n.Apply(name, args):
-            return [Callee(name), "(", *_arguments(args), ")"]
+            return [name, "(", *_arguments(args), ")"]
         case n.Extent(name, dim):
-            return [Ident(name), f".{dim}"]
+            return [name, f".{dim}"]
         case n.Cast(dtype, operand):
             return [dtype, "(", (operand, _TERNARY), ")"]
         case n.MinMax(op, lhs, rhs):

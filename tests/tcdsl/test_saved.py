@@ -17,7 +17,7 @@ import tcdsl as tc
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.codegen.machine.config import Config
 from tcdsl.gradient import CheckpointPolicy, WithGradient
-from tcdsl.grammar.text.canonical import canonical
+from tcdsl.grammar.text.format import format_def
 from tcdsl.kernel import Kernel
 
 pytestmark = pytest.mark.cc
@@ -147,7 +147,7 @@ def test_gradients_come_back_the_kept_values_and_all() -> None:
     for made in (slope, slope.whole, tc.grad(slope)):
         back = again(made)
         assert back.session.origin == made.session.origin
-        assert canonical(back.definition) == canonical(made.definition)
+        assert format_def(back.definition) == format_def(made.definition)
     found = again(slope.whole)(x, w, np.ones_like(y))
     for a, b in zip(found, slope.whole(x, w, np.ones_like(y)), strict=True):
         assert a.tobytes() == b.tobytes()

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.autotune.targets.structural_text import structural_text
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
-from tcdsl.grammar.text.canonical import canonical
 from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.harness import Problem
 from tests.cusim.harness import lowered, simulate
@@ -34,8 +34,7 @@ def _distinct() -> tuple[Entry, ...]:
     """Return one entry of those that differ in names only."""
     found: dict[str, Entry] = {}
     for entry in LEGAL:
-        session = _defined(entry).session
-        found.setdefault("".join(map(canonical, session.program.defs)), entry)
+        found.setdefault(structural_text(_defined(entry).variant().checked), entry)
     return tuple(found.values())
 
 

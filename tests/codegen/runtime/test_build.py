@@ -16,6 +16,7 @@ import pytest
 from tcdsl.codegen.runtime import build
 from tcdsl.codegen.toolchain import cc, objects
 from tcdsl.grammar.text.errors import CompileError
+from tests.codegen.compiled import compiled
 from tests.tiers import sampled
 
 HERE = Path(__file__).parent
@@ -74,7 +75,7 @@ def test_every_compiler_makes_it(command: tuple[str, ...], library: Any, tmp_pat
     source = build.core_source()
     strict = (*source.flags, "-Wall", "-Wextra", "-Werror")
     checked = cc.Source(source.name, source.text, source.opt, strict, source.include)
-    cc.compile_to(cc.probe(command), checked, tmp_path)
+    compiled(cc.probe(command), checked, tmp_path)
     run = _calls(sys.executable, library, TCDSL_CC=" ".join(command))
     assert run.returncode == 0, run.stderr
 

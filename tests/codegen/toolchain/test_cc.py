@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tcdsl.codegen.toolchain import cc
-from tcdsl.codegen.toolchain.cc import Source, compile_to, find_compiler, probe
+from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.grammar.text.errors import CompileError, TCError
+from tests.codegen.compiled import compiled
 
 SEVEN = Source("seven", "int seven(void) { return 7; }\n", flags=("-fvisibility=default",))
 
@@ -26,7 +27,7 @@ def fake_compiler(folder: Path, name: str, body: str) -> Path:
 
 @pytest.mark.cc
 def test_the_compiler_on_the_path_makes_a_shared_object(tmp_path: Path) -> None:
-    library = ctypes.CDLL(str(compile_to(find_compiler(), SEVEN, tmp_path)))
+    library = ctypes.CDLL(str(compiled(find_compiler(), SEVEN, tmp_path)))
     assert library.seven() == 7
 
 
@@ -38,7 +39,7 @@ def test_the_ziglang_wheel_serves_where_the_path_has_none(
     monkeypatch.delenv("TCDSL_CC", raising=False)
     compiler = find_compiler()
     assert compiler.kind == "zig"
-    assert ctypes.CDLL(str(compile_to(compiler, SEVEN, tmp_path))).seven() == 7
+    assert ctypes.CDLL(str(compiled(compiler, SEVEN, tmp_path))).seven() == 7
 
 
 @pytest.mark.cc
@@ -89,7 +90,7 @@ def test_a_compiler_is_asked_once_for_all_processes(tmp_path: Path) -> None:
 def test_an_error_shows_the_log_and_the_numbered_lines(tmp_path: Path) -> None:
     text = "int f(void) {\n  int a = 1;\n  return b;\n}\n"
     with pytest.raises(CompileError) as caught:
-        compile_to(find_compiler(), Source("broken", text), tmp_path)
+        compiled(find_compiler(), Source("broken", text), tmp_path)
     message = str(caught.value)
     assert "the C compiler refused 'broken'" in message
     assert ">    3 |   return b;" in message
@@ -99,7 +100,7 @@ def test_an_error_shows_the_log_and_the_numbered_lines(tmp_path: Path) -> None:
 @pytest.mark.cc
 def test_a_function_that_is_not_declared_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="implicit declaration"):
-        compile_to(find_compiler(), Source("f", "int f(void) { return g(); }\n"), tmp_path)
+        compiled(find_compiler(), Source("f", "int f(void) { return g(); }\n"), tmp_path)
 
 
 @pytest.mark.cc
@@ -114,7 +115,7 @@ def test_the_report_names_the_compiler_or_why_there_is_none(
 @pytest.mark.cc
 def test_floating_point_state_is_left_alone(tmp_path: Path) -> None:
     """-ffast-math would link code that flushes the denormals of the process."""
-    ctypes.CDLL(str(compile_to(find_compiler(), SEVEN, tmp_path)))
+    ctypes.CDLL(str(compiled(find_compiler(), SEVEN, tmp_path)))
     assert sys.float_info.min / 2 > 0
 
 
