@@ -27,7 +27,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     names = ("children", "tests", "peers")
     yield SimpleNamespace(**{n: importlib.import_module(f"gpu_parts.{n}") for n in names})
-    for name in [n for n in sys.modules if n.split(".")[0] in ("gpu_parts", "layers", "common")]:
+    for name in [n for n in sys.modules if n.split(".")[0] in ("gpu_parts", "layers", "operands")]:
         del sys.modules[name]
 
 

@@ -7,7 +7,6 @@ leans on who runs what gives a wrong answer here.
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,11 +19,19 @@ from tcdsl.codegen.device.turns import in_order
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.preludes.abi import (
+    MAX_LOOPS,
+    TcArgs,
+    TcError,
+    TcExecutable,
+    TcPlan,
+    TcScalar,
+)
 from tcdsl.codegen.program.dtypes import identity, numpy_dtype
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate, sizes_of
-from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Source
+from tcdsl.codegen.toolchain.cc import Compiler, Source
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.load import load
 from tcdsl.codegen.toolchain.objects import compile_source
@@ -34,72 +41,6 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.typed import CheckedDef, statements
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-_ABI = (INCLUDES / "tc_abi.h").read_text()
-_PHASES, _PARAMS, _LOOPS = (
-    int(re.findall(rf"TC_MAX_{what} = (\d+)", _ABI)[0]) for what in ("PHASES", "PARAMS", "LOOPS")
-)
-
-
-class _Plan(ctypes.Structure):
-    _fields_ = [
-        ("tasks", ctypes.c_int64 * _PHASES),
-        ("cost_ns", ctypes.c_double * _PHASES),
-        ("thread_bytes", ctypes.c_int64),
-        ("shared_bytes", ctypes.c_int64),
-        ("param", ctypes.c_int64 * _PARAMS),
-    ]
-
-
-class _Error(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_int64) for n in ("code", "tensor", "dim", "value", "extent")]
-
-
-class _Scalar(ctypes.Union):
-    _fields_ = [
-        ("i", ctypes.c_int64),
-        ("u", ctypes.c_uint64),
-        ("d", ctypes.c_double),
-        ("f", ctypes.c_float),
-    ]
-
-
-class _Args(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("sizes", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("scalars", ctypes.c_void_p),
-        ("plan", ctypes.c_void_p),
-        ("shared", ctypes.c_void_p),
-        ("error", ctypes.c_void_p),
-        ("threads", ctypes.c_int64),
-        ("turn", ctypes.c_void_p),
-    ]
-
-
-_PhaseFunction = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-)
-_PlanFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-
-_RangeFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class _Loop(ctypes.Structure):
-    _fields_ = [("first", ctypes.c_int64), ("last", ctypes.c_int64), ("range", _RangeFunction)]
-
-
-class _Executable(ctypes.Structure):
-    _fields_ = [
-        ("abi", ctypes.c_int64),
-        ("phases", ctypes.c_int64),
-        ("plan", _PlanFunction),
-        ("phase", _PhaseFunction * _PHASES),
-        ("loops", ctypes.c_int64),
-        ("loop", _Loop * _LOOPS),
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +175,7 @@ def call(
 
     writes_inputs: somebody does meanwhile; then a fault is nothing to raise.
     """
-    exe = _Executable.from_address(address)
+    exe = TcExecutable.from_address(address)
     inputs, outputs = arrays_of(p), p.fresh_outputs()
     program = p.program
     operands = (*inputs, *outputs)
@@ -245,7 +186,7 @@ def call(
     )
     sizes = np.array([p.sizes[n] for n in program.sizes], np.int64)
     strides = np.array([s // a.itemsize for a in operands for s in a.strides], np.int64)
-    scalars = (_Scalar * max(1, len(program.scalars)))()
+    scalars = (TcScalar * max(1, len(program.scalars)))()
     for i, name in enumerate(program.scalars):
         value = inputs[program.inputs.index(name)]
         kind = program.buffer(name).dtype
@@ -253,8 +194,8 @@ def call(
         if kind.kind == "uint":
             member = "u"
         setattr(scalars[i], member, float(value) if kind.is_float else int(value))
-    plan, error, turn = _Plan(), _Error(), np.zeros(_LOOPS, np.int64)
-    args = _Args(
+    plan, error, turn = TcPlan(), TcError(), np.zeros(MAX_LOOPS, np.int64)
+    args = TcArgs(
         data.ctypes.data,
         sizes.ctypes.data,
         strides.ctypes.data,

@@ -14,7 +14,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tcdsl.autotune.targets.abi import (
+from tcdsl.autotune.targets.compare import difference
+from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, Place
+from tcdsl.autotune.worker.bench import WrongAnswerError
+from tcdsl.autotune.worker.case import Case, dtype_of
+from tcdsl.codegen.device.turns import in_order
+from tcdsl.codegen.preludes.abi import (
     MAX_LOOPS,
     VERSION,
     TcArgs,
@@ -24,11 +29,6 @@ from tcdsl.autotune.targets.abi import (
     TcRange,
     TcScalar,
 )
-from tcdsl.autotune.targets.compare import difference
-from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, Place
-from tcdsl.autotune.worker.bench import WrongAnswerError
-from tcdsl.autotune.worker.case import Case, dtype_of
-from tcdsl.codegen.device.turns import in_order
 
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
@@ -57,20 +57,24 @@ class LoadedCandidate:
         """
         strides = [s for o in case.operands if o.role != "scalar" for s in o.element_strides]
         plan, fault = TcPlan(), TcError()
-        args = TcArgs(
+        turn = (ctypes.c_int64 * MAX_LOOPS)()
+        read = (
             _array(ctypes.c_void_p, list(data)),
             _array(ctypes.c_int64, list(case.sizes)),
             _array(ctypes.c_int64, strides),
             _array(TcScalar, _scalars(case)),
+        )
+        args = TcArgs(
+            *map(ctypes.addressof, read),
             None,
             None,
-            ctypes.pointer(fault),
+            ctypes.addressof(fault),
             case.threads,
-            (ctypes.c_int64 * MAX_LOOPS)(),
+            ctypes.addressof(turn),
         )
         if (code := self._exe.plan(ctypes.byref(args), ctypes.byref(plan))) != 0:
             raise WrongAnswerError(f"plan returned {code}")
-        args.plan = ctypes.pointer(plan)
+        args.plan = ctypes.addressof(plan)
         with ExitStack() as memory:
             shared, own = (
                 memory.enter_context(GuardedBytes(n, place, _LINE))
@@ -80,7 +84,7 @@ class LoadedCandidate:
             args.shared = shared.address
             spans = [(x.first, x.last) for x in self._exe.loop[: self._exe.loops]]
             range_of = functools.partial(self._range_of, args)
-            for p in in_order(spans, range_of, args.turn, 0, self._exe.phases):
+            for p in in_order(spans, range_of, turn, 0, self._exe.phases):
                 for begin, end in _pieces(plan.tasks[p], one_by_one):
                     own.bytes[:] = 0xFF
                     code = self._exe.phase[p](ctypes.byref(args), own.address, begin, end)

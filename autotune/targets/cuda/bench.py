@@ -7,7 +7,6 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tcdsl.autotune.targets.abi import TcError
 from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.builder import unpack
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand, Margins
@@ -17,6 +16,7 @@ from tcdsl.autotune.worker.timing import SLICE_NS
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.device.launch import Bound, Executable
 from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.preludes.abi import TcError
 from tcdsl.codegen.program.program import Program
 
 # Where operands lie and what outputs and workspaces hold before a call: NaN, then 1.3e36 and
