@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
-from operator import not_
+from operator import and_, not_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +33,7 @@ def call(of: Kernel, given: Arguments) -> Any:
             "requires grad\n  leave out= away, or call under torch.no_grad()"
         )
     values = tuple(map(_as_tensor, given.values))
-    return recorded(of, given.generics, values)
-
-
-def recorded(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> Any:
-    """Call with tensors and numbers, where no mode and no transform is active."""
-    results = native.apply(_Call, of, generics, *values)
+    results = native.apply(Call, of, given.generics, *values)
     return of.result(results) if type(results) is tuple else results
 
 
@@ -47,11 +42,12 @@ def _as_tensor(value: Any) -> Any:
     return torch.from_numpy(value) if isinstance(value, np.ndarray) and value.ndim else value
 
 
-class _Call(torch.autograd.Function):
-    """A call: forward runs the training forward, backward the vector-Jacobian product."""
+class Call(torch.autograd.Function):
+    """A call, entered by `native.apply`: the training forward, then the vector-Jacobian product."""
 
     @staticmethod
     def forward(ctx: Any, of: Kernel, generics: Any, *values: Any) -> Any:
+        """Return the outputs, several as a tuple."""
         derivative = of.derivatives.of(values, generics, ctx.needs_input_grad[2:])
         if derivative is None:  # integers and bool
             results = of(*values, **generics)  # autograd's forward runs without grad mode
@@ -78,6 +74,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *adjoints: Any) -> Any:
+        """Return a gradient or None for each argument of forward."""
         derivative: Derivative = ctx.derivative
         if derivative.is_simple:
             saved = ctx.saved_tensors
@@ -141,10 +138,12 @@ def _save(
     change. Numbers are kept as they are.
     """
     if may_be_numbers:
-        reads = tuple(r and isinstance(v, torch.Tensor) for r, v in zip(reads, values, strict=True))
-        unread = tuple(map(not_, reads))
-    others = compress(values, unread)
-    ctx.left = reads, [(v.shape, v.dtype) if isinstance(v, torch.Tensor) else v for v in others]
+        is_tensor = [isinstance(v, torch.Tensor) for v in values]
+        reads = tuple(map(and_, reads, is_tensor))
+        others = compress(zip(values, is_tensor, strict=True), map(not_, reads))
+        ctx.left = reads, [(v.shape, v.dtype) if is_one else v for v, is_one in others]
+    else:
+        ctx.left = reads, [(v.shape, v.dtype) for v in compress(values, unread)]
     if kept or True in reads:
         ctx.save_for_backward(*compress(values, reads), *kept)
 

@@ -219,7 +219,8 @@ class Kernel(TensorKernel):
         """Call where one requires grad and no mode is active, as the launcher knows."""
         if self._autocast is not None and _is_any_autocast_enabled():
             return self._call_slowly(*values, **generics)
-        return eager.recorded(self, generics, values)
+        results = native.apply(eager.Call, self, generics, *values)
+        return self.result(results) if type(results) is tuple else results
 
     def _listed(self, /, *args: Any, **keywords: Any) -> Any:
         """Call; several results are a plain tuple, whose type takes a sequence of others."""
