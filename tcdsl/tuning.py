@@ -15,46 +15,20 @@ from tcdsl.autotune.report import plot_history, reporter
 from tcdsl.autotune.store.records import find
 from tcdsl.autotune.store.records import trials as trials_of
 from tcdsl.autotune.store.trial import FINAL
-from tcdsl.autotune.targets.cpu.problem import CpuProblem
+from tcdsl.calls.bindings.targets import gpu_to_tune_on
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.problems import problem_of_call, problem_of_sizes
-from tcdsl.codegen.device import device as devices
-from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.check.bind import bind
-from tcdsl.grammar.text.errors import DeviceError, ShapeError, TCTypeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.plain.kernel import PlainKernel
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.records import StoredProblem
     from tcdsl.autotune.store.rows import TrialRow
-    from tcdsl.autotune.targets.cuda.problem import CudaProblem
-
-    Problem = CpuProblem | CudaProblem
+    from tcdsl.calls.problems import Problem
 
 SizeChoice = int | Iterable[int]
-
-
-def gpu_for(target: str) -> Gpu:
-    """Return the GPU that a target names: "cuda", or "cuda:sm_90" where it has to be such a one.
-
-    Raises
-    ------
-    TCTypeError
-        If it is no target.
-    DeviceError
-        If there is no such GPU here.
-    """
-    kind, _, arch = target.partition(":")
-    if kind != "cuda":
-        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:sm_90'")
-    gpu = devices.device(0).gpu
-    if arch and arch != gpu.arch:
-        raise DeviceError(
-            f"cannot tune for {arch}: the GPU here, {gpu.name}, is {gpu.arch}\n"
-            "  candidates are timed where they will run; leave the architecture out"
-        )
-    return gpu
 
 
 def autotune(
@@ -108,7 +82,7 @@ def requested(
     asked = f"{kernel.name}.autotune takes arrays, shapes or sizes"
     if sum([bool(args), sets is not None, bool(sizes)]) > 1:
         raise TCTypeError(f"{asked}: give one of them")
-    gpu = None if target in (None, "cpu") else gpu_for(str(target))
+    gpu = None if target in (None, "cpu") else gpu_to_tune_on(str(target))
     if args and not any(isinstance(a, tuple | list) for a in args):
         call = kernel.call(*args, **generics)
         if target is not None and call.variant.is_for_gpu != (gpu is not None):

@@ -142,9 +142,9 @@ def _device(target: str) -> str:
     """Return torch's device for a target."""
     if target == "cpu":
         return target
-    from tcdsl.tuning import gpu_for
+    from tcdsl.calls.bindings.targets import gpu_to_tune_on
 
-    gpu_for(target)
+    gpu_to_tune_on(target)
     return "cuda"
 
 

@@ -23,9 +23,9 @@ from tcdsl.torch.weights import torch_type
 if TYPE_CHECKING:
     from tcdsl.autotune.report import Reporter
     from tcdsl.autotune.store.key import ProblemKey
+    from tcdsl.calls.problems import Problem
     from tcdsl.codegen.machine.config import Config
     from tcdsl.torch.kernel import Kernel
-    from tcdsl.tuning import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.calls.operands.arguments import Operand
 from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.grammar.text.errors import ShapeError
 
 if TYPE_CHECKING:
-    from tcdsl.calls.operands.abstract import AbstractArray
     from tcdsl.codegen.gradient.vjp import Gradient
 
 

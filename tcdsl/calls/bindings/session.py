@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.calls.operands.arguments import Operand, dtype_of
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
@@ -39,7 +40,6 @@ from tcdsl.grammar.types.dtypes import DType
 from tcdsl.text.names import generic_values
 
 if TYPE_CHECKING:
-    from tcdsl.calls.operands.abstract import AbstractArray
     from tcdsl.codegen.gradient.vjp import Gradient
 
 Shapes = Sequence[tuple[int, ...]]
@@ -295,7 +295,7 @@ class Session:
     @property
     def database(self) -> Path:
         """The SQLite file of tuned configs that calls look into."""
-        from tcdsl.calls.bindings.tuned import default_database
+        from tcdsl.calls.bindings.tuned import default_database  # on use: it needs SQLite
 
         return self.settings.cache or default_database()
 
@@ -303,7 +303,7 @@ class Session:
         """Return how to find the config of an exact specialisation; see `Variant.executable`."""
         if not self._has_configs:
             return lambda spec: None
-        from tcdsl.calls.bindings.tuned import tuned_config
+        from tcdsl.calls.bindings.tuned import tuned_config  # on use: it needs SQLite
 
         return lambda spec: tuned_config(variant, spec, self.database, self.settings.configs)
 
@@ -311,7 +311,7 @@ class Session:
         """Return how to find another size's config that suits an exact specialisation."""
         if not self._has_configs:
             return lambda spec: None
-        from tcdsl.calls.bindings.tuned import neighbour_config
+        from tcdsl.calls.bindings.tuned import neighbour_config  # on use: it needs SQLite
 
         return lambda spec: neighbour_config(variant, spec, self.database, self.settings.configs)
 

@@ -1,7 +1,8 @@
-"""What text is made for: the CPU, or a GPU that need not be here."""
+"""Targets that a person names: the CPU, a GPU that need not be here, one that has to be."""
 
 from __future__ import annotations
 
+from tcdsl.codegen.device import device as devices
 from tcdsl.codegen.machine.gpu import DEFAULT_ARCH, Gpu, gpu_of
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 
@@ -28,10 +29,30 @@ def gpu_named(target: str) -> Gpu | None:
     return gpu_of(arch) if arch else _at_hand()
 
 
-def _at_hand() -> Gpu:
-    from tcdsl.codegen.device.device import device  # on use: it looks for CuPy
+def gpu_to_tune_on(target: str) -> Gpu:
+    """Return the GPU here that "cuda" names, or "cuda:sm_90" where it has to be such a one.
 
+    Raises
+    ------
+    TCTypeError
+        If it is no target.
+    DeviceError
+        If there is no such GPU here.
+    """
+    kind, _, arch = target.partition(":")
+    if kind != "cuda":
+        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:sm_90'")
+    gpu = devices.device(0).gpu
+    if arch and arch != gpu.arch:
+        raise DeviceError(
+            f"cannot tune for {arch}: the GPU here, {gpu.name}, is {gpu.arch}\n"
+            "  candidates are timed where they will run; leave the architecture out"
+        )
+    return gpu
+
+
+def _at_hand() -> Gpu:
     try:
-        return device(0).gpu
+        return devices.device(0).gpu
     except DeviceError:
         return gpu_of(DEFAULT_ARCH)

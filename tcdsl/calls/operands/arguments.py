@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.calls.operands.device_arrays import DeviceArray, as_device_array, is_on_device
 from tcdsl.calls.operands.foreign import has_dlpack, memory_of, refuse_meaning
 from tcdsl.codegen.machine.spec import Layout
 from tcdsl.grammar.text.errors import NumberError, TCTypeError
 from tcdsl.grammar.types.dtypes import ALL, BY_NAME, DType
-
-if TYPE_CHECKING:
-    from tcdsl.calls.operands.abstract import AbstractArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Operand = Array | DeviceArray
