@@ -17,7 +17,7 @@ from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.typed import Loop
 from tcdsl.kernel import Kernel
 from tcdsl.torch.arguments import known_number
-from tcdsl.torch.blank import Blank
+from tcdsl.torch.blank import blank, empty, zeros
 from tcdsl.torch.derivatives import Derivative
 from tcdsl.torch.library import LIBRARY, Callee, given, given_out, spelling_of
 from tcdsl.torch.transformed import bound, has_tangents, pushed
@@ -122,9 +122,9 @@ class _Recorded(torch.autograd.Function):
             pairs = [*zip(tensors, way.reads, strict=True)]
             ctx.save_for_backward(*[t for t, is_read in pairs if is_read], *kept)
             # of what nobody reads the values of the way back takes the shape
-            ctx.unread = [None if is_read else Blank.of(t) for t, is_read in pairs]
+            ctx.unread = [None if is_read else blank(t) for t, is_read in pairs]
         if len(derivative.floats) > 1:  # of which some may get no adjoint
-            ctx.blanks = [Blank.of(output[r]) for r in derivative.floats]
+            ctx.blanks = [blank(output[r]) for r in derivative.floats]
         ctx.call = call
 
     @staticmethod
@@ -136,14 +136,14 @@ class _Recorded(torch.autograd.Function):
             return (None,) * len(ctx.needs_input_grad)
         if len(adjoints) > 1:
             pairs = zip(adjoints, ctx.blanks, strict=True)
-            adjoints = [blank.zeros() if a is None else a for a, blank in pairs]
+            adjoints = [zeros(form) if a is None else a for a, form in pairs]
         saved = ctx.saved_tensors
         if ctx.unread is None:
             count = len(call.way.reads)
             tensors, kept = saved[:count], saved[count:]
         else:
             rest = iter(saved)
-            tensors = [next(rest) if blank is None else blank.empty() for blank in ctx.unread]
+            tensors = [next(rest) if form is None else empty(form) for form in ctx.unread]
             kept = [*rest]
         again = call.way.again if torch.is_grad_enabled() else None
         if again is not None:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
+Blank = tuple[torch.Size, torch.dtype, torch.device]
 
-class Blank(NamedTuple):
-    """The form of a tensor, and where it lies."""
 
-    shape: torch.Size
-    dtype: torch.dtype
-    device: torch.device
+def blank(tensor: torch.Tensor) -> Blank:
+    """Return the form of a tensor, and where it lies; the tensor may go or change."""
+    return tensor.shape, tensor.dtype, tensor.device
 
-    @staticmethod
-    def of(tensor: torch.Tensor) -> Blank:
-        """Return the form of a tensor, which may go or change."""
-        return Blank(tensor.shape, tensor.dtype, tensor.device)
 
-    def zeros(self) -> torch.Tensor:
-        """Return zeros of that form: an adjoint or tangent that nobody gave."""
-        return torch.zeros(self.shape, dtype=self.dtype, device=self.device)
+def zeros(of: Blank) -> torch.Tensor:
+    """Return zeros of a form: an adjoint that nobody gave."""
+    shape, dtype, device = of
+    return torch.zeros(shape, dtype=dtype, device=device)
 
-    def empty(self) -> torch.Tensor:
-        """Return a tensor of that form with any elements."""
-        return torch.empty(self.shape, dtype=self.dtype, device=self.device)
+
+def empty(of: Blank) -> torch.Tensor:
+    """Return a tensor of a form, with any elements."""
+    shape, dtype, device = of
+    return torch.empty(shape, dtype=dtype, device=device)

@@ -13,6 +13,7 @@ import torch
 from tcdsl.calls.arguments import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import native
+from tcdsl.torch.blank import blank, zeros
 from tcdsl.torch.derivatives import Derivative
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Call(torch.autograd.Function):
         if derivative.integers:
             ctx.mark_non_differentiable(*(outputs[r] for r in derivative.integers))
         if len(derivative.floats) > 1:  # the adjoint of one of them may be missing
-            ctx.forms = tuple(_form(outputs[r]) for r in derivative.floats)
+            ctx.forms = tuple(blank(outputs[r]) for r in derivative.floats)
         return outputs
 
     @staticmethod
@@ -108,7 +109,7 @@ class _Pull(torch.autograd.Function):
         ctx.materialize_grads = False
         ctx.derivative = derivative
         if len(gradients) > 1:
-            ctx.forms = tuple(map(_form, gradients))
+            ctx.forms = tuple(map(blank, gradients))
         count = len(derivative.floats)  # adjoints, all of which further derivatives read
         reads, unread = (*derivative.reads, *[True] * count), (*derivative.unread, *[False] * count)
         _save(ctx, given, (), reads, unread, derivative.has_scalars)
@@ -163,17 +164,11 @@ def _again(form: tuple[Any, Any], device: Any) -> torch.Tensor:
     return torch.empty(shape, dtype=dtype, device=device if shape else "cpu")
 
 
-def _form(tensor: torch.Tensor) -> tuple[Any, Any, Any]:
-    return tensor.shape, tensor.dtype, tensor.device
-
-
 def _given(ctx: Any, adjoints: Sequence[Any]) -> list[Any] | None:
     """Return adjoints with zeros for those that nobody gave; None where nobody gave any."""
     if all(a is None for a in adjoints):
         return None
     if len(adjoints) == 1:
         return [*adjoints]
-    return [
-        torch.zeros(shape, dtype=dtype, device=device) if a is None else a
-        for a, (shape, dtype, device) in zip(adjoints, ctx.forms, strict=True)
-    ]
+    pairs = zip(adjoints, ctx.forms, strict=True)
+    return [zeros(form) if a is None else a for a, form in pairs]

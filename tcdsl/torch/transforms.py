@@ -32,6 +32,7 @@ from tcdsl.torch.arguments import (
     numbers_of_elements,
     with_float_numbers,
 )
+from tcdsl.torch.blank import Blank, blank, zeros
 from tcdsl.torch.over_batch import over_batch
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class _Call(torch.autograd.Function):
         tensors = [v for v in values if isinstance(v, Tensor)]
         ctx.step = step
         ctx.numbers = [None if isinstance(v, Tensor) else v for v in values]
-        ctx.outputs = [(o.shape, o.dtype, o.device) for o in output]
+        ctx.outputs = [*map(blank, output)]
         ctx.save_for_backward(*tensors, *step.kept(output))
         ctx.save_for_forward(*tensors, *step.kept(output))
         ctx.mark_non_differentiable(*(o for o in output if not o.is_floating_point()))
@@ -202,7 +203,7 @@ class _Step:
         values: Sequence[Any],
         kept: Sequence[Tensor],
         adjoints: Sequence[Tensor | None],
-        outputs: Sequence[_Output],
+        outputs: Sequence[Blank],
         needs: Sequence[bool],
     ) -> list[Tensor | None]:
         """Return the adjoint of each parameter that needs one, given those of the outputs."""
@@ -217,7 +218,7 @@ class _Step:
             back, way, names = found.again, self._asked(values), self.kernel.whole.params
         for r in found.floats:
             adjoint = adjoints[r]
-            way.append(_zeros(outputs[r]) if adjoint is None else adjoint)
+            way.append(zeros(outputs[r]) if adjoint is None else adjoint)
         # torch.func records every way back: what a further one would keep of it waits until it runs
         results = _applied(_Step(cast("Kernel", back), found.given), way)
         found.check(results, values)
@@ -274,11 +275,3 @@ class _Step:
         given = zip(values, dims, of.definition.params, strict=True)
         batches = [v if d is None else batch(v.movedim(d, 0), p) for v, d, p in given]
         return _outputs(over, self.generics, batches), over.out_dims
-
-
-_Output = tuple[torch.Size, torch.dtype, torch.device]
-
-
-def _zeros(output: _Output) -> Tensor:
-    shape, dtype, device = output
-    return torch.zeros(shape, dtype=dtype, device=device)
