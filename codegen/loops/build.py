@@ -214,6 +214,15 @@ def mod(a: IntLike, b: IntLike) -> Expr:
     return Bin("%", a, b, _wider(a, b))
 
 
+def unravel(flat: Expr, extents: Sequence[IntLike]) -> list[Expr]:
+    """Return the indices that a row-major number stands for, the last one running fastest."""
+    found: list[Expr] = []
+    for k, extent in enumerate(extents):
+        at = div(flat, mul(*extents[k + 1 :]))
+        found.append(mod(at, extent) if k else at)
+    return found
+
+
 def ceil_div(a: IntLike, b: IntLike) -> Expr:
     """Return ceil(a / b) for a >= 0, b > 0."""
     return div(add(a, sub(b, 1)), b)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tcdsl.grammar.text import chain
+from tcdsl.grammar.text.chain import Chained
 from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
 
 # ---- types
@@ -87,8 +89,8 @@ BinaryOp = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
+@dataclass(frozen=True, slots=True, eq=False)
+class Bin(Chained):
     """An operator on operands of one type (a vector may meet its scalar); integers wrap in it.
 
     `/` and `%` are C's and appear on integers only where both sides are proved positive or on
@@ -100,18 +102,9 @@ class Bin:
     rhs: Expr
     type: Type
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Bin):
-            return NotImplemented
-        return self is other or self._links() == other._links()
-
-    def __hash__(self) -> int:
-        return hash(self._links())
-
-    def _links(self) -> tuple[object, ...]:
-        """Return a chain flat, so that to compare it takes no stack."""
-        first, chain = spine(self)
-        return (first, *((link.op, link.rhs, link.type) for link in chain))
+    def own(self) -> tuple[object, ...]:
+        """Return all but the left operand."""
+        return self.op, self.rhs, self.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +192,8 @@ Expr = Const | Var | Bin | Un | Select | Cast | Load | Elem | Address | Offset |
 
 
 def spine(expr: Expr) -> tuple[Expr, list[Bin]]:
-    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
-
-    Sums lean to the left: they are walked by this, never by recursion into lhs.
-    """
-    chain = []
-    while isinstance(expr, Bin):
-        chain.append(expr)
-        expr = expr.lhs
-    chain.reverse()
-    return expr, chain
+    """Return the leftmost operand of a chain, and the chain from the inside (`chain.spine`)."""
+    return chain.spine(Bin, expr)
 
 
 # ---- statements

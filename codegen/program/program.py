@@ -46,6 +46,13 @@ class Affine:
         """Return the coefficient of an index variable."""
         return dict(self.terms).get(var, 0)
 
+    def at(self, point: Mapping[str, Size]) -> Size:
+        """Return its value where the index variables have these values."""
+        total = self.const
+        for name, coefficient in self.terms:
+            total = total + point[name] * coefficient
+        return total
+
     @property
     def plain(self) -> str | None:
         """The variable if this is that variable alone, else None."""

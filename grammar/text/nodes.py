@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tcdsl.grammar.text import chain
+from tcdsl.grammar.text.chain import Chained
 from tcdsl.grammar.text.source import Span
 
 AssignOp = Literal[
@@ -107,8 +109,8 @@ class Unary(Node):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Node):
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(Chained, Node):
     """A binary operation, left associative.
 
     A sum of ten thousand terms is ten thousand deep on the left (elsewhere no tree is deeper than
@@ -120,18 +122,9 @@ class Binary(Node):
     rhs: Expr
     op_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Binary):
-            return NotImplemented
-        return self is other or self._links() == other._links()
-
-    def __hash__(self) -> int:
-        return hash(self._links())
-
-    def _links(self) -> tuple[object, ...]:
-        """Return a chain flat, so that to compare it takes no stack."""
-        first, chain = spine(self)
-        return (first, *((link.op, link.rhs) for link in chain))
+    def own(self) -> tuple[object, ...]:
+        """Return all but the left operand."""
+        return self.op, self.rhs
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +142,8 @@ Sub = Expr | Dots
 
 
 def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
-    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
-
-    ``a - b * c + d`` gives ``a`` and the nodes of ``a - b * c`` and ``a - b * c + d``.
-    """
-    chain = []
-    while isinstance(expr, Binary):
-        chain.append(expr)
-        expr = expr.lhs
-    chain.reverse()
-    return expr, chain
+    """Return the leftmost operand of a chain, and the chain from the inside (`chain.spine`)."""
+    return chain.spine(Binary, expr)
 
 
 # ---- clauses of `where`

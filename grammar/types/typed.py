@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text import chain
+from tcdsl.grammar.text.chain import Chained
 from tcdsl.grammar.text.errors import Diagnostic
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.source import Span
@@ -82,8 +84,8 @@ class Unary(Node):
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Node):
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary(Chained, Node):
     """Both operands of one type; arithmetic keeps it, comparisons and `&& ||` give bool."""
 
     op: Literal["||", "&&", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%"]
@@ -91,18 +93,9 @@ class Binary(Node):
     rhs: Expr
     dtype: DType
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Binary):
-            return NotImplemented
-        return self is other or self._links() == other._links()
-
-    def __hash__(self) -> int:
-        return hash(self._links())
-
-    def _links(self) -> tuple[object, ...]:
-        """Return a chain flat, so that to compare it takes no stack."""
-        first, chain = spine(self)
-        return (first, *((link.op, link.rhs, link.dtype) for link in chain))
+    def own(self) -> tuple[object, ...]:
+        """Return all but the left operand."""
+        return self.op, self.rhs, self.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +129,8 @@ Expr = Lit | IndexValue | SizeValue | Read | Unary | Binary | Select | Cast | Bu
 
 
 def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
-    """Return the leftmost operand of a chain of binary operations, and the chain from the inside.
-
-    A sum of ten thousand terms leans to the left: walk it by this, not by recursion into lhs.
-    """
-    chain = []
-    while isinstance(expr, Binary):
-        chain.append(expr)
-        expr = expr.lhs
-    chain.reverse()
-    return expr, chain
+    """Return the leftmost operand of a chain, and the chain from the inside (`chain.spine`)."""
+    return chain.spine(Binary, expr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import assert_never
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import behind_conditions, inside
-from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.base.vexpr import unsupported, width_of
 from tcdsl.codegen.forms.contraction.finish import SUM, Access, Finish, Step, sum_of
 from tcdsl.codegen.forms.contraction.problem import (
@@ -17,11 +16,11 @@ from tcdsl.codegen.forms.contraction.problem import (
     Reach,
     operand_of,
     problem_of,
+    reach_of,
 )
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.program import Statement, affine_of, map_typed
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 
@@ -39,8 +38,7 @@ def split_group(ctx: Context, *, swap: bool = False) -> tuple[Problem, Finish]:
         With the reason why the group is not one contraction and pointwise statements after it.
     """
     first, *later = ctx.group.statements
-    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    reach = reach_of(ctx)
     last = later[-1] if later else first
     problem = problem_of(reach, first, last.target, swap=swap)
     if problem is None:

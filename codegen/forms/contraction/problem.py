@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from tcdsl.codegen.forms.base.context import GroupContext
+from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.program.program import (
-    Affine,
     Program,
     Statement,
     affine_of,
@@ -40,6 +42,12 @@ class Reach:
     def bind(self, size: Size) -> Size:
         """Return a size with what is known put in."""
         return size.substitute(self.exact)
+
+
+def reach_of(ctx: GroupContext[Any]) -> Reach:
+    """Return how the buffers of a group's program lie, under its specialisation."""
+    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    return Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +168,12 @@ def operand_of(
         if affine is None:
             return None
         stride = reach.bind(step)
-        offset = offset + stride * reach.bind(_first(affine, low))
+        offset = offset + stride * reach.bind(affine.at(low))
         for name, coefficient in affine.terms:
             strides[name] = strides.get(name, ZERO) + stride * coefficient
             dims[name] = (*dims.get(name, ()), d)
     dtype = reach.program.buffer(buffer).dtype
     return Operand(buffer, dtype, offset, tuple(strides.items()), tuple(dims.items()))
-
-
-def _first(affine: Affine, low: dict[str, Size]) -> Size:
-    """Return the subscript at the first point of the ranges."""
-    total = affine.const
-    for name, coefficient in affine.terms:
-        total = total + low[name] * coefficient
-    return total
 
 
 # ---- roles

@@ -244,12 +244,11 @@ def _phase(ctx: Context, name: str, nest: _Nest, s: Statement | None) -> tuple[F
 
 def decode(ctx: Context, ranges: Sequence[Range], task: Var) -> list[Stmt]:
     """Declare the indices of a task, the last one running fastest."""
-    lets: list[Stmt] = []
-    for k, r in enumerate(ranges):
-        rest = b.div(task, b.mul(*(_extent(ctx, q) for q in ranges[k + 1 :])))
-        at = rest if k == 0 else b.mod(rest, _extent(ctx, r))
-        lets.append(Let(b.i64(safe_name(r.name)), b.add(at, ctx.operands.size(r.low))))
-    return lets
+    found = b.unravel(task, [_extent(ctx, r) for r in ranges])
+    return [
+        Let(b.i64(safe_name(r.name)), b.add(at, ctx.operands.size(r.low)))
+        for r, at in zip(ranges, found, strict=True)
+    ]
 
 
 def nested(ctx: Context, ranges: Sequence[Range], body: Stmt, mark: Simd | Serial) -> Stmt:

@@ -176,8 +176,4 @@ class _Copies:
         target = self.scatter.statement.target
         if self.ops.layout(target).contiguous:
             return b.load(self.ops.pointer(target), e)
-        at = []
-        for d, extent in enumerate(self.shape):
-            rest = b.div(e, b.mul(*self.shape[d + 1 :]))
-            at.append(rest if d == 0 else b.mod(rest, extent))
-        return self.ops.element(target, at)
+        return self.ops.element(target, b.unravel(e, self.shape))

@@ -52,9 +52,7 @@ def place_of(ctx: GpuContext, operand: Operand, group: Group, fused: Expr) -> Ex
     """Return the part of an element's address that a fused index decides."""
     runs = runs_of(operand, group)
     total: Expr = b.c64(0)
-    for i, run in enumerate(runs):
-        at = b.div(fused, b.mul(*(ctx.operands.size(r.extent) for r in runs[i + 1 :])))
-        if i:
-            at = b.mod(at, ctx.operands.size(run.extent))
+    places = b.unravel(fused, [ctx.operands.size(run.extent) for run in runs])
+    for run, at in zip(runs, places, strict=True):
         total = b.add(total, b.mul(at, ctx.operands.size(run.stride)))
     return total

@@ -33,16 +33,12 @@ def role_var(ctx: GpuContext, group: Group, otherwise: str) -> Var:
 
 def indices_at(ctx: GpuContext, group: Group, fused: Expr) -> tuple[list[Stmt], dict[str, Expr]]:
     """Return the value of each index of a fused one, after the declarations this needs."""
+    if len(group) == 1:
+        return [], {group[0].name: b.add(fused, _low(ctx, group[0].name))}
     lets: list[Stmt] = []
     found: dict[str, Expr] = {}
-    for k, index in enumerate(group):
-        if len(group) == 1:
-            found[index.name] = b.add(fused, _low(ctx, index.name))
-            continue
-        inner = b.mul(*(ctx.operands.size(i.extent) for i in group[k + 1 :]))
-        at = b.div(fused, inner)
-        if k:
-            at = b.mod(at, ctx.operands.size(index.extent))
+    places = b.unravel(fused, [ctx.operands.size(i.extent) for i in group])
+    for index, at in zip(group, places, strict=True):
         v = b.i64(safe_name(index.name))
         lets.append(Let(v, b.add(at, _low(ctx, index.name))))
         found[index.name] = v

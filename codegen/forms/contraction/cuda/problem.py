@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, renaming
 from tcdsl.codegen.forms.contraction.problem import (
     ONE,
@@ -24,6 +23,7 @@ from tcdsl.codegen.forms.contraction.problem import (
     is_one_to_one,
     nearest,
     operand_of,
+    reach_of,
 )
 from tcdsl.codegen.program.program import (
     Program,
@@ -34,7 +34,6 @@ from tcdsl.codegen.program.program import (
     substitute_indices,
     walk_typed,
 )
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 
@@ -151,8 +150,7 @@ def contraction_of(ctx: GpuContext) -> Contraction:
         With the reason why it is none.
     """
     first, *later = ctx.group.statements
-    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    reach = reach_of(ctx)
     if first.op.rstrip("!") not in ("+=", "*=", "min=", "max=") or not first.reductions:
         raise Unfused("it is no reduction by a plain operator")
     if not first.is_whole or any(first.subs_checked) or not is_one_to_one(first):

@@ -115,14 +115,10 @@ class Nest:
         """Return the declarations of the indices that a flat position stands for."""
         stmts: list[Stmt] = []
         at: dict[str, Expr] = {}
-        inside = 1
-        for i in reversed(indices):
-            extent = count((i,))
-            v = self.var(f"at_{i.name}")
-            value = b.div(n, inside)
-            stmts.append(Let(v, value if i == indices[0] else b.mod(value, extent)))
-            at[i.name] = v
-            inside *= extent
+        places = b.unravel(n, [count((i,)) for i in indices])
+        for i, place in reversed([*zip(indices, places, strict=True)]):
+            at[i.name] = v = self.var(f"at_{i.name}")
+            stmts.append(Let(v, place))
         return stmts, at
 
     def origin(self, name: str, x: Operand, at: Mapping[str, Expr]) -> Let:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.contraction.problem import (
     ONE,
     Index,
@@ -27,10 +26,10 @@ from tcdsl.codegen.forms.contraction.problem import (
     is_one_to_one,
     known,
     operand_of,
+    reach_of,
 )
 from tcdsl.codegen.program.padding import Guard, unpadded
 from tcdsl.codegen.program.program import Affine, Statement, affine_of
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 
@@ -129,8 +128,7 @@ def gradient_of(ctx: Context) -> WeightGradient | None:
     group, guards = (ctx.group, ()) if bare is None else (bare.group, bare.guards)
     if len(group.statements) != 1:
         return None
-    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    reach = reach_of(ctx)
     s = group.statements[0]
     factors = factors_of(s.value)
     reads = [f for f in factors if isinstance(f, typed.Read) and not any(f.checked)]
@@ -253,7 +251,7 @@ def _axes(
             continue
         if len(pixels) > 1 or len(taps) > 1:
             return None
-        first = reach.bind(_at_lowest(affine, low)).constant
+        first = reach.bind(affine.at(low)).constant
         if first is None:
             return None
         pixel, tap = indices[pixels[0]], indices[taps[0]] if taps else None
@@ -282,11 +280,3 @@ def _guarded(reach: Reach, axis: Axis, affine: Affine, g: Guard) -> Axis:
     low = -FAR if g.low is None else known(reach.bind(g.low + shift))
     high = FAR if g.high is None else known(reach.bind(g.high + shift))
     return replace(axis, low=max(low, axis.low), high=min(high, axis.high))
-
-
-def _at_lowest(affine: Affine, low: dict[str, Size]) -> Size:
-    """Return a subscript at the first point of the ranges."""
-    total = affine.const
-    for name, coefficient in affine.terms:
-        total = total + low[name] * coefficient
-    return total

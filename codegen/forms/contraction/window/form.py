@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.problem import Reach, known
+from tcdsl.codegen.forms.contraction.problem import known, reach_of
 from tcdsl.codegen.forms.contraction.window.nest import Nest
 from tcdsl.codegen.forms.contraction.window.phase import phase
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, convolutions_of
@@ -36,7 +35,6 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
 from tcdsl.codegen.forms.points.nest import fill
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
 
@@ -117,8 +115,7 @@ def _find(ctx: Context) -> _Found | None:
     parts = convolutions_of(ctx)
     if not parts or 2 * known(parts[0].column.extent) < _lanes_of(ctx, parts[0]):
         return None
-    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    reach = reach_of(ctx)
     finishes: list[Finish] = []
     for c in parts:
         bare = replace(ctx, group=c.group, known={})

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.outputs import all_told
-from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.forms.contraction.problem import (
     ONE,
     Index,
@@ -27,11 +26,11 @@ from tcdsl.codegen.forms.contraction.problem import (
     factors_of,
     known,
     operand_of,
+    reach_of,
 )
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import Guard, pieces, unpadded
 from tcdsl.codegen.program.program import Statement, indices_of
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
 MOST_TAPS = 32  # of a row of the window: each is code in every micro-kernel
@@ -191,8 +190,7 @@ def _convolution_of(ctx: Context) -> Convolution | None:
         return None
     if any(any(r.checked) for r in reads) or s.value.dtype != s.value.dtype.computed:
         return None
-    exact = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    reach = Reach(ctx.program, lambda name: strides_of(ctx.operands, name), exact)
+    reach = reach_of(ctx)
     for image, weights in (reads, reads[::-1]):
         if bare is None or image.tensor == bare.buffer:
             found = _by_roles(reach, group, guards, image, weights, scale)
@@ -308,10 +306,7 @@ def _windows(reach: Reach, s: Statement, guards: Sequence[Guard]) -> tuple[Windo
     lows = {r.name: r.low for r in s.ranges}
     out: list[Window] = []
     for g in guards:
-        first = g.at.const
-        for name, coefficient in g.at.terms:
-            first = first + lows[name] * coefficient
-        ends = [None if e is None else reach.bind(e) for e in (first, g.low, g.high)]
+        ends = [None if e is None else reach.bind(e) for e in (g.at.at(lows), g.low, g.high)]
         if any(e is not None and e.constant is None for e in ends):
             return None
         at, low, high = (None if e is None else known(e) for e in ends)

@@ -67,12 +67,10 @@ def decode(
     ranges: Sequence[Range], extents: Sequence[Expr], point: Expr, low: Callable[[Size], Expr]
 ) -> list[Stmt]:
     """Declare the indices of a point, the last one running fastest."""
-    lets: list[Stmt] = []
-    for k, r in enumerate(ranges):
-        rest = b.div(point, b.mul(*extents[k + 1 :]))
-        at = rest if k == 0 else b.mod(rest, extents[k])
-        lets.append(Let(b.i64(safe_name(r.name)), b.add(at, low(r.low))))
-    return lets
+    return [
+        Let(b.i64(safe_name(r.name)), b.add(at, low(r.low)))
+        for r, at in zip(ranges, b.unravel(point, extents), strict=True)
+    ]
 
 
 def loops(ctx: GpuContext, ranges: Sequence[Range], body: Stmt) -> Stmt:

@@ -83,13 +83,10 @@ class PointText(RowValues):
 
     def decode(self, point: Expr, loops: Sequence[Loop]) -> tuple[list[Stmt], dict[str, Expr]]:
         """Declare the counters of a point among all, the last loop running fastest."""
-        extents = [self.size(x.extent) for x in loops]
         lets: list[Stmt] = []
         counters: dict[str, Expr] = {}
-        for k, loop in enumerate(loops):
-            at = b.div(point, b.mul(*extents[k + 1 :]))
-            if k:
-                at = b.mod(at, extents[k])
+        found = b.unravel(point, [self.size(x.extent) for x in loops])
+        for loop, at in zip(loops, found, strict=True):
             if not isinstance(at, Var):
                 lets.append(Let(self.counter(loop), at))
                 at = self.counter(loop)
