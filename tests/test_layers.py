@@ -17,6 +17,7 @@ PACKAGES = ("grammar", "codegen", "autotune", "tcdsl")
 _NEST = "grammar/ codegen/machine codegen/program codegen/loops"  # what nests are made of
 _FORM = f"{_NEST} codegen/forms/base"
 _KERNEL = f"{_FORM} codegen/forms/base/cuda"
+_RUN = "autotune/store autotune/search autotune/worker"
 ROOMS = {
     "grammar": "",
     "grammar/text": "",
@@ -49,15 +50,15 @@ ROOMS = {
     "codegen/toolchain": "grammar/ codegen/machine",
     "codegen/runtime": "grammar/ codegen/toolchain",
     "codegen/device": f"{_NEST} codegen/choose codegen/toolchain",
-    "autotune/store": "grammar/ codegen/",
-    "autotune/search": "codegen/ autotune/store",
-    "autotune/worker": "grammar/ codegen/ autotune/store autotune/search",
-    "autotune/targets": "grammar/ codegen/ autotune/store autotune/search autotune/worker",
-    "autotune/targets/cpu": "grammar/ codegen/ autotune/store autotune/search autotune/worker"
-    " autotune/targets",
-    "autotune/targets/cuda": "grammar/ codegen/ autotune/store autotune/search autotune/worker"
-    " autotune/targets",
-    "autotune": "grammar/ codegen/ autotune/store autotune/search autotune/worker",
+    "autotune/store": "grammar/text codegen/machine codegen/toolchain",
+    "autotune/search": "codegen/machine autotune/store",
+    "autotune/worker": "grammar/types codegen/machine codegen/program codegen/loops"
+    " codegen/toolchain autotune/store autotune/search",
+    "autotune/targets": f"grammar/ codegen codegen/machine codegen/program codegen/reference"
+    f" codegen/choose {_RUN}",
+    "autotune/targets/cpu": f"grammar/ codegen/ {_RUN} autotune/targets",
+    "autotune/targets/cuda": f"grammar/ codegen/ {_RUN} autotune/targets",
+    "autotune": f"grammar/text codegen/machine {_RUN}",
     "tcdsl/text": "grammar/",
     "tcdsl/calls/process": "",
     "tcdsl/calls/operands": "grammar/ codegen/",

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tcdsl.codegen.preludes.abi import TcArgs, TcError
 from tcdsl.codegen.toolchain.cc import INCLUDES
 from tests.codegen.native import BUILDS, C_OF, CUDA, Array, library, loop, run
 from tests.tiers import sampled
@@ -405,22 +406,13 @@ def test_a_vector_splits_into_wide_halves_and_back(vectors: ctypes.CDLL) -> None
     np.testing.assert_array_equal(out, np.arange(5, 5 + lanes))
 
 
-class _Args(ctypes.Structure):
-    """tc_args of tc_abi.h, as far as faults need it."""
-
-    _fields_ = (
-        *((n, ctypes.c_void_p) for n in ("data", "sizes", "strides", "scalars", "plan", "shared")),
-        ("error", ctypes.POINTER(ctypes.c_int64)),
-        ("threads", ctypes.c_int64),
-    )
-
-
 def test_the_first_fault_is_kept(vectors: ctypes.CDLL) -> None:
-    slot = (ctypes.c_int64 * 5)()
-    args = _Args(error=slot)
+    fault = TcError()
+    args = TcArgs(error=ctypes.addressof(fault))
     for value in (12, 77):
         assert vectors.fault(ctypes.byref(args), ctypes.c_int64(value)) == 1
-    assert list(slot) == [1, 2, 1, 12, 9]
+    fields = ("code", "tensor", "dim", "value", "extent")
+    assert [getattr(fault, name) for name in fields] == [1, 2, 1, 12, 9]
 
 
 def test_headers_include_nothing_from_outside() -> None:
