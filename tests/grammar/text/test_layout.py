@@ -20,7 +20,7 @@ from tests.grammar.text.test_format import programs
 
 TESTS = Path(__file__).parents[2]
 CATALOG = json.loads((TESTS / "data" / "tc_catalog.json").read_text())
-EXAMPLES = sorted((TESTS.parent / "examples").glob("*.tc"))
+EXAMPLES = sorted(p for f in ("examples", "tcdsl/tools") for p in (TESTS.parent / f).glob("*.tc"))
 
 TYPED = """\
 # what the file is for
