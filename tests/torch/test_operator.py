@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tcdsl as tc
-from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.errors import TCError, TCTypeError
 from tests.torch.texts import CONV, FCRELU, FIRST, NOISE, SOFTMAX
 
 torch = pytest.importorskip("torch")
@@ -50,6 +50,27 @@ class Log(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc,
 
 
 # ---- who sees the call
+
+
+def test_a_kernel_of_tcdsl_define_is_no_constant_of_a_traced_program() -> None:
+    text = "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }"
+    plain, seen = tc.define(text), tct.define(text)
+    x, z = torch.randn(5), torch.randn(5)
+    plain(x)
+    make_fx = torch.fx.experimental.proxy_tensor.make_fx
+    for name, trace in (
+        ("torch.jit.trace", lambda f: torch.jit.trace(f, (x,))),
+        ("make_fx", lambda f: make_fx(f)(x)),
+    ):
+        with pytest.raises(TCTypeError) as caught:
+            trace(lambda x: plain(x) + 1)
+        assert str(caught.value) == (
+            f"argument 'x' is traced by {name}, which would not see this call: what it gives now "
+            "would be a constant of the program\n"
+            "  define the kernel by tcdsl.torch.define, whose calls are traced"
+        )
+        torch.testing.assert_close(trace(lambda x: seen(x) + 1)(z), 2 * z + 1)
+    torch.testing.assert_close(plain(x), 2 * x)
 
 
 def test_a_mode_sees_the_call_also_of_a_form_seen_before() -> None:

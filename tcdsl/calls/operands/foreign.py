@@ -138,6 +138,12 @@ def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
             f"{what} is inside a transform of torch (vmap, jvp, forward-mode AD), which would not "
             "see this call\n  define the kernel by tcdsl.torch.define, or call it outside of it"
         )
+    if tracer := _tracer(torch):
+        raise TCTypeError(
+            f"{what} is traced by {tracer}, which would not see this call: what it gives now would "
+            "be a constant of the program\n"
+            "  define the kernel by tcdsl.torch.define, whose calls are traced"
+        )
     if x.layout is not torch.strided:
         raise TCTypeError(f"{what} has the layout {x.layout}\n  pass {name}.to_dense()")
     if x.is_quantized:
@@ -152,6 +158,14 @@ def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
     if x._is_zerotensor():  # zeros that nobody has written anywhere
         return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     return x.detach() if x.requires_grad else x
+
+
+def _tracer(torch: Any) -> str:
+    """Return what makes a program of the calls that it sees, "" if nothing does."""
+    if torch._C._get_tracing_state() is not None:
+        return "torch.jit.trace"
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return "make_fx" if proxies is not None and proxies.get_proxy_mode() is not None else ""
 
 
 def _is_transformed(torch: Any, x: Any) -> bool:
