@@ -11,7 +11,7 @@ from tcdsl.calls.arguments import Arguments
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.text.names import generic_values
-from tcdsl.torch import adjoint, fake  # noqa: F401 - they make the operators whole
+from tcdsl.torch import adjoint, counted, fake  # noqa: F401 - they make the operators whole
 from tcdsl.torch.library import spelling_of
 
 

@@ -57,11 +57,13 @@ def test_a_kernel_of_tcdsl_define_is_no_constant_of_a_traced_program() -> None:
     plain, seen = tc.define(text), tct.define(text)
     x, z = torch.randn(5), torch.randn(5)
     plain(x)
-    make_fx = torch.fx.experimental.proxy_tensor.make_fx
-    for name, trace in (
-        ("torch.jit.trace", lambda f: torch.jit.trace(f, (x,))),
-        ("make_fx", lambda f: make_fx(f)(x)),
-    ):
+    make_fx: Any = torch.fx.experimental.proxy_tensor.make_fx
+    jit_trace: Any = torch.jit.trace
+    traces: dict[str, Any] = {
+        "torch.jit.trace": lambda f: jit_trace(f, (x,)),
+        "make_fx": lambda f: make_fx(f)(x),
+    }
+    for name, trace in traces.items():
         with pytest.raises(TCTypeError) as caught:
             trace(lambda x: plain(x) + 1)
         assert str(caught.value) == (
@@ -569,3 +571,27 @@ def test_a_changed_program_is_refused_by_its_place(spoiled: str) -> None:
         torch.vmap(lambda x: operator(*spelling.values(), generics, [x], kinds, None, floats))(
             torch.ones(2, 3)
         )
+
+
+# ---- who counts
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_counters_of_pytorch_are_told_the_arithmetic(is_recorded: bool) -> None:
+    mm = tct.define("def mm(float(M,K) a, float(K,N) b) -> (c) { c(i, j) +=! a(i, k) * b(k, j) }")
+    first = tct.define(FIRST)
+    a, b = torch.randn(8, 16), torch.randn(16, 4)
+    a.requires_grad_(is_recorded)
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        c = mm(a, b)
+        if is_recorded:
+            c.sum().backward()
+        else:
+            mm(a, b, out=c)
+    assert counter.get_total_flops() == 2 * mm.flops(M=8, K=16, N=4) == 2 * 1024
+    counts = counter.get_flop_counts()["Global"]
+    assert counts[torch.ops.tcdsl.call] == (2048 if is_recorded else 1024)
+    x, n = torch.randn(9), torch.tensor(5, dtype=torch.int32)
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        first(x, 2.0, n)
+    assert counter.get_total_flops() == first.flops(x, 2.0, 5) > 0
