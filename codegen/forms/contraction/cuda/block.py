@@ -13,8 +13,7 @@ from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.contraction.cuda.address import place_of, role_extent
 from tcdsl.codegen.forms.contraction.cuda.finish import finish, indices_at, partial_place, role_var
 from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Side
-from tcdsl.codegen.forms.contraction.cuda.schedule import Cut
-from tcdsl.codegen.forms.contraction.cuda.tile import WHOLE
+from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE, BlockTiling
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Comment, Elem, Expr, Let, Pointer, Scalar, Stmt, Var
 from tcdsl.grammar.types.dtypes import INT32
@@ -45,13 +44,13 @@ class Sums:
     element: Callable[[Expr, Expr], Elem]
 
 
-def block_count(ctx: GpuContext, x: Contraction, t: Cut) -> Expr:
+def block_count(ctx: GpuContext, x: Contraction, t: BlockTiling) -> Expr:
     """Return the blocks of a grid."""
     outer, ms, ns, _ = (role_extent(ctx, g) for g in x.roles())
     return b.mul(outer, b.ceil_div(ms, t.bm), b.ceil_div(ns, t.bn), t.splits)
 
 
-def place(ctx: GpuContext, x: Contraction, t: Cut) -> Place:
+def place(ctx: GpuContext, x: Contraction, t: BlockTiling) -> Place:
     """Return where a block stands, by its number."""
     ops = ctx.operands
     outer, ms, ns, ks = (role_extent(ctx, g) for g in x.roles())
@@ -101,7 +100,7 @@ def _builtin(name: str) -> Expr:
 
 
 def _raster(
-    ctx: GpuContext, t: Cut, tile: Var, rows: Expr, columns: Expr, m0: Var, n0: Var
+    ctx: GpuContext, t: BlockTiling, tile: Var, rows: Expr, columns: Expr, m0: Var, n0: Var
 ) -> list[Stmt]:
     """Declare the first row and column of a tile: down a few rows of tiles, then to the right."""
     if t.raster == 1 or b.value_of(rows) == 1:
@@ -155,7 +154,7 @@ def source(ctx: GpuContext, x: Contraction, at: Place, side: Side, name: str) ->
 
 def pipeline(
     ctx: GpuContext,
-    t: Cut,
+    t: BlockTiling,
     at: Place,
     copies: Callable[[Expr, Expr], list[Stmt]],
     products: Callable[[Expr, Expr], Stmt],
@@ -198,7 +197,7 @@ def pipeline(
 
 
 def stores(
-    ctx: GpuContext, x: Contraction, t: Cut, at: Place, sums: Sums, partial: Var | None
+    ctx: GpuContext, x: Contraction, t: BlockTiling, at: Place, sums: Sums, partial: Var | None
 ) -> Stmt:
     """Return what each thread does with its sums: it leaves them in partial, if that is given."""
     ops = ctx.operands

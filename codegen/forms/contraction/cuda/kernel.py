@@ -1,8 +1,8 @@
 """The kernel of a contraction: tiles of both factors in shared memory, sums in registers.
 
-    block: a bm x bn tile of the output;  thread: tm x tn sums of it
+    block: a bm x bn tile of the output;  thread: um x un sums of it
     for k0: load the next tiles into registers
-            for k in the tile: fragments from shared memory, tm x tn products
+            for k in the tile: fragments from shared memory, um x un products
             store the next tiles to the other stage; barrier
     finish each sum
 
@@ -25,13 +25,12 @@ from tcdsl.codegen.forms.contraction.cuda.block import (
     pipeline,
     place,
     source,
-    source_var,
     stores,
 )
-from tcdsl.codegen.forms.contraction.cuda.finish import role_var
-from tcdsl.codegen.forms.contraction.cuda.problem import A, B, Contraction, Group, Side
-from tcdsl.codegen.forms.contraction.cuda.schedule import Tiling
-from tcdsl.codegen.forms.contraction.cuda.tile import WHOLE, Tile, position
+from tcdsl.codegen.forms.contraction.cuda.problem import A, B, Contraction
+from tcdsl.codegen.forms.contraction.cuda.schedule import ThreadTiling
+from tcdsl.codegen.forms.contraction.cuda.tile import Tile, position
+from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -48,12 +47,16 @@ from tcdsl.codegen.loops.loopir import (
 
 
 def main_kernel(
-    ctx: GpuContext, x: Contraction, t: Tiling, min_blocks: int, partial: Var | None
+    ctx: GpuContext, x: Contraction, t: ThreadTiling, min_blocks: int, partial: Var | None
 ) -> tuple[Function, Launch]:
     """Return the kernel; it leaves parts of sums in partial, if that is given."""
     at = place(ctx, x, t)
     row, column, standing = _standing(ctx, t, at)
-    left, right = (_tile(ctx, x, t, at, side, name) for side, name in ((x.a, "a"), (x.b, "b")))
+    depth = b.value_of(role_extent(ctx, x.k))
+    ragged_k = depth is None or bool(depth % t.bk)
+    left, right = (
+        Tile.of(ctx, x, t, at, is_a=is_a, padded=is_a, ragged_k=ragged_k) for is_a in (True, False)
+    )
     acc = ctx.operands.local("acc")
     run = _Run(ctx, x, t, at, left, right, row, column, acc)
     sum_up = _through_registers if t.stages == 2 else _by_copies
@@ -65,8 +68,8 @@ def main_kernel(
         left.declaration(),
         right.declaration(),
         _zeroed(ctx, x, t, acc),
-        left.fragment(t.tm),
-        right.fragment(t.tn),
+        left.fragment(t.um),
+        right.fragment(t.un),
         sum_up(run),
         stores(ctx, x, t, at, run.sums(), partial),
     )
@@ -87,7 +90,7 @@ class _Run:
 
     ctx: GpuContext
     x: Contraction
-    t: Tiling
+    t: ThreadTiling
     at: Place
     left: Tile
     right: Tile
@@ -99,10 +102,10 @@ class _Run:
         """Return where the sums of a thread lie."""
         x, t = self.x, self.t
         return Sums(
-            t.tm,
-            t.tn,
-            lambda i: position(x.a, t.bm, t.tm, self.row, i),
-            lambda j: position(x.b, t.bn, t.tn, self.column, j),
+            t.um,
+            t.un,
+            lambda i: position(x.a, t.bm, t.um, self.row, i),
+            lambda j: position(x.b, t.bn, t.un, self.column, j),
             lambda i, j: Elem(self.acc, (i, j), Scalar(x.dtype)),
         )
 
@@ -111,13 +114,13 @@ class _Run:
         return b.i64(self.ctx.operands.local(name))
 
 
-def _standing(ctx: GpuContext, t: Tiling, at: Place) -> tuple[Var, Var, list[Stmt]]:
+def _standing(ctx: GpuContext, t: ThreadTiling, at: Place) -> tuple[Var, Var, list[Stmt]]:
     """Declare the row and column of a thread in its block; a warp is a block of 4 x 8 threads.
 
     That takes the fewest different fragments: those of one row or column are read once.
     """
     row, column = (b.i64(ctx.operands.local(name)) for name in ("row", "column"))
-    along_m, along_n = t.bm // t.tm, t.bn // t.tn
+    along_m, along_n = t.bm // t.um, t.bn // t.un
     fits = (n for n in (8, 4, 2, 1, 16, 32) if along_n % n == 0 and along_m % (32 // n) == 0)
     lanes = next(fits, 0)
     if not lanes:
@@ -132,42 +135,17 @@ def _standing(ctx: GpuContext, t: Tiling, at: Place) -> tuple[Var, Var, list[Stm
     return row, column, [Let(row, stands[0]), Let(column, stands[1])]
 
 
-def _tile(ctx: GpuContext, x: Contraction, t: Tiling, at: Place, side: Side, name: str) -> Tile:
-    is_a = side is x.a
-    group: Group = x.m if is_a else x.n
-    depth = b.value_of(role_extent(ctx, x.k))
-    return Tile(
-        ctx=ctx,
-        side=side,
-        name=name,
-        group=group,
-        x=role_var(ctx, group, "m" if is_a else "n"),
-        first=at.m0 if is_a else at.n0,
-        k=role_var(ctx, x.k, "k"),
-        k_group=x.k,
-        k_high=at.k_high,
-        source=source_var(ctx, x, side, name),
-        thread=at.thread,
-        width=t.bm if is_a else t.bn,
-        bk=t.bk,
-        stages=t.stages,
-        threads=t.threads,
-        padded=is_a,
-        ragged_k=depth is None or bool(depth % t.bk),
-    )
-
-
 # ---- the sum
 
 
-def _zeroed(ctx: GpuContext, x: Contraction, t: Tiling, acc: str) -> list[Stmt]:
+def _zeroed(ctx: GpuContext, x: Contraction, t: ThreadTiling, acc: str) -> list[Stmt]:
     """Declare the sums of a thread, each at the identity of the operator."""
     first = identity(x.statement.op, x.dtype)
-    array = Array(acc, Scalar(x.dtype), (t.tm, t.tn))
+    array = Array(acc, Scalar(x.dtype), (t.um, t.un))
     i, j = b.i64(ctx.operands.local("i")), b.i64(ctx.operands.local("j"))
     place = Elem(acc, (i, j), Scalar(x.dtype))
-    one = b.loop(j, 0, t.tn, b.assign(place, first), mark=WHOLE)
-    return [array, b.loop(i, 0, t.tm, one, mark=WHOLE)]
+    one = b.loop(j, 0, t.un, b.assign(place, first), mark=WHOLE)
+    return [array, b.loop(i, 0, t.um, one, mark=WHOLE)]
 
 
 def _through_registers(run: _Run) -> list[Stmt]:
@@ -223,9 +201,9 @@ def _products(run: _Run, stage: Expr, k0: Expr) -> Stmt:
     value = values.value(x.value)
     update = b.block(values.take(), b.assign(total, combine(x.statement.op, total, value)))
     body = b.block(
-        run.left.fetch(stage, k, run.row, t.tm),
-        run.right.fetch(stage, k, run.column, t.tn),
-        b.loop(i, 0, t.tm, b.loop(j, 0, t.tn, update, mark=WHOLE), mark=WHOLE),
+        run.left.fetch(stage, k, run.row, t.um),
+        run.right.fetch(stage, k, run.column, t.un),
+        b.loop(i, 0, t.um, b.loop(j, 0, t.un, update, mark=WHOLE), mark=WHOLE),
     )
     if not x.is_product and run.left.ragged_k:
         body = b.when(b.compare("<", b.add(k0, k), run.at.k_high), body)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import ClassVar
 
-from tcdsl.codegen.forms.contraction.cuda.schedule import SPLITS, Cut, Shape
-from tcdsl.codegen.machine.config import Value
+from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, Shape
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import ScheduleError
 
@@ -20,16 +19,11 @@ _SPARE_REGISTERS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class WarpTiling(Cut):
-    """A cut of which a warp computes wm x wn sums, 16 x 8 at a time."""
+class WarpTiling(BlockTiling):
+    """A block tile of which a warp computes um x un sums, 16 x 8 at a time."""
 
-    wm: int
-    wn: int
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return 32 * (self.bm // self.wm) * (self.bn // self.wn)
+    unit: ClassVar[str] = "warp"
+    lanes: ClassVar[int] = 32
 
     @property
     def shared_bytes(self) -> int:
@@ -39,24 +33,8 @@ class WarpTiling(Cut):
     @property
     def registers(self) -> int:
         """About how many registers a thread needs."""
-        fragments = (self.wm + self.wn) // 4
-        return self.wm * self.wn // 32 + fragments + _SPARE_REGISTERS
-
-    @property
-    def name(self) -> str:
-        """For people: `128x128x32 of 64x32`."""
-        return f"{self.bm}x{self.bn}x{self.bk} of {self.wm}x{self.wn}"
-
-    def values(self) -> dict[str, Value]:
-        """Return it as knobs."""
-        return {
-            "tile": f"{self.bm}x{self.bn}",
-            "depth": self.bk,
-            "warp": f"{self.wm}x{self.wn}",
-            "stages": self.stages,
-            "splits": self.splits,
-            "raster": self.raster,
-        }
+        fragments = (self.um + self.un) // 4
+        return self.um * self.un // 32 + fragments + _SPARE_REGISTERS
 
 
 TILES = ("32x32", "32x64", "64x32", "64x64", "64x128", "128x64", "128x128", "128x256", "256x128")
@@ -64,8 +42,8 @@ WARPS = ("16x16", "16x32", "32x16", "32x32", "32x64", "64x32", "64x64")
 DEPTHS = (16, 32, 64)
 STAGES = (2, 3, 4, 5)
 
-# What is good without tuning: bm, bn, bk, wm, wn, stages.
-TUNED = (
+# What is good without tuning: bm, bn, bk, um, un, stages.
+_GOOD = (
     (128, 256, 32, 64, 64, 3),
     (128, 128, 32, 64, 32, 4),
     (64, 128, 32, 32, 64, 4),
@@ -75,19 +53,10 @@ TUNED = (
     (64, 32, 64, 32, 16, 4),
     (32, 32, 64, 16, 16, 4),
 )
+GOOD = tuple(WarpTiling(*sizes) for sizes in _GOOD)
 
 
-def tiling_of(values: Mapping[str, Value]) -> WarpTiling:
-    """Return the choice that knobs stand for."""
-    bm, bn = map(int, str(values["tile"]).split("x"))
-    wm, wn = map(int, str(values["warp"]).split("x"))
-    bk, stages, splits, raster = (
-        int(values[name]) for name in ("depth", "stages", "splits", "raster")
-    )
-    return WarpTiling(bm, bn, bk, stages, splits, raster, wm, wn)
-
-
-def check(t: WarpTiling, gpu: Gpu) -> None:
+def check(_: Shape, t: WarpTiling, gpu: Gpu) -> None:
     """Raise where a choice cannot run.
 
     Raises
@@ -95,8 +64,7 @@ def check(t: WarpTiling, gpu: Gpu) -> None:
     ScheduleError
         With the limit that it breaks.
     """
-    if t.bm % t.wm or t.bn % t.wn or not 64 <= t.threads <= 512:
-        raise ScheduleError(f"tile {t.name} has {t.threads} threads; legal are 64 to 512")
+    t.check_threads(512)
     if t.shared_bytes > gpu.shared_block:
         raise ScheduleError(f"tile {t.name} needs {t.shared_bytes} bytes of shared memory")
     if t.registers > 255 or t.registers * t.threads > gpu.registers:
@@ -120,7 +88,7 @@ def predicted_ns(x: Shape, t: WarpTiling, gpu: Gpu) -> float:
     per_sm = min(blocks_per_sm(t, gpu), ceil(blocks / gpu.sms))
     rate = gpu.peak_gflops() / gpu.sms * _RATIO.get(gpu.capability, _CONSUMER_RATIO)
     # fragments come through shared memory: 64 x 64 of a warp hide that
-    feeding = t.wm * t.wn / (t.wm * t.wn + 16.0 * (t.wm + t.wn))
+    feeding = t.um * t.un / (t.um * t.un + 16.0 * (t.um + t.un))
     busy = min(1.0, per_sm * t.threads / 256)
     block_ns = 2.0 * t.bm * t.bn * depth / (rate * feeding * busy)
     rounds = ceil(blocks / gpu.sms)
@@ -133,23 +101,3 @@ def predicted_ns(x: Shape, t: WarpTiling, gpu: Gpu) -> float:
         partial = 4.0 * x.outer * x.m * x.n * (t.splits + 1)
         total += 2000 + partial / gpu.bandwidth_gbs
     return total * (1.0 if t.raster > 1 or tiles < 4 * gpu.sms else 1.02)
-
-
-def choose(x: Shape, gpu: Gpu) -> WarpTiling:
-    """Return the best of some choices known to be good, by the model."""
-    best: tuple[float, WarpTiling] | None = None
-    for bm, bn, bk, wm, wn, stages in TUNED:
-        for splits in SPLITS:
-            if splits > 1 and x.k < 4 * bk * splits:
-                break
-            t = WarpTiling(bm, bn, bk, stages, splits, 8, wm, wn)
-            try:
-                check(t, gpu)
-            except ScheduleError:
-                continue
-            ns = predicted_ns(x, t, gpu)
-            # the model is not so sure that a second kernel for a few percent would pay
-            if best is None or ns < (0.98 if splits == 1 else 0.93) * best[0]:
-                best = ns, t
-    assert best is not None, "the smallest tile fits every GPU"
-    return best[1]

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.contraction.cuda.address import (
     inner_stride,
     place_of,
     role_extent,
     runs_of,
 )
-from tcdsl.codegen.forms.contraction.cuda.problem import Group, Side
-from tcdsl.codegen.forms.contraction.cuda.tile import WHOLE
+from tcdsl.codegen.forms.contraction.cuda.problem import Group
+from tcdsl.codegen.forms.contraction.cuda.side_tile import SideTile
+from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE
 from tcdsl.codegen.forms.contraction.problem import ONE
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -41,29 +41,11 @@ CHUNK = 8  # halves in 16 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkTile:
-    """The tile of one side: stages x rows x chunks of 8 halves, at `tile` in shared memory.
+class ChunkTile(SideTile):
+    """The tile of one side: stages x rows x chunks of 8 halves, at `tile` in shared memory."""
 
-    x: the fused index along it, first its value at the tile's first element.
-    """
-
-    ctx: GpuContext
-    side: Side
-    name: str
-    is_a: bool
     tile: Var
-    group: Group
     outer: Group
-    x: Var
-    first: Expr
-    k: Var
-    k_group: Group
-    k_high: Expr
-    source: Expr
-    thread: Var
-    width: int
-    bk: int
-    threads: int
 
     # ---- where an element lies
 

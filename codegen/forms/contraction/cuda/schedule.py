@@ -1,19 +1,15 @@
-"""How a contraction is cut on a GPU: tiles of blocks and threads, what is legal, what it costs."""
+"""Block tiles by plain arithmetic: tiles of threads, what is legal, what it costs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import ClassVar
 
-from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.contraction.cuda.problem import Contraction
-from tcdsl.codegen.forms.contraction.problem import extent_of
-from tcdsl.codegen.machine.config import Value
+from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, Shape
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import ScheduleError
 
-ASYNC_COPIES = 80  # the first architecture that has them
 STATIC_SHARED = 48 << 10  # bytes a kernel may declare
 PAD = (
     4  # elements after each row of the tile of `a`: threads that store a column of it hit all banks
@@ -22,51 +18,14 @@ _SPARE_REGISTERS = 40  # for addresses, predicates and loop counters
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """What a block computes: bm x bn sums, bk steps at a time.
-
-    stages: tiles in shared memory. splits: parts of the sum that different blocks compute.
-    raster: height in tiles of the stripes along which blocks are numbered.
-    """
-
-    bm: int
-    bn: int
-    bk: int
-    stages: int
-    splits: int
-    raster: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling(Cut):
-    """A cut of which a thread computes tm x tn sums by plain arithmetic.
+class ThreadTiling(BlockTiling):
+    """A block tile of which a thread computes um x un sums by plain arithmetic.
 
     Two stages are filled through registers, more by asynchronous copies.
     """
 
-    tm: int
-    tn: int
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return (self.bm // self.tm) * (self.bn // self.tn)
-
-    @property
-    def name(self) -> str:
-        """For people: `128x128x8 of 8x8`."""
-        return f"{self.bm}x{self.bn}x{self.bk} of {self.tm}x{self.tn}"
-
-    def values(self) -> dict[str, Value]:
-        """Return it as knobs."""
-        return {
-            "tile": f"{self.bm}x{self.bn}",
-            "depth": self.bk,
-            "thread": f"{self.tm}x{self.tn}",
-            "stages": self.stages,
-            "splits": self.splits,
-            "raster": self.raster,
-        }
+    unit: ClassVar[str] = "thread"
+    lanes: ClassVar[int] = 1
 
 
 TILES = (
@@ -75,58 +34,9 @@ TILES = (
 )
 THREADS = ("1x4", "4x1", "2x2", "2x4", "4x2", "4x4", "4x8", "8x4", "8x8", "8x16", "16x8")
 DEPTHS = (8, 16, 32)
-RASTERS = (1, 4, 8, 16)
-SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
-def tiling_of(values: Mapping[str, Value]) -> Tiling:
-    """Return the choice that knobs stand for."""
-    bm, bn = map(int, str(values["tile"]).split("x"))
-    tm, tn = map(int, str(values["thread"]).split("x"))
-    bk, stages, splits, raster = (
-        int(values[name]) for name in ("depth", "stages", "splits", "raster")
-    )
-    return Tiling(bm, bn, bk, stages, splits, raster, tm, tn)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the schedule depends on: points of each role, bytes of an element of a tile, of a sum.
-
-    loads: bytes of an element of the factors in memory. copies: whether tiles may be filled by
-    asynchronous copies.
-    """
-
-    outer: int
-    m: int
-    n: int
-    k: int
-    size: int
-    sum_size: int
-    loads: int
-    copies: bool
-
-
-def shape_of(ctx: GpuContext, x: Contraction) -> Shape:
-    """Return what the schedule of a contraction depends on, at representative sizes."""
-    outer, m, n, k = (max(0, ctx.extent(extent_of(g))) for g in x.roles())
-    size = max(x.a.dtype.size_bytes, x.b.dtype.size_bytes)
-    loads = max(x.a.stored.size_bytes, x.b.stored.size_bytes)
-    copies = (
-        ctx.machine.capability >= ASYNC_COPIES
-        and x.a.is_copied
-        and x.b.is_copied
-        and {x.a.stored.size_bytes, x.b.stored.size_bytes} <= {4, 8}
-    )
-    return Shape(outer, m, n, k, size, x.dtype.size_bytes, loads, copies)
-
-
-def splits_of(x: Shape) -> tuple[int, ...]:
-    """Return the numbers of parts that a sum may have; 16 steps are the least worth a part."""
-    return tuple(s for s in SPLITS if s == 1 or x.k >= 16 * s)
-
-
-def check(x: Shape, t: Tiling, gpu: Gpu) -> None:
+def check(x: Shape, t: ThreadTiling, gpu: Gpu) -> None:
     """Raise where a choice cannot run.
 
     Raises
@@ -134,8 +44,7 @@ def check(x: Shape, t: Tiling, gpu: Gpu) -> None:
     ScheduleError
         With the limit that it breaks.
     """
-    if t.bm % t.tm or t.bn % t.tn or not 64 <= t.threads <= 1024:
-        raise ScheduleError(f"tile {t.name} has {t.threads} threads; legal are 64 to 1024")
+    t.check_threads(1024)
     if t.threads % 32:
         raise ScheduleError(f"tile {t.name} has {t.threads} threads, no whole warps")
     if shared_bytes(x, t) > min(STATIC_SHARED, gpu.shared_block):
@@ -146,20 +55,20 @@ def check(x: Shape, t: Tiling, gpu: Gpu) -> None:
         raise ScheduleError("elements that are converted cannot be copied asynchronously")
 
 
-def shared_bytes(x: Shape, t: Tiling) -> int:
+def shared_bytes(x: Shape, t: ThreadTiling) -> int:
     """Return the shared memory of a block."""
     return t.stages * t.bk * (t.bm + PAD + t.bn) * x.size
 
 
-def registers(x: Shape, t: Tiling) -> int:
+def registers(x: Shape, t: ThreadTiling) -> int:
     """Return about how many registers a thread needs."""
     words = max(1, x.sum_size // 4)
-    fragments = (t.tm + t.tn) * max(1, x.size // 4)
+    fragments = (t.um + t.un) * max(1, x.size // 4)
     staged = 0 if t.stages > 2 else t.bk * (t.bm + t.bn) // t.threads * max(1, x.loads // 4)
-    return t.tm * t.tn * words + fragments + staged + _SPARE_REGISTERS
+    return t.um * t.un * words + fragments + staged + _SPARE_REGISTERS
 
 
-def blocks_per_sm(x: Shape, t: Tiling, gpu: Gpu) -> int:
+def blocks_per_sm(x: Shape, t: ThreadTiling, gpu: Gpu) -> int:
     """Return how many blocks a multiprocessor holds at once, at the registers they are given."""
     given = max(32, -(-registers(x, t) // 8) * 8)
     by_shared = gpu.shared_sm // (shared_bytes(x, t) + 1024)
@@ -167,7 +76,7 @@ def blocks_per_sm(x: Shape, t: Tiling, gpu: Gpu) -> int:
     return max(1, min(gpu.registers // (given * t.threads), by_shared, by_threads))
 
 
-def min_blocks(x: Shape, t: Tiling, gpu: Gpu) -> int:
+def min_blocks(x: Shape, t: ThreadTiling, gpu: Gpu) -> int:
     """Return how many blocks of a multiprocessor the compiler has to leave registers for; 0: any.
 
     Large tiles are held to the registers they were chosen for; small ones get what they ask for.
@@ -175,7 +84,7 @@ def min_blocks(x: Shape, t: Tiling, gpu: Gpu) -> int:
     return blocks_per_sm(x, t, gpu) if registers(x, t) > 96 else 0
 
 
-def predicted_ns(x: Shape, t: Tiling, gpu: Gpu) -> float:
+def predicted_ns(x: Shape, t: ThreadTiling, gpu: Gpu) -> float:
     """Return the time of a choice: the slowest of arithmetic, cache and memory, and the start."""
     tiles = ceil(x.m / t.bm) * ceil(x.n / t.bn) * x.outer
     blocks = tiles * t.splits
@@ -185,7 +94,7 @@ def predicted_ns(x: Shape, t: Tiling, gpu: Gpu) -> float:
     depth = ceil(ceil(x.k / t.bk) / t.splits) * t.bk
     flops_ns = gpu.peak_gflops() / (x.sum_size / 4 if x.sum_size > 4 else 1) / gpu.sms
     # a thread's tile feeds its FMAs from shared memory: small ones wait for it
-    feeding = t.tm * t.tn / (t.tm * t.tn + 2.0 * (t.tm + t.tn))
+    feeding = t.um * t.un / (t.um * t.un + 2.0 * (t.um + t.un))
     # a multiprocessor hides latency by 8 warps or more
     per_sm = min(resident, ceil(blocks / gpu.sms))
     busy = min(1.0, per_sm * t.threads / 256)
@@ -203,7 +112,8 @@ def predicted_ns(x: Shape, t: Tiling, gpu: Gpu) -> float:
     return total * (1.0 if t.raster > 1 or tiles < 4 * gpu.sms else 1.02)
 
 
-TUNED = (
+# What is good without tuning: bm, bn, bk, um, un.
+_GOOD = (
     (128, 128, 8, 8, 8),
     (64, 128, 8, 8, 8),
     (128, 64, 8, 8, 8),
@@ -216,23 +126,4 @@ TUNED = (
     (128, 16, 16, 4, 4),
     (16, 32, 32, 2, 2),
 )
-
-
-def choose(x: Shape, gpu: Gpu) -> Tiling:
-    """Return the best of some choices known to be good, by the model."""
-    best: tuple[float, Tiling] | None = None
-    for bm, bn, bk, tm, tn in TUNED:
-        for splits in SPLITS:
-            if splits > 1 and x.k < 4 * bk * splits:
-                break
-            t = Tiling(bm, bn, bk, stages=2, splits=splits, raster=8, tm=tm, tn=tn)
-            try:
-                check(x, t, gpu)
-            except ScheduleError:
-                continue
-            ns = predicted_ns(x, t, gpu)
-            # the model is not so sure that a second kernel for a few percent would pay
-            if best is None or ns < (0.98 if splits == 1 else 0.93) * best[0]:
-                best = ns, t
-    assert best is not None, "the smallest tile fits every GPU"
-    return best[1]
+GOOD = tuple(ThreadTiling(*sizes, stages=2) for sizes in _GOOD)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues
 from tcdsl.codegen.forms.base.expr import widen
 from tcdsl.codegen.forms.contraction.cuda.address import inner_stride, place_of, role_extent
-from tcdsl.codegen.forms.contraction.cuda.problem import Group, Side
+from tcdsl.codegen.forms.contraction.cuda.problem import Side
 from tcdsl.codegen.forms.contraction.cuda.schedule import PAD
+from tcdsl.codegen.forms.contraction.cuda.side_tile import SideTile
+from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE
 from tcdsl.codegen.forms.contraction.problem import ONE
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -23,38 +24,20 @@ from tcdsl.codegen.loops.loopir import (
     Pointer,
     Scalar,
     Stmt,
-    Unroll,
     Var,
 )
 from tcdsl.grammar.types.dtypes import INT32, UINT16
 
-WHOLE = Unroll(0)
-
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """The tile of one side: `name_tile[stages][bk][width]`, width rows of `a` or columns of `b`.
+class Tile(SideTile):
+    """The tile of one side: `name_tile[stages][bk][width]`.
 
-    x: the fused index along it, first its value at the tile's first element. Thread t copies
-    elements t, t + threads, ... of the tile, counted along the direction in which they lie in
-    memory one after the other.
+    Thread t copies elements t, t + threads, ... of the tile, counted along the direction in which
+    they lie in memory one after the other. padded: rows have a few elements more. ragged_k: the
+    last tile may have fewer steps.
     """
 
-    ctx: GpuContext
-    side: Side
-    name: str
-    group: Group
-    x: Var
-    first: Expr
-    k: Var
-    k_group: Group
-    k_high: Expr
-    source: Expr
-    thread: Var
-    width: int
-    bk: int
-    stages: int
-    threads: int
     padded: bool
     ragged_k: bool
 

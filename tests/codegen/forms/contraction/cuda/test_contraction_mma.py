@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.forms.contraction.cuda.mma_schedule import TUNED
+from tcdsl.codegen.forms.contraction.cuda.mma_schedule import GOOD
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.program.dtypes import numpy_dtype
@@ -153,8 +153,8 @@ def test_only_what_tensor_cores_compute() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("text", [NN, NT], ids=["nn", "nt"])
 def test_defaults_do_not_spill(text: str, arch: str) -> None:
-    for bm, bn, bk, wm, wn, stages in TUNED:
-        values = config(tile=f"{bm}x{bn}", warp=f"{wm}x{wn}", depth=bk, stages=stages)
+    for t in GOOD:
+        values = config(tile=f"{t.bm}x{t.bn}", warp=f"{t.um}x{t.un}", depth=t.bk, stages=t.stages)
         for exact in (True, False):
             p = matmul(text, 304, 320, 304)
             unit = lowered(p, values, exact=exact, gpu=gpu_of(arch), is_small=True)
