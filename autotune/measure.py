@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from tcdsl.autotune import finals
 from tcdsl.autotune.report import Reporter
@@ -59,13 +58,8 @@ class Measurement:
     def __enter__(self) -> Measurement:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._runner.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._runner.__exit__(*error)
 
     def __call__(self, configs: Sequence[Config], origin: str) -> list[Trial]:
         """Try configs.

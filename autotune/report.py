@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
@@ -27,8 +27,8 @@ _WORDS = {
 }
 
 
-class Reporter(Protocol):
-    """Is told what happens in a tuning run, as it happens."""
+class Reporter:
+    """Is told what happens in a tuning run, as it happens; by default says nothing of it."""
 
     def begin(self, problem: TuningProblem, budget: Budget) -> None:
         """Tell that a problem's search begins."""
@@ -54,23 +54,8 @@ def reporter(quiet: bool = False, stream: TextIO | None = None) -> Reporter:
     return Live(stream) if stream.isatty() else Lines(stream)
 
 
-class Silent:
+class Silent(Reporter):
     """Says nothing."""
-
-    def begin(self, problem: TuningProblem, budget: Budget) -> None:
-        """Ignore."""
-
-    def stage(self, what: str, count: int) -> None:
-        """Ignore."""
-
-    def ended(self, trial: Trial) -> None:
-        """Ignore."""
-
-    def note(self, text: str) -> None:
-        """Ignore."""
-
-    def finish(self, verdict: Verdict | None) -> None:
-        """Ignore."""
 
 
 @dataclass(slots=True)
@@ -130,7 +115,7 @@ class Progress:
         return ", ".join(parts)
 
 
-class Lines:
+class Lines(Reporter):
     """Plain lines: each new best, and where the search stands every few seconds."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -176,7 +161,7 @@ class Lines:
         print(printable(text), file=self._stream, flush=True)
 
 
-class Live:
+class Live(Reporter):
     """A few lines on a terminal that change in place.
 
     They are drawn when something has happened, never by a thread of their own: that one would run

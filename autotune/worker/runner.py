@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Failure
@@ -40,12 +39,7 @@ class Runner:
     def __enter__(self) -> Runner:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stack.close()
 
     @property

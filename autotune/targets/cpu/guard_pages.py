@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -72,12 +71,7 @@ class GuardedBytes:
     def __enter__(self) -> GuardedBytes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
