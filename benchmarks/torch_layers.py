@@ -15,9 +15,11 @@ import os
 # Two pools of threads on the same cores only measure each other: let idle ones sleep.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+import argparse
 import functools
 import importlib.util
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -220,6 +222,12 @@ def main() -> None:
     parser = asking(__doc__, 4.0, "per layer")
     parser.set_defaults(threads=2)
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as graphs:  # those of another version are not reused
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = graphs
+        _compare(options)
+
+
+def _compare(options: argparse.Namespace) -> None:
     _set(options.threads)
     load = [os.getloadavg()[0]]
     print(f"{options.threads} threads, torch {torch.__version__}, load {load[0]:.1f}")

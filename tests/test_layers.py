@@ -204,15 +204,3 @@ def test_the_links_show_the_packages_under_their_import_names() -> None:
         link = ROOT / "tcdsl" / name
         assert link.is_symlink()
         assert link.resolve() == ROOT / name
-
-
-@pytest.mark.parametrize("room", [r for r in ROOMS if r not in PACKAGES])
-def test_the_readme_of_a_room_begins_with_its_job_and_names_its_files(room: str) -> None:
-    readme = (ROOT / room / "README.md").read_text(encoding="utf-8")
-    name, _, job = readme.partition("\n")[0].removeprefix("# ").partition(": ")
-    assert job
-    assert room.replace("/", ".").endswith(name.replace("/", "."))
-    readme += (ROOT / room.split("/")[0] / "README.md").read_text(encoding="utf-8")
-    kinds = (".py", ".c", ".h", ".cuh", ".lark", ".cpp")
-    files = {p.name for p in (ROOT / room).iterdir() if p.suffix in kinds} - {"__init__.py"}
-    assert not {f for f in files if f"`{f}`" not in readme}
