@@ -14,7 +14,7 @@ from tcdsl.autotune.targets.cuda.bench import DeviceSampler
 from tcdsl.autotune.targets.cuda.margins import DeviceOperand
 from tcdsl.autotune.worker.case import Operand
 from tcdsl.calls.operands.device_arrays import DeviceArray
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Memory
 from tcdsl.codegen.toolchain.nvrtc import find_nvrtc
 from tcdsl.grammar.text.errors import TCError

@@ -1,8 +1,7 @@
-"""What a GPU does for us, and the GPUs at hand: all that stands above knows a device by this."""
+"""What a GPU does for us: all that stands above knows a device by this."""
 
 from __future__ import annotations
 
-import threading
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -159,52 +158,3 @@ class Device(Protocol):
     def place(self, array: Any) -> Place:
         """Return where and how an `array_type` of any device lies."""
         ...
-
-
-_devices: dict[int, Device] = {}
-_lock = threading.Lock()
-
-
-def device(number: int) -> Device:
-    """Return a GPU by its number; each is opened once.
-
-    Raises
-    ------
-    DeviceError
-        If CuPy, the driver or the device is missing, with the cure.
-    """
-    found = _devices.get(number)
-    if found is None:
-        from tcdsl.codegen.device.cuda import CupyDevice  # on use: it loads CuPy
-
-        with _lock:
-            found = _devices.get(number)
-            if found is None:
-                found = _devices[number] = CupyDevice(number)
-    return found
-
-
-def device_of(address: int) -> Device:
-    """Return the GPU in whose memory an address is.
-
-    Raises
-    ------
-    DeviceError
-        If there is none.
-    """
-    for known in _devices.values():
-        if known.owns(address):
-            return known
-    from tcdsl.codegen.device.cuda import device_of
-
-    return device(device_of(address))
-
-
-def register(new: Device) -> None:
-    """Let another device serve a number, a simulated one for example."""
-    _devices[new.number] = new
-
-
-def unregister(number: int) -> None:
-    """Forget a device; the next use of its number opens it anew."""
-    _devices.pop(number, None)

@@ -14,7 +14,7 @@ from tcdsl.calls.bindings.variant import Variant, spec_for
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.operands.arguments import element_strides
 from tcdsl.calls.operands.device_arrays import DeviceArray
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 

@@ -15,7 +15,7 @@ from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.gpu.copies import to_device, to_host
 from tcdsl.calls.gpu.faults import synchronize
 from tcdsl.calls.operands.arguments import Array
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tcdsl.calls.gpu.copies import to_device, to_host
-from tcdsl.codegen.device import cuda
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import cuda, devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.toolchain import nvrtc
 from tcdsl.definitions import define

@@ -24,7 +24,7 @@ from tcdsl.calls.operands.device_arrays import (
     native_place,
 )
 from tcdsl.calls.operands.foreign import like, plain, written
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Memory, Place, Shape
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError

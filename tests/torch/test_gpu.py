@@ -20,7 +20,7 @@ tct: Any = pytest.importorskip("tcdsl.torch")
 
 import tcdsl as tc  # noqa: E402 - torch may be missing
 from tcdsl.calls.gpu import copies as device_copies  # noqa: E402
-from tcdsl.codegen.device import device as devices  # noqa: E402
+from tcdsl.codegen.device import devices  # noqa: E402
 from tcdsl.derived import own, with_gradient  # noqa: E402
 from tcdsl.grammar.text.errors import BoundsError, DeviceError, TCTypeError  # noqa: E402
 from tcdsl.torch import gpu, library  # noqa: E402

@@ -19,8 +19,8 @@ from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told
+from tcdsl.codegen.forms.base.phase import decode, float_product, nested
 from tcdsl.codegen.forms.points.arg import beats, is_arg, place_of, result_of, same
-from tcdsl.codegen.forms.points.nest import decode, float_product, nested
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,

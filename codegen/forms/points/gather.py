@@ -20,8 +20,8 @@ from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, wid
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import all_told, innermost
+from tcdsl.codegen.forms.base.phase import decode, float_product, nested
 from tcdsl.codegen.forms.points.arg import is_arg
-from tcdsl.codegen.forms.points.nest import decode, float_product, nested
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,

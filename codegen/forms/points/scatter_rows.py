@@ -16,13 +16,7 @@ from collections.abc import Sequence
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.points.nest import (
-    decode,
-    fill,
-    float_product,
-    nested,
-    parallel_mark,
-)
+from tcdsl.codegen.forms.base.phase import decode, fill, float_product, nested, parallel_mark
 from tcdsl.codegen.forms.points.scatter_points import Points, Scatter
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

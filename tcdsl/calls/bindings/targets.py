@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.machine.gpu import DEFAULT_ARCH, Gpu, gpu_of
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 

@@ -17,7 +17,7 @@ from tcdsl.calls.operands.device_arrays import (
     is_on_device,
     native_place,
 )
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.grammar.text.errors import TCTypeError
 

@@ -14,7 +14,7 @@ from tcdsl.calls.call import KernelCall
 from tcdsl.calls.gpu.faults import faults_of
 from tcdsl.calls.operands.arguments import as_float, check_integer, element_strides
 from tcdsl.calls.operands.device_arrays import DeviceArray, dense_strides
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.device.launch import Executable
 from tcdsl.codegen.program.dtypes import numpy_dtype

@@ -10,7 +10,7 @@ import numpy as np
 
 from tcdsl.calls.operands.dlpack import CUDA_DEVICES, Borrowed
 from tcdsl.calls.operands.foreign import plain
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Place, Shape
 from tcdsl.grammar.text.errors import TCTypeError
 

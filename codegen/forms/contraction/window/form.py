@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.phase import fill
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import known, reach_of
@@ -32,7 +33,6 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
     predicted,
     tiles,
 )
-from tcdsl.codegen.forms.points.nest import fill
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcdsl.calls.bindings.targets import gpu_named
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.machine.gpu import DEFAULT_ARCH, gpu_of
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 

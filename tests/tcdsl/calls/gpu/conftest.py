@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tcdsl.calls.gpu import copies as device_copies
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.derived import own, with_gradient
 from tests.tcdsl.calls.gpu.sim import SimDevice
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import DeviceError, ShapeError, TCTypeError

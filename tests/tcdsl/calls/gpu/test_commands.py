@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from tcdsl.cli import main
-from tcdsl.codegen.device import cuda
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import cuda, devices
 from tcdsl.codegen.toolchain import nvrtc
 from tcdsl.grammar.text.errors import DeviceError
 from tcdsl.tools.doctor_gpu import examine_gpus

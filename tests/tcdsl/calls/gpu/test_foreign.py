@@ -14,7 +14,7 @@ import pytest
 
 from tcdsl.calls.operands.device_arrays import as_device_array, is_on_device
 from tcdsl.calls.operands.dlpack import Borrowed
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tests.tcdsl.calls.gpu.sim import SimArray, SimDevice
 from tests.tcdsl.calls.gpu.test_calls import ADD, SPREAD, TOTAL, kernel, ramp

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.device import cuda
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import cuda, devices
 from tcdsl.grammar.text.errors import BoundsError, DeviceError, TCTypeError
 from tcdsl.tools.checked_run import run_once
 from tests.tcdsl.calls.gpu.test_calls import (

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import tcdsl as tc
 from tcdsl.cli import main
-from tcdsl.codegen.device import device as devices
+from tcdsl.codegen.device import devices
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tcdsl.kernel import Kernel
