@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tcdsl.grammar.batch.tensors import Places, Tensors
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.text.walk import walk
 from tcdsl.grammar.types.builtins import PAD

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import identifiers, targets_of, walk
 from tcdsl.grammar.types.builtins import RAND
 from tcdsl.grammar.types.dtypes import BY_NAME

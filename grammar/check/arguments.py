@@ -19,7 +19,8 @@ from tcdsl.grammar.proofs.ranges import Prover
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import fixed_dims, has_any_rank, has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import INT64, DType

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from tcdsl.grammar.check.scope import FatalError, Frame, Tensor, near
 from tcdsl.grammar.check.session import Session
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.text.walk import declared_names, targets_of
 from tcdsl.grammar.types import typed as t

@@ -11,7 +11,8 @@ from tcdsl.grammar.check.session import Session
 from tcdsl.grammar.check.target import declare
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import Diagnostic, FaultError, Note
+from tcdsl.grammar.text.errors import Diagnostic, Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 
 FOREIGN_TYPES = {

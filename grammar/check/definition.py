@@ -14,7 +14,8 @@ from tcdsl.grammar.check.unread import targets, without_unread
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import Diagnostic, FaultError, Note, raise_all, raise_one
+from tcdsl.grammar.text.errors import Diagnostic, Note, raise_all, raise_one
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.format import format_def
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.text.walk import declared_names, identifiers

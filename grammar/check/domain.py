@@ -18,7 +18,8 @@ from tcdsl.grammar.proofs.ranges import ONE, Bound, Interval, solve
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import Diagnostic, FaultError, Note
+from tcdsl.grammar.text.errors import Diagnostic, Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.types import typed as t
 
 Given = list[tuple[n.RangeClause, Size, Size]]

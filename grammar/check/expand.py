@@ -16,7 +16,8 @@ from tcdsl.grammar.check.statement import check_comprehension
 from tcdsl.grammar.check.target import target_of
 from tcdsl.grammar.check.wording import given
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.text.walk import targets_of
 from tcdsl.grammar.types import typed as t

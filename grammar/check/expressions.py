@@ -20,7 +20,8 @@ from tcdsl.grammar.check.values import Value, coerce, convert, integral, meeting
 from tcdsl.grammar.check.wording import declared_here, given, plain_args
 from tcdsl.grammar.proofs.sizes import Size, divides
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.builtins import RAND, Function

@@ -13,7 +13,8 @@ from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.ranges import Prover, interval, is_exact
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 
 
 def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:

@@ -18,7 +18,8 @@ from tcdsl.grammar.check.scope import (
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types.builtins import BUILTINS, FLOAT_NAMES, PAD, RAND, Function, is_reserved
 from tcdsl.grammar.types.dtypes import DType

@@ -15,7 +15,8 @@ from tcdsl.grammar.check.statement import check_comprehension
 from tcdsl.grammar.check.target import declare
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import Diagnostic, FaultError, Note
+from tcdsl.grammar.text.errors import Diagnostic, Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.builtins import BUILTINS

@@ -42,7 +42,8 @@ from tcdsl.grammar.check.values import Value, coerce, convert
 from tcdsl.grammar.check.wide import fits, values_fit
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import Diagnostic, FaultError, Note
+from tcdsl.grammar.text.errors import Diagnostic, Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import walk
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT32, INT64, DType, promote

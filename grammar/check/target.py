@@ -19,7 +19,8 @@ from tcdsl.grammar.proofs.ranges import ANY, Prover, interval, is_exact, over_tu
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Modulo, Size
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.builtins import is_reserved

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, promote

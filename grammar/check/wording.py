@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tcdsl.grammar.check.scope import Tensor
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 
 
 def given(number: int, what: str = "") -> str:

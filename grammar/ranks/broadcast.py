@@ -28,7 +28,8 @@ from tcdsl.grammar.ranks.dims import (
     dots_in,
 )
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import declared_names, walk
 
 MAX_STATEMENTS = 5_000  # those of callees counted; the check refuses more

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, count
+from tcdsl.grammar.text.errors import Note, count
+from tcdsl.grammar.text.fault import FaultError
 
 ONE = n.IntLit(1)
 

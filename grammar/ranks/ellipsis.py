@@ -22,7 +22,8 @@ from tcdsl.grammar.ranks.broadcast import Alignment, fits
 from tcdsl.grammar.ranks.dims import Dims, dots_in
 from tcdsl.grammar.ranks.respell import Writer
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note, ShapeError, count, raise_one
+from tcdsl.grammar.text.errors import Note, ShapeError, count, raise_one
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import walk
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from tcdsl.grammar.ranks.broadcast import Alignment
 from tcdsl.grammar.ranks.dims import ONE, Dim, Dims, Tensors, around, columns, covered, dots_in
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.errors import FaultError, Note
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import identifiers, walk
 from tcdsl.grammar.types.builtins import BUILTINS, PAD, RAND
 

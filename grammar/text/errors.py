@@ -203,17 +203,6 @@ def render(diagnostic: Diagnostic, *, color: bool = False) -> str:
     return "\n".join(lines)
 
 
-class FaultError(Exception):
-    """A diagnostic on its way to the report; the statement it is in is given up."""
-
-    def __init__(
-        self, code: str, message: str, span: Span | None, label: str = "", *notes: Note | None
-    ) -> None:
-        super().__init__(message)
-        kept = tuple(x for x in notes if x is not None)
-        self.diagnostic = Diagnostic(code, message, span, label, kept)
-
-
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return "1 index", "2 dimensions"."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
