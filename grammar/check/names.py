@@ -20,6 +20,7 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.foreign import FOREIGN_FUNCTIONS
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types.builtins import BUILTINS, FLOAT_NAMES, PAD, RAND, Function, is_reserved
 from tcdsl.grammar.types.dtypes import DType
@@ -123,7 +124,9 @@ class Names:
             f"nothing is called '{name}'",
             span,
             "neither a tensor nor a function",
-            near(name, (*frame.tensors, *self.defs, *function_names())),
+            Note(FOREIGN_FUNCTIONS[name])
+            if name in FOREIGN_FUNCTIONS
+            else near(name, (*frame.tensors, *self.defs, *function_names())),
         )
 
     def extent(self, node: n.Extent) -> Size:

@@ -44,6 +44,7 @@ from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.foreign import FOREIGN_CONSTANTS
 from tcdsl.grammar.text.walk import walk
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT32, INT64, DType, promote
@@ -141,13 +142,15 @@ def _fits_operator(work: Comprehension) -> None:
         cure = f"write '+=!' to sum from zero, or '+=' to add to {left.name}"
         if not _may_have_range(work, key):  # a sum could not know where it ends
             cure = f"if '{key}' is a number, declare it as a parameter: float {key}"
+        if key in FOREIGN_CONSTANTS:
+            cure = f"there is no word for it: write {FOREIGN_CONSTANTS[key]}"
         where = left.span.text if left.span is not None else left.name
         raise FaultError(
             "TC104",
             f"index '{key}' is summed over, but '=' does not reduce",
             index.span,
             f"not an index of {where}",
-            Note(cure, work.node.op_span),
+            Note(cure, None if key in FOREIGN_CONSTANTS else work.node.op_span),
             near(key, (*work.frame.names(), *_outputs(work.scope))),
         )
 

@@ -154,15 +154,14 @@ def foreign_word(r: Refusal) -> Diagnostic | None:
     last = r.before()
     if r.word in _FOREIGN_WORDS:
         return Diagnostic("TC006", f"unexpected '{r.word}'", r.span, _FOREIGN_WORDS[r.word])
-    loop = "a loop is written for t in a:b { ... }"
+    loop = _FOREIGN_WORDS["while"]
     if r.word == "in" and r.before(3) == "for":
         return Diagnostic("TC006", "a loop in parentheses", r.span, loop)
     if last is None or last.type != "ID":
         return None
     span = r.span_of_token(last)
-    if "ASSIGN" in r.wanted and re.search(r"\bnot\s*$", r.source.text[: span.start]):
-        at = r.source.text.rindex("not", 0, span.start)
-        return Diagnostic("TC006", "unexpected 'not'", r.span_of(at, at + 3), "write '!'")
+    if "ASSIGN" in r.wanted and (fault := foreign_word_before(r, span.start, "not")):
+        return fault
     if last in _FOREIGN_WORDS and not r.match(r"[-+*/%]?="):
         return Diagnostic("TC006", f"unexpected '{last}'", span, _FOREIGN_WORDS[last])
     if last == "for":
@@ -173,6 +172,15 @@ def foreign_word(r: Refusal) -> Diagnostic | None:
     return None
 
 
+def foreign_word_before(r: Refusal, at: int, *words: str) -> Diagnostic | None:
+    """Return what is wrong with one of `words` right before an offset, read there as a name."""
+    found = re.search(rf"\b({'|'.join(words)})\s*$", r.source.text[:at])
+    if found is None:
+        return None
+    span = r.span_of(*found.span(1))
+    return Diagnostic("TC006", f"unexpected '{found[1]}'", span, _FOREIGN_WORDS[found[1]])
+
+
 _FOREIGN_WORDS = {
     "and": "write '&&'",
     "or": "write '||'",
@@ -181,7 +189,22 @@ _FOREIGN_WORDS = {
     "else": "a choice is written condition ? value : other",
     "return": "name the results after '->' and assign to them",
     "while": "a loop is written for t in a:b { ... }",
+    "let": "a name of an expression follows the statement: where x = A(i)",
 }
+FOREIGN_FUNCTIONS = {
+    "sum": "a sum is an assignment: s(i) +=! A(i, k)",
+    "prod": "a product is an assignment: p(i) *=! A(i, k)",
+    "mean": "a mean is a sum, m(i) +=! A(i, k), over the number of its terms",
+    "argmin": "a place is an assignment: at(i) argmin=! A(i, k)",
+    "argmax": "a place is an assignment: at(i) argmax=! A(i, k)",
+    "silu": "write x * sigmoid(x)",
+    "swish": "write x * sigmoid(x)",
+    "square": "write x * x",
+    "ln": "write log(x)",
+    "power": "write pow(x, y)",
+    "mod": "write x % y, which rounds down; fmod(x, y) rounds to zero",
+}  # names of other libraries, and what says the same here
+FOREIGN_CONSTANTS = {"true": "1 == 1", "false": "1 == 0"}
 
 
 def shown(word: str) -> str:

@@ -18,6 +18,7 @@ from tcdsl.grammar.text.foreign import (
     foreign_character,
     foreign_operator,
     foreign_word,
+    foreign_word_before,
     malformed_number,
     short,
     shown,
@@ -121,6 +122,8 @@ def _assignment(r: Refusal) -> Diagnostic | None:
         message = "the results of a call have no subscripts"
         return Diagnostic("TC003", message, r.span, "write m, v = moments(I)")
     place, start = _target(r)
+    if fault := foreign_word_before(r, start, "if", "let"):
+        return fault
     target = " ".join(r.source.text[start : r.at].split("#")[0].split())
     notes: tuple[Note, ...] = ()
     if r.stack[place - 1] != "{" and r.source.text[:start].rpartition("\n")[2].strip():
@@ -181,6 +184,19 @@ def _arguments(r: Refusal) -> Diagnostic | None:
     if r.word == "," and count == 2:
         message = f"'{word}' takes two arguments, got more"
         return Diagnostic("TC007", message, r.span, f"write {word}(a, {word}(b, c))")
+    return None
+
+
+def _order_of_a_parameter(r: Refusal) -> Diagnostic | None:
+    """Parameters as in other languages: `A float(N)`, `A: float(N)`, `float A(N)`."""
+    last, first = r.before(), r.before(2)
+    if last is None or last.type != "ID" or any(item == "{" for item in r.stack):
+        return None
+    where = "the type with its dimensions stands before the name: float(N) A"
+    if (r.word == ":" or re.fullmatch(_SCALAR, r.word)) and first in ("(", ","):
+        return Diagnostic("TC018", f"'{last}' stands before its type", r.span, where)
+    if r.word == "(" and {",", ")"} <= r.wanted and not r.wanted >= EXPRESSION:
+        return Diagnostic("TC018", f"the dimensions of '{last}' follow its name", r.span, where)
     return None
 
 
@@ -325,6 +341,7 @@ _RULES: tuple[Callable[[Refusal], Diagnostic | None], ...] = (
     _assignment,
     _arguments,
     _bracket,
+    _order_of_a_parameter,
     _keyword_as_name,
     _type_or_parameter,
     _clause,

@@ -26,8 +26,9 @@ def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]
     missing = [s for s in checked.sizes if s not in sizes]
     if missing:
         hint = ",".join(f"{s}=..." for s in checked.sizes)
+        verb = "are" if missing[1:] else "is"
         raise ShapeError(
-            f"{checked.name} needs the sizes {listed}; {missing[0]} is missing: {hint}"
+            f"{checked.name} needs the sizes {listed}; {', '.join(missing)} {verb} missing: {hint}"
         )
     negative = [s for s in sizes if sizes[s] < 0 and s not in checked.scalars]
     if negative:

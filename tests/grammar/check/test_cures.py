@@ -292,6 +292,12 @@ SPELLED = [  # a text, what its message says to write, and the text with that
     ("O(i) = 1.5f * A(i)", "a cast gives a type: float(1.5)", "O(i) = float(1.5) * A(i)"),
     ("O(i) = A(i) * 2ul", "a cast gives a type: uint64(2)", "O(i) = A(i) * uint64(2)"),
     ("O(i) = A(i) if s > 0 else 1", "condition ? value : other", "O(i) = s > 0 ? A(i) : 1"),
+    ("O(i) = if A(i) > 0 1 else 0", "condition ? value : other", "O(i) = A(i) > 0 ? 1 : 0"),
+    ("let x = 3 O(i) = A(i) * x", "where x = A(i)", "O(i) = A(i) * x where x = 3"),
+    ("O = sum(A(i))", "s(i) +=! A(i, k)", "O +=! A(i)"),
+    ("O = argmax(A)", "at(i) argmax=! A(i, k)", "O argmax=! A(i)"),
+    ("O(i) = silu(A(i))", "write x * sigmoid(x)", "O(i) = A(i) * sigmoid(A(i))"),
+    ("O(i) = false", "write 1 == 0", "O(i) = 1 == 0 where i in 0:3"),
 ]
 
 
@@ -302,6 +308,21 @@ def test_spellings_that_messages_offer(wrong: str, said: str, right: str) -> Non
         made(f"{head}{wrong} }}")
     assert said in str(caught.value)
     made(f"{head}{right} }}")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ("A float(N)", "'A' stands before its type"),
+        ("A: float(N)", "'A' stands before its type"),
+        ("float(N) B, A float(N)", "'A' stands before its type"),
+        ("float A(N)", "the dimensions of 'A' follow its name"),
+    ],
+)
+def test_a_parameter_in_the_order_of_another_language(parameters: str, said: str) -> None:
+    (fault,) = faults(f"def f({parameters}) -> (O) {{ O(i) = A(i) }}")
+    assert (fault.code, fault.message) == ("TC018", said)
+    assert fault.label == "the type with its dimensions stands before the name: float(N) A"
 
 
 @pytest.mark.parametrize(
