@@ -58,8 +58,8 @@ def space_of(program: Program, spec: Spec, machine: Machine | Gpu) -> SearchSpac
 
 
 def _combinations(
-    groups: Sequence[Sequence[compiler.Choice]],
-) -> list[tuple[compiler.Choice, ...]]:
+    groups: Sequence[Sequence[compiler.FormChoice]],
+) -> list[tuple[compiler.FormChoice, ...]]:
     """Return the combinations of forms; where they are too many, one group at a time changes."""
     if math.prod(map(len, groups)) <= _MOST_BRANCHES:
         return list(itertools.product(*groups))

@@ -11,7 +11,7 @@ from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.outputs import all_told
+from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.config import Knob, Value, is_same
@@ -159,7 +159,7 @@ def arrange(
 def _is_plain(program: Program, s: Statement) -> bool:
     """Whether any form may take a statement: its points are the same in all turns, none meet."""
     turning = any(program.depends(x) for r in s.ranges for x in (r.low, r.high))
-    return all_told(s) and not turning
+    return is_injective(s) and not turning
 
 
 # ---- memory shared by all tasks of a call: temporaries, then each group's own part

@@ -34,7 +34,7 @@ from tcdsl.grammar.text.stack import on_own_stack
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FormChoice:
     """A form that a group may take: its knobs, its analytic values, and the model of all values.
 
     cost_ns : the time of a call with the spec's threads (`machine/wall.py`), on both targets.
@@ -102,7 +102,7 @@ def space(
 @on_own_stack
 def choices(
     program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
-) -> dict[str, tuple[tuple[Choice, ...], ...]]:
+) -> dict[str, tuple[tuple[FormChoice, ...], ...]]:
     """Return the forms of each group of each partition, the default first of both: for search.
 
     Everything but the values of knobs is worked out once, so that costs are quick to ask for.
@@ -113,7 +113,9 @@ def choices(
         arrangement = _arrangement(program, spec, config, machine, sizes)
         found[partition.name] = tuple(
             tuple(
-                Choice(name, *arrangement.options(i, name), functools.partial(form.cost_ns, ctx))
+                FormChoice(
+                    name, *arrangement.options(i, name), functools.partial(form.cost_ns, ctx)
+                )
                 for name, form in arrangement.forms[i].items()
             )
             for i, ctx in enumerate(arrangement.contexts)

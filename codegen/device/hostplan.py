@@ -25,7 +25,7 @@ ALIGNMENT = 256  # bytes: of each block of the workspace, as GPU allocators give
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class KernelStart:
     """A kernel to start: blocks and threads, linear, and its dynamic shared memory in bytes."""
 
     function: str
@@ -42,7 +42,7 @@ class HostPlan:
     Starts in loops stand here once; `sequence` repeats them.
     """
 
-    starts: tuple[Start, ...]
+    starts: tuple[KernelStart, ...]
     offsets: tuple[int, ...]
     workspace_bytes: int
     loops: tuple[LaunchLoop, ...] = ()  # their first and last count starts
@@ -79,9 +79,9 @@ def plan(unit: Unit, sizes: Mapping[str, int]) -> HostPlan:
     return HostPlan(tuple(starts[i] for i in left), tuple(offsets), at, loops, names)
 
 
-def _start(x: Launch, names: Mapping[str, int]) -> Start:
+def _start(x: Launch, names: Mapping[str, int]) -> KernelStart:
     blocks, shared = _evaluate(x.blocks, names), _evaluate(x.shared_bytes, names)
-    return Start(x.function, x.arguments, blocks, x.threads, shared)
+    return KernelStart(x.function, x.arguments, blocks, x.threads, shared)
 
 
 _OPERATORS: Mapping[str, Callable[[int, int], int]] = {

@@ -23,7 +23,7 @@ _SLOT_BYTES = 8  # every value has as much room: kernels read the first bytes of
 Strides = Sequence[Sequence[int]]
 
 
-class Executable:
+class LoadedUnit:
     """The kernels of a unit; a device that they are called on gets them at the first call."""
 
     def __init__(self, program: Program, unit: Unit) -> None:
@@ -42,7 +42,7 @@ class Executable:
         """Return what a call at these sizes starts."""
         return plan(self.unit, sizes)
 
-    def bind(self, device: Device, sizes: Mapping[str, int], strides: Strides) -> Bound:
+    def bind(self, device: Device, sizes: Mapping[str, int], strides: Strides) -> BoundUnit:
         """Return the executable on a device at these sizes.
 
         Parameters
@@ -64,7 +64,7 @@ class Executable:
                     f"{self.unit.name}: {start.function} needs {start.blocks} blocks, a grid has "
                     f"at most {MAX_BLOCKS}\n  call it on parts of its operands"
                 )
-        return Bound(self, self._module(device), host, sizes, strides)
+        return BoundUnit(self, self._module(device), host, sizes, strides)
 
     def _module(self, device: Device) -> Module:
         with self._lock:
@@ -88,7 +88,7 @@ class _Start:
     keep: object
 
 
-class Bound:
+class BoundUnit:
     """An executable at fixed sizes and strides on one device.
 
     The values of all arguments lie in one block of memory that launches point into: a call writes
@@ -104,7 +104,7 @@ class Bound:
 
     def __init__(
         self,
-        executable: Executable,
+        executable: LoadedUnit,
         module: Module,
         host: HostPlan,
         sizes: Mapping[str, int],

@@ -22,7 +22,7 @@ from tcdsl.codegen.gradient.known import is_trivial, with_known
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.order import Order, Placed, misses
 from tcdsl.codegen.gradient.push import joined, push
-from tcdsl.codegen.gradient.versions import STARTING, Step, Value, Versions, apart
+from tcdsl.codegen.gradient.versions import STARTING, Version, Versions, VersionStep, apart
 from tcdsl.codegen.program.program import from_lowest, map_typed, reads_of, substitute_indices
 from tcdsl.codegen.program.ssa import covers_box, identity_of
 from tcdsl.grammar.text.nodes import AssignOp
@@ -51,13 +51,13 @@ class Along:
         order = self.order = Order(checked)
         self.tensors = order.tensors
         self.values = {
-            t.name: Value(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
+            t.name: Version(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
         }
         self.taken = {*self.tensors, *checked.sizes, checked.name}
         self.taken |= {x.var for p in order.all for x in p.loops}
         self.indices = {r.name for p in order.all for r in p.statement.ranges}
         self.name = self.fresh(f"j_{checked.name}")
-        self.products: dict[Step, typed.Read] = {}
+        self.products: dict[VersionStep, typed.Read] = {}
         self.begun: set[str] = set()
         self.before: list[Part] = []  # what begins tensors of a loop, to stand in front of it
         self.around: tuple[typed.Loop, ...] = ()
@@ -110,7 +110,7 @@ class Along:
                 out += self.statement(self._step(s))
         return out
 
-    def _step(self, s: typed.Statement) -> Step:
+    def _step(self, s: typed.Statement) -> VersionStep:
         """Return a statement with all tensors counted from 0."""
 
         def one(x: Expr) -> Expr:
@@ -126,14 +126,14 @@ class Along:
         )
         covers = covers_box(subs, s.ranges, t.shape)
         base = None if s.op.endswith("!") or s.op == "=" else s.target
-        step = Step(s.target, base, subs, s.op, map_typed(s.value, one), s.ranges, covers)
+        step = VersionStep(s.target, base, subs, s.op, map_typed(s.value, one), s.ranges, covers)
         return apart(
             step,
             lambda n: n in BUILTINS or n in self.values,
             lambda n: n in self.taken or n in self.indices,
         )
 
-    def statement(self, s: Step) -> list[Part]:
+    def statement(self, s: VersionStep) -> list[Part]:
         """Return the lines of a statement: its own, and those that give its target's tangent."""
         begin, s = self._begun(s)
         if s.target not in self.active:
@@ -149,7 +149,7 @@ class Along:
             case _:
                 return begin + self._extreme(s, joined(terms))
 
-    def _begun(self, s: Step) -> tuple[list[Part], Step]:
+    def _begun(self, s: VersionStep) -> tuple[list[Part], VersionStep]:
         """Return a statement that begins its target or goes on from it, behind what it needs.
 
         A return that a call would add to begins as the operator's identity.
@@ -185,19 +185,19 @@ class Along:
     # ---- tangents
 
     def _tangent(
-        self, s: Step, op: AssignOp, value: Expr, ranges: Sequence[Range] | None = None
+        self, s: VersionStep, op: AssignOp, value: Expr, ranges: Sequence[Range] | None = None
     ) -> Line:
         """Return the line that puts a value into the tangent of what a statement writes."""
         its = s.ranges if ranges is None else tuple(ranges)
         return Line(self.tangents[s.target], s.subs, op, value, its)
 
-    def _constant(self, s: Step, op: AssignOp) -> Line:
+    def _constant(self, s: VersionStep, op: AssignOp) -> Line:
         """Return the line of a statement whose value has no tangent."""
         zero = g.number(0, s.value.dtype)
         outputs = [r for r in s.ranges if r.kind == "output"]
         return self._tangent(s, op, self.zero(s.target) if op == "=" else zero, outputs)
 
-    def _assigned(self, s: Step, value: Expr | None) -> list[Part]:
+    def _assigned(self, s: VersionStep, value: Expr | None) -> list[Part]:
         """`O(i) = tanh(A(i))`: the tangent reads what is stored, or else comes first."""
         if value is None:
             return [self._constant(s, "="), _own(s)]
@@ -208,7 +208,7 @@ class Along:
                 return [_own(s), self._tangent(s, "=", known)]
         return [self._tangent(s, "=", value), _own(s)]
 
-    def _summed(self, s: Step, terms: Sequence[Expr]) -> list[Part]:
+    def _summed(self, s: VersionStep, terms: Sequence[Expr]) -> list[Part]:
         """`O(i) +=! A(i, k) * B(k)`: a sum for each term, so that each is one of plain factors."""
         if not terms:
             is_temp = self.tensors[s.target].role == "temp"
@@ -221,7 +221,7 @@ class Along:
         lines += [self._tangent(s, "+=", term) for term in others]
         return [*lines, _own(s)]
 
-    def _multiplied(self, s: Step, value: Expr | None) -> list[Part]:
+    def _multiplied(self, s: VersionStep, value: Expr | None) -> list[Part]:
         """`O(i) *= A(i, k)`: each factor's tangent times the other factors."""
         name = self.tangents[s.target]
         dtype = self.values[name].dtype
@@ -249,7 +249,7 @@ class Along:
             lines.append(self._constant(s, op))
         return [*lines, _own(s)]
 
-    def _extreme(self, s: Step, value: Expr | None) -> list[Part]:
+    def _extreme(self, s: VersionStep, value: Expr | None) -> list[Part]:
         """`O(i) max= A(i, k)`: the tangent of the first point that has the extreme."""
         name = self.tangents[s.target]
         dtype = self.values[name].dtype
@@ -281,7 +281,7 @@ class Along:
             return [*lines, self._tangent(s, op, factor.value)]
         return [*lines, self._tangent(s, op, found, ranges)]
 
-    def _reads_own(self, s: Step) -> bool:
+    def _reads_own(self, s: VersionStep) -> bool:
         """Whether a statement reads elements that it writes: then what they were is asked for."""
         at = typed.Statement(s.target, s.subs, s.op, s.value, s.ranges)
         here = Placed(0, at, self.around)
@@ -297,13 +297,13 @@ class Along:
         for name in names:
             v = self.values[name]
             old[name] = self.fresh(f"{name}_old")
-            self.values[old[name]] = Value(old[name], name, v.dtype.computed, v.shape)
+            self.values[old[name]] = Version(old[name], name, v.dtype.computed, v.shape)
             value = computed(typed.Read(name, self.at(name), v.dtype))
             lines.append(self.whole(old[name], value))
         return old, lines
 
 
-def _own(s: Step) -> Line:
+def _own(s: VersionStep) -> Line:
     return Line(s.target, s.subs, s.op, s.value, s.ranges)
 
 

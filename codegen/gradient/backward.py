@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.combine import (
-    Factor,
+    PartialFactor,
     computed,
     first_extreme,
     has,
@@ -27,10 +27,10 @@ from tcdsl.codegen.gradient.pull import Share, pull
 from tcdsl.codegen.gradient.versions import (
     Local,
     Node,
-    Step,
     Turns,
-    Value,
+    Version,
     Versions,
+    VersionStep,
     is_anew,
     loops,
     reads_in,
@@ -71,7 +71,7 @@ class Backward:
         self.taken |= {r.name for s in steps(versions.nodes) for r in s.ranges}
         self.adjoints: dict[str, str] = {}
         self.rounded: dict[str, str] = {}
-        self.products: dict[Step, typed.Read] = {}
+        self.products: dict[VersionStep, typed.Read] = {}
         self.returned: set[str] = set()
         self.begun: set[str] = set()
         self.zeros: list[Part] = []
@@ -95,7 +95,7 @@ class Backward:
     def seed(self, version: str, given: str) -> list[Part]:
         """Begin the adjoint of a return as what the caller gives; return the line for that."""
         v = self.values[version]
-        self.values.setdefault(given, Value(given, version, v.dtype, v.shape))
+        self.values.setdefault(given, Version(given, version, v.dtype, v.shape))
         name, lines = given, list[Part]()
         changes = version in self.versions.in_place or any(
             s.base == version or any(r.tensor == version for r in reads_in(s))
@@ -103,7 +103,7 @@ class Backward:
         )
         if changes:
             name = self.fresh(f"a_{v.tensor}")
-            self.values[name] = Value(name, version, v.dtype.computed, v.shape)
+            self.values[name] = Version(name, version, v.dtype.computed, v.shape)
             value = computed(typed.Read(given, self.at(version), v.dtype))
             lines.append(self._full(name, version, value))
         self.adjoints[version] = name
@@ -113,7 +113,7 @@ class Backward:
     def result(self, parameter: str, name: str) -> None:
         """Let the adjoint of a parameter be called so."""
         v = self.values[parameter]
-        self.values[name] = Value(name, parameter, v.dtype, v.shape)
+        self.values[name] = Version(name, parameter, v.dtype, v.shape)
         self.adjoints[parameter] = name
         self.returned.add(name)
         if v.dtype.is_half:  # summed in float32, rounded once
@@ -161,7 +161,7 @@ class Backward:
         if version not in self.adjoints:
             v = self.values[version]
             name = self.adjoints[version] = self.fresh(f"a_{version}")
-            self.values[name] = Value(name, version, v.dtype.computed, v.shape)
+            self.values[name] = Version(name, version, v.dtype.computed, v.shape)
         return self.adjoints[version]
 
     def _add(
@@ -234,7 +234,7 @@ class Backward:
             return []
         return [Loop(node.var, node.low, node.high, (*local, *back), of=node)]
 
-    def _step(self, s: Step, zeros: list[Part], *, in_loop: bool) -> list[Part]:
+    def _step(self, s: VersionStep, zeros: list[Part], *, in_loop: bool) -> list[Part]:
         """Return the lines that hand the adjoint of a step's target on."""
         if s.local is not None:
             return self._in_place(s, s.local, zeros, in_loop=in_loop)
@@ -255,7 +255,7 @@ class Backward:
             case "*=":
                 factor = other_factors(s, seed, self)
             case _:
-                factor = Factor([], seed)
+                factor = PartialFactor([], seed)
         lines += factor.lines
         seed = factor.value
         value = s.value
@@ -272,15 +272,17 @@ class Backward:
             lines += self._share(*made, zeros, in_loop=in_loop)
         return lines
 
-    def _apart(self, s: Step, name: str, seed: Expr) -> tuple[Line, Expr]:
+    def _apart(self, s: VersionStep, name: str, seed: Expr) -> tuple[Line, Expr]:
         """Return the line that reads the seed of every element, and what reads that."""
         outputs = tuple(r for r in s.ranges if r.kind == "output")
         subs = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
         apart = self.fresh(f"{name}_here")
-        self.values[apart] = Value(apart, apart, seed.dtype, tuple(r.extent for r in outputs))
+        self.values[apart] = Version(apart, apart, seed.dtype, tuple(r.extent for r in outputs))
         return Line(apart, subs, "=", seed, outputs), typed.Read(apart, subs, seed.dtype)
 
-    def _in_place(self, s: Step, local: Local, zeros: list[Part], *, in_loop: bool) -> list[Part]:
+    def _in_place(
+        self, s: VersionStep, local: Local, zeros: list[Part], *, in_loop: bool
+    ) -> list[Part]:
         """Return the lines of a step in place: those of one that makes its local out of the old.
 
         a_new(n) = a_H(t, n)                  what the step has written is handed on,
@@ -321,7 +323,9 @@ class Backward:
         )
         return lines + self._step(inner, zeros, in_loop=in_loop)
 
-    def _share(self, s: Step, share: Share, zeros: list[Part], *, in_loop: bool) -> list[Line]:
+    def _share(
+        self, s: VersionStep, share: Share, zeros: list[Part], *, in_loop: bool
+    ) -> list[Line]:
         source = share.read.tensor
         v = self.values[source]
         value = g.convert(share.value, v.dtype.computed)
@@ -336,7 +340,9 @@ class Backward:
         ]
         return self._add(lines, source, zeros, in_loop=in_loop)
 
-    def _to_base(self, s: Step, name: str, zeros: list[Part], *, in_loop: bool) -> list[Part]:
+    def _to_base(
+        self, s: VersionStep, name: str, zeros: list[Part], *, in_loop: bool
+    ) -> list[Part]:
         """Return how the version before gets its share: all, or what is not overwritten."""
         base = s.base
         assert base is not None
@@ -363,7 +369,7 @@ class Backward:
                     value = g.choose(written, zero, whole)
                 else:
                     rest = self.fresh(f"{name}_rest")
-                    self.values[rest] = Value(rest, base, dtype, self.values[base].shape)
+                    self.values[rest] = Version(rest, base, dtype, self.values[base].shape)
                     outputs = tuple(r for r in s.ranges if r.kind == "output")
                     lines.append(self._full(rest, base, whole))
                     op: AssignOp = "+=!" if s.op.endswith("!") else "="  # '+=!': points may meet
@@ -374,7 +380,7 @@ class Backward:
         return [*lines, *self._add([line], base, zeros, in_loop=in_loop)]
 
 
-def _is_written(s: Step, at: tuple[Expr, ...]) -> Expr | None:
+def _is_written(s: VersionStep, at: tuple[Expr, ...]) -> Expr | None:
     """Return whether a step writes element at, or None where no condition says it shortly."""
     ranges = {r.name: r for r in s.ranges if r.kind == "output"}
     cond: Expr | None = None
@@ -394,7 +400,9 @@ def _is_written(s: Step, at: tuple[Expr, ...]) -> Expr | None:
     return cond
 
 
-def _placed(s: Step, share: Share, bare: Share, at: Mapping[str, Expr]) -> tuple[Step, Share]:
+def _placed(
+    s: VersionStep, share: Share, bare: Share, at: Mapping[str, Expr]
+) -> tuple[VersionStep, Share]:
     """Return a share of the point that attains an extreme: a scatter, where elements get several.
 
         d_A(r, s) += r == place(b, s) ? a(b, s) : 0   ->   d_A(place(b, s), s) += a(b, s)

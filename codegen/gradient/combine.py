@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part
-from tcdsl.codegen.gradient.versions import STARTING, Step, Value
+from tcdsl.codegen.gradient.versions import STARTING, Version, VersionStep
 from tcdsl.codegen.program.program import affine_of, from_lowest
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
@@ -19,11 +19,11 @@ from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from tcdsl.grammar.types.typed import Expr, Range
 
 
-class Store(Protocol):
+class GradientStore(Protocol):
     """Who gives names and remembers the tensors that lines make."""
 
-    values: dict[str, Value]
-    products: dict[Step, typed.Read]  # of all factors
+    values: dict[str, Version]
+    products: dict[VersionStep, typed.Read]  # of all factors
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
@@ -39,7 +39,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class PartialFactor:
     """Lines to run first, and what reads them.
 
     at: what a reduction index is where the value is not 0, which there is plain.
@@ -56,7 +56,7 @@ def computed(read: typed.Read) -> Expr:
     return typed.Cast(read, FLOAT32) if read.dtype.is_half else read
 
 
-def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
+def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFactor:
     """Return the seed for the first point that attains an extreme, 0 for the others."""
     zero = g.number(0, seed.dtype)
     here = computed(typed.Read(s.target, s.subs, store.values[s.target].dtype))
@@ -66,14 +66,14 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
         wins = typed.Unary("!", has(before, here), BOOL)
     if not is_one_to_one(s):  # the extreme of an element may come from any point
         lines, value = _of_the_first(s, here, seed, wins, store)
-        return Factor(lines, value)
+        return PartialFactor(lines, value)
     reductions = [r for r in s.ranges if r.kind == "reduction"]
     if not reductions:
-        return Factor([], g.choose(wins, seed, zero))
+        return PartialFactor([], g.choose(wins, seed, zero))
     outputs = [r for r in s.ranges if r.kind == "output"]
     name = store.fresh(f"{s.target}_place")
     at = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
-    store.values[name] = Value(name, s.target, INT64, tuple(r.extent for r in outputs))
+    store.values[name] = Version(name, s.target, INT64, tuple(r.extent for r in outputs))
     is_kept = store.values[s.target].dtype == s.value.dtype and not s.value.dtype.is_half
     if s.onto is None and len(reductions) == 1 and is_kept and _is_exact(s.value):
         line, place, first = _first_equal(s, here, name, at, reductions[0])
@@ -84,12 +84,12 @@ def first_extreme(s: Step, seed: Expr, store: Store) -> Factor:
         first = typed.Read(name, at, INT64)
     value = g.choose(g.both(wins, g.compare("==", place, first)), seed, zero)
     if len(reductions) > 1 or not _is_reached(reductions[0], outputs):
-        return Factor([line], value)
-    return Factor([line], value, {reductions[0].name: first}, g.choose(wins, seed, zero))
+        return PartialFactor([line], value)
+    return PartialFactor([line], value, {reductions[0].name: first}, g.choose(wins, seed, zero))
 
 
 def _of_the_first(
-    s: Step, here: Expr, seed: Expr, wins: Expr | None, store: Store
+    s: VersionStep, here: Expr, seed: Expr, wins: Expr | None, store: GradientStore
 ) -> tuple[list[Part], Expr]:
     """Return the seed for the first of the points that fall into an element and have its extreme.
 
@@ -100,7 +100,7 @@ def _of_the_first(
     value, dtype = s.value, s.value.dtype.computed
     if not _is_exact(value) or dtype != store.values[s.target].dtype:
         name = store.fresh(f"{s.target}_values")
-        store.values[name] = Value(name, s.target, dtype, tuple(r.extent for r in s.ranges))
+        store.values[name] = Version(name, s.target, dtype, tuple(r.extent for r in s.ranges))
         at = tuple(from_lowest(g.index(r.name), r.low) for r in s.ranges)
         lines.append(Line(name, at, "=", g.convert(value, dtype), s.ranges))
         value = typed.Read(name, at, dtype)
@@ -117,7 +117,7 @@ def _of_the_first(
 
 
 def _first_equal(
-    s: Step, here: Expr, name: str, at: tuple[Expr, ...], reduction: Range
+    s: VersionStep, here: Expr, name: str, at: tuple[Expr, ...], reduction: Range
 ) -> tuple[Line, Expr, typed.Read]:
     """Return the search for the first point that has the extreme, its index, what is found.
 
@@ -154,18 +154,18 @@ def _is_reached(reduction: Range, outputs: Sequence[Range]) -> bool:
     return (extent.constant or 0) > 0 or any(r.extent == extent for r in outputs)
 
 
-def product(s: Step, store: Store) -> Factor:
+def product(s: VersionStep, store: GradientStore) -> PartialFactor:
     """Return the product of all factors of each element, 1 where there is none; formed once."""
     known = store.products.get(s)
     if known is not None:
-        return Factor([], known)
+        return PartialFactor([], known)
     dtype = s.value.dtype.computed
     lines, read = _like_target(s, "product", dtype, "*=", s.value, g.number(1, dtype), store)
     store.products[s] = read
-    return Factor(lines, read)
+    return PartialFactor(lines, read)
 
 
-def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
+def other_factors(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFactor:
     """Return the seed times the product of the other factors, right also where some are 0.
 
     O(b) *=! X(b, n)   ->   O_zeros(b) +=! X(b, n) == 0 ? 1 + X(b, n) : 0
@@ -181,7 +181,7 @@ def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
     if s.onto is not None:
         before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
     if all(r.kind == "output" for r in s.ranges) and is_one_to_one(s):
-        return Factor([], seed if before is None else g.mul(seed, before))
+        return PartialFactor([], seed if before is None else g.mul(seed, before))
     lines: list[Part] = []
     dtype = s.value.dtype.computed
     one, zero = g.number(1, dtype), g.number(0, dtype)
@@ -201,16 +201,22 @@ def other_factors(s: Step, seed: Expr, store: Store) -> Factor:
     every = product(s, store)
     lines += every.lines
     whole = every.value if before is None else g.mul(g.convert(before, dtype), every.value)
-    return Factor(lines, g.mul(seed, g.choose(is_zero, for_zero, g.div(whole, s.value))))
+    return PartialFactor(lines, g.mul(seed, g.choose(is_zero, for_zero, g.div(whole, s.value))))
 
 
 def _like_target(
-    s: Step, kind: str, dtype: DType, op: AssignOp, value: Expr, start: Expr, store: Store
+    s: VersionStep,
+    kind: str,
+    dtype: DType,
+    op: AssignOp,
+    value: Expr,
+    start: Expr,
+    store: GradientStore,
 ) -> tuple[list[Part], typed.Read]:
     """Return lines that reduce into a tensor as large as a step's target, and its read."""
     name = store.fresh(f"{s.target}_{kind}")
     shape = store.values[s.target].shape
-    store.values[name] = Value(name, s.target, dtype, shape)
+    store.values[name] = Version(name, s.target, dtype, shape)
     read = typed.Read(name, s.subs, dtype)
     if s.covers:
         return [Line(name, s.subs, STARTING[op], value, s.ranges)], read
@@ -218,7 +224,7 @@ def _like_target(
     return [begin, Line(name, s.subs, op, value, s.ranges)], read
 
 
-def is_one_to_one(s: Step) -> bool:
+def is_one_to_one(s: VersionStep) -> bool:
     """Whether every element is written for one value of the output indices."""
     found = [a for e in s.subs if (a := affine_of(e)) is not None]
     names = [a.terms[0][0] for a in found if len(a.terms) == 1]

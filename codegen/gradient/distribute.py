@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, placed, spread, walk
 from tcdsl.codegen.gradient.order import Placed, misses
-from tcdsl.codegen.gradient.versions import Value
+from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.program import indices_of, map_operands, walk_typed
 from tcdsl.codegen.program.ssa import covers_box
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
@@ -28,7 +28,7 @@ from tcdsl.grammar.types.typed import Expr, Range
 
 def distributed(
     parts: Sequence[Part],
-    values: dict[str, Value],
+    values: dict[str, Version],
     wanted: Collection[str],
     around: Sequence[Loop] = (),
 ) -> list[Part]:
@@ -64,7 +64,7 @@ class _Distribution:
     def __init__(
         self,
         loop: Loop,
-        values: dict[str, Value],
+        values: dict[str, Version],
         outside: Collection[str],
         around: Sequence[Loop],
     ) -> None:

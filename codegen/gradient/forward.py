@@ -8,7 +8,15 @@ from dataclasses import replace
 from tcdsl.codegen.gradient.combine import computed
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, spread, walk
 from tcdsl.codegen.gradient.tidy import only, without_dead
-from tcdsl.codegen.gradient.versions import Node, Step, Turns, Versions, loops, reads_in, steps
+from tcdsl.codegen.gradient.versions import (
+    Node,
+    Turns,
+    Versions,
+    VersionStep,
+    loops,
+    reads_in,
+    steps,
+)
 from tcdsl.codegen.program.program import reads_of
 from tcdsl.codegen.program.ssa import covers_box, identity_of
 from tcdsl.grammar.proofs.sizes import Size
@@ -20,7 +28,7 @@ from tcdsl.grammar.types.typed import Expr
 
 def lines_of(node: Node, versions: Versions) -> list[Part]:
     """Return a node as lines: a step that goes on from another version copies that first."""
-    if not isinstance(node, Step):
+    if not isinstance(node, VersionStep):
         body = tuple(p for n in node.body for p in lines_of(n, versions))
         return [Loop(node.var, node.low, node.high, body)]
     line = Line(node.target, node.subs, node.op, node.value, node.ranges)
@@ -54,7 +62,7 @@ def with_forward(
     needed -= {line.target for line in walk(back)} - versions.in_place  # computed turn by turn
     again: list[Part] = []
     kept: set[str] = set()
-    for s in reversed([n for n in versions.nodes if isinstance(n, Step)]):
+    for s in reversed([n for n in versions.nodes if isinstance(n, VersionStep)]):
         if s.target not in needed or s.target in finals:
             continue
         is_again = _is_pointwise(s) and s.base is None and not s.is_passing
@@ -116,7 +124,7 @@ def turn_of(node: Turns) -> Expr:
     return typed.SizeValue(Size.symbol(node.var, signed=True) - node.low, INT64)
 
 
-def _is_pointwise(s: Step) -> bool:
+def _is_pointwise(s: VersionStep) -> bool:
     return s.op == "=" and s.covers
 
 
@@ -172,7 +180,7 @@ class _Again:
         makers = [s for s in steps(node.body) if s.target == name]
         if any(s.is_passing for s in makers):
             return True
-        direct = [s for s in node.body if isinstance(s, Step) and s.target == name]
+        direct = [s for s in node.body if isinstance(s, VersionStep) and s.target == name]
         is_cheap = len(direct) == len(makers) and all(
             all(r.kind == "output" for r in s.ranges) for s in makers
         )

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
-from tcdsl.codegen.gradient.versions import Step
+from tcdsl.codegen.gradient.versions import VersionStep
 from tcdsl.codegen.program.program import affine_of, indices_of, substitute_indices
-from tcdsl.codegen.program.subscripts import Piece, pivots, solved, told
+from tcdsl.codegen.program.subscripts import Piece, injective_in, pivots, solved
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
@@ -33,7 +33,7 @@ class Gathered:
 
 
 def gathered(
-    s: Step,
+    s: VersionStep,
     read: typed.Read,
     value: Expr,
     guard: Expr | None,
@@ -97,7 +97,7 @@ def _chosen(
             leaves = guard is not None and not _is_inside(sub, shape[d], ranges, turns)
         elif guard is None and (len(a.terms) > 1 or abs(a.terms[0][1]) > 1):
             own = [ranges[n] for n in indices_of(sub) if n in ranges and used.count(n) == 1]
-            leaves = len(told((sub,), own)) < len(a.terms)
+            leaves = len(injective_in((sub,), own)) < len(a.terms)
         else:
             leaves = True
         if not leaves:

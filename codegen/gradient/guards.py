@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Part
-from tcdsl.codegen.gradient.versions import Value
+from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.guards import Guards
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
@@ -15,7 +15,7 @@ from tcdsl.grammar.types.builtins import PAD
 
 def padded(
     parts: Sequence[Part],
-    values: Mapping[str, Value],
+    values: Mapping[str, Version],
     taken: Collection[str],
     turns: Mapping[str, Interval] | None = None,
 ) -> list[Part]:
@@ -44,5 +44,5 @@ def padded(
     return out
 
 
-def _bounds(v: Value) -> list[tuple[Size, Size]]:
+def _bounds(v: Version) -> list[tuple[Size, Size]]:
     return [(Size.const(0), extent) for extent in v.shape]

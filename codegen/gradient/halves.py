@@ -13,7 +13,7 @@ from tcdsl.codegen.gradient.combine import computed
 from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import type_in_text
-from tcdsl.codegen.gradient.versions import STARTING, Value, Versions
+from tcdsl.codegen.gradient.versions import STARTING, Version, Versions
 from tcdsl.codegen.program.program import affine_of, from_lowest, indices_of, reads_of
 from tcdsl.codegen.program.ssa import identity_of
 from tcdsl.grammar.types import typed
@@ -24,7 +24,7 @@ _GOING_ON = {starting: op for op, starting in STARTING.items()}
 
 def rounded(
     parts: Sequence[Part],
-    returns: Mapping[str, Value],
+    returns: Mapping[str, Version],
     versions: Versions,
     fresh: Callable[[str], str],
 ) -> list[Part]:
@@ -53,7 +53,7 @@ def rounded(
 
 def _all_rounded(
     parts: Sequence[Part],
-    halves: Mapping[str, Value],
+    halves: Mapping[str, Version],
     versions: Versions,
     fresh: Callable[[str], str],
 ) -> list[Part]:
@@ -74,7 +74,7 @@ def _is_mixed(line: Line) -> bool:
     return line.op != "=" and dtype is not None and not dtype.is_half
 
 
-def _rounded(line: Line, v: Value, versions: Versions, fresh: Callable[[str], str]) -> list[Part]:
+def _rounded(line: Line, v: Version, versions: Versions, fresh: Callable[[str], str]) -> list[Part]:
     """Return what combines elements apart: those of the line, or all if several points meet."""
     name = fresh(f"{line.target}_sum")
     told = [

@@ -21,7 +21,7 @@ from tcdsl.codegen.gradient.build import is_number
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, placed, walk
 from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.tidy import only, reading, without_dead
-from tcdsl.codegen.gradient.versions import Value, Versions
+from tcdsl.codegen.gradient.versions import Version, Versions
 from tcdsl.codegen.program.program import substitute_indices
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr
@@ -53,7 +53,7 @@ def without_needless(
 
 
 def restored_apart(
-    parts: Sequence[Part], versions: Versions, values: dict[str, Value], taken: set[str]
+    parts: Sequence[Part], versions: Versions, values: dict[str, Version], taken: set[str]
 ) -> list[Part]:
     """Return parts that restore copies of tensors, which themselves are given."""
     out = [*parts]

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
-from tcdsl.codegen.gradient.versions import Value
+from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.program import indices_of
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.proofs.sizes import Size
@@ -25,7 +25,7 @@ Slice = tuple[Size | None, ...]  # a position for each dimension, None for all o
 
 
 def started(
-    parts: Sequence[Part], values: Mapping[str, Value], *, in_loop: bool = False
+    parts: Sequence[Part], values: Mapping[str, Version], *, in_loop: bool = False
 ) -> list[Part]:
     """Return parts without the zeros that others overwrite before anything reads them."""
     out = [
@@ -45,7 +45,7 @@ def started(
     return [_assigned(p, values) if isinstance(p, Line) else p for p in out]
 
 
-def _started(zero: Line, parts: Sequence[Part], values: Mapping[str, Value]) -> list[Part] | None:
+def _started(zero: Line, parts: Sequence[Part], values: Mapping[str, Version]) -> list[Part] | None:
     """Return the parts behind a line of zeros so that they do without it, None if they cannot."""
     name = zero.target
     whole = _slice(zero, values)
@@ -75,7 +75,7 @@ def _started(zero: Line, parts: Sequence[Part], values: Mapping[str, Value]) -> 
     return None
 
 
-def _assigned(line: Line, values: Mapping[str, Value]) -> Line:
+def _assigned(line: Line, values: Mapping[str, Version]) -> Line:
     """Return a sum of one term each as an assignment: in a loop that saves a pass."""
     told = {n for e in line.subs for n in indices_of(e)}
     is_one = all(r.name in told for r in line.ranges)
@@ -84,7 +84,7 @@ def _assigned(line: Line, values: Mapping[str, Value]) -> Line:
     return line
 
 
-def _slice(line: Line, values: Mapping[str, Value]) -> Slice | None:
+def _slice(line: Line, values: Mapping[str, Version]) -> Slice | None:
     """Return what a line writes, each element once; None if that is no slice."""
     told = {n for e in line.subs for n in indices_of(e)}
     spans = {r.name: r for r in line.ranges if r.name in told}

@@ -13,7 +13,7 @@ from typing import Literal
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
-from tcdsl.codegen.gradient.versions import Value
+from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.program import (
     Affine,
     affine_of,
@@ -62,7 +62,7 @@ def only(parts: Sequence[Part], alive: Collection[str]) -> list[Part]:
     return out
 
 
-def without_copies(parts: Sequence[Part], values: Mapping[str, Value]) -> list[Part]:
+def without_copies(parts: Sequence[Part], values: Mapping[str, Version]) -> list[Part]:
     """Return parts in which what only copies an adjoint that is finished is read as that."""
     out: list[Part | None] = [
         replace(p, body=tuple(without_copies(p.body, values))) if isinstance(p, Loop) else p
@@ -92,7 +92,7 @@ def without_copies(parts: Sequence[Part], values: Mapping[str, Value]) -> list[P
     return [p for p in out if p is not None]
 
 
-def _copied(line: Line, values: Mapping[str, Value]) -> str | None:
+def _copied(line: Line, values: Mapping[str, Version]) -> str | None:
     """Return the tensor of which a line makes a copy, if it does nothing else."""
     match line:
         case Line(target, subs, "=" | "+=!", typed.Read(source, its)) if subs == its:
@@ -138,7 +138,7 @@ def tidied(parts: Sequence[Part], taken: Collection[str]) -> list[Part]:
 
 
 def bounded(
-    parts: Sequence[Part], values: Mapping[str, Value], returns: Collection[str]
+    parts: Sequence[Part], values: Mapping[str, Version], returns: Collection[str]
 ) -> list[Part]:
     """Return parts in which data subscripts of temporaries have bounds, which give them a box.
 

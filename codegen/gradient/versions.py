@@ -45,7 +45,7 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VersionStep:
     """One statement: it makes version target, out of base where that is not None.
 
     covers: every element of the box is written. local: of a step in place. is_passing: what it
@@ -84,11 +84,11 @@ class Turns:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Node = Step | Turns
+Node = VersionStep | Turns
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Version:
     """A version: its type and extents; tensor is what the definition calls it."""
 
     name: str
@@ -107,7 +107,7 @@ class Versions:
     """
 
     nodes: tuple[Node, ...]
-    values: dict[str, Value]
+    values: dict[str, Version]
     finals: dict[str, str]
     taken: frozenset[str]
     exact: frozenset[str]
@@ -173,7 +173,7 @@ def versions_of(
     return _Maker(checked, again, in_place, still).result()
 
 
-def steps(nodes: Sequence[Node]) -> Iterator[Step]:
+def steps(nodes: Sequence[Node]) -> Iterator[VersionStep]:
     """Yield the steps in nodes, those of loops too."""
     for node in nodes:
         if isinstance(node, Turns):
@@ -189,7 +189,7 @@ def is_anew(op: AssignOp, subs: Sequence[Expr], *, covers: bool) -> bool:
     return covers and op == "="
 
 
-def reads_in(s: Step) -> list[typed.Read]:
+def reads_in(s: VersionStep) -> list[typed.Read]:
     """Return the reads of a step, those of its subscripts too."""
     return [r for e in (s.value, *s.subs) for r in reads_of(e)]
 
@@ -202,7 +202,9 @@ def loops(nodes: Sequence[Node]) -> Iterator[Turns]:
             yield from loops(node.body)
 
 
-def apart(s: Step, hidden: Callable[[str], bool], used: Callable[[str], bool]) -> Step:
+def apart(
+    s: VersionStep, hidden: Callable[[str], bool], used: Callable[[str], bool]
+) -> VersionStep:
     """Return a step without indices that are called as something is that a derivative may use.
 
     Parameters
@@ -249,7 +251,7 @@ class _Maker:
         self.placed = {id(p.statement): p for p in self.order.all}
         self.tensors = self.order.tensors
         self.values = {
-            t.name: Value(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
+            t.name: Version(t.name, t.name, t.dtype, t.shape) for t in self.tensors.values()
         }
         self.taken = {*self.tensors, *checked.sizes, checked.name, f"d_{checked.name}"}
         self.current = {t.name: t.name for t in checked.params}
@@ -290,8 +292,8 @@ class _Maker:
             private -= self.in_place
             made = {s.target for s in steps(inner)}
             names = frozenset(n for n in made if self.values[n].tensor in private)
-            names |= {x.local.before for x in inner if isinstance(x, Step) and x.local}
-            names |= {x.local.after for x in inner if isinstance(x, Step) and x.local}
+            names |= {x.local.before for x in inner if isinstance(x, VersionStep) and x.local}
+            names |= {x.local.after for x in inner if isinstance(x, VersionStep) and x.local}
             again = stmt.var in self.again
             nodes.append(Turns(stmt.var, stmt.low, stmt.high, inner, names, again, stmt.span))
         return tuple(nodes)
@@ -308,7 +310,7 @@ class _Maker:
                 self.current[s.target] = s.target
                 zero: Expr = typed.Lit(0.0 if t.dtype.is_float else 0, t.dtype)
                 box = _box(t.shape, self.taken)
-                begun.append(Step(s.target, None, _at(box), "=", zero, box, covers=True))
+                begun.append(VersionStep(s.target, None, _at(box), "=", zero, box, covers=True))
         return begun
 
     def _left_by(self, loop: typed.Loop) -> list[Node]:
@@ -324,7 +326,7 @@ class _Maker:
             t, old = self.tensors[s.target], self.current.get(s.target)
             name = s.target if self.left[s.target] == n else self._version(s.target)
             self.current[s.target] = name
-            self.values[name] = Value(name, s.target, t.dtype, t.shape)
+            self.values[name] = Version(name, s.target, t.dtype, t.shape)
             if old is None and (s.op == "=" or s.op.endswith("!")):
                 continue
             held = t.dtype.computed
@@ -335,7 +337,7 @@ class _Maker:
                 first = typed.Read(old, _at(box), t.dtype)
                 first = typed.Cast(first, held) if t.dtype.is_half else first
             first = typed.Cast(first, t.dtype) if t.dtype.is_half else first
-            begun.append(Step(name, None, _at(box), "=", first, box, covers=True))
+            begun.append(VersionStep(name, None, _at(box), "=", first, box, covers=True))
         return begun
 
     def _filled(self, body: Sequence[typed.Stmt], *, in_loop: bool) -> list[Node]:
@@ -355,7 +357,7 @@ class _Maker:
             first: Expr = typed.Lit(identity_of(s.op, held), held)
             first = typed.Cast(first, t.dtype) if t.dtype.is_half else first
             box = _box(t.shape, self.taken)
-            out.append(Step(t.name, None, _at(box), "=", first, box, covers=True))
+            out.append(VersionStep(t.name, None, _at(box), "=", first, box, covers=True))
         return out
 
     def _covers(self, s: typed.Statement) -> bool:
@@ -363,7 +365,7 @@ class _Maker:
         subs = tuple(from_lowest(e, x) for e, x in zip(s.subs, t.low, strict=True))
         return covers_box(subs, s.ranges, t.shape)
 
-    def step(self, s: typed.Statement) -> list[Step]:
+    def step(self, s: typed.Statement) -> list[VersionStep]:
         """Return a statement as a step; one in place comes behind what keeps what it overwrites."""
         is_begun = s.target in self.current
         passing = any(self._is_passing(s, r) for r in reads(self.placed[id(s)]))
@@ -377,7 +379,7 @@ class _Maker:
         p, writes = self.placed[id(s)], self.order.written[read.tensor]
         return not all(self.order.is_before(w, p, read, 0) for w in writes)
 
-    def _in_place(self, s: Step) -> list[Step]:
+    def _in_place(self, s: VersionStep) -> list[VersionStep]:
         """Return a step in place, and before it the one that keeps its local.
 
         Of a dimension whose subscript none or one of the indices tells, the local has what they
@@ -413,16 +415,16 @@ class _Maker:
             for d, e in enumerate(s.subs)
         )
         for name in (before, after):
-            self.values[name] = Value(name, name, v.dtype, tuple(shape))
+            self.values[name] = Version(name, name, v.dtype, tuple(shape))
         if s.op == "=":
             self.exact.add(after)
         covers = covers_box(tuple(subs), s.ranges, tuple(shape))
         local = Local(before, after, at, tuple(subs), covers)
         value = typed.Read(s.target, at, v.dtype)
-        keep = Step(before, None, _at(box), "=", value, box, covers=True, is_passing=True)
+        keep = VersionStep(before, None, _at(box), "=", value, box, covers=True, is_passing=True)
         return [keep, replace(s, local=local)]
 
-    def _step(self, s: typed.Statement) -> Step:
+    def _step(self, s: typed.Statement) -> VersionStep:
         tensor = self.tensors[s.target]
         lows = tensor.low
         subs = tuple(from_lowest(self.renamed(e), x) for e, x in zip(s.subs, lows, strict=True))
@@ -449,10 +451,10 @@ class _Maker:
         is_whole = s.target not in self.still or not self.turning
         if op == "=" and not is_sum and name not in self.in_place and is_whole:
             self.exact.add(name)
-        self.values[name] = Value(name, s.target, tensor.dtype, tensor.shape)
+        self.values[name] = Version(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name
         return apart(
-            Step(name, base, subs, op, value, s.ranges, covers),
+            VersionStep(name, base, subs, op, value, s.ranges, covers),
             lambda n: n in BUILTINS or n in self.values,
             lambda n: n in self.taken or n in self.indices,
         )

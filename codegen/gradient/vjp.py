@@ -23,7 +23,7 @@ from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
-from tcdsl.codegen.gradient.versions import Turns, Value, Versions, versions_of
+from tcdsl.codegen.gradient.versions import Turns, Version, Versions, versions_of
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative
@@ -183,7 +183,7 @@ def _own_name(name: str, back: Backward) -> str:
     return back.fresh(name) if name in back.values else name
 
 
-def _with_turns(v: Value, loops: Sequence[Turns]) -> Value:
+def _with_turns(v: Version, loops: Sequence[Turns]) -> Version:
     """Return a value of every turn of loops, of as many as inner ones have at most."""
     return replace(v, shape=(*(_turns(x, loops[:d]) for d, x in enumerate(loops)), *v.shape))
 

@@ -34,9 +34,9 @@ from tcdsl.codegen.narrow.counts import FAR, Counts
 from tcdsl.codegen.narrow.facts import (
     I32,
     Fact,
-    Start,
-    Store,
-    Value,
+    GridFacts,
+    Narrowed,
+    SpanStore,
     limit_of,
     parameter_type,
     to_type,
@@ -71,10 +71,10 @@ class Exprs:
     def __init__(
         self,
         f: Function,
-        start: Start,
+        start: GridFacts,
         pointers: Pointers,
         counts: Counts,
-        store: Store,
+        store: SpanStore,
         functions: Mapping[str, Function],
     ) -> None:
         self.f, self.start, self.pointers, self.store = f, start, pointers, store
@@ -133,36 +133,36 @@ class Exprs:
 
     # ---- expressions
 
-    def value(self, e: Expr, role: Role = Role.VALUE) -> Value:
+    def value(self, e: Expr, role: Role = Role.VALUE) -> Narrowed:
         """Return an expression that gives the same; int64 becomes int32 where it fits."""
         match e:
             case Const(value, Scalar(dtype)) if dtype.kind != "float":
                 return _constant(int(value), dtype, e)
             case Const():
-                return Value(e)
+                return Narrowed(e)
             case Var(name, type):
                 fact = self.facts.get(name)
-                return _short(Var(name, fact.type), fact.span) if fact else Value(e)
+                return _short(Var(name, fact.type), fact.span) if fact else Narrowed(e)
             case Elem(array, indices):
                 fact = self.facts.get(array)
                 inside = tuple(self.value(i, Role.NEAR).expr for i in indices)
-                return _short(Elem(array, inside, fact.type), fact.span) if fact else Value(e)
+                return _short(Elem(array, inside, fact.type), fact.span) if fact else Narrowed(e)
             case Address(place, type):
                 assert isinstance(place, Elem)
                 limit = limit_of(place.type)
                 if limit is not None:  # whoever has the address may write anything
                     self.store.give(self.key(place.array), limit, limit)
                 inside = tuple(self.value(i, Role.NEAR).expr for i in place.indices)
-                return Value(Address(replace(place, indices=inside), type))
+                return Narrowed(Address(replace(place, indices=inside), type))
             case Load(pointer, index, type):
                 at = self.value(index, self.pointers.role(pointer)).expr
-                return Value(Load(self.value(pointer).expr, at, type), limit_of(type))
+                return Narrowed(Load(self.value(pointer).expr, at, type), limit_of(type))
             case Offset(pointer, index, type, in_bytes):
                 use = Role.ADDRESS if in_bytes else self.pointers.role(pointer)
                 at = self.value(index, use).expr
-                return Value(Offset(self.value(pointer).expr, at, type, in_bytes))
+                return Narrowed(Offset(self.value(pointer).expr, at, type, in_bytes))
             case Field(base, text, type):
-                return Value(Field(self.value(base).expr, text, type), limit_of(type))
+                return Narrowed(Field(self.value(base).expr, text, type), limit_of(type))
             case Bin():
                 return self._binary(e, role)
             case Un(op, operand, type):
@@ -177,7 +177,7 @@ class Exprs:
             case _:
                 assert_never(e)
 
-    def _select(self, e: Select, role: Role) -> Value:
+    def _select(self, e: Select, role: Role) -> Narrowed:
         cond = self.value(e.cond).expr
         with self.scope(e.cond):
             then = self.value(e.then, role)
@@ -186,14 +186,14 @@ class Exprs:
         span = spans.join(then.span, other.span) if then.span and other.span else None
         are_words = e.type == I64 and then.expr.type == other.expr.type == I32
         t: Type = I32 if are_words else e.type
-        return Value(Select(cond, to_type(then, t), to_type(other, t), t), span)
+        return Narrowed(Select(cond, to_type(then, t), to_type(other, t), t), span)
 
-    def _binary(self, e: Bin, role: Role) -> Value:
+    def _binary(self, e: Bin, role: Role) -> Narrowed:
         op = e.op
         if op in ("&&", "||"):
             lhs = self.value(e.lhs).expr
             with self.scope(e.lhs, holds=op == "&&"):
-                return Value(Bin(op, lhs, self.value(e.rhs).expr, e.type), (0, 1))
+                return Narrowed(Bin(op, lhs, self.value(e.rhs).expr, e.type), (0, 1))
         inner = role if e.type == I64 and op in _WRAPPING else Role.VALUE
         x, y = self.value(e.lhs, inner), self.value(e.rhs, inner)
         if op in _NEGATED:
@@ -203,9 +203,9 @@ class Exprs:
                 len(loose) == 1 and loose[0].wide is not None
             )
             a, b = (to_type(v, I64) if wide else v.expr for v in (x, y))
-            return Value(Bin(op, a, b, e.type), (0, 1) if e.type == TRUTH else None)
+            return Narrowed(Bin(op, a, b, e.type), (0, 1) if e.type == TRUTH else None)
         if x.span is None or y.span is None:
-            return Value(replace(e, lhs=x.expr, rhs=y.expr))
+            return Narrowed(replace(e, lhs=x.expr, rhs=y.expr))
         if op == "/":
             least = _factor(e.rhs)
             y = replace(y, span=(max(y.span[0], least), max(y.span[1], least)))
@@ -214,7 +214,7 @@ class Exprs:
             span = spans.clip(span, most)
         return self._join(e, x, y, span)
 
-    def _limited(self, op: str, x: Value, y: Value, role: Role) -> Span | None:
+    def _limited(self, op: str, x: Narrowed, y: Narrowed, role: Role) -> Span | None:
         """Return what an operator gives; on the way to an address no more than memory has."""
         span = spans.binary(op, x.bounds, y.bounds)
         if span is None or role == Role.VALUE:
@@ -223,50 +223,54 @@ class Exprs:
         is_near = all(spans.lies_in(v.bounds, FAR) for v in (x, y))
         return spans.clip(span, LIMITS[role]) if is_near else span
 
-    def _join(self, e: Bin, x: Value, y: Value, span: Span | None) -> Value:
+    def _join(self, e: Bin, x: Narrowed, y: Narrowed, span: Span | None) -> Narrowed:
         """Return x op y in as few bits as do."""
         op, t = e.op, e.type
         assert isinstance(t, Scalar)
         if t != I64:
             every = spans.of_dtype(t.dtype)
             if span is not None and spans.lies_in(span, every):
-                return Value(Bin(op, x.expr, y.expr, t), span)
-            return Value(_or_wrapping(op, x.expr, y.expr, t), every)
+                return Narrowed(Bin(op, x.expr, y.expr, t), span)
+            return Narrowed(_or_wrapping(op, x.expr, y.expr, t), every)
         words = x.expr.type == y.expr.type == I32
         if span is None:
             span = WORD if words and op in ("&", "|", "^") else LONG
         if words and spans.lies_in(span, WORD):
-            return Value(Bin(op, x.expr, y.expr, I32), span)
+            return Narrowed(Bin(op, x.expr, y.expr, I32), span)
         a, b = to_type(x, I64), y.expr if op in ("<<", ">>") else to_type(y, I64)
         if spans.lies_in(span, LONG):
             return _short(Bin(op, a, b, I64), span)
-        return Value(_or_wrapping(op, a, b, I64), LONG)
+        return Narrowed(_or_wrapping(op, a, b, I64), LONG)
 
-    def combined(self, op: Literal["+", "*"], place: Value, v: Value, role: Role) -> Span | None:
+    def combined(
+        self, op: Literal["+", "*"], place: Narrowed, v: Narrowed, role: Role
+    ) -> Span | None:
         """Return the interval of place op v; None if it may leave its type."""
         t = place.expr.type
         every = limit_of(I64 if v.expr.type == I64 else t)
         span = self._limited(op, place, v, role)
         return span if span and every and spans.lies_in(span, every) else None
 
-    def _unary(self, op: Literal["-", "!", "~"], x: Value, t: Type) -> Value:
+    def _unary(self, op: Literal["-", "!", "~"], x: Narrowed, t: Type) -> Narrowed:
         if x.span is None or op != "-":
             t = I32 if t == I64 and x.expr.type == I32 else t
-            return Value(Un(op, x.expr, t), (0, 1) if t == TRUTH else limit_of(t))
+            return Narrowed(Un(op, x.expr, t), (0, 1) if t == TRUTH else limit_of(t))
         assert isinstance(t, Scalar)
         span = (-x.span[1], -x.span[0])
         if t == I64 and x.expr.type == I32 and spans.lies_in(span, WORD):
-            return Value(Un(op, x.expr, I32), span)
+            return Narrowed(Un(op, x.expr, I32), span)
         operand, every = to_type(x, t), spans.of_dtype(t.dtype)
         if spans.lies_in(span, every):
-            return _short(Un(op, operand, t), span) if t == I64 else Value(Un(op, operand, t), span)
+            return (
+                _short(Un(op, operand, t), span) if t == I64 else Narrowed(Un(op, operand, t), span)
+            )
         if not _wraps(t):
-            return Value(Un(op, operand, t), every)
-        return Value(Call(f"tc_wrap_neg_{short_name(t.dtype)}", (operand,), t), every)
+            return Narrowed(Un(op, operand, t), every)
+        return Narrowed(Call(f"tc_wrap_neg_{short_name(t.dtype)}", (operand,), t), every)
 
     # ---- calls
 
-    def _call(self, e: Call) -> Value:
+    def _call(self, e: Call) -> Narrowed:
         args = [self.value(a) for a in e.args]
         plain = replace(e, args=tuple(a.expr for a in args))
         if (grid := self._grid(e.function)) is not None:
@@ -278,42 +282,42 @@ class Exprs:
                     self.store.give((callee.name, p.name), a.bounds, limit)
             types = [parameter_type(self.store, callee, p) for p in callee.params]
             given = tuple(to_type(a, t) for a, t in zip(args, types, strict=True))
-            return Value(replace(e, args=given), limit_of(e.type))
+            return Narrowed(replace(e, args=given), limit_of(e.type))
         name, _, kind = e.function.removeprefix("tc_").rpartition("_")
         if isinstance(e.type, Scalar) and kind == short_name(e.type.dtype) and limit_of(e.type):
             span = spans.call(name, [a.bounds for a in args])
             every = spans.of_dtype(e.type.dtype)
             if span is None:
-                return Value(plain, every)
+                return Narrowed(plain, every)
             if kind == "i64" and spans.lies_in(span, WORD) and _are_words(args):
                 return _on_words(name, args, span)
             if kind == "i64":
                 plain = replace(e, args=tuple(to_type(a, I64) for a in args))
             return _short(plain, span if spans.lies_in(span, every) else every)
-        return Value(plain, limit_of(e.type))
+        return Narrowed(plain, limit_of(e.type))
 
-    def _grid(self, function: str) -> Value | None:
+    def _grid(self, function: str) -> Narrowed | None:
         threads, blocks = self.start.threads, self.start.blocks
         call = Call(function, (), I32)
         match function:
             case "tc_thread":
-                return Value(call, (0, threads - 1))
+                return Narrowed(call, (0, threads - 1))
             case "tc_lane":
-                return Value(call, (0, min(threads, _WARP) - 1))
+                return Narrowed(call, (0, min(threads, _WARP) - 1))
             case "tc_warp":
-                return Value(call, (0, (threads - 1) // _WARP))
+                return Narrowed(call, (0, (threads - 1) // _WARP))
             case "tc_block":
-                return Value(call, (0, max(0, blocks - 1)))
+                return Narrowed(call, (0, max(0, blocks - 1)))
             case "tc_blocks":
-                return Value(call, (1, max(1, blocks)))
+                return Narrowed(call, (1, max(1, blocks)))
             case "tc_threads":
-                return Value(call, (threads, threads))
+                return Narrowed(call, (threads, threads))
             case "tc_point":
                 span = (0, max(1, blocks) * threads - 1)
                 if not spans.lies_in(span, WORD):
-                    return Value(Call(function, (), I64), span)
+                    return Narrowed(Call(function, (), I64), span)
                 first = Bin("*", Call("tc_block", (), I32), Const(threads, I32), I32)
-                return Value(Bin("+", first, Call("tc_thread", (), I32), I32), span)
+                return Narrowed(Bin("+", first, Call("tc_thread", (), I32), I32), span)
             case _:
                 return None
 
@@ -347,42 +351,42 @@ def wrapping(op: Literal["+", "*"], place: Expr, v: Expr) -> Expr:
     return _or_wrapping(op, place, v, place.type)
 
 
-def _constant(value: int, dtype: DType, e: Const) -> Value:
+def _constant(value: int, dtype: DType, e: Const) -> Narrowed:
     if dtype != I64.dtype:
-        return Value(e, (value, value))
+        return Narrowed(e, (value, value))
     value = (value + (1 << 63)) % (1 << 64) - (1 << 63)  # folded constants wrap too
     is_word = spans.lies_in((value, value), WORD)
-    return Value(Const(value, I32 if is_word else I64), (value, value))
+    return Narrowed(Const(value, I32 if is_word else I64), (value, value))
 
 
-def _short(e: Expr, span: Span | None) -> Value:
+def _short(e: Expr, span: Span | None) -> Narrowed:
     """Return e, in int32 if it is int64 and fits."""
     if e.type == I64 and span is not None and spans.lies_in(span, WORD):
-        return Value(Cast(e, I32), span, e)
-    return Value(e, span)
+        return Narrowed(Cast(e, I32), span, e)
+    return Narrowed(e, span)
 
 
-def _cast(x: Value, t: Type) -> Value:
+def _cast(x: Narrowed, t: Type) -> Narrowed:
     every = limit_of(t)
     if every is None or x.span is None:
-        return Value(Cast(x.expr, t), every)
+        return Narrowed(Cast(x.expr, t), every)
     span = x.span if spans.lies_in(x.span, every) else every
     if t == I64:
         if x.expr.type in (I32, I64):
             return x
-        return Value(Cast(x.expr, I32 if spans.lies_in(span, WORD) else I64), span)
+        return Narrowed(Cast(x.expr, I32 if spans.lies_in(span, WORD) else I64), span)
     if t == x.expr.type:
-        return Value(x.expr, span) if x.wide is None else Value(x.expr, span, x.wide)
-    return Value(Cast(x.expr, t), span)
+        return Narrowed(x.expr, span) if x.wide is None else Narrowed(x.expr, span, x.wide)
+    return Narrowed(Cast(x.expr, t), span)
 
 
-def _are_words(args: list[Value]) -> bool:
+def _are_words(args: list[Narrowed]) -> bool:
     return all(a.expr.type == I32 for a in args)
 
 
-def _on_words(name: str, args: list[Value], span: Span) -> Value:
+def _on_words(name: str, args: list[Narrowed], span: Span) -> Narrowed:
     """Return an int64 function in int32; its floor division is C's where nothing is negative."""
     exprs = tuple(a.expr for a in args)
     if name in ("div", "mod") and args[0].bounds[0] >= 0 and args[1].bounds[0] > 0:
-        return Value(Bin("/" if name == "div" else "%", exprs[0], exprs[1], I32), span)
-    return Value(Call(f"tc_{name}_i32", exprs, I32), span)
+        return Narrowed(Bin("/" if name == "div" else "%", exprs[0], exprs[1], I32), span)
+    return Narrowed(Call(f"tc_{name}_i32", exprs, I32), span)

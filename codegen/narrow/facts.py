@@ -13,7 +13,7 @@ I32 = Scalar(INT32)
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Narrowed:
     """A rewritten expression; span is None for what is no integer.
 
     wide is the same in 64 bits, where that costs nothing.
@@ -44,7 +44,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class GridFacts:
     """What is known of a function's grid: threads of a block, and blocks at most."""
 
     threads: int
@@ -52,7 +52,7 @@ class Start:
 
 
 @dataclass(slots=True)
-class Store:
+class SpanStore:
     """Intervals of what is assigned or passed, by function and name; they grow until all hold."""
 
     patience: int = 3  # rounds in which they may grow step by step
@@ -82,7 +82,7 @@ class Store:
         return before != self.spans
 
 
-def to_type(v: Value, t: Type) -> Expr:
+def to_type(v: Narrowed, t: Type) -> Expr:
     """Return a value as a type that holds it."""
     if v.expr.type == t or v.span is None:
         return v.expr
@@ -98,7 +98,7 @@ def limit_of(t: Type | None) -> Span | None:
     return spans.of_dtype(t.dtype) if isinstance(t, Scalar) and t.dtype.kind != "float" else None
 
 
-def parameter_type(store: Store, f: Function, p: Var) -> Type:
+def parameter_type(store: SpanStore, f: Function, p: Var) -> Type:
     """Return the type that a parameter of a function (no kernel) needs."""
     if p.type != I64:
         return p.type

@@ -50,9 +50,9 @@ from tcdsl.codegen.narrow.expressions import LIMITS, Exprs, wrapping
 from tcdsl.codegen.narrow.facts import (
     I32,
     Fact,
-    Start,
-    Store,
-    Value,
+    GridFacts,
+    Narrowed,
+    SpanStore,
     limit_of,
     parameter_type,
     to_type,
@@ -89,7 +89,7 @@ class _Narrowing:
         self.tables = tuple(_table(t) for t in unit.tables)
         self.counts = Counts(program, is_small=spec.is_small)
         self.extents = {safe_name(n): self._size(n) for n in program.sizes}
-        self.store = Store()
+        self.store = SpanStore()
 
     def run(self) -> Unit:
         """Rewrite, callers before callees, until no interval grows."""
@@ -161,14 +161,14 @@ class _Narrowing:
         fits = p.type == I64 and span is not None and spans.lies_in(span, WORD)
         return Fact(I32 if fits else p.type, span)
 
-    def _start(self, f: Function) -> Start:
+    def _start(self, f: Function) -> GridFacts:
         """Return the grid of a kernel; for a function that of any."""
         launches = [x for x in self.unit.launches if x.function == f.name or f.linkage != "kernel"]
         threads = max((x.threads for x in launches), default=f.threads or 1024)
-        probe = Exprs(f, Start(1, 1), Pointers(f, ()), self.counts, self.store, {})
+        probe = Exprs(f, GridFacts(1, 1), Pointers(f, ()), self.counts, self.store, {})
         probe.facts = {name: Fact(I64, span) for name, span in self.extents.items()}
         blocks = [probe.value(x.blocks).bounds[1] for x in launches]
-        return Start(threads, min(max(blocks, default=_MAX_BLOCKS), _MAX_BLOCKS))
+        return GridFacts(threads, min(max(blocks, default=_MAX_BLOCKS), _MAX_BLOCKS))
 
 
 def _span_of(t: Table) -> Span | None:
@@ -265,10 +265,10 @@ class _Body:
                 return Assign(old, combined)
         return Assign(old, to_type(v, old.type), s.op)
 
-    def _place(self, place: Var | Elem | Load | Field) -> Value:
+    def _place(self, place: Var | Elem | Load | Field) -> Narrowed:
         """Return the rewritten place, as it is declared."""
         v = self.exprs.value(place)
-        return Value(v.wide, v.span) if v.wide is not None else v
+        return Narrowed(v.wide, v.span) if v.wide is not None else v
 
     def _give(self, name: str | None, t: Type | None, span: Span) -> None:
         """Note that a variable or an element of an array gets a value."""

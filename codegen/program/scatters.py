@@ -29,7 +29,14 @@ from tcdsl.codegen.program.program import (
     indices_of,
     substitute_indices,
 )
-from tcdsl.codegen.program.subscripts import MOST_PIECES, Piece, expr_of, pivots, solved, told
+from tcdsl.codegen.program.subscripts import (
+    MOST_PIECES,
+    Piece,
+    expr_of,
+    injective_in,
+    pivots,
+    solved,
+)
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
@@ -70,7 +77,7 @@ def gathers(
     if any(s.subs_checked) or None in forms:
         return None
     ranges = {r.name: r for r in s.ranges}
-    if len(told(subs, outputs)) == len(outputs):
+    if len(injective_in(subs, outputs)) == len(outputs):
         return _apart(s, [a for a in forms if a is not None and len(a.terms) > 1], ranges)
     chosen = {
         d: name
@@ -81,7 +88,7 @@ def gathers(
     found: list[Statement] = []
     for p in pieces or ():
         left = _left(p)
-        if len(told(p.subs, left)) < len(left):
+        if len(injective_in(p.subs, left)) < len(left):
             return None
         one = _gather(s, p, target, left, Guards([*p.ranges.values()], bounds, turns), nothing)
         if any(one.subs == x.subs for x in found):

@@ -19,7 +19,7 @@ from tcdsl.codegen.program.program import (
     reads_of,
 )
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
-from tcdsl.codegen.program.subscripts import MOST_PIECES, is_tiling, tile_of, told
+from tcdsl.codegen.program.subscripts import MOST_PIECES, injective_in, is_tiling, tile_of
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
@@ -199,7 +199,7 @@ class _Builder:
         if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
             value = self.from_copy(value, s.target)
         outputs = tuple(r for r in s.ranges if r.kind == "output")
-        is_told = len(told(subs, outputs)) == len(outputs)
+        is_told = len(injective_in(subs, outputs)) == len(outputs)
         if old is None and not covers and is_told and becomes_contraction(s):
             self.fill(s)  # the form for a contraction writes only its points
             old = base = self.current[s.target]

@@ -1,4 +1,4 @@
-"""Subscripts on the left: what they tell of indices, and solved for them.
+"""Subscripts on the left: in which indices they are injective, and solved for them.
 
     O(2 * y + i) +=! A(y) * K(i)   ->   O(2 * y)     +=! A(y - i) * K(2 * i)
                                         O(2 * y + 1) +=! A(y - i) * K(2 * i + 1)
@@ -37,11 +37,12 @@ class Piece:
     conditions: tuple[Expr, ...]
 
 
-def told(subs: Sequence[Expr], ranges: Sequence[Range]) -> frozenset[str]:
-    """Return the indices whose values the written element tells.
+def injective_in(subs: Sequence[Expr], ranges: Sequence[Range]) -> frozenset[str]:
+    """Return the indices in which the written element is injective.
 
-    Points that differ in one of them write different elements: `O(i + j, j)` tells `j` by its
-    second subscript and then `i`; `O(2 * h + r)` with r in 0:2 both; `H(I(b), d)` tells `d` only.
+    Points that differ in one of them write different elements: `O(i + j, j)` is so in
+    `j` by its second subscript and then in `i`; `O(2 * h + r)` with r in 0:2 in both;
+    `H(I(b), d)` in `d` only.
     """
     extents = {r.name: r.extent.constant for r in ranges}
     free = set(extents)

@@ -453,7 +453,7 @@ class Seen:
         kinds = re.findall(r"\[([^\[\]]*)\]$", head, re.MULTILINE)
         self.kinds[target.language].update(re.sub(r"\d+", "#", kind) for kind in kinds)
 
-    def offer(self, target: Target, forms: Iterable[compiler.Choice]) -> None:
+    def offer(self, target: Target, forms: Iterable[compiler.FormChoice]) -> None:
         """Take down what could have been drawn."""
         for form in forms:
             for knob in form.knobs:

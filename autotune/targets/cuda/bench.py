@@ -14,7 +14,7 @@ from tcdsl.autotune.worker.bench import WrongAnswerError
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.timing import SLICE_NS
 from tcdsl.codegen.device.device import Device
-from tcdsl.codegen.device.launch import Bound, Executable
+from tcdsl.codegen.device.launch import BoundUnit, LoadedUnit
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.preludes.abi import TcError
 from tcdsl.codegen.program.program import Program
@@ -69,18 +69,18 @@ class CudaBench:
             self._workspace, self._workspace_bytes = device.allocate(1), 1
         self._is_warm = is_warm
 
-    def load(self, code: Mapping[str, Any]) -> Bound:
+    def load(self, code: Mapping[str, Any]) -> BoundUnit:
         """Return a candidate that was found right."""
         unit = unpack(code["unit"])
         assert isinstance(unit, Unit)
         strides = [o.element_strides for o in self._case.operands]
         with self._device.active():
-            candidate = Executable(self._program, unit).bind(self._device, self._sizes, strides)
+            candidate = LoadedUnit(self._program, unit).bind(self._device, self._sizes, strides)
             for side, (_, poison) in zip(self._sides, _SIDES, strict=True):
                 self._check(candidate, side, poison)
         return candidate
 
-    def sampler(self, candidate: Bound) -> DeviceSampler:
+    def sampler(self, candidate: BoundUnit) -> DeviceSampler:
         """Return a candidate as what is timed."""
         with self._device.active():
             if candidate.workspace_bytes > self._workspace_bytes:  # all candidates share it
@@ -98,7 +98,7 @@ class CudaBench:
 
         return DeviceSampler(self._device, sample, _SHORT_NS if self._is_warm else 0)
 
-    def _start(self, candidate: Bound, addresses: Sequence[int], workspace: int) -> None:
+    def _start(self, candidate: BoundUnit, addresses: Sequence[int], workspace: int) -> None:
         """Start a candidate's kernels, and do not wait."""
         candidate.run(addresses, self._scalars, workspace, self._fault.address, self._stream)
 
@@ -109,7 +109,9 @@ class CudaBench:
             for o, d in zip(self._case.operands, self._case.data, strict=True)
         ]
 
-    def _check(self, candidate: Bound, side: Sequence[DeviceOperand | None], poison: int) -> None:
+    def _check(
+        self, candidate: BoundUnit, side: Sequence[DeviceOperand | None], poison: int
+    ) -> None:
         """Run a candidate once on freshly poisoned memory and look at all of it."""
         operands = [o for o in side if o is not None]
         for operand in operands:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.forms.base.align import Dim
+from tcdsl.codegen.forms.base.align import AlignedDim
 from tcdsl.codegen.program.program import affine_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -35,7 +35,7 @@ class Linear:
 
 
 def linear(
-    subs: Sequence[typed.Expr], strides: Sequence[Size], dims: Mapping[str, Dim]
+    subs: Sequence[typed.Expr], strides: Sequence[Size], dims: Mapping[str, AlignedDim]
 ) -> Linear | None:
     """Return the address of an access, or None if a subscript is not affine."""
     steps: dict[str, Size] = {}
@@ -53,7 +53,7 @@ def linear(
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class DimLoop:
     """A loop over a counter in [0, extent): a dimension or several joined ones."""
 
     name: str
@@ -61,21 +61,21 @@ class Loop:
 
 
 def join(
-    order: Sequence[Loop], accesses: Sequence[Linear], apart: frozenset[str] = frozenset()
-) -> tuple[Loop, ...]:
+    order: Sequence[DimLoop], accesses: Sequence[Linear], apart: frozenset[str] = frozenset()
+) -> tuple[DimLoop, ...]:
     """Return the loops, outermost first, with neighbours joined where all accesses allow it.
 
     `for i in M, j in N` at `i*N*s + j*s` -> `for j in M*N` at `j*s` (Halide's fuse). The inner
     name stays; terms of the outer one are to be dropped (`Linear.without`). apart: loops whose
     counter is used as a value.
     """
-    done: list[Loop] = []
+    done: list[DimLoop] = []
     for loop in order:
         while done and done[-1].name not in apart and loop.name not in apart:
             outer = done[-1]
             if any(a.step(outer.name) != a.step(loop.name) * loop.extent for a in accesses):
                 break
-            loop = Loop(loop.name, outer.extent * loop.extent)
+            loop = DimLoop(loop.name, outer.extent * loop.extent)
             done.pop()
         done.append(loop)
     return tuple(done)

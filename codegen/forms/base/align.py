@@ -38,7 +38,7 @@ _FEW_READS = 2  # arrays that are no more to read again than a value is to store
 
 
 @dataclass(frozen=True, slots=True)
-class Dim:
+class AlignedDim:
     """A loop of the group: variable `name` runs over [low, low + extent)."""
 
     name: str
@@ -47,8 +47,8 @@ class Dim:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A statement of the group whose indices are names of `Dim`s.
+class AlignedStatement:
+    """A statement of the group whose indices are names of `AlignedDim`s.
 
     dims: the loops it needs beside the kept ones. folds: the loops it reduces over.
     """
@@ -72,9 +72,9 @@ class Step:
 class Sweep:
     """Statements that share one pass over dims; before: those without dims, run ahead of it."""
 
-    before: tuple[Step, ...]
+    before: tuple[AlignedStatement, ...]
     dims: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[AlignedStatement, ...]
 
     @property
     def segment(self) -> tuple[str, ...]:
@@ -86,12 +86,12 @@ class Sweep:
 class Aligned:
     """A group as sweeps over rows. after: statements without dims that follow the last sweep."""
 
-    dims: tuple[Dim, ...]
+    dims: tuple[AlignedDim, ...]
     kept: tuple[str, ...]
     sweeps: tuple[Sweep, ...]
-    after: tuple[Step, ...]
+    after: tuple[AlignedStatement, ...]
 
-    def dim(self, name: str) -> Dim:
+    def dim(self, name: str) -> AlignedDim:
         """Return the loop of that name."""
         return next(d for d in self.dims if d.name == name)
 
@@ -101,7 +101,7 @@ class Aligned:
         return tuple(d.name for d in self.dims)
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[AlignedStatement, ...]:
         """All statements, in the order in which they run."""
         sweeps = (s for w in self.sweeps for s in (*w.before, *w.steps))
         return (*sweeps, *self.after)
@@ -113,10 +113,10 @@ def align(statements: Sequence[Statement]) -> Aligned | None:
     if classes is None:
         return None
     renamed = [_rename(s, n, classes) for n, s in enumerate(statements)]
-    dims: dict[str, Dim] = {}
+    dims: dict[str, AlignedDim] = {}
     for statement in renamed:
         for r in statement.ranges:
-            d = dims.setdefault(r.name, Dim(r.name, r.low, r.extent))
+            d = dims.setdefault(r.name, AlignedDim(r.name, r.low, r.extent))
             if (d.low, d.extent) != (r.low, r.extent):
                 return None
     return _schedule(renamed, tuple(dims.values()), _kept(renamed))
@@ -236,15 +236,15 @@ def _kept(statements: Sequence[Statement]) -> tuple[str, ...]:
 
 
 def _schedule(
-    statements: Sequence[Statement], dims: tuple[Dim, ...], kept: tuple[str, ...]
+    statements: Sequence[Statement], dims: tuple[AlignedDim, ...], kept: tuple[str, ...]
 ) -> Aligned:
     """Put each statement into the earliest sweep that has what it reads."""
-    steps: dict[str, Step] = {}
+    steps: dict[str, AlignedStatement] = {}
     level: dict[str, int] = {}
     for s in statements:
         own = tuple(r.name for r in s.ranges if r.name not in kept)
         folds = tuple(r.name for r in s.ranges if r.kind == "reduction")
-        step = Step(s, own, folds)
+        step = AlignedStatement(s, own, folds)
         at = 0
         for tensor, subs in own_reads(s):
             if tensor not in steps:
@@ -258,7 +258,7 @@ def _schedule(
     return Aligned(dims, kept, *_sweeps(tuple(steps.values()), level))
 
 
-def _sink(steps: Sequence[Step], level: dict[str, int]) -> None:
+def _sink(steps: Sequence[AlignedStatement], level: dict[str, int]) -> None:
     """Let values per point wait for the first sweep that reads them: they need no memory there.
 
         D(b, n) = A(b, n) * B(n)    sweep 0      ->    sweep 1, where A is read again
@@ -285,7 +285,9 @@ def _sink(steps: Sequence[Step], level: dict[str, int]) -> None:
             level[s.target] = level[first.statement.target]
 
 
-def _changes(step: Step, reads: Iterable[Access], s: Statement, *, is_reader: bool) -> bool:
+def _changes(
+    step: AlignedStatement, reads: Iterable[Access], s: Statement, *, is_reader: bool
+) -> bool:
     """Whether a later statement writes the memory of what s reads, before s would read it."""
     written = _tensor(step.statement.target)
     return any(
@@ -303,15 +305,15 @@ def _indices(subs: Iterable[typed.Expr]) -> frozenset[str]:
 
 
 def _sweeps(
-    steps: tuple[Step, ...], level: dict[str, int]
-) -> tuple[tuple[Sweep, ...], tuple[Step, ...]]:
+    steps: tuple[AlignedStatement, ...], level: dict[str, int]
+) -> tuple[tuple[Sweep, ...], tuple[AlignedStatement, ...]]:
     sweeps: list[Sweep] = []
     last = max(level.values(), default=0)
-    pending: tuple[Step, ...] = ()
+    pending: tuple[AlignedStatement, ...] = ()
     for at in range(last + 1):
         now = [s for s in steps if level[s.statement.target] == at]
         pending += tuple(s for s in now if not s.dims)
-        passes: list[list[Step]] = []
+        passes: list[list[AlignedStatement]] = []
         for s in now:
             if s.dims:
                 same = next((group for group in passes if _one_pass(group, s)), None)
@@ -322,7 +324,7 @@ def _sweeps(
     return tuple(sweeps), pending
 
 
-def _one_pass(group: Sequence[Step], s: Step) -> bool:
+def _one_pass(group: Sequence[AlignedStatement], s: AlignedStatement) -> bool:
     """Whether a statement fits into the pass of others: over the same loops, nested alike."""
     segments = {frozenset(x.segment) for x in (*group, s) if x.segment}
     return set(group[0].dims) == set(s.dims) and len(segments) <= 1

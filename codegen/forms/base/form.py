@@ -10,7 +10,7 @@ from tcdsl.codegen.forms.base.context import GroupContext, M
 from tcdsl.codegen.machine.config import Knob, Value
 
 L = TypeVar("L", covariant=True)  # Lowered for a CPU, LoweredKernels for a GPU
-Values = Mapping[str, Value]
+KnobValues = Mapping[str, Value]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,9 +45,9 @@ class Form(Generic[M, L]):
     name: str
     matches: Callable[[GroupContext[M]], bool]
     knobs: Callable[[GroupContext[M]], tuple[Knob, ...]]
-    default: Callable[[GroupContext[M]], Values]
-    cost_ns: Callable[[GroupContext[M], Values], float]
-    lower: Callable[[GroupContext[M], Values], L]
+    default: Callable[[GroupContext[M]], KnobValues]
+    cost_ns: Callable[[GroupContext[M], KnobValues], float]
+    lower: Callable[[GroupContext[M], KnobValues], L]
     has_tiles: bool = False
     ends_group: bool = False
     takes_any_points: bool = False

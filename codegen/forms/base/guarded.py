@@ -15,7 +15,7 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
 
-class Values(Protocol):
+class IndexRange(Protocol):
     """The values of an index: so many, from low on."""
 
     @property
@@ -50,7 +50,7 @@ def behind_conditions(
                 todo += [(p, is_behind) for p in reversed(operands_of(x))]
 
 
-def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, Values]) -> bool:
+def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, IndexRange]) -> bool:
     """Whether the ranges alone prove that a read is inside, whatever guards it."""
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
     for sub, extent in zip(r.subs, ctx.operands.buffer(r.tensor).shape, strict=True):

@@ -1,4 +1,4 @@
-"""What the output indices of a statement say of memory: which one walks it, which tell elements."""
+"""The output indices of a statement: which one walks memory, in which its write is injective."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def innermost(operands: Operands, s: Statement) -> str | None:
     return None if best is None else best.name
 
 
-def told(s: Statement) -> frozenset[str]:
-    """Return output indices whose values the written element tells."""
-    return subscripts.told(s.subs, s.outputs)
+def injective_in(s: Statement) -> frozenset[str]:
+    """Return the output indices in which the written element is injective."""
+    return subscripts.injective_in(s.subs, s.outputs)
 
 
-def all_told(s: Statement) -> bool:
+def is_injective(s: Statement) -> bool:
     """Whether different output points write different elements."""
-    return len(told(s)) == len(s.outputs)
+    return len(injective_in(s)) == len(s.outputs)

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, Linear, Loop, by_step, join, linear
-from tcdsl.codegen.forms.base.align import Aligned, Step, align, open_rows
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear, by_step, join, linear
+from tcdsl.codegen.forms.base.align import Aligned, AlignedStatement, align, open_rows
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.vexpr import walk
@@ -33,8 +33,8 @@ class Space:
     """
 
     aligned: Aligned
-    kept: tuple[Loop, ...]
-    sweeps: tuple[tuple[Loop, ...], ...]
+    kept: tuple[DimLoop, ...]
+    sweeps: tuple[tuple[DimLoop, ...], ...]
     linear: Mapping[Access, Linear]
     arena: Mapping[str, Size]
     sizes: Mapping[str, int]
@@ -50,7 +50,7 @@ class Space:
         return max(lengths, key=lambda s: len(s.terms), default=ONE)
 
 
-def points(loops: tuple[Loop, ...]) -> Size:
+def points(loops: tuple[DimLoop, ...]) -> Size:
     """Return the product of the extents."""
     total = ONE
     for x in loops:
@@ -82,7 +82,7 @@ def strides_of(operands: Operands, name: str) -> tuple[Size, ...]:
     return tuple(reversed(strides))
 
 
-def accesses(step: Step) -> Iterator[Access]:
+def accesses(step: AlignedStatement) -> Iterator[Access]:
     """Yield what a statement touches: its reads, its target, the version it combines with."""
     s = step.statement
     for r in reads_of(s.value):
@@ -172,7 +172,7 @@ def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Spac
     return _finish(ctx, aligned, kept, tuple(sweeps), linears, arena)
 
 
-def _alike(aligned: Aligned, n: int) -> tuple[Step, ...]:
+def _alike(aligned: Aligned, n: int) -> tuple[AlignedStatement, ...]:
     """Return the statements of all sweeps over the dimensions of sweep n."""
     dims = set(aligned.sweeps[n].dims)
     return tuple(s for w in aligned.sweeps if set(w.dims) == dims for s in w.steps)
@@ -239,9 +239,9 @@ def _exact(form: Linear, sizes: Mapping[str, int]) -> Linear:
 
 def _join(
     ctx: GroupContext[Any], aligned: Aligned, order: tuple[str, ...], touched: list[Linear]
-) -> tuple[Loop, ...]:
+) -> tuple[DimLoop, ...]:
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    loops = [Loop(n, aligned.dim(n).extent.substitute(by)) for n in order]
+    loops = [DimLoop(n, aligned.dim(n).extent.substitute(by)) for n in order]
     loops = [x for x in loops[:-1] if x.extent != ONE] + loops[-1:]  # a counter that stays 0
     values = frozenset(
         x.name
@@ -291,8 +291,8 @@ def _arena_strides(aligned: Aligned, name: str, orders: list[tuple[str, ...]]) -
 def _finish(
     ctx: GroupContext[Any],
     aligned: Aligned,
-    kept: tuple[Loop, ...],
-    sweeps: tuple[tuple[Loop, ...], ...],
+    kept: tuple[DimLoop, ...],
+    sweeps: tuple[tuple[DimLoop, ...], ...],
     linears: Mapping[Access, Linear],
     arena: Mapping[str, Size],
 ) -> Space:

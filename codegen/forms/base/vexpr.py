@@ -137,7 +137,7 @@ def splat(e: ir.Expr, t: ir.Vector) -> ir.Expr:
 
 
 @dataclass
-class Scope:
+class LaneScope:
     """Where expressions are evaluated: how leaves are reached, and what is known already.
 
     lanes, bits: of all vectors. varies: whether a leaf differs between lanes. scalar: lowers what

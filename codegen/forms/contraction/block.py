@@ -14,9 +14,9 @@ from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer_params
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand
 from tcdsl.codegen.forms.contraction.tiles import (
-    Block,
+    DepthPass,
     Names,
-    Pass,
+    TaskBlock,
     address,
     area,
     of_batch,
@@ -29,7 +29,7 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Call, Eval, Expr, Let, Stmt
 
 
-def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
+def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return the packing of a pass and its tiles, of one matrix or of a group of neighbours."""
     near = panel.neighbours
     if near is None:
@@ -73,13 +73,13 @@ def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
     ]
 
 
-def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
+def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
     p = panel.problem
     width = b.mul(g.nv, panel.lanes)
     head = None if panel.is_near(p.b) else _pack(panel, "b", g, block, now, width)
 
-    def rows_from(part: Block) -> Stmt:
+    def rows_from(part: TaskBlock) -> Stmt:
         return b.block(
             None if panel.is_near(p.a) else _pack(panel, "a", g, part, now, g.mr),
             tiles(panel, g, kernels, part, now),
@@ -120,7 +120,7 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
 
 
 def _pack(
-    panel: Panel, name: str, g: Blocking, block: Block, now: Pass, width: Expr
+    panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPass, width: Expr
 ) -> Stmt | None:
     """Return the packing of the block of an operand, if it is packed."""
     p = panel.problem
@@ -146,7 +146,7 @@ def _pack(
     return b.when(b.compare("!=", flag, 0), run)
 
 
-def _join(panel: Panel, g: Blocking, block: Block) -> Stmt:
+def _join(panel: Panel, g: Blocking, block: TaskBlock) -> Stmt:
     """Return the way of the finished blocks of a group to their places inside each other."""
     c = panel.problem.c
     row, step = panel.stride(c, panel.problem.m), panel.stride(c, panel.problem.n)

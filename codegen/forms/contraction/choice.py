@@ -31,7 +31,7 @@ from tcdsl.codegen.machine.wall import wall_ns
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ContractionChoice:
     """What the default config holds."""
 
     dot: bool
@@ -46,7 +46,7 @@ class Choice:
 
 def choose(
     x: Extents, machine: Machine, threads: int, tiles: tuple[tuple[int, int], ...]
-) -> Choice:
+) -> ContractionChoice:
     """Return the analytic schedule of constant extents."""
 
     def step(mr: Expr, nv: Expr) -> Expr:
@@ -76,11 +76,13 @@ def choose(
             return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
 
         mt, nt = min(options, key=cost_of)
-    return Choice(dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt)
+    return ContractionChoice(
+        dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt
+    )
 
 
 def predicted(
-    x: Extents, machine: Machine, threads: int, c: Choice, *, staged: bool = False
+    x: Extents, machine: Machine, threads: int, c: ContractionChoice, *, staged: bool = False
 ) -> float:
     """Return the nanoseconds that the busiest thread takes; there is one where two do not pay."""
 
@@ -121,7 +123,7 @@ def _number(e: Expr) -> int:
     return value
 
 
-def blocking_of(x: Extents, machine: Machine, c: Choice) -> Blocking:
+def blocking_of(x: Extents, machine: Machine, c: ContractionChoice) -> Blocking:
     """Return a choice as blocking of constant extents."""
     mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
     mc, nc = block_shape(x, mr, nv, mt, nt)

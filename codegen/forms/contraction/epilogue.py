@@ -8,7 +8,7 @@ from typing import assert_never
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import behind_conditions, inside
 from tcdsl.codegen.forms.base.vexpr import unsupported, width_of
-from tcdsl.codegen.forms.contraction.finish import SUM, Access, Finish, Step, sum_of
+from tcdsl.codegen.forms.contraction.finish import SUM, Finish, FinishAccess, FinishStep, sum_of
 from tcdsl.codegen.forms.contraction.problem import (
     ONE,
     ZERO,
@@ -70,8 +70,8 @@ class _Builder:
         self.ctx = ctx
         self.reach = reach
         self.problem = problem
-        self.steps: list[Step] = []
-        self.reads: dict[typed.Read, Access] = {}
+        self.steps: list[FinishStep] = []
+        self.reads: dict[typed.Read, FinishAccess] = {}
         self.uniforms: dict[typed.Expr, Var] = {}
         self.known: set[str] = set()
         self.resumes = False
@@ -131,7 +131,7 @@ class _Builder:
         why = unsupported(value, lambda e: not isinstance(e, typed.Read), lambda _: True)
         width = self.problem.dtype.computed.bits
         self.is_vector &= why is None and width_of((value,)) == width
-        self.steps.append(Step(typed.Read(s.target, (), dtype), value, store))
+        self.steps.append(FinishStep(typed.Read(s.target, (), dtype), value, store))
         self.known.add(s.target)
 
     def finish(self) -> Finish:
@@ -211,7 +211,7 @@ class _Builder:
 
     def access(
         self, param: str, name: str, subs: tuple[typed.Expr, ...], *, is_read: bool = True
-    ) -> Access:
+    ) -> FinishAccess:
         """Return how the tile reaches an element that belongs to its points."""
         x = operand_of(self.reach, self.problem.statement, name, subs)
         if x is None:
@@ -222,7 +222,7 @@ class _Builder:
         stored = self.ctx.operands.memory_dtype(name)
         if stored == BOOL:
             raise Unfused(f"'{name}' has bool elements")
-        return Access(param, x, row != ZERO, along == ONE, stored, is_read)
+        return FinishAccess(param, x, row != ZERO, along == ONE, stored, is_read)
 
 
 def renaming(main: Statement, s: Statement) -> dict[str, typed.Expr]:

@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.expr import Values, narrow, widen
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.base.vexpr import Scope
-from tcdsl.codegen.forms.contraction.kernel import Tile, accumulator, load_vector, store_vector
+from tcdsl.codegen.forms.base.vexpr import LaneScope
+from tcdsl.codegen.forms.contraction.kernel import (
+    RegisterTile,
+    accumulator,
+    load_vector,
+    store_vector,
+)
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Load, Stmt, Var
@@ -24,7 +29,7 @@ SUM = "sum"  # a name no tensor has inside expressions of a finish: the accumula
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class FinishAccess:
     """What the tile reads or writes: param is its pointer in the micro-kernel.
 
     row: its stride along the rows is not zero, then `param_row` holds it. along: it runs along
@@ -51,12 +56,12 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FinishStep:
     """One value of every point: what is known of it later, and where it is stored."""
 
     version: typed.Read
     value: typed.Expr
-    store: Access | None
+    store: FinishAccess | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ class Finish:
     points. resumes: the sum is added to what c holds.
     """
 
-    steps: tuple[Step, ...]
-    reads: tuple[tuple[typed.Read, Access], ...]
+    steps: tuple[FinishStep, ...]
+    reads: tuple[tuple[typed.Read, FinishAccess], ...]
     uniforms: tuple[tuple[Var, typed.Expr], ...]
     operands: Operands
     resumes: bool
@@ -81,7 +86,7 @@ class Finish:
         return len(self.steps) == 1 and self.steps[0].value == sum_of(self.steps[0].value.dtype)
 
     @property
-    def accesses(self) -> tuple[Access, ...]:
+    def accesses(self) -> tuple[FinishAccess, ...]:
         """What the tile reaches besides c, in the order of parameters."""
         stores = [s.store for s in self.steps if s.store is not None]
         return (*(a for _, a in self.reads), *stores)
@@ -92,12 +97,14 @@ class Finish:
         reached = [p for a in self.accesses for p in a.params()]
         return (*reached, *(v for v, _ in self.uniforms))
 
-    def element(self, tile: Tile, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
+    def element(
+        self, tile: RegisterTile, r: Expr, x: Var, total: Expr, to: Load, stored: DType
+    ) -> Stmt:
         """Return the way of one finished sum into its place, for steps without a vector form."""
         reads = dict(self.reads)
         known: dict[str, Expr] = {SUM: total} | {v.name: v for v, _ in self.uniforms}
 
-        def at(access: Access) -> Load:
+        def at(access: FinishAccess) -> Load:
             return b.load(access.at(r), x if access.along else 0)
 
         def local(e: typed.Read) -> Expr:
@@ -118,14 +125,14 @@ class Finish:
         stmts.append(b.assign(to, narrow(var, stored)))
         return b.block(stmts)
 
-    def vector(self, tile: Tile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
+    def vector(self, tile: RegisterTile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
         """Return the change of acc[r][v] in place, and the stores of further versions."""
         reads = dict(self.reads)
         uniforms = {var.name: var for var, _ in self.uniforms}
         columns = b.mul(v, tile.lanes)
         stmts: list[Stmt] = []
 
-        def vector_at(access: Access) -> Expr:
+        def vector_at(access: FinishAccess) -> Expr:
             at = b.offset(access.at(r), columns)
             return load_vector(tile, at, masked=masked, stored=access.stored)
 
@@ -160,7 +167,7 @@ class Finish:
             return isinstance(e, typed.Read) and (e in known or (e in reads and reads[e].along))
 
         acc = accumulator(tile, r, v)
-        scope = Scope(tile.lanes, tile.dtype.bits, varies, scalar, read, index, fresh, stmts)
+        scope = LaneScope(tile.lanes, tile.dtype.bits, varies, scalar, read, index, fresh, stmts)
         scope.known = known
         known[sum_of(self.steps[0].value.dtype)] = acc
         for step in self.steps:

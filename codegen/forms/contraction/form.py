@@ -22,7 +22,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
-from tcdsl.codegen.forms.contraction.choice import Choice, blocking_of, choose, predicted
+from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose, predicted
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, strides_of
 from tcdsl.codegen.forms.contraction.phase import phase
@@ -103,7 +103,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 # ---- exact and size-generic
 
 
-def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
+def _exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     """Return the nest with all extents and choices as constants."""
     x = panel.extents()
     _check(ctx, x, choice)
@@ -118,7 +118,7 @@ def _exact(ctx: Context, panel: Panel, choice: Choice) -> Lowered:
     )
 
 
-def _remainders(x: Extents, c: Choice) -> tuple[tuple[int, int], ...]:
+def _remainders(x: Extents, c: ContractionChoice) -> tuple[tuple[int, int], ...]:
     """Return the tiles that occur: the full one and what is left at the ends."""
     m, n = _int(x.m), _int(x.n)
     width = c.nv * x.lanes
@@ -263,9 +263,9 @@ def _int(e: Expr) -> int:
     return value
 
 
-def _choice(values: Mapping[str, Value]) -> Choice:
+def _choice(values: Mapping[str, Value]) -> ContractionChoice:
     mr, nv = map(int, str(values["tile"]).split("x"))
-    return Choice(
+    return ContractionChoice(
         values["method"] == "dot",
         mr,
         nv,
@@ -296,7 +296,7 @@ def _depths(x: Extents) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def _check(ctx: Context, x: Extents, c: Choice) -> None:
+def _check(ctx: Context, x: Extents, c: ContractionChoice) -> None:
     """Raise if the config of another layout asks for what this one cannot do."""
     if c.dot:
         if not x.dots:

@@ -69,7 +69,7 @@ ROW_GROUP = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class RegisterTile:
     """Shape of a register tile: rows x vectors of lanes elements."""
 
     rows: int
@@ -122,10 +122,12 @@ class Epilogue(Protocol):
     def is_vector(self) -> bool:
         """Whether `vector` can be used, else `element`."""
 
-    def vector(self, tile: Tile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
+    def vector(self, tile: RegisterTile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
         """Return the change of acc[r][v] in place, and stores to further outputs."""
 
-    def element(self, tile: Tile, r: Expr, x: Var, total: Expr, to: Load, stored: DType) -> Stmt:
+    def element(
+        self, tile: RegisterTile, r: Expr, x: Var, total: Expr, to: Load, stored: DType
+    ) -> Stmt:
         """Return the way of column x of row r, whose sum is total, to its place."""
 
 
@@ -149,13 +151,13 @@ def intrinsic(
 # ---- vectors at columns of a tile; the last one ends at the last column
 
 
-def tail_mask(tile: Tile, columns: Expr) -> Stmt:
+def tail_mask(tile: RegisterTile, columns: Expr) -> Stmt:
     """Return the declaration of the last vector's mask."""
     left = sub(columns, (tile.vectors - 1) * tile.lanes)
     return Let(Var("tail", tile.mask), intrinsic("tc_tail", tile.vector, left, type=tile.mask))
 
 
-def load_vector(tile: Tile, p: Expr, *, masked: bool, stored: DType | None = None) -> Expr:
+def load_vector(tile: RegisterTile, p: Expr, *, masked: bool, stored: DType | None = None) -> Expr:
     """Return the vector at p, halves widened; beyond the last column nothing is read."""
     args = (p, Var("tail", tile.mask)) if masked else (p,)
     return intrinsic(
@@ -164,14 +166,14 @@ def load_vector(tile: Tile, p: Expr, *, masked: bool, stored: DType | None = Non
 
 
 def store_vector(
-    tile: Tile, p: Expr, value: Expr, *, masked: bool, stored: DType | None = None
+    tile: RegisterTile, p: Expr, value: Expr, *, masked: bool, stored: DType | None = None
 ) -> Stmt:
     """Return the store of a vector at p, rounded to halves; nothing beyond the last column."""
     args = (p, Var("tail", tile.mask), value) if masked else (p, value)
     return Eval(intrinsic("tc_storem" if masked else "tc_store", tile.vector, *args, stored=stored))
 
 
-def each_vector(tile: Tile, body: Callable[[Expr, bool], Sequence[Stmt]]) -> list[Stmt]:
+def each_vector(tile: RegisterTile, body: Callable[[Expr, bool], Sequence[Stmt]]) -> list[Stmt]:
     """Return body(v, masked) for all vectors of a row, the last one (masked) apart."""
     last = tile.vectors - 1
     out: list[Stmt] = []
@@ -184,7 +186,7 @@ def each_vector(tile: Tile, body: Callable[[Expr, bool], Sequence[Stmt]]) -> lis
     return out
 
 
-def accumulator(tile: Tile, r: Expr, v: Expr) -> Elem:
+def accumulator(tile: RegisterTile, r: Expr, v: Expr) -> Elem:
     """Return acc[r][v]."""
     return Elem("acc", (r, v), tile.vector)
 
@@ -193,7 +195,7 @@ def accumulator(tile: Tile, r: Expr, v: Expr) -> Elem:
 
 
 def kernel_params(
-    tile: Tile, strides: Strides, epilogue: Epilogue, stored: DType
+    tile: RegisterTile, strides: Strides, epilogue: Epilogue, stored: DType
 ) -> tuple[Var, ...]:
     """Return the parameters of a micro-kernel, in order."""
     table = Pointer(INT64, const=True)
@@ -219,7 +221,7 @@ def kernel_params(
 
 
 def micro_kernel(
-    name: str, tile: Tile, strides: Strides, epilogue: Epilogue, stored: DType
+    name: str, tile: RegisterTile, strides: Strides, epilogue: Epilogue, stored: DType
 ) -> Function:
     """Return the micro-kernel of a tile; stored is the type of c in memory.
 
@@ -284,7 +286,7 @@ def micro_kernel(
     return Function(name, kernel_params(tile, strides, epilogue, stored), body, "micro")
 
 
-def _k_loop(tile: Tile, strides: Strides) -> Stmt:
+def _k_loop(tile: RegisterTile, strides: Strides) -> Stmt:
     """Return the loop along k: a row of b into registers, then an FMA per accumulator."""
     k, r = i64("k"), i64("r")
     a, b = pointer("a", tile.dtype, const=True), pointer("b", tile.dtype, const=True)

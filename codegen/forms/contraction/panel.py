@@ -9,7 +9,12 @@ from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.kernel import Strides, Tile, kernel_params, micro_kernel
+from tcdsl.codegen.forms.contraction.kernel import (
+    RegisterTile,
+    Strides,
+    kernel_params,
+    micro_kernel,
+)
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
 from tcdsl.codegen.forms.contraction.schedule import row_parts
 from tcdsl.codegen.loops import build as b
@@ -216,7 +221,7 @@ class Kernels:
 
     def params(self) -> tuple[Var, ...]:
         """Return the parameters of all micro-kernels."""
-        tile = Tile(1, 1, self.panel.lanes, self.panel.dtype)
+        tile = RegisterTile(1, 1, self.panel.lanes, self.panel.dtype)
         return kernel_params(tile, self.strides, self.panel.finish, self.stored)
 
     def functions(self) -> list[Function]:
@@ -225,7 +230,7 @@ class Kernels:
         out = [
             micro_kernel(
                 self.name(rows, vectors),
-                Tile(rows, vectors, panel.lanes, panel.dtype),
+                RegisterTile(rows, vectors, panel.lanes, panel.dtype),
                 self.strides,
                 panel.finish,
                 self.stored,

@@ -18,7 +18,14 @@ from tcdsl.codegen.forms.contraction.dot import CHUNK, Dot, dot_kernel, dot_rows
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.pack import fill_table, joiner, packer
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, pick
-from tcdsl.codegen.forms.contraction.tiles import Block, Names, Pass, origin, origins, tiles
+from tcdsl.codegen.forms.contraction.tiles import (
+    DepthPass,
+    Names,
+    TaskBlock,
+    origin,
+    origins,
+    tiles,
+)
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -81,7 +88,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     return functions
 
 
-def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> Block:
+def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> TaskBlock:
     """Return the block of a task: (outer point, column, row), row fastest."""
     panel = where.panel
     near = panel.neighbours
@@ -111,7 +118,7 @@ def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> Block:
         points[near.name] = first
         left = b.sub(panel.size(near.extent), first)
         batches = where.let("batches", b.min64(panel.lanes, left))
-    return Block(points, batches, m0, n0, rows, columns, b.c64(0))
+    return TaskBlock(points, batches, m0, n0, rows, columns, b.c64(0))
 
 
 def _least(count: Expr, size: Expr, left: Expr) -> Expr:
@@ -131,7 +138,7 @@ def _tables(panel: Panel, g: Blocking) -> list[Stmt]:
 
 
 def _work(
-    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Block, dots: dict[int, Dot]
+    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock, dots: dict[int, Dot]
 ) -> Stmt:
     """Return what a task does."""
     if b.value_of(g.dot) == 0:
@@ -144,7 +151,7 @@ def _work(
 
 
 def _dots(
-    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Block, dots: dict[int, Dot]
+    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock, dots: dict[int, Dot]
 ) -> Stmt:
     """Return the dot form of a block, and the epilogue on its sums."""
     p = panel.problem
@@ -184,24 +191,24 @@ def _dots(
     )
     if panel.finish.is_plain:
         return sums
-    done = Pass(b.c64(0), b.c64(0), b.c64(LAST))
+    done = DepthPass(b.c64(0), b.c64(0), b.c64(LAST))
     return b.block(
         sums, tiles(panel, replace(g, pack_a=b.c64(0), pack_b=b.c64(0)), kernels, block, done)
     )
 
 
-def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Block) -> Stmt:
+def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return the passes along k of a task: pack, then walk the register tiles."""
     k, depth = b.value_of(x.k), b.value_of(g.kc)
     if k is not None and depth is not None and depth >= k:
         flags = LAST if panel.finish.resumes else FIRST | LAST
-        return one_pass(panel, g, kernels, block, Pass(b.c64(0), x.k, b.c64(flags)))
+        return one_pass(panel, g, kernels, block, DepthPass(b.c64(0), x.k, b.c64(flags)))
     k0 = panel.var("k0")
     where = Names(panel, [])
     deep = where.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
     last = b.select(b.compare(">=", b.add(k0, deep), x.k), b.c64(LAST), b.c64(0))
     first = b.select(b.compare("==", k0, 0), b.c64(FIRST), b.c64(0))
     bits = last if panel.finish.resumes else Bin("|", first, last, I64)
-    body = one_pass(panel, g, kernels, block, Pass(k0, deep, where.let("flags", bits)))
+    body = one_pass(panel, g, kernels, block, DepthPass(k0, deep, where.let("flags", bits)))
     # without any k the sum is zero, and is stored: there is always one pass
     return b.loop(k0, 0, b.max64(x.k, 1), where.stmts, body, step=g.kc)

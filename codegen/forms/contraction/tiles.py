@@ -30,7 +30,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TaskBlock:
     """The block of a task: its first row and column, and how many there are.
 
     at: the outer point, the first neighbour of a group. batches: neighbours in the group. cut:
@@ -76,7 +76,7 @@ def address(panel: Panel, x: Operand, at: Mapping[str, Expr]) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class DepthPass:
     """A pass along k: where it starts, how deep it goes, the micro-kernel's flag word."""
 
     k0: Expr
@@ -96,7 +96,7 @@ def of_batch(panel: Panel, name: str) -> Var:
     return area(panel, f"{name}_own" if panel.is_near(x) else name)
 
 
-def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass) -> Stmt:
+def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return the walk over the register tiles of a block."""
     i, j = panel.var("i"), panel.var("j")
     width = b.mul(g.nv, panel.lanes)
@@ -129,7 +129,7 @@ Place = tuple[Expr, Expr, Expr, Expr]  # of a register tile: row, column, rows, 
 
 
 def _tile_args(
-    panel: Panel, g: Blocking, kernels: Kernels, block: Block, now: Pass, place: Place
+    panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass, place: Place
 ) -> tuple[Expr, ...]:
     """Return the arguments of the micro-kernel of a tile."""
     p = panel.problem

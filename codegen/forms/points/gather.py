@@ -19,7 +19,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.outputs import all_told, innermost
+from tcdsl.codegen.forms.base.outputs import innermost, is_injective
 from tcdsl.codegen.forms.base.phase import decode, float_product, nested
 from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
@@ -56,7 +56,7 @@ def matches(ctx: Context) -> bool:
         return False
     s = ctx.group.statements[0]
     row = innermost(ctx.operands, s)
-    if row is None or is_arg(s) or any(s.subs_checked) or not all_told(s):
+    if row is None or is_arg(s) or any(s.subs_checked) or not is_injective(s):
         return False
     if s.base is None and not s.covers:  # the box has to be filled first
         return False
@@ -130,7 +130,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
+class _GatherPoint:
     """One point: what finds its rows stands in front, value is what they give."""
 
     stmts: list[Stmt]
@@ -138,13 +138,13 @@ class _Point:
     place: Load
 
 
-def _point(ctx: Context, s: Statement) -> _Point:
+def _point(ctx: Context, s: Statement) -> _GatherPoint:
     ops = ctx.operands
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     value = values.value(s.value)
     place = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(place, Load)
-    return _Point(values.take(), value, place)
+    return _GatherPoint(values.take(), value, place)
 
 
 def _is_plain(t: Stmt, row: str) -> bool:

@@ -2,7 +2,7 @@
 
     for outputs: acc = identity (or the base's element); for reductions: acc op value; store
 
-Parallel over the output indices that the written element tells. The others, whose points may meet
+Parallel over the output indices in which the write is injective. The others, whose points may meet
 in one element (a scatter's), are run through in the order of the text by every task. A statement
 that initialises a box it does not cover fills the box in a phase before.
 """
@@ -16,7 +16,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.outputs import all_told, innermost, told
+from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
 from tcdsl.codegen.forms.base.phase import (
     PointNest,
     fill,
@@ -95,9 +95,9 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 
 
 def _form(s: Statement) -> str:
-    if all_told(s):
+    if is_injective(s):
         return "nest"
-    return "nest, points that meet in order" if told(s) else "nest, serial"
+    return "nest, points that meet in order" if injective_in(s) else "nest, serial"
 
 
 def _ordered(s: Statement, inner: str) -> list[Range]:
@@ -113,14 +113,14 @@ def _divided(ctx: Context, s: Statement, inner: str) -> list[Range]:
     """Return the ranges that are divided among tasks: all but the last, or that one alone."""
     outputs = _ordered(s, inner)
     turning = _turning(ctx, outputs)
-    return [r for r in outputs if r.name in told(s) and r not in turning]
+    return [r for r in outputs if r.name in injective_in(s) and r not in turning]
 
 
 def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     ops = ctx.operands
     tasked = _divided(ctx, s, inner)
     turning = _turning(ctx, _ordered(s, inner))
-    meeting = [r for r in s.outputs if r.name not in told(s)]  # in the order of the text
+    meeting = [r for r in s.outputs if r.name not in injective_in(s)]  # in the order of the text
     turning = [r for r in turning if r not in meeting]  # plan does not know their extents
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     # a scatter may meet an element twice, so what stands there counts

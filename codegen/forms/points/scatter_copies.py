@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import combine, identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import float_product
-from tcdsl.codegen.forms.points.scatter_points import Points, Scatter
+from tcdsl.codegen.forms.points.scatter_points import Scatter, ScatterPoints
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -132,7 +132,7 @@ class _Copies:
             steps = [b.mul(*self.shape[d + 1 :]) for d in range(len(subs))]
             return b.load(own, b.add(*(b.mul(x, y) for x, y in zip(subs, steps, strict=True))))
 
-        points = Points(self.ctx, self.scatter, is_flat=True)
+        points = ScatterPoints(self.ctx, self.scatter, is_flat=True)
         body = b.block(
             Let(own, b.offset(self.first, b.mul(task, self.pitch))),
             Let(low, b.add(ops.size(cut.low), b.mul(task, parts.width))),

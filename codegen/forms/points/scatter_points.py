@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values, combine
-from tcdsl.codegen.forms.base.outputs import innermost, told
+from tcdsl.codegen.forms.base.outputs import injective_in, innermost
 from tcdsl.codegen.forms.base.phase import nested, parallel_mark, reduction_mark
 from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
@@ -23,11 +23,11 @@ from tcdsl.grammar.types.typed import Range
 class Scatter:
     """A statement whose points meet, and the roles of its indices.
 
-    Points that differ in meeting indices may write one element. Of the indices that an element
-    tells, slabs choose rows as well (`dI(n, P(n, i))`: each n is a scatter of its own), columns do
-    not. keys are the dimensions of the target whose subscripts tell the row, the widest first.
-    own[d] is the slab or column that alone, and wholly, is the subscript of dimension d; None for
-    keys. It is empty if there is a dimension of another kind.
+    Points that differ in meeting indices may write one element. Of the indices in which the write
+    is injective, slabs choose rows as well (`dI(n, P(n, i))`: each n is a scatter of its own),
+    columns do not. keys are the dimensions of the target whose subscripts tell the row, the widest
+    first. own[d] is the slab or column that alone, and wholly, is the subscript of dimension d;
+    None for keys. It is empty if there is a dimension of another kind.
     """
 
     statement: Statement
@@ -53,7 +53,7 @@ def scatter_of(ctx: Context) -> Scatter | None:
         return None
     if any(ctx.program.depends(x) for r in s.ranges for x in (r.low, r.high)):
         return None
-    apart = told(s)
+    apart = injective_in(s)
     meeting = tuple(r for r in s.outputs if r.name not in apart)
     names = {r.name for r in meeting}
     keys = [d for d, e in enumerate(s.subs) if indices_of(e) & names]
@@ -89,7 +89,7 @@ def scatter_of(ctx: Context) -> Scatter | None:
 Place = Callable[[Sequence[Expr]], Load]  # the element at subscripts
 
 
-class Points:
+class ScatterPoints:
     """The text of points, whose indices are declared around it: rows looked up, columns combined.
 
     Parameters

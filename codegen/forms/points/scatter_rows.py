@@ -17,7 +17,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import decode, fill, float_product, nested, parallel_mark
-from tcdsl.codegen.forms.points.scatter_points import Points, Scatter
+from tcdsl.codegen.forms.points.scatter_points import Scatter, ScatterPoints
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -100,7 +100,7 @@ def _start(ctx: Context, scatter: Scatter, low: Expr, high: Expr) -> Stmt:
 def _points(ctx: Context, scatter: Scatter, span: tuple[Expr, Expr] | None) -> Stmt:
     """Return the points whose row is in a span, of all points."""
     s, ops = scatter.statement, ctx.operands
-    points = Points(ctx, scatter, is_flat=span is None)
+    points = ScatterPoints(ctx, scatter, is_flat=span is None)
 
     def place(subs: Sequence[Expr]) -> Load:
         return ops.element(s.target, subs)

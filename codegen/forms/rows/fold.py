@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -36,7 +36,7 @@ class Fold:
     the compiler vectorises only a comparison that loses it.
     """
 
-    step: Step
+    step: AlignedStatement
     dtype: DType  # in which it is computed
     accumulators: tuple[Var, ...]
     total: Var | None

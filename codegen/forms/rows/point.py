@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.access import ONE, ZERO, Loop
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.space import Access, Space, combines
 from tcdsl.codegen.forms.rows.fold import combined, operator
@@ -20,7 +20,7 @@ from tcdsl.grammar.types.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class RowWalk:
     """How a row is walked: lanes of a vector (1: scalar text), their bits, vectors a turn.
 
     prefetch: the first sweep over a row asks for the same place of the next row. stream: outputs
@@ -35,7 +35,7 @@ class Form:
 
 
 @dataclass
-class Point:
+class RowPoint:
     """lanes points of a sweep: counters, the tail's mask, values computed there.
 
     stream: stores are aligned and go past the cache.
@@ -48,7 +48,7 @@ class Point:
     stream: bool = False
 
 
-class Points(RowValues):
+class RowPoints(RowValues):
     """What a nest over rows knows at a point: `RowValues`, and values in vectors.
 
     Parameters
@@ -59,7 +59,7 @@ class Points(RowValues):
         How rows are walked.
     """
 
-    def __init__(self, ctx: Context, space: Space, form: Form) -> None:
+    def __init__(self, ctx: Context, space: Space, form: RowWalk) -> None:
         super().__init__(ctx, space)
         self.form = form
         self.hoisted: dict[typed.Expr, Expr] = {}
@@ -89,7 +89,7 @@ class Points(RowValues):
 
     # ---- values
 
-    def varies(self, e: typed.Expr, inner: Loop, point: Point) -> bool:
+    def varies(self, e: typed.Expr, inner: DimLoop, point: RowPoint) -> bool:
         """Whether a leaf differs between neighbours along the innermost loop."""
         match e:
             case typed.IndexValue(name):
@@ -102,7 +102,7 @@ class Points(RowValues):
             case _:
                 return False
 
-    def hoist(self, e: typed.Expr, point: Point, inner: Loop, out: list[Stmt]) -> Expr:
+    def hoist(self, e: typed.Expr, point: RowPoint, inner: DimLoop, out: list[Stmt]) -> Expr:
         """Return an invariant of the innermost loop, computed once before it."""
         if isinstance(e, typed.Lit):
             return b.const(e.value, e.dtype.computed)
@@ -119,8 +119,8 @@ class Points(RowValues):
     def invariants(
         self,
         e: typed.Expr,
-        point: Point,
-        inner: Loop,
+        point: RowPoint,
+        inner: DimLoop,
         hoist: list[Stmt],
         known: dict[typed.Expr, Expr],
     ) -> None:
@@ -144,7 +144,9 @@ class Points(RowValues):
                 case _:
                     todo += reversed(vexpr.operands(x))
 
-    def scope(self, point: Point, inner: Loop, hoist: list[Stmt], out: list[Stmt]) -> vexpr.Scope:
+    def scope(
+        self, point: RowPoint, inner: DimLoop, hoist: list[Stmt], out: list[Stmt]
+    ) -> vexpr.LaneScope:
         """Return how expressions are evaluated at a point, in vectors."""
 
         def read(x: typed.Read) -> Expr:
@@ -160,7 +162,7 @@ class Points(RowValues):
             first = b.add(point.counters[x.name], self.lows[x.name])
             return vexpr.vector_call("iota", t, b.cast(first, Scalar(t.dtype)))
 
-        scope = vexpr.Scope(
+        scope = vexpr.LaneScope(
             lanes=self.form.lanes,
             bits=self.form.bits,
             varies=lambda e: self.varies(e, inner, point),
@@ -173,7 +175,7 @@ class Points(RowValues):
         return scope
 
     def settle(
-        self, s: Statement, value: Expr, point: Point, scope: vexpr.Scope, out: list[Stmt]
+        self, s: Statement, value: Expr, point: RowPoint, scope: vexpr.LaneScope, out: list[Stmt]
     ) -> None:
         """Combine the vector of a statement with what was there, name it and store it."""
         if combines(s) and s.base is not None:
@@ -187,7 +189,7 @@ class Points(RowValues):
 
     # ---- vectors of memory
 
-    def prefetches(self, access: Access, point: Point) -> list[Stmt]:
+    def prefetches(self, access: Access, point: RowPoint) -> list[Stmt]:
         """Return the request for the same place of the next row, if this is its first sweep."""
         if access in self.prefetched or not self.space.kept:
             return []
@@ -197,7 +199,7 @@ class Points(RowValues):
         pointer, index = self.address(access, point.counters)
         return [b.do("tc_prefetch", b.offset(pointer, b.add(index, self.size(step))))]
 
-    def load(self, access: Access, point: Point, inner: Loop) -> Expr:
+    def load(self, access: Access, point: RowPoint, inner: DimLoop) -> Expr:
         """Return lanes elements of memory."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
@@ -213,7 +215,7 @@ class Points(RowValues):
             return Call(f"tc_loadm_{name}", (at, point.mask), t)
         return Call(f"tc_load_{name}", (at,), t)
 
-    def vector_store(self, access: Access, point: Point, value: Expr) -> Stmt:
+    def vector_store(self, access: Access, point: RowPoint, value: Expr) -> Stmt:
         """Return the store of lanes elements."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
@@ -230,7 +232,7 @@ class Points(RowValues):
             return b.do(f"tc_storem_{name}", at, point.mask, value)
         return b.do(f"tc_{'stream' if point.stream else 'store'}_{name}", at, value)
 
-    def inner_of(self, point: Point) -> str:
+    def inner_of(self, point: RowPoint) -> str:
         """Return the name of the loop whose values lie in the lanes: the last counter."""
         return next(reversed(list(point.counters)))
 
@@ -244,7 +246,7 @@ class Points(RowValues):
         t = Mask(self.mask_dtype, self.form.lanes)
         return Call(f"tc_tail_v{t.lanes}{short_name(t.dtype)}", (left,), t)
 
-    def masked(self, point: Point, value: Expr, other: Expr) -> Expr:
+    def masked(self, point: RowPoint, value: Expr, other: Expr) -> Expr:
         """Return value in the lanes that count."""
         if point.mask is None:
             return value

@@ -7,11 +7,11 @@ from typing import assert_never
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import Space, accesses, columns_are_nearer, points
-from tcdsl.codegen.forms.rows.point import Form
+from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
 from tcdsl.grammar.types import typed
@@ -64,12 +64,12 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
     return bits
 
 
-def column_form(ctx: Context, space: Space) -> Form | None:
+def column_form(ctx: Context, space: Space) -> RowWalk | None:
     """Return the form in which rows are walked side by side, or None where they cannot be."""
     if not space.kept or not space.sweeps or any(w.segment for w in space.aligned.sweeps):
         return None
     bits = vector_bits(ctx, space, column=space.kept[-1].name)
-    return None if bits is None else Form(vexpr.lanes_of(bits, ctx.machine), bits, 1)
+    return None if bits is None else RowWalk(vexpr.lanes_of(bits, ctx.machine), bits, 1)
 
 
 def columns_are_near(ctx: Context, space: Space) -> bool:
@@ -140,20 +140,20 @@ def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
     return values
 
 
-def form_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> Form:
+def form_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> RowWalk:
     """Return what the knobs say."""
     bits = vector_bits(ctx, space)
     if values.get("vectors") and bits is not None:
         lanes, unroll = vexpr.lanes_of(bits, ctx.machine), int(values.get("unroll", 2))
         ahead, past = bool(values.get("prefetch", False)), bool(values.get("stream", False))
-        return Form(lanes, bits, unroll, ahead, past)
-    return Form(1, bits or 32, 1)
+        return RowWalk(lanes, bits, unroll, ahead, past)
+    return RowWalk(1, bits or 32, 1)
 
 
 # ---- cost
 
 
-def _point_ns(step: Step) -> float:
+def _point_ns(step: AlignedStatement) -> float:
     total = 0.0
     for x in vexpr.walk(step.statement.value):
         match x:
@@ -179,7 +179,7 @@ def rows_ns(ctx: Context, space: Space, per_point: float, pieces: int) -> float:
     return divided_ns(rows * (length * per_point + 15.0), pieces, ctx.spec.threads)
 
 
-def point_ns(ctx: Context, space: Space, form: Form) -> float:
+def point_ns(ctx: Context, space: Space, form: RowWalk) -> float:
     """Return the time of one point of a row: all sweeps of it, memory or arithmetic."""
     compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
     if form.lanes == 1:

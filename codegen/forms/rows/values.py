@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tcdsl.codegen.forms.base.access import Linear, Loop
+from tcdsl.codegen.forms.base.access import DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.expr import Values, narrow, widen
 from tcdsl.codegen.forms.base.operands import Operands
@@ -52,7 +52,7 @@ class RowValues:
         """Return a size as an expression."""
         return self.operands.size(size)
 
-    def counter(self, loop: Loop) -> Var:
+    def counter(self, loop: DimLoop) -> Var:
         """Return the variable of a loop."""
         return b.i64(safe_name(loop.name))
 

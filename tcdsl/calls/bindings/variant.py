@@ -11,7 +11,7 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -44,7 +44,7 @@ class Compiled:
 
     spec: Spec
     config: Config
-    loaded: cpu.Loaded | Executable
+    loaded: cpu.Loaded | LoadedUnit
 
 
 class Variant:
@@ -247,9 +247,9 @@ class Variant:
             known = self._compiled.get((spec, config))
             if known is None:
                 unit = self._unit(spec, config, sizes)
-                loaded: cpu.Loaded | Executable
+                loaded: cpu.Loaded | LoadedUnit
                 if self.is_for_gpu:
-                    loaded = Executable(self.program, unit)
+                    loaded = LoadedUnit(self.program, unit)
                 else:
                     loaded = cpu.compile_and_load(compiler.emit_c(unit), self.checked.name)
                 known = self._compiled[spec, config] = Compiled(spec, config, loaded)

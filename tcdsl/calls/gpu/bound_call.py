@@ -16,7 +16,7 @@ from tcdsl.calls.operands.arguments import as_float, check_integer, element_stri
 from tcdsl.calls.operands.device_arrays import DeviceArray, dense_strides
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
-from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.grammar.text.errors import DeviceError
 from tcdsl.grammar.types.typed import Tensor
@@ -41,7 +41,7 @@ class BoundCall:
     def __init__(
         self,
         call: KernelCall,
-        executable: Executable,
+        executable: LoadedUnit,
         device: Device,
         names: OperandNames,
         check: Check,

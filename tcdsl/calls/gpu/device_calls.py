@@ -24,7 +24,7 @@ from tcdsl.calls.operands.foreign import like, written
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device.device import Device
-from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 
 _MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
@@ -231,7 +231,7 @@ class DeviceCalls(DeviceArguments):
             return found
 
     def _made(self, call: KernelCall, device: Device, executable: object) -> BoundCall:
-        assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
+        assert isinstance(executable, LoadedUnit), "a GPU's variant has executables of a GPU"
         check = self._dispatch.session.settings.check
         return BoundCall(call, executable, device, self._dispatch.operand_names, check)
 

@@ -14,8 +14,8 @@ from tcdsl.calls.gpu.bound_call import converter, operand_strides
 from tcdsl.calls.gpu.faults import faults_of
 from tcdsl.calls.operands.device_arrays import DeviceArray, is_native
 from tcdsl.codegen.device.device import Device
-from tcdsl.codegen.device.hostplan import HostPlan, Start
-from tcdsl.codegen.device.launch import Executable
+from tcdsl.codegen.device.hostplan import HostPlan, KernelStart
+from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.codegen.loops.loopir import Argument
 from tcdsl.codegen.program.dtypes import numpy_dtype
 
@@ -65,7 +65,7 @@ class RawCall:
         self, dispatch: Dispatch, call: KernelCall, device: Device, outputs: tuple[Any, ...]
     ) -> None:
         executable = dispatch.executable_for(call).loaded
-        assert isinstance(executable, Executable), "a GPU's variant has executables of a GPU"
+        assert isinstance(executable, LoadedUnit), "a GPU's variant has executables of a GPU"
         self.outputs = outputs
         self.text = executable.text
         self._device = device
@@ -99,7 +99,7 @@ class RawCall:
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
     def _addresses(
-        self, dispatch: Dispatch, call: KernelCall, executable: Executable
+        self, dispatch: Dispatch, call: KernelCall, executable: LoadedUnit
     ) -> dict[Argument, Any]:
         """Return what stands for arrays, blocks of the workspace and the record of faults."""
         found: dict[Argument, Any] = {}
@@ -113,7 +113,7 @@ class RawCall:
         found[Argument("fault")] = np.uint64(record.address)
         return found
 
-    def _start(self, s: Start, turns: Sequence[int]) -> RawStart:
+    def _start(self, s: KernelStart, turns: Sequence[int]) -> RawStart:
         args = tuple(
             np.int64(turns[a.index]) if a.kind == "turn" else self._arguments[a]
             for a in s.arguments
@@ -122,7 +122,7 @@ class RawCall:
         return RawStart(kernel, (s.blocks,), (s.threads,), args, s.shared_bytes)
 
 
-def _numbers(call: KernelCall, executable: Executable) -> dict[Argument, Any]:
+def _numbers(call: KernelCall, executable: LoadedUnit) -> dict[Argument, Any]:
     """Return sizes, strides and scalars in the types in which kernels take them."""
     program, checked = executable.program, call.variant.checked
     found: dict[Argument, Any] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.contraction.cuda.problem import Group
+from tcdsl.codegen.forms.contraction.cuda.problem import Fused
 from tcdsl.codegen.forms.contraction.problem import ONE, ZERO, Operand, extent_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
@@ -16,39 +16,39 @@ from tcdsl.grammar.proofs.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class IndexRun:
     """Neighbouring indices of a role that one stride reaches."""
 
     extent: Size
     stride: Size
 
 
-def runs_of(operand: Operand, group: Group) -> tuple[Run, ...]:
+def runs_of(operand: Operand, group: Fused) -> tuple[IndexRun, ...]:
     """Return a role as an operand sees it, outer to inner."""
-    runs: list[Run] = []
+    runs: list[IndexRun] = []
     for index in reversed(group):
         stride = operand.stride(index.name)
         if index.extent == ONE:
             continue
         if runs and runs[-1].stride * runs[-1].extent == stride:
-            runs[-1] = Run(runs[-1].extent * index.extent, runs[-1].stride)
+            runs[-1] = IndexRun(runs[-1].extent * index.extent, runs[-1].stride)
         else:
-            runs.append(Run(index.extent, stride))
+            runs.append(IndexRun(index.extent, stride))
     return tuple(reversed(runs))
 
 
-def inner_stride(operand: Operand, group: Group) -> Size:
+def inner_stride(operand: Operand, group: Fused) -> Size:
     """Return the stride of the fastest index of a role; 0 for none."""
     runs = runs_of(operand, group)
     return runs[-1].stride if runs else ZERO
 
 
-def role_extent(ctx: GpuContext, group: Group) -> Expr:
+def role_extent(ctx: GpuContext, group: Fused) -> Expr:
     """Return the number of points of a role."""
     return ctx.operands.size(extent_of(group))
 
 
-def place_of(ctx: GpuContext, operand: Operand, group: Group, fused: Expr) -> Expr:
+def place_of(ctx: GpuContext, operand: Operand, group: Fused, fused: Expr) -> Expr:
     """Return the part of an element's address that a fused index decides."""
     runs = runs_of(operand, group)
     total: Expr = b.c64(0)

@@ -20,7 +20,7 @@ from tcdsl.grammar.types.dtypes import INT32
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPlace:
     """Where a block stands: variables, and the declarations that give them values."""
 
     declarations: tuple[Stmt, ...]
@@ -50,7 +50,7 @@ def block_count(ctx: GpuContext, x: Contraction, t: BlockTiling) -> Expr:
     return b.mul(outer, b.ceil_div(ms, t.bm), b.ceil_div(ns, t.bn), t.splits)
 
 
-def place(ctx: GpuContext, x: Contraction, t: BlockTiling) -> Place:
+def place(ctx: GpuContext, x: Contraction, t: BlockTiling) -> BlockPlace:
     """Return where a block stands, by its number."""
     ops = ctx.operands
     outer, ms, ns, ks = (role_extent(ctx, g) for g in x.roles())
@@ -92,7 +92,7 @@ def place(ctx: GpuContext, x: Contraction, t: BlockTiling) -> Place:
         tile = b.i64(ops.local("tile"))
         lets.append(Let(tile, rest))
     lets += _raster(ctx, t, tile, rows, columns, m0, n0)
-    return Place(tuple(lets), thread, batch, part, m0, n0, low, high)
+    return BlockPlace(tuple(lets), thread, batch, part, m0, n0, low, high)
 
 
 def _builtin(name: str) -> Expr:
@@ -139,7 +139,7 @@ def source_var(ctx: GpuContext, x: Contraction, side: Side, name: str) -> Expr:
     return Var(ctx.operands.local(name), Pointer(side.stored, const=True))
 
 
-def source(ctx: GpuContext, x: Contraction, at: Place, side: Side, name: str) -> list[Stmt]:
+def source(ctx: GpuContext, x: Contraction, at: BlockPlace, side: Side, name: str) -> list[Stmt]:
     """Declare where a factor of this batch begins, if that is not where its tensor begins."""
     v = source_var(ctx, x, side, name)
     pointer = ctx.operands.pointer(side.operand.buffer)
@@ -155,7 +155,7 @@ def source(ctx: GpuContext, x: Contraction, at: Place, side: Side, name: str) ->
 def pipeline(
     ctx: GpuContext,
     t: BlockTiling,
-    at: Place,
+    at: BlockPlace,
     copies: Callable[[Expr, Expr], list[Stmt]],
     products: Callable[[Expr, Expr], Stmt],
 ) -> list[Stmt]:
@@ -197,7 +197,7 @@ def pipeline(
 
 
 def stores(
-    ctx: GpuContext, x: Contraction, t: BlockTiling, at: Place, sums: Sums, partial: Var | None
+    ctx: GpuContext, x: Contraction, t: BlockTiling, at: BlockPlace, sums: Sums, partial: Var | None
 ) -> Stmt:
     """Return what each thread does with its sums: it leaves them in partial, if that is given."""
     ops = ctx.operands

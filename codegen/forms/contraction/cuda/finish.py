@@ -12,7 +12,7 @@ from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels, kernel
 from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
 from tcdsl.codegen.forms.contraction.cuda.address import role_extent
-from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Group
+from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Fused
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Function, If, Launch, Let, Load, Stmt, Var
 from tcdsl.codegen.loops.names import safe_name
@@ -22,7 +22,7 @@ _FINISH_THREADS = 256
 _TOTAL = "sum"  # a name no tensor has: the finished sum
 
 
-def role_var(ctx: GpuContext, group: Group, otherwise: str) -> Var:
+def role_var(ctx: GpuContext, group: Fused, otherwise: str) -> Var:
     """Return the variable of a fused index, named after what it fuses; it counts from 0."""
     if len(group) == 1:
         name = group[0].name
@@ -31,7 +31,7 @@ def role_var(ctx: GpuContext, group: Group, otherwise: str) -> Var:
     return b.i64(ctx.operands.local("_".join(i.name for i in group) or otherwise))
 
 
-def indices_at(ctx: GpuContext, group: Group, fused: Expr) -> tuple[list[Stmt], dict[str, Expr]]:
+def indices_at(ctx: GpuContext, group: Fused, fused: Expr) -> tuple[list[Stmt], dict[str, Expr]]:
     """Return the value of each index of a fused one, after the declarations this needs."""
     if len(group) == 1:
         return [], {group[0].name: b.add(fused, _low(ctx, group[0].name))}

@@ -19,7 +19,7 @@ from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, kernel
 from tcdsl.codegen.forms.base.expr import combine, identity
 from tcdsl.codegen.forms.contraction.cuda.address import role_extent
 from tcdsl.codegen.forms.contraction.cuda.block import (
-    Place,
+    BlockPlace,
     Sums,
     block_count,
     pipeline,
@@ -29,7 +29,7 @@ from tcdsl.codegen.forms.contraction.cuda.block import (
 )
 from tcdsl.codegen.forms.contraction.cuda.problem import A, B, Contraction
 from tcdsl.codegen.forms.contraction.cuda.schedule import ThreadTiling
-from tcdsl.codegen.forms.contraction.cuda.tile import Tile, position
+from tcdsl.codegen.forms.contraction.cuda.tile import ElementTile, position
 from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -55,10 +55,11 @@ def main_kernel(
     depth = b.value_of(role_extent(ctx, x.k))
     ragged_k = depth is None or bool(depth % t.bk)
     left, right = (
-        Tile.of(ctx, x, t, at, is_a=is_a, padded=is_a, ragged_k=ragged_k) for is_a in (True, False)
+        ElementTile.of(ctx, x, t, at, is_a=is_a, padded=is_a, ragged_k=ragged_k)
+        for is_a in (True, False)
     )
     acc = ctx.operands.local("acc")
-    run = _Run(ctx, x, t, at, left, right, row, column, acc)
+    run = _Kernel(ctx, x, t, at, left, right, row, column, acc)
     sum_up = _through_registers if t.stages == 2 else _by_copies
     body = b.block(
         at.declarations,
@@ -85,15 +86,15 @@ def main_kernel(
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Kernel:
     """What the parts of one kernel share; row and column are the thread's among the others."""
 
     ctx: GpuContext
     x: Contraction
     t: ThreadTiling
-    at: Place
-    left: Tile
-    right: Tile
+    at: BlockPlace
+    left: ElementTile
+    right: ElementTile
     row: Var
     column: Var
     acc: str
@@ -114,7 +115,7 @@ class _Run:
         return b.i64(self.ctx.operands.local(name))
 
 
-def _standing(ctx: GpuContext, t: ThreadTiling, at: Place) -> tuple[Var, Var, list[Stmt]]:
+def _standing(ctx: GpuContext, t: ThreadTiling, at: BlockPlace) -> tuple[Var, Var, list[Stmt]]:
     """Declare the row and column of a thread in its block; a warp is a block of 4 x 8 threads.
 
     That takes the fewest different fragments: those of one row or column are read once.
@@ -148,7 +149,7 @@ def _zeroed(ctx: GpuContext, x: Contraction, t: ThreadTiling, acc: str) -> list[
     return [array, b.loop(i, 0, t.um, one, mark=WHOLE)]
 
 
-def _through_registers(run: _Run) -> list[Stmt]:
+def _through_registers(run: _Kernel) -> list[Stmt]:
     """Return the loop over tiles, of which the next is in registers while one is used."""
     t, at = run.t, run.at
     k0, stage = run.local("k0"), run.local("stage")
@@ -182,7 +183,7 @@ def _through_registers(run: _Run) -> list[Stmt]:
     ]
 
 
-def _by_copies(run: _Run) -> list[Stmt]:
+def _by_copies(run: _Kernel) -> list[Stmt]:
     """Return the loop over tiles that asynchronous copies fill."""
 
     def copies(to: Expr, start: Expr) -> list[Stmt]:
@@ -191,7 +192,7 @@ def _by_copies(run: _Run) -> list[Stmt]:
     return pipeline(run.ctx, run.t, run.at, copies, lambda stage, k0: _products(run, stage, k0))
 
 
-def _products(run: _Run, stage: Expr, k0: Expr) -> Stmt:
+def _products(run: _Kernel, stage: Expr, k0: Expr) -> Stmt:
     """Return the steps of one tile."""
     x, t = run.x, run.t
     k, i, j = (run.local(name) for name in ("step", "i", "j"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
-from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, Shape
+from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, ContractionShape
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import ScheduleError
 
@@ -56,7 +56,7 @@ _GOOD = (
 GOOD = tuple(WarpTiling(*sizes) for sizes in _GOOD)
 
 
-def check(_: Shape, t: WarpTiling, gpu: Gpu) -> None:
+def check(_: ContractionShape, t: WarpTiling, gpu: Gpu) -> None:
     """Raise where a choice cannot run.
 
     Raises
@@ -78,7 +78,7 @@ def blocks_per_sm(t: WarpTiling, gpu: Gpu) -> int:
     return max(1, min(by_registers, by_shared, gpu.threads_sm // t.threads))
 
 
-def predicted_ns(x: Shape, t: WarpTiling, gpu: Gpu) -> float:
+def predicted_ns(x: ContractionShape, t: WarpTiling, gpu: Gpu) -> float:
     """Return the time of a choice: the slowest of arithmetic, cache and memory, and the start."""
     tiles = ceil(x.m / t.bm) * ceil(x.n / t.bn) * x.outer
     blocks = tiles * t.splits

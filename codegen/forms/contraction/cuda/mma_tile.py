@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.contraction.cuda.address import (
     role_extent,
     runs_of,
 )
-from tcdsl.codegen.forms.contraction.cuda.problem import Group
+from tcdsl.codegen.forms.contraction.cuda.problem import Fused
 from tcdsl.codegen.forms.contraction.cuda.side_tile import SideTile
 from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE
 from tcdsl.codegen.forms.contraction.problem import ONE
@@ -45,7 +45,7 @@ class ChunkTile(SideTile):
     """The tile of one side: stages x rows x chunks of 8 halves, at `tile` in shared memory."""
 
     tile: Var
-    outer: Group
+    outer: Fused
 
     # ---- where an element lies
 

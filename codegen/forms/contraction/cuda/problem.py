@@ -37,7 +37,7 @@ from tcdsl.codegen.program.program import (
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 
-Group = tuple[Index, ...]
+Fused = tuple[Index, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class Contraction:
     a: Side
     b: Side
     c: Operand
-    outer: Group
-    m: Group
-    n: Group
-    k: Group
+    outer: Fused
+    m: Fused
+    n: Fused
+    k: Fused
     value: typed.Expr
     scale: tuple[typed.Expr, ...]
     later: tuple[tuple[Statement, tuple[tuple[str, str], ...]], ...]
@@ -114,7 +114,7 @@ class Contraction:
         combines = self.statement.base is not None and not self.statement.op.endswith("!")
         return not (self.scale or self.later or combines)
 
-    def roles(self) -> tuple[Group, Group, Group, Group]:
+    def roles(self) -> tuple[Fused, Fused, Fused, Fused]:
         """Return outer, M, N and K."""
         return self.outer, self.m, self.n, self.k
 
@@ -264,7 +264,7 @@ def _parts(e: typed.Expr) -> Iterator[typed.Expr]:
     yield from found
 
 
-def _inner_last(k: list[Index], *operands: Operand) -> Group:
+def _inner_last(k: list[Index], *operands: Operand) -> Fused:
     """Return reduction indices as the first operand with one of stride one has them in memory."""
     unit = [o for o in operands if any(o.stride(i.name) == ONE for i in k)]
     source = (unit or operands)[0]

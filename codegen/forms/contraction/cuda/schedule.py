@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
-from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, Shape
+from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, ContractionShape
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import ScheduleError
 
@@ -36,7 +36,7 @@ THREADS = ("1x4", "4x1", "2x2", "2x4", "4x2", "4x4", "4x8", "8x4", "8x8", "8x16"
 DEPTHS = (8, 16, 32)
 
 
-def check(x: Shape, t: ThreadTiling, gpu: Gpu) -> None:
+def check(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> None:
     """Raise where a choice cannot run.
 
     Raises
@@ -55,12 +55,12 @@ def check(x: Shape, t: ThreadTiling, gpu: Gpu) -> None:
         raise ScheduleError("elements that are converted cannot be copied asynchronously")
 
 
-def shared_bytes(x: Shape, t: ThreadTiling) -> int:
+def shared_bytes(x: ContractionShape, t: ThreadTiling) -> int:
     """Return the shared memory of a block."""
     return t.stages * t.bk * (t.bm + PAD + t.bn) * x.size
 
 
-def registers(x: Shape, t: ThreadTiling) -> int:
+def registers(x: ContractionShape, t: ThreadTiling) -> int:
     """Return about how many registers a thread needs."""
     words = max(1, x.sum_size // 4)
     fragments = (t.um + t.un) * max(1, x.size // 4)
@@ -68,7 +68,7 @@ def registers(x: Shape, t: ThreadTiling) -> int:
     return t.um * t.un * words + fragments + staged + _SPARE_REGISTERS
 
 
-def blocks_per_sm(x: Shape, t: ThreadTiling, gpu: Gpu) -> int:
+def blocks_per_sm(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> int:
     """Return how many blocks a multiprocessor holds at once, at the registers they are given."""
     given = max(32, -(-registers(x, t) // 8) * 8)
     by_shared = gpu.shared_sm // (shared_bytes(x, t) + 1024)
@@ -76,7 +76,7 @@ def blocks_per_sm(x: Shape, t: ThreadTiling, gpu: Gpu) -> int:
     return max(1, min(gpu.registers // (given * t.threads), by_shared, by_threads))
 
 
-def min_blocks(x: Shape, t: ThreadTiling, gpu: Gpu) -> int:
+def min_blocks(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> int:
     """Return how many blocks of a multiprocessor the compiler has to leave registers for; 0: any.
 
     Large tiles are held to the registers they were chosen for; small ones get what they ask for.
@@ -84,7 +84,7 @@ def min_blocks(x: Shape, t: ThreadTiling, gpu: Gpu) -> int:
     return blocks_per_sm(x, t, gpu) if registers(x, t) > 96 else 0
 
 
-def predicted_ns(x: Shape, t: ThreadTiling, gpu: Gpu) -> float:
+def predicted_ns(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> float:
     """Return the time of a choice: the slowest of arithmetic, cache and memory, and the start."""
     tiles = ceil(x.m / t.bm) * ceil(x.n / t.bn) * x.outer
     blocks = tiles * t.splits

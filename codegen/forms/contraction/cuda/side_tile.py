@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.contraction.cuda.block import Place, source_var
+from tcdsl.codegen.forms.contraction.cuda.block import BlockPlace, source_var
 from tcdsl.codegen.forms.contraction.cuda.finish import role_var
-from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Group, Side
+from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Fused, Side
 from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling
 from tcdsl.codegen.loops.loopir import Expr, Var
 
@@ -24,11 +24,11 @@ class SideTile:
     side: Side
     name: str
     is_a: bool
-    group: Group
+    group: Fused
     x: Var
     first: Expr
     k: Var
-    k_group: Group
+    k_group: Fused
     k_high: Expr
     source: Expr
     thread: Var
@@ -39,7 +39,14 @@ class SideTile:
 
     @classmethod
     def of(
-        cls, ctx: GpuContext, c: Contraction, t: BlockTiling, at: Place, *, is_a: bool, **own: Any
+        cls,
+        ctx: GpuContext,
+        c: Contraction,
+        t: BlockTiling,
+        at: BlockPlace,
+        *,
+        is_a: bool,
+        **own: Any,
     ) -> Self:
         """Return the tile of a side in the block at a place; own: the fields of a subclass."""
         side, group, name = (c.a, c.m, "a") if is_a else (c.b, c.n, "b")

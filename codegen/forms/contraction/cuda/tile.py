@@ -30,7 +30,7 @@ from tcdsl.grammar.types.dtypes import INT32, UINT16
 
 
 @dataclass(frozen=True, slots=True)
-class Tile(SideTile):
+class ElementTile(SideTile):
     """The tile of one side: `name_tile[stages][bk][width]`.
 
     Thread t copies elements t, t + threads, ... of the tile, counted along the direction in which

@@ -94,7 +94,7 @@ class BlockTiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ContractionShape:
     """What the schedule depends on: points of each role, bytes of an element of a tile, of a sum.
 
     loads: bytes of an element of the factors in memory. copies: whether tiles may be filled by
@@ -111,7 +111,7 @@ class Shape:
     copies: bool
 
 
-def shape_of(ctx: GpuContext, x: Contraction) -> Shape:
+def shape_of(ctx: GpuContext, x: Contraction) -> ContractionShape:
     """Return what the schedule of a contraction depends on, at representative sizes."""
     outer, m, n, k = (max(0, ctx.extent(extent_of(g))) for g in x.roles())
     size = max(x.a.dtype.size_bytes, x.b.dtype.size_bytes)
@@ -122,7 +122,7 @@ def shape_of(ctx: GpuContext, x: Contraction) -> Shape:
         and x.b.is_copied
         and {x.a.stored.size_bytes, x.b.stored.size_bytes} <= {4, 8}
     )
-    return Shape(outer, m, n, k, size, x.dtype.size_bytes, loads, copies)
+    return ContractionShape(outer, m, n, k, size, x.dtype.size_bytes, loads, copies)
 
 
 T = TypeVar("T", bound=BlockTiling)
@@ -142,10 +142,10 @@ class Method(Generic[T]):
     tiles: tuple[str, ...]
     depths: tuple[int, ...]
     units: tuple[str, ...]
-    stages: Callable[[Shape], tuple[int, ...]]
+    stages: Callable[[ContractionShape], tuple[int, ...]]
     good: tuple[T, ...]
-    check: Callable[[Shape, T, Gpu], None]
-    predicted_ns: Callable[[Shape, T, Gpu], float]
+    check: Callable[[ContractionShape, T, Gpu], None]
+    predicted_ns: Callable[[ContractionShape, T, Gpu], float]
     kernel: Callable[[GpuContext, Contraction, T, Var | None], tuple[Function, Launch]]
 
     def knobs(self, ctx: GpuContext) -> tuple[Knob, ...]:
@@ -192,7 +192,7 @@ class Method(Generic[T]):
         title = f"{self.name} {t.name}"
         return in_parts(ctx, x, t.splits, title, lambda partial: self.kernel(ctx, x, t, partial))
 
-    def choose(self, x: Shape, gpu: Gpu) -> T:
+    def choose(self, x: ContractionShape, gpu: Gpu) -> T:
         """Return the best of the choices known to be good, by the model."""
         best: tuple[float, T] | None = None
         for whole in self.good:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.contraction.kernel import (
-    Tile,
+    RegisterTile,
     intrinsic,
     load_vector,
     store_vector,
     tail_mask,
 )
 from tcdsl.codegen.forms.contraction.problem import ONE
-from tcdsl.codegen.forms.contraction.weights.nest import Nest
+from tcdsl.codegen.forms.contraction.weights.nest import WeightNest
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -38,12 +38,12 @@ from tcdsl.grammar.types.dtypes import INT32
 _ROWS = 64  # of a task: whole vectors
 
 
-def finish_tasks(nest: Nest) -> int:
+def finish_tasks(nest: WeightNest) -> int:
     """Return the number of tasks: blocks of sums in pieces of some rows."""
     return nest.blocks * -(-nest.problem.row_count // _ROWS)
 
 
-def finish_phase(nest: Nest) -> Function:
+def finish_phase(nest: WeightNest) -> Function:
     """Return the phase that stores the output."""
     p = nest.problem
     pieces = -(-p.row_count // _ROWS)
@@ -67,7 +67,7 @@ def finish_phase(nest: Nest) -> Function:
     return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
 
-def stored_rows(nest: Nest, at: Mapping[str, Expr], low: Expr, high: Expr) -> Stmt:
+def stored_rows(nest: WeightNest, at: Mapping[str, Expr], low: Expr, high: Expr) -> Stmt:
     """Return the stores of some rows of the block at hand, which belongs to an outer point."""
     p = nest.problem
     columns = nest.var("columns")
@@ -79,7 +79,7 @@ def stored_rows(nest: Nest, at: Mapping[str, Expr], low: Expr, high: Expr) -> St
     )
 
 
-def _rows(nest: Nest, low: Expr, high: Expr) -> Stmt:
+def _rows(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
     c, p = nest.problem.c, nest.problem
     if c.linear(p.rows) == ONE and c.linear(p.columns) is not None:
         return _turned(nest, low, high)
@@ -91,7 +91,7 @@ def _rows(nest: Nest, low: Expr, high: Expr) -> Stmt:
 # ---- the three ways
 
 
-def _turned(nest: Nest, low: Expr, high: Expr) -> Stmt:
+def _turned(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of squares whose rows are contiguous in the output."""
     tile = _tile(nest)
     r, x, i, left = (nest.var(n) for n in ("row", "column", "i", "left"))
@@ -125,7 +125,7 @@ def _turned(nest: Nest, low: Expr, high: Expr) -> Stmt:
     return b.loop(r, low, high, *tail, columns, step=nest.lanes)
 
 
-def _straight(nest: Nest, low: Expr, high: Expr) -> Stmt:
+def _straight(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of vectors: columns are contiguous in the output."""
     tile = _tile(nest)
     r, x = nest.var("row"), nest.var("column")
@@ -148,7 +148,7 @@ def _straight(nest: Nest, low: Expr, high: Expr) -> Stmt:
     )
 
 
-def _elements(nest: Nest, low: Expr, high: Expr) -> Stmt:
+def _elements(nest: WeightNest, low: Expr, high: Expr) -> Stmt:
     """Return the stores of single elements."""
     p = nest.problem
     r, x, g = nest.var("row"), nest.var("column"), nest.var("group")
@@ -184,23 +184,23 @@ def _elements(nest: Nest, low: Expr, high: Expr) -> Stmt:
 # ---- parts
 
 
-def _tile(nest: Nest) -> Tile:
+def _tile(nest: WeightNest) -> RegisterTile:
     """Return one vector as a tile: what loads, stores and masks are made for."""
-    return Tile(1, 1, nest.lanes, nest.problem.dtype)
+    return RegisterTile(1, 1, nest.lanes, nest.problem.dtype)
 
 
-def _updates(nest: Nest) -> bool:
+def _updates(nest: WeightNest) -> bool:
     """Whether the sums are added to what the output holds."""
     return nest.problem.statement.op == "+=" and nest.problem.statement.base is not None
 
 
-def _at(nest: Nest, group: Expr, row: Expr, column: Expr) -> Expr:
+def _at(nest: WeightNest, group: Expr, row: Expr, column: Expr) -> Expr:
     """Return where a sum of a group lies, from the block of the first group."""
     apart = nest.blocks * nest.block_elements
     return b.add(b.mul(group, apart), b.mul(row, nest.width), column)
 
 
-def _total(nest: Nest, row: Expr, column: Expr, tile: Tile) -> Stmt:
+def _total(nest: WeightNest, row: Expr, column: Expr, tile: RegisterTile) -> Stmt:
     """Return the declaration of `total`: a vector of sums, over all groups in their order."""
     total, g = Var("total", tile.vector), nest.var("group")
 
@@ -214,7 +214,7 @@ def _total(nest: Nest, row: Expr, column: Expr, tile: Tile) -> Stmt:
     return b.block(first, b.loop(g, 1, nest.strips.groups, Assign(total, vector(g), "+=")))
 
 
-def _store(nest: Nest, tile: Tile, place: Expr, value: Expr) -> Stmt:
+def _store(nest: WeightNest, tile: RegisterTile, place: Expr, value: Expr) -> Stmt:
     """Return the masked store of a vector, or its addition to what is there."""
     if not _updates(nest):
         return store_vector(tile, place, value, masked=True)
@@ -222,7 +222,7 @@ def _store(nest: Nest, tile: Tile, place: Expr, value: Expr) -> Stmt:
     return store_vector(tile, place, b.arith("+", held, value), masked=True)
 
 
-def _row(nest: Nest, row: Var) -> tuple[list[Stmt], Expr]:
+def _row(nest: WeightNest, row: Var) -> tuple[list[Stmt], Expr]:
     """Return declarations, and the offset of a row in the output."""
     p = nest.problem
     stride = p.c.linear(p.rows)
@@ -232,7 +232,7 @@ def _row(nest: Nest, row: Var) -> tuple[list[Stmt], Expr]:
     return stmts, b.add(*(b.mul(at[i.name], nest.stride(p.c, i)) for i in p.rows))
 
 
-def _column(nest: Nest, x: Expr) -> Expr:
+def _column(nest: WeightNest, x: Expr) -> Expr:
     """Return the offset of a column of the panel at hand in an output linear in columns."""
     flat = b.add(b.mul(nest.var("panel"), nest.width), x)
     return b.mul(flat, nest.along(nest.problem.c, nest.problem.columns))

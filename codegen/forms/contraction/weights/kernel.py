@@ -18,7 +18,7 @@ from itertools import pairwise
 from tcdsl.codegen.forms.contraction.kernel import (
     FIRST,
     ROW_GROUP,
-    Tile,
+    RegisterTile,
     accumulator,
     load_vector,
     store_vector,
@@ -45,19 +45,19 @@ from tcdsl.grammar.types.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PixelRun:
     """Neighbouring pixels of the innermost axis at which the same taps exist."""
 
     pixels: range
     taps: tuple[int, ...]
 
 
-def runs_of(axis: Axis, taps: range) -> tuple[Run, ...]:
+def runs_of(axis: Axis, taps: range) -> tuple[PixelRun, ...]:
     """Return the runs of an axis for some of its taps, without those at which none exists."""
     spans = {t: axis.pixels(t) for t in taps}
     ends = {0, axis.extent, *(end for s in spans.values() if s for end in (s.start, s.stop))}
     runs = (
-        Run(range(low, high), tuple(t for t in taps if low in spans[t]))
+        PixelRun(range(low, high), tuple(t for t in taps if low in spans[t]))
         for low, high in pairwise(sorted(ends))
     )
     return tuple(r for r in runs if r.taps)
@@ -107,10 +107,10 @@ class WeightTile:
     is_cut: bool
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> RegisterTile:
         """The register tile."""
         rows, vectors = self.channels * len(self.taps), -(-self.columns // self.lanes)
-        return Tile(rows, vectors, self.lanes, self.dtype)
+        return RegisterTile(rows, vectors, self.lanes, self.dtype)
 
     @property
     def is_masked(self) -> bool:
@@ -208,7 +208,7 @@ def _axes_loop(t: WeightTile, depth: int, a: Var, values: Var) -> Stmt:
     )
 
 
-def _run(t: WeightTile, n: int, run: Run, a: Var, values: Var) -> Stmt:
+def _run(t: WeightTile, n: int, run: PixelRun, a: Var, values: Var) -> Stmt:
     """Return the products of a run of pixels."""
     known = t.steps.channel is not None
     groups = [0] if known else list(range(0, t.channels, ROW_GROUP))

@@ -18,7 +18,7 @@ LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class WeightNest:
     """A weight gradient and its schedule: what both phases are written from."""
 
     problem: WeightGradient
@@ -137,12 +137,12 @@ def nest_of(
     prefix: str,
     lanes: int,
     shared_base: Expr,
-) -> Nest:
+) -> WeightNest:
     """Return the nest of a choice."""
-    return Nest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base)
+    return WeightNest(p, c, strips_of(p, c), operands, prefix, lanes, shared_base)
 
 
-def b_steps(nest: Nest, columns: int) -> tuple[Expr, ...]:
+def b_steps(nest: WeightNest, columns: int) -> tuple[Expr, ...]:
     """Return the strides of b along the axes in a panel of columns, packed or where it lies."""
     p = nest.problem
     if not nest.choice.pack:
@@ -154,6 +154,6 @@ def b_steps(nest: Nest, columns: int) -> tuple[Expr, ...]:
     return tuple(reversed(steps))
 
 
-def is_cut(nest: Nest) -> bool:
+def is_cut(nest: WeightNest) -> bool:
     """Whether a strip has part of the innermost axis."""
     return nest.strips.counts[-1] > 1

@@ -20,7 +20,7 @@ from tcdsl.codegen.forms.contraction.weights.kernel import (
     weight_kernel,
     weight_kernel_params,
 )
-from tcdsl.codegen.forms.contraction.weights.nest import Nest, b_steps, is_cut
+from tcdsl.codegen.forms.contraction.weights.nest import WeightNest, b_steps, is_cut
 from tcdsl.codegen.forms.contraction.weights.schedule import parts
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -41,7 +41,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.grammar.types.dtypes import INT32
 
 
-def _tables(nest: Nest) -> dict[str, tuple[Table, Table]]:
+def _tables(nest: WeightNest) -> dict[str, tuple[Table, Table]]:
     """Return, for outer axes with borders, first pixel and end of each tap."""
     out: dict[str, tuple[Table, Table]] = {}
     for axis in nest.problem.axes[:-1]:
@@ -58,7 +58,7 @@ def _tables(nest: Nest) -> dict[str, tuple[Table, Table]]:
 # ---- micro-kernels
 
 
-def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTile]]:
+def _tiles(nest: WeightNest, columns: int) -> Iterator[tuple[str, range, int, WeightTile]]:
     """Yield the register tiles of a panel: name, first and last channel and step, the tile."""
     p, c = nest.problem, nest.choice
     inner = p.axes[-1]
@@ -98,7 +98,7 @@ def _tiles(nest: Nest, columns: int) -> Iterator[tuple[str, range, int, WeightTi
             )
 
 
-def _panel_widths(nest: Nest) -> list[int]:
+def _panel_widths(nest: WeightNest) -> list[int]:
     """Return the columns of whole panels and of the last one, as far as they differ."""
     last = nest.problem.column_count - (nest.panels - 1) * nest.width
     return [last] if nest.panels == 1 or last == nest.width else [nest.width, last]
@@ -107,7 +107,7 @@ def _panel_widths(nest: Nest) -> list[int]:
 # ---- the phase
 
 
-def weight_phase(nest: Nest) -> tuple[list[Function], list[Table]]:
+def weight_phase(nest: WeightNest) -> tuple[list[Function], list[Table]]:
     """Return the micro-kernels, the packer and the phase, which comes last, and its tables."""
     p, ops = nest.problem, nest.operands
     tables = _tables(nest)
@@ -147,7 +147,7 @@ def weight_phase(nest: Nest) -> tuple[list[Function], list[Table]]:
     return functions, [t for pair in tables.values() for t in pair]
 
 
-def _sums_of(nest: Nest, task: Var, block: Var) -> Expr:
+def _sums_of(nest: WeightNest, task: Var, block: Var) -> Expr:
     """Return where the sums of a task lie."""
     if nest.is_direct:
         return Cast(b.offset(b.WORKSPACE, nest.packed_bytes), block.type)
@@ -155,7 +155,7 @@ def _sums_of(nest: Nest, task: Var, block: Var) -> Expr:
 
 
 def _strip(
-    nest: Nest,
+    nest: WeightNest,
     strip: Var,
     first: Var,
     widths: list[int],
@@ -199,7 +199,7 @@ def _strip(
 
 
 def _windows(
-    nest: Nest,
+    nest: WeightNest,
     columns: int,
     starts: list[Expr],
     lengths: list[Expr],
@@ -262,7 +262,7 @@ def _windows(
 
 
 def _run_tiles(
-    nest: Nest,
+    nest: WeightNest,
     name: str,
     channels: range,
     tap: int,
@@ -298,7 +298,7 @@ def _run_tiles(
 # ---- packing
 
 
-def _packer(nest: Nest) -> Packer:
+def _packer(nest: WeightNest) -> Packer:
     """Return the packer of b: pixels are its depth."""
     p = nest.problem
     unit: Unit = "none"
@@ -309,7 +309,7 @@ def _packer(nest: Nest) -> Packer:
     return Packer(p.dtype, p.dtype, nest.lanes, unit)
 
 
-def _pack(nest: Nest, columns: int, starts: list[Expr], lengths: list[Expr]) -> Stmt:
+def _pack(nest: WeightNest, columns: int, starts: list[Expr], lengths: list[Expr]) -> Stmt:
     """Return the packing of a strip, in pieces in which b has one stride from pixel to pixel."""
     p = nest.problem
     steps = b_steps(nest, columns)

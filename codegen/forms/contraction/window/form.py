@@ -23,11 +23,11 @@ from tcdsl.codegen.forms.base.phase import fill
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, finish_of
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import known, reach_of
-from tcdsl.codegen.forms.contraction.window.nest import Nest
+from tcdsl.codegen.forms.contraction.window.nest import WindowNest
 from tcdsl.codegen.forms.contraction.window.phase import phase
 from tcdsl.codegen.forms.contraction.window.problem import Convolution, convolutions_of
 from tcdsl.codegen.forms.contraction.window.schedule import (
-    Choice,
+    WindowChoice,
     choose,
     chunk_counts,
     predicted,
@@ -69,12 +69,12 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, and one before it where elements of the output are no pixels."""
     found, choice = _required(ctx), _choice(values)
-    nests: list[Nest] = []
+    nests: list[WindowNest] = []
     for n, (c, finish) in enumerate(zip(found.parts, found.finishes, strict=True)):
         suffix = f"_{n}" if n else ""
         base = nests[-1].areas()["end"] if nests else 0
         lanes = _lanes(ctx)
-        nests.append(Nest(c, finish, ctx.operands, ctx.prefix, lanes, choice, suffix, base))
+        nests.append(WindowNest(c, finish, ctx.operands, ctx.prefix, lanes, choice, suffix, base))
     functions, tables, tasks = phase(nests)
     ns = predicted(found.parts, ctx.machine, 1, _lanes(ctx), choice)
     phases = [Phase(functions[-1].name, b.c64(tasks), b.const(ns, FLOAT64))]
@@ -139,14 +139,14 @@ def _parts(ctx: Context) -> tuple[Convolution, ...]:
     return _required(ctx).parts
 
 
-def _default(ctx: Context) -> Choice:
+def _default(ctx: Context) -> WindowChoice:
     threads, lanes = ctx.spec.threads, _lanes(ctx)
     return ctx.once("convolution default", lambda: choose(_parts(ctx), ctx.machine, threads, lanes))
 
 
-def _choice(values: Mapping[str, Value]) -> Choice:
+def _choice(values: Mapping[str, Value]) -> WindowChoice:
     mr, nv = map(int, str(values["tile"]).split("x"))
-    return Choice(mr, nv, int(values["chunks"]))
+    return WindowChoice(mr, nv, int(values["chunks"]))
 
 
 def _lanes(ctx: Context) -> int:

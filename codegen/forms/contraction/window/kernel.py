@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.contraction.kernel import Tile, accumulator, load_vector, store_vector
+from tcdsl.codegen.forms.contraction.kernel import (
+    RegisterTile,
+    accumulator,
+    load_vector,
+    store_vector,
+)
 from tcdsl.codegen.loops.build import (
     add,
     assign,
@@ -66,7 +71,7 @@ class TapKernel:
     and how many elements of each it covers.
     """
 
-    tile: Tile
+    tile: RegisterTile
     taps: Taps
     pixel: int
     tap: int

@@ -10,9 +10,15 @@ from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, extent_of, known
 from tcdsl.codegen.forms.contraction.window.kernel import Level, TapKernel
-from tcdsl.codegen.forms.contraction.window.problem import Convolution, Side
-from tcdsl.codegen.forms.contraction.window.schedule import Block, Choice, Strip, depth, tile_of
-from tcdsl.codegen.forms.contraction.window.store import Store
+from tcdsl.codegen.forms.contraction.window.problem import Convolution, WindowSide
+from tcdsl.codegen.forms.contraction.window.schedule import (
+    ColumnBlocks,
+    Strip,
+    WindowChoice,
+    depth,
+    tile_of,
+)
+from tcdsl.codegen.forms.contraction.window.store import TileStore
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Let, Pointer, Stmt, Table, Var
 from tcdsl.grammar.proofs.sizes import Size
@@ -22,7 +28,7 @@ LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class WindowNest:
     """A convolution with its choices: what a phase is written from.
 
     suffix: of its locals and functions, where a phase has several. base: where its part of the
@@ -34,7 +40,7 @@ class Nest:
     operands: Operands
     prefix: str
     lanes: int
-    choice: Choice
+    choice: WindowChoice
     suffix: str = ""
     base: int = 0
     kernels: dict[TapKernel, str] = field(default_factory=dict)
@@ -134,7 +140,7 @@ class Nest:
 
     # ---- kernels
 
-    def tap_tables(self, side: Side) -> tuple[Table, Table]:
+    def tap_tables(self, side: WindowSide) -> tuple[Table, Table]:
         """Return the tables of the first tap at each pixel of a side, and of their number."""
         stem = self.name(f"side{self.conv.sides.index(side)}")
         return (
@@ -142,7 +148,7 @@ class Nest:
             Table(f"{stem}_taps", I64, tuple(len(t) for t in side.present)),
         )
 
-    def levels(self, columns: int) -> Iterator[tuple[Level, Size, Side | None]]:
+    def levels(self, columns: int) -> Iterator[tuple[Level, Size, WindowSide | None]]:
         """Yield the loops around a row of taps: each with the step of the image, and its side."""
         c, a = self.conv, self.conv.problem.a
         if not depth(c):  # a sum over nothing
@@ -159,7 +165,7 @@ class Nest:
             weights = known(extent_of(inner)) * columns
             yield Level(None, weights), a.stride(side.tap.name), side
 
-    def kernel(self, strip: Strip, block: Block) -> str:
+    def kernel(self, strip: Strip, block: ColumnBlocks) -> str:
         """Return the name of the micro-kernel of a strip, making it if there is none yet."""
         c = self.conv
         step = abs(c.problem.c.stride(c.across.pixel.name).constant or 1)
@@ -175,10 +181,10 @@ class Nest:
         return self.kernels.setdefault(spec, self.name(f"tile{len(self.kernels)}"))
 
     @property
-    def store(self) -> Store:
+    def store(self) -> TileStore:
         """What takes a tile to the output."""
         turned = self.conv.is_turned
         rows = self.lanes if turned else self.choice.mr
         p = self.conv.problem
         step = p.c.stride(p.n[0].name).constant
-        return Store(self.dtype, self.lanes, rows, turned, step, self.finish)
+        return TileStore(self.dtype, self.lanes, rows, turned, step, self.finish)

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tcdsl.codegen.forms.base.expr import Values
-from tcdsl.codegen.forms.contraction.finish import Access
+from tcdsl.codegen.forms.contraction.finish import FinishAccess
 from tcdsl.codegen.forms.contraction.kernel import intrinsic
 from tcdsl.codegen.forms.contraction.pack import fill_table, packer
 from tcdsl.codegen.forms.contraction.problem import Operand, extent_of, known
-from tcdsl.codegen.forms.contraction.window.nest import Nest
-from tcdsl.codegen.forms.contraction.window.problem import Side
+from tcdsl.codegen.forms.contraction.window.nest import WindowNest
+from tcdsl.codegen.forms.contraction.window.problem import WindowSide
 from tcdsl.codegen.forms.contraction.window.schedule import (
-    Block,
+    ColumnBlocks,
     Strip,
     blocks,
     depth,
@@ -51,7 +51,7 @@ Point = Mapping[str, Expr]  # values of outer indices
 class _Names:
     """Gives names to values; constants need none."""
 
-    nest: Nest
+    nest: WindowNest
     stmts: list[Stmt] = field(default_factory=list)
 
     def let(self, name: str, value: Expr) -> Expr:
@@ -77,7 +77,7 @@ class _Names:
         return out
 
 
-def phase(nests: Sequence[Nest]) -> tuple[list[Function], list[Table], int]:
+def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table], int]:
     """Return the functions, the phase last, the tables, and the number of tasks."""
     lead = nests[0]
     head: list[Stmt] = []
@@ -97,7 +97,7 @@ def phase(nests: Sequence[Nest]) -> tuple[list[Function], list[Table], int]:
     return functions, tables, panels(lead.conv) * count * lead.choice.chunks
 
 
-def _head(nest: Nest) -> list[Stmt]:
+def _head(nest: WindowNest) -> list[Stmt]:
     """Return the declarations of the workspace, the table, and what is the same everywhere."""
     out = [nest.area(nest.pointer("packed")), nest.area(nest.pointer("sums"))]
     if nest.has_table:
@@ -114,7 +114,7 @@ def _head(nest: Nest) -> list[Stmt]:
 # ---- a task
 
 
-def _task(nests: Sequence[Nest]) -> Stmt:
+def _task(nests: Sequence[WindowNest]) -> Stmt:
     """Return what a task does: pack its block of each, then walk the lines."""
     lead = nests[0]
     c = lead.conv
@@ -158,7 +158,7 @@ def _task(nests: Sequence[Nest]) -> Stmt:
     return b.block(where.stmts, packs, b.loop(lead.var("line"), begin, end, inner.stmts, walks))
 
 
-def _pack(nest: Nest, panel: Point, first: Expr, columns: Expr) -> Stmt:
+def _pack(nest: WindowNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
     """Return the packing of a block."""
     c, x = nest.conv, nest.conv.problem.b
     stride = nest.size(x.stride(c.column.name))
@@ -191,7 +191,7 @@ def _pack(nest: Nest, panel: Point, first: Expr, columns: Expr) -> Stmt:
 # ---- a line
 
 
-def _line(nest: Nest, block: Block, point: Point, first: Expr) -> Stmt:
+def _line(nest: WindowNest, block: ColumnBlocks, point: Point, first: Expr) -> Stmt:
     """Return the tiles of a line."""
     c, p = nest.conv, nest.conv.problem
     a, weights = nest.origin("a_at", p.a), nest.pointer("b_at")
@@ -230,7 +230,7 @@ def _line(nest: Nest, block: Block, point: Point, first: Expr) -> Stmt:
     return b.block(heads, *(tiles(strip) for strip in strips(c, nest.choice.mr)))
 
 
-def _taps(nest: Nest, where: _Names, side: Side, pixel: Expr) -> tuple[Expr, Expr]:
+def _taps(nest: WindowNest, where: _Names, side: WindowSide, pixel: Expr) -> tuple[Expr, Expr]:
     """Return the first tap of a side at a pixel, and how many there are."""
     first, count = nest.tap_tables(side)
     return (
@@ -239,7 +239,7 @@ def _taps(nest: Nest, where: _Names, side: Side, pixel: Expr) -> tuple[Expr, Exp
     )
 
 
-def _stores(nest: Nest, block: Block, strip: Strip, pixel: Expr, first: Expr) -> Stmt:
+def _stores(nest: WindowNest, block: ColumnBlocks, strip: Strip, pixel: Expr, first: Expr) -> Stmt:
     """Return the way of a tile to the output, a block of vectors at a time."""
     q, r = nest.var("column"), nest.var("row")
     turned, lanes = nest.conv.is_turned, nest.lanes
@@ -265,23 +265,23 @@ def _stores(nest: Nest, block: Block, strip: Strip, pixel: Expr, first: Expr) ->
     return b.loop(q, 0, block.columns, inner, step=lanes)
 
 
-def _access(nest: Nest, x: Access, place: tuple[Expr, Expr]) -> list[Expr]:
+def _access(nest: WindowNest, x: FinishAccess, place: tuple[Expr, Expr]) -> list[Expr]:
     at = _reach(nest, f"{x.param}_at", x.operand, x.along, place)
     return [at, nest.size(_row(nest, x.operand))] if x.row else [at]
 
 
-def _row(nest: Nest, x: Operand) -> Size:
+def _row(nest: WindowNest, x: Operand) -> Size:
     return x.stride(nest.conv.problem.m[0].name)
 
 
-def _reach(nest: Nest, name: str, x: Operand, along: bool, place: tuple[Expr, Expr]) -> Expr:
+def _reach(nest: WindowNest, name: str, x: Operand, along: bool, place: tuple[Expr, Expr]) -> Expr:
     """Return the address of an element, m and n being place."""
     row = b.mul(place[0], nest.size(_row(nest, x)))
     step = nest.size(x.stride(nest.conv.problem.n[0].name)) if along else b.c64(0)
     return b.offset(nest.origin(name, x), b.add(row, b.mul(place[1], step)))
 
 
-def _at(nest: Nest, x: Operand, point: Point) -> Expr:
+def _at(nest: WindowNest, x: Operand, point: Point) -> Expr:
     """Return the position of an operand's element at a point, other indices 0."""
     steps = (b.mul(v, nest.size(x.stride(name))) for name, v in point.items())
     return b.add(nest.size(x.offset), *steps)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.outputs import all_told
+from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.contraction.problem import (
     ONE,
     Index,
@@ -61,7 +61,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class WindowSide:
     """A side of the image: an index of the output, and the tap that slides along it, if any.
 
     windows: what says which of their points have an element; none where all have. present: the
@@ -79,7 +79,7 @@ class Side:
         return len(self.present)
 
 
-def side_of(pixel: Index, tap: Index | None, windows: tuple[Window, ...]) -> Side:
+def side_of(pixel: Index, tap: Index | None, windows: tuple[Window, ...]) -> WindowSide:
     """Return a side; the taps of a pixel are neighbours, since a subscript is monotone."""
     slid = Index("", ONE) if tap is None else tap
     present: list[range] = []
@@ -90,7 +90,7 @@ def side_of(pixel: Index, tap: Index | None, windows: tuple[Window, ...]) -> Sid
             if all(w.exists({slid.name: t, pixel.name: x}) for w in windows)
         ]
         present.append(range(found[0], found[-1] + 1) if found else range(0))
-    return Side(pixel, tap, windows, tuple(present))
+    return WindowSide(pixel, tap, windows, tuple(present))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class Convolution:
     problem: Problem
     group: Group
     column: Index
-    across: Side
-    sides: tuple[Side, ...]
+    across: WindowSide
+    sides: tuple[WindowSide, ...]
     channels: tuple[Index, ...]
     panels: tuple[Index, ...]
     images: tuple[Index, ...]
@@ -182,7 +182,7 @@ def _convolution_of(ctx: Context) -> Convolution | None:
     reads = [f for f in factors if isinstance(f, typed.Read) and f not in scale]
     if s.op not in ("+=", "+=!") or not s.value.dtype.is_float or any(s.subs_checked):
         return None
-    if not all_told(s) or len(reads) != 2 or len(reads) + len(scale) != len(factors):
+    if not is_injective(s) or len(reads) != 2 or len(reads) + len(scale) != len(factors):
         return None
     last = group.statements[-1].target
     names = (last, s.target, *(r.tensor for r in reads))
@@ -259,7 +259,7 @@ def _across(
     pixels: Sequence[Index],
     sums: Sequence[Index],
     windows: Sequence[Window],
-) -> Side | None:
+) -> WindowSide | None:
     """Return the side of the register tile: one that slides, nearest in the output, then in a."""
     found: list[tuple[bool, int, Index, Index, tuple[Window, ...]]] = []
     for pixel in pixels:
@@ -282,11 +282,11 @@ def _sides(
     pixels: Sequence[Index],
     sums: Sequence[Index],
     windows: Sequence[Window],
-    across: Side,
-) -> tuple[Side, ...] | None:
+    across: WindowSide,
+) -> tuple[WindowSide, ...] | None:
     """Return the other sides on which taps are missing; None where windows are of other indices."""
     left = [w for w in windows if w not in across.windows]
-    sides: list[Side] = []
+    sides: list[WindowSide] = []
     for pixel in pixels:
         mine = tuple(w for w in left if pixel.name in dict(w.terms))
         others = {n for w in mine for n, _ in w.terms} - {pixel.name}

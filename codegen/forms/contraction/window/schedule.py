@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from tcdsl.codegen.forms.contraction.kernel import Tile
+from tcdsl.codegen.forms.contraction.kernel import RegisterTile
 from tcdsl.codegen.forms.contraction.problem import extent_of, known
 from tcdsl.codegen.forms.contraction.schedule import (
     CALL,
@@ -38,7 +38,7 @@ MOST_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WindowChoice:
     """Register tile (pixels x vectors), and in how many tasks the lines of a block are cut."""
 
     mr: int
@@ -57,7 +57,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ColumnBlocks:
     """Blocks of columns that are alike: `count` of them, with so many columns and vectors."""
 
     count: int
@@ -93,12 +93,12 @@ def _taps(c: Convolution, first: int, rows: int) -> Taps:
     return tuple((tap, tuple(of_tap[tap])) for tap in sorted(of_tap))
 
 
-def blocks(c: Convolution, nv: int, lanes: int) -> tuple[Block, ...]:
+def blocks(c: Convolution, nv: int, lanes: int) -> tuple[ColumnBlocks, ...]:
     """Return the columns as blocks of nv vectors and what is left."""
     columns = known(c.column.extent)
     whole, left = divmod(columns, nv * lanes)
-    out = [Block(whole, nv * lanes, nv)] if whole else []
-    return (*out, Block(1, left, ceil(left / lanes))) if left else tuple(out)
+    out = [ColumnBlocks(whole, nv * lanes, nv)] if whole else []
+    return (*out, ColumnBlocks(1, left, ceil(left / lanes))) if left else tuple(out)
 
 
 def line_extents(parts: Parts) -> tuple[int, ...]:
@@ -142,7 +142,9 @@ def line_cost(c: Convolution, machine: Machine, mr: int, vectors: int) -> float:
     return total
 
 
-def block_costs(parts: Parts, machine: Machine, lanes: int, choice: Choice) -> Iterator[float]:
+def block_costs(
+    parts: Parts, machine: Machine, lanes: int, choice: WindowChoice
+) -> Iterator[float]:
     """Yield the half cycles of the tasks of each block, all lines and the packing."""
     for block in blocks(parts[0], choice.nv, lanes):
         total = 0.0
@@ -154,21 +156,23 @@ def block_costs(parts: Parts, machine: Machine, lanes: int, choice: Choice) -> I
             yield total
 
 
-def predicted(parts: Parts, machine: Machine, threads: int, lanes: int, choice: Choice) -> float:
+def predicted(
+    parts: Parts, machine: Machine, threads: int, lanes: int, choice: WindowChoice
+) -> float:
     """Return the nanoseconds that the busiest thread takes."""
     costs = list(block_costs(parts, machine, lanes, choice))
     total_ns = sum(costs) / (2 * machine.frequency_ghz)
     return wall_ns(total_ns, len(costs) * choice.chunks, threads)
 
 
-def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> Choice:
+def choose(parts: Parts, machine: Machine, threads: int, lanes: int) -> WindowChoice:
     """Return the analytic schedule."""
     best, shape = 0.0, (1, 1)
     for mr, nv in sorted(tiles(parts, machine, lanes), key=lambda t: (-t[1], t[0])):
-        cost = sum(block_costs(parts, machine, lanes, Choice(mr, nv, 1)))
+        cost = sum(block_costs(parts, machine, lanes, WindowChoice(mr, nv, 1)))
         if not best or cost < best * 0.995:
             best, shape = cost, (mr, nv)
-    return Choice(*shape, _chunks(parts, machine, threads, lanes, shape))
+    return WindowChoice(*shape, _chunks(parts, machine, threads, lanes, shape))
 
 
 def tiles(parts: Parts, machine: Machine, lanes: int) -> tuple[tuple[int, int], ...]:
@@ -202,12 +206,12 @@ def _chunks(
     """Return how many tasks share a block: enough for the threads, few enough to pack little."""
 
     def busiest(chunks: int) -> float:
-        costs = list(block_costs(parts, machine, lanes, Choice(*shape, chunks)))
+        costs = list(block_costs(parts, machine, lanes, WindowChoice(*shape, chunks)))
         tasks = len(costs) * chunks
         turn = ceil(tasks / threads) * sum(costs) / tasks
         return turn + turn * threads / (tasks * LATE)
 
-    total = sum(block_costs(parts, machine, lanes, Choice(*shape, 1)))
+    total = sum(block_costs(parts, machine, lanes, WindowChoice(*shape, 1)))
     if threads < 2 or total < parallel_from(machine):
         return 1
     return min(chunk_counts(parts), key=busiest)
@@ -218,6 +222,6 @@ def chunk_counts(parts: Parts) -> tuple[int, ...]:
     return tuple(range(1, min(prod(line_extents(parts)), MOST_CHUNKS) + 1))
 
 
-def tile_of(c: Convolution, rows: int, vectors: int, lanes: int) -> Tile:
+def tile_of(c: Convolution, rows: int, vectors: int, lanes: int) -> RegisterTile:
     """Return a register tile."""
-    return Tile(rows, vectors, lanes, c.problem.dtype)
+    return RegisterTile(rows, vectors, lanes, c.problem.dtype)

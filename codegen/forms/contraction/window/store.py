@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.kernel import (
-    Tile,
+    RegisterTile,
     accumulator,
     intrinsic,
     load_vector,
@@ -24,7 +24,7 @@ from tcdsl.grammar.types.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class TileStore:
     """What a store is made for.
 
     rows: the most vectors there are at once; turned, a square of them. step: the distance of a
@@ -53,7 +53,7 @@ class Store:
 
     def function(self, name: str) -> Function:
         """Return the function that stores a block of vectors: `lines` of them."""
-        tile = Tile(self.rows, 1, self.lanes, self.dtype)
+        tile = RegisterTile(self.rows, 1, self.lanes, self.dtype)
         r = i64("r")
         value = accumulator(tile, r, c64(0))
         to = offset(pointer("c", self.dtype, restrict=True), mul(r, i64("c_row")))
@@ -77,16 +77,16 @@ class Store:
         )
         return Function(name, self.params, body, "helper")
 
-    def _fetch(self, tile: Tile, i: Expr) -> Expr:
+    def _fetch(self, tile: RegisterTile, i: Expr) -> Expr:
         sums = pointer("sums", self.dtype, const=True)
         return load_vector(tile, offset(sums, mul(i, self.lanes)), masked=False)
 
-    def _copy(self, tile: Tile) -> Stmt:
+    def _copy(self, tile: RegisterTile) -> Stmt:
         """Return the way of the sums into the array that the epilogue works on."""
         i = i64("i")
         return loop(i, 0, i64("lines"), assign(accumulator(tile, i, c64(0)), self._fetch(tile, i)))
 
-    def _turn(self, tile: Tile) -> Stmt:
+    def _turn(self, tile: RegisterTile) -> Stmt:
         """Return the same, turned around."""
         i = i64("i")
         square = Elem("square", (i,), tile.vector)

@@ -6,7 +6,7 @@ The innermost output index runs along the threads of a warp. Points of a scatter
 element. Where the hardware can combine it, each still has its thread and the combination is atomic;
 not so for sums of floats, in which the order shows, if the spec asks for the same bits in every
 run. Else they meet in the order of the text: linked to chains (`nest_scatter.py`), or by the
-output indices that the element does not tell being loops in the thread.
+output indices in which the write is not injective being loops in the thread.
 A statement that initialises a box it does not cover fills the box by a kernel before.
 """
 
@@ -22,7 +22,7 @@ from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
 from tcdsl.codegen.forms.base.form import Form
-from tcdsl.codegen.forms.base.outputs import all_told, innermost, told
+from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
 from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, loops
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links_ns
@@ -58,7 +58,7 @@ def meetings(ctx: GpuContext, s: Statement) -> tuple[str, ...]:
     atomic: by the hardware, in any order. pairs, ranges: in the order of the text along chains,
     which are found by comparing all pairs or by ranges of rows. order: by one thread.
     """
-    if all_told(s):
+    if is_injective(s):
         return ()
     ways = []
     if _is_combined_by_hardware(ctx, s):
@@ -260,7 +260,7 @@ def _shows_order(ctx: GpuContext, s: Statement) -> bool:
 
 def _threaded(s: Statement, is_atomic: bool) -> list[Range]:
     """Return the output indices that threads divide among themselves."""
-    apart = {r.name for r in s.outputs} if is_atomic else told(s)
+    apart = {r.name for r in s.outputs} if is_atomic else injective_in(s)
     return [r for r in s.outputs if r.name in apart]
 
 
@@ -276,7 +276,7 @@ def _way(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:
 
 
 def _form(s: Statement, way: str) -> str:
-    if all_told(s):
+    if is_injective(s):
         return "nest"
     if way == "order":
         return "nest, points that meet in order"

@@ -17,7 +17,7 @@ from math import prod
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues
 from tcdsl.codegen.forms.base.expr import combine, narrow, widen
-from tcdsl.codegen.forms.base.outputs import all_told, told
+from tcdsl.codegen.forms.base.outputs import injective_in, is_injective
 from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, decode, loops
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links
 from tcdsl.codegen.loops import build as b
@@ -45,27 +45,27 @@ _INT32_MAX = 2**31 - 1
 
 
 def has_chains(ctx: GpuContext, s: Statement) -> bool:
-    """Whether points meet, and which ones do does not depend on the told indices."""
-    if all_told(s) or s.op == "=" or s.op.startswith("arg"):
+    """Whether points meet, and which ones do does not depend on the injective indices."""
+    if is_injective(s) or s.op == "=" or s.op.startswith("arg"):
         return False
     home = ctx.operands.buffer(s.target).home
     if any(ctx.operands.buffer(r.tensor).home == home for r in s.reads()):
         return False
     names = {r.name for r in s.outputs}
-    apart = told(s)
+    apart = injective_in(s)
     return all((used := indices_of(e) & names) <= apart or not used & apart for e in s.subs)
 
 
 def has_rows(ctx: GpuContext, s: Statement) -> bool:
     """Whether threads may look up rows before a barrier: there is nothing to check in them."""
-    names = {r.name for r in s.outputs} - told(s)
+    names = {r.name for r in s.outputs} - injective_in(s)
     keys = [e for e in s.subs if indices_of(e) & names]
     return has_chains(ctx, s) and not any(any(r.checked) for e in keys for r in reads_of(e))
 
 
 def rows_of(ctx: GpuContext, s: Statement) -> int:
     """Return a representative number of rows: of elements that the meeting indices choose among."""
-    names = {r.name for r in s.outputs} - told(s)
+    names = {r.name for r in s.outputs} - injective_in(s)
     shape = ctx.operands.buffer(s.target).shape
     return prod(max(0, ctx.extent(shape[d])) for d, e in enumerate(s.subs) if indices_of(e) & names)
 
@@ -84,9 +84,11 @@ class _Chains:
         self.grid, self.s = grid, s
         self.ctx = ctx = grid.ctx
         self.ops = ops = ctx.operands
-        apart = told(s)
+        apart = injective_in(s)
         self.meeting = [r for r in s.outputs if r.name not in apart]
-        self.told = sorted((r for r in s.outputs if r.name in apart), key=lambda r: r.name == inner)
+        self.injective = sorted(
+            (r for r in s.outputs if r.name in apart), key=lambda r: r.name == inner
+        )
         names = {r.name for r in self.meeting}
         self.key_dims = [d for d, e in enumerate(s.subs) if indices_of(e) & names]
         self.rows = b.mul(*(ops.extent(s.target, d) for d in self.key_dims))
@@ -107,7 +109,7 @@ class _Chains:
             link = range_links(self, rows_of(self.ctx, self.s))
         else:
             link = self.grid.over("links", self.meeting, self.links(), self.scratch)
-        follow = self.grid.over("chains", [self.all, *self.told], self.chains(), self.scratch)
+        follow = self.grid.over("chains", [self.all, *self.injective], self.chains(), self.scratch)
         width = 4 if self.skips.type == b.pointer("", INT32, restrict=True).type else 8
         return [link, follow], (b.mul(self.count, width), self.count)
 

@@ -14,15 +14,15 @@ from dataclasses import replace
 from math import ceil
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.access import ONE, Linear, Loop
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.access import ONE, DimLoop, Linear
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Access, Space, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.fold import combined, merged, operator
-from tcdsl.codegen.forms.rows.point import Form, Point, Points
+from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Cast,
@@ -67,7 +67,7 @@ def block_of(ctx: Context, space: Space) -> int:
     return min(max(block, least), LARGEST_BLOCK)
 
 
-class ColumnNest(Points):
+class ColumnNest(RowPoints):
     """The statements of a block of columns.
 
     Parameters
@@ -78,7 +78,7 @@ class ColumnNest(Points):
         The columns [low, high) of the block.
     """
 
-    def __init__(self, ctx: Context, space: Space, form: Form, block: int) -> None:
+    def __init__(self, ctx: Context, space: Space, form: RowWalk, block: int) -> None:
         self.column = space.kept[-1]
         self.block = block
         # locals that outlive their sweep lie as [point of the row][column of the block]
@@ -124,30 +124,30 @@ class ColumnNest(Points):
             counters = {**counters, column: b.sub(counters[column], self.low)}
         return super().address(access, counters)
 
-    def load(self, access: Access, point: Point, inner: Loop) -> Expr:
+    def load(self, access: Access, point: RowPoint, inner: DimLoop) -> Expr:
         """Return lanes elements; values of rows come from their tables."""
         if access[0] in self.tables:
             step = next(s for s in self.space.aligned.steps if s.statement.target == access[0])
             return self.table(step, point)
         return super().load(access, point, inner)
 
-    def kind(self, step: Step) -> Vector:
+    def kind(self, step: AlignedStatement) -> Vector:
         """Return the type of vectors of a statement's values."""
         dtype = self.operands.buffer(step.statement.target).dtype.computed
         return Vector(dtype, self.form.lanes)
 
-    def place(self, step: Step, p: Point) -> Expr:
+    def place(self, step: AlignedStatement, p: RowPoint) -> Expr:
         """Return the address of a table at a point."""
         at = b.sub(p.counters[self.column.name], self.start)
         return b.offset(self.tables[step.statement.target], at)
 
-    def table(self, step: Step, p: Point) -> Expr:
+    def table(self, step: AlignedStatement, p: RowPoint) -> Expr:
         """Return what a table holds at a point."""
         if p.mask is not None:
             return vexpr.vector_call("loadm", self.kind(step), self.place(step, p), p.mask)
         return vexpr.vector_call("load", self.kind(step), self.place(step, p))
 
-    def keep(self, step: Step, p: Point, value: Expr) -> Stmt:
+    def keep(self, step: AlignedStatement, p: RowPoint, value: Expr) -> Stmt:
         """Return the store into a table."""
         t = self.kind(step)
         name = f"v{t.lanes}{short_name(t.dtype)}"
@@ -160,7 +160,9 @@ class ColumnNest(Points):
     def build(self) -> list[Stmt]:
         """Return all sweeps over the block, and what is computed once a row between them."""
         out: list[Stmt] = []
-        ready: list[tuple[Step, bool]] = []  # to be finished; whether its table holds a fold
+        ready: list[
+            tuple[AlignedStatement, bool]
+        ] = []  # to be finished; whether its table holds a fold
         for n, sweep in enumerate(self.space.aligned.sweeps):
             ready += [(s, False) for s in sweep.before]
             out += self.once(ready)
@@ -169,14 +171,14 @@ class ColumnNest(Points):
         ready += [(s, False) for s in self.space.aligned.after]
         return [*out, *self.once(ready)]
 
-    def once(self, ready: list[tuple[Step, bool]]) -> list[Stmt]:
+    def once(self, ready: list[tuple[AlignedStatement, bool]]) -> list[Stmt]:
         """Return a pass along the columns that finishes values of rows."""
         if not ready:
             return []
         hoist: list[Stmt] = []
         self.hoisted = {}
 
-        def at(p: Point) -> list[Stmt]:
+        def at(p: RowPoint) -> list[Stmt]:
             out: list[Stmt] = []
             scope = self.scope(p, self.column, hoist, out)
             for step, folded in ready:
@@ -214,13 +216,13 @@ class ColumnNest(Points):
         return [*(out if folds else []), *nest]
 
     def points(
-        self, steps: tuple[Step, ...], counters: Mapping[str, Expr], row: str, rows: int
+        self, steps: tuple[AlignedStatement, ...], counters: Mapping[str, Expr], row: str, rows: int
     ) -> list[Stmt]:
         """Return what happens at some points of each row, along the columns."""
         hoist: list[Stmt] = []
         hoisted: list[dict[typed.Expr, Expr]] = [{} for _ in range(rows)]
 
-        def at(p: Point) -> list[Stmt]:
+        def at(p: RowPoint) -> list[Stmt]:
             out: list[Stmt] = []
             terms: dict[str, list[Expr]] = {}
             for u in range(rows):
@@ -244,28 +246,30 @@ class ColumnNest(Points):
         body = self.along(at)
         return [*hoist, *body]
 
-    def neutral(self, step: Step) -> Expr:
+    def neutral(self, step: AlignedStatement) -> Expr:
         """Return the start of a fold in all lanes."""
         start = identity(step.statement.op, self.kind(step).dtype)
         assert isinstance(start, Const)
         return Const(start.value, self.kind(step))
 
-    def along(self, body: Callable[[Point], list[Stmt]]) -> list[Stmt]:
+    def along(self, body: Callable[[RowPoint], list[Stmt]]) -> list[Stmt]:
         """Return the loops over the columns of the block: whole vectors, then one masked."""
         lanes = self.form.lanes
         var, main = b.i64(self.fresh("c")), b.i64(self.fresh("main"))
         whole = b.mul(b.div(b.sub(self.high, self.low), lanes), lanes)
         rest = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
         left = b.sub(self.high, var)
-        masked = Point({self.column.name: var}, rest, left)
+        masked = RowPoint({self.column.name: var}, rest, left)
         return [
             Let(main, b.add(self.low, whole)),
-            b.loop(var, self.low, main, body(Point({self.column.name: var})), step=lanes),
+            b.loop(var, self.low, main, body(RowPoint({self.column.name: var})), step=lanes),
             b.loop(var, main, self.high, Let(rest, self.tail(left)), body(masked), step=lanes),
         ]
 
 
-def lower_columns(ctx: Context, space: Space, form: Form, point_ns: float, title: str) -> Lowered:
+def lower_columns(
+    ctx: Context, space: Space, form: RowWalk, point_ns: float, title: str
+) -> Lowered:
     """Return the group as one phase of (outer row, block of columns) tasks."""
     nest = ColumnNest(ctx, space, form, block_of(ctx, space))
     declarations, workspace = nest.workspace()

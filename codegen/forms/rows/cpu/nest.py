@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base import vexpr
-from tcdsl.codegen.forms.base.access import ONE, Loop
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.access import ONE, DimLoop
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import combine
 from tcdsl.codegen.forms.base.space import Access, Space, accesses, combines
 from tcdsl.codegen.forms.rows.fold import Fold, combined, operator
-from tcdsl.codegen.forms.rows.point import Form, Point, Points
+from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -45,31 +45,31 @@ HELD_VECTORS = 8  # longest row that stays in registers
 
 
 @dataclass
-class _Pass:
+class _SweepBody:
     """A sweep in the making: its statements, its loops, and what is computed before the inner one.
 
     folds: those that leave one value a row; parts: those that leave one for each segment.
     outer: counters of all loops but the innermost.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[AlignedStatement, ...]
     folds: dict[str, Fold]  # by target
     parts: dict[str, Fold]
-    inner: Loop
+    inner: DimLoop
     outer: dict[str, Expr]
     hoist: list[Stmt]
 
-    def fold_of(self, step: Step) -> Fold:
+    def fold_of(self, step: AlignedStatement) -> Fold:
         """Return the accumulators of a statement that folds."""
         return (self.parts if step.segment else self.folds)[step.statement.target]
 
 
-class RowNest(Points):
+class RowNest(RowPoints):
     """Builds the statements of a row."""
 
-    def __init__(self, ctx: Context, space: Space, form: Form) -> None:
+    def __init__(self, ctx: Context, space: Space, form: RowWalk) -> None:
         super().__init__(ctx, space, form)
-        self.held: dict[tuple[str, int], tuple[Point, vexpr.Scope]] = {}
+        self.held: dict[tuple[str, int], tuple[RowPoint, vexpr.LaneScope]] = {}
         self.whole = True  # rows are walked from end to end
 
     def build(self, counters: Mapping[str, Expr], span: tuple[Expr, Expr] | None) -> list[Stmt]:
@@ -85,11 +85,11 @@ class RowNest(Points):
             self.scalar_step(step)
         return self.row
 
-    def scalar_step(self, step: Step) -> None:
+    def scalar_step(self, step: AlignedStatement) -> None:
         """Compute a statement that has one value a row."""
         self.finish(step, self.scalar(step.statement.value, {}, self.row))
 
-    def finish(self, step: Step, value: Expr) -> None:
+    def finish(self, step: AlignedStatement, value: Expr) -> None:
         """Name a value of the row and store it where somebody else reads it."""
         s = step.statement
         if combines(s) and s.base is not None:
@@ -119,7 +119,7 @@ class RowNest(Points):
         parts = {t: f for t, f in made.items() if f.step.segment}
         outer: dict[str, Expr] = {x.name: self.counter(x) for x in loops[:-1]}
         hoist: list[Stmt] = [] if outer else self.row
-        this = _Pass(sweep.steps, folds, parts, loops[-1], outer, hoist)
+        this = _SweepBody(sweep.steps, folds, parts, loops[-1], outer, hoist)
         held = self.held_count()
         body = self.looped(this, loops, span) if held is None else self.unrolled(this, held)
         for f in folds.values():
@@ -129,7 +129,7 @@ class RowNest(Points):
         for f in folds.values():
             self.finish(f.step, f.result())
 
-    def fold(self, step: Step, loops: tuple[Loop, ...]) -> Fold:
+    def fold(self, step: AlignedStatement, loops: tuple[DimLoop, ...]) -> Fold:
         """Return the accumulators of a fold."""
         s = step.statement
         dtype = self.operands.buffer(s.target).dtype.computed
@@ -159,7 +159,7 @@ class RowNest(Points):
         return -(-length // self.form.lanes)
 
     def looped(
-        self, this: _Pass, loops: tuple[Loop, ...], span: tuple[Expr, Expr] | None
+        self, this: _SweepBody, loops: tuple[DimLoop, ...], span: tuple[Expr, Expr] | None
     ) -> list[Stmt]:
         """Return the loops of a sweep; folds with a total start and end within a block."""
         low: Expr = b.c64(0)
@@ -193,7 +193,7 @@ class RowNest(Points):
             nest = [b.loop(self.counter(x), *part, nest)]
         return nest
 
-    def segment(self, this: _Pass, nest: list[Stmt]) -> list[Stmt]:
+    def segment(self, this: _SweepBody, nest: list[Stmt]) -> list[Stmt]:
         """Return the loops over a part of a row, and what is folded there stored behind them."""
         parts = this.parts.values()
         out = [*(s for f in parts for s in f.begin()), *nest]
@@ -204,11 +204,11 @@ class RowNest(Points):
             out.append(self.store((s.target, s.subs), this.outer, value))
         return out
 
-    def innermost(self, this: _Pass, low: Expr, high: Expr) -> list[Stmt]:
+    def innermost(self, this: _SweepBody, low: Expr, high: Expr) -> list[Stmt]:
         """Return the loop over [low, high) of the innermost counter."""
         if self.form.lanes == 1:
             var = self.counter(this.inner)
-            body = self.scalar_point(this, Point({**this.outer, this.inner.name: var}))
+            body = self.scalar_point(this, RowPoint({**this.outer, this.inner.name: var}))
             folds = (*this.folds.values(), *this.parts.values())
             clauses = [(f.op, f.accumulators[0].name) for f in folds]
             clauses += [("|", f.unordered.name) for f in folds if f.unordered]
@@ -220,7 +220,7 @@ class RowNest(Points):
         return [self.past_the_cache(this, low, high, stored)]
 
     def vector_loops(
-        self, this: _Pass, low: Expr, high: Expr, *, stream: bool = False
+        self, this: _SweepBody, low: Expr, high: Expr, *, stream: bool = False
     ) -> list[Stmt]:
         """Return whole turns of unrolled vectors, then masked ones."""
         var = self.counter(this.inner)
@@ -238,7 +238,7 @@ class RowNest(Points):
             stmts: list[Stmt] = []
             for u in range(unroll):
                 at = b.add(var, u * lanes)
-                point = Point({**this.outer, this.inner.name: at}, stream=stream)
+                point = RowPoint({**this.outer, this.inner.name: at}, stream=stream)
                 stmts += self.vector_point(this, point, u)
             out.append(b.loop(var, low, main, stmts, step=turn))
         if known is None or known % turn:
@@ -247,16 +247,16 @@ class RowNest(Points):
             out.append(b.loop(var, main, high, stmts, step=lanes))
         return out
 
-    def part_of_vector(self, this: _Pass, at: Expr, count: Expr | None) -> list[Stmt]:
+    def part_of_vector(self, this: _SweepBody, at: Expr, count: Expr | None) -> list[Stmt]:
         """Return a point of the first count lanes; None: all of them."""
-        point = Point({**this.outer, this.inner.name: at})
+        point = RowPoint({**this.outer, this.inner.name: at})
         if count is None:
             return self.vector_point(this, point, 0)
         point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.form.lanes))
         point.count = count
         return [Let(point.mask, self.tail(count)), *self.vector_point(this, point, 0)]
 
-    def streamed(self, this: _Pass) -> list[Access]:
+    def streamed(self, this: _SweepBody) -> list[Access]:
         """Return what the pass may store past the cache: whole rows that nobody reads again."""
         if not self.form.stream or this.folds or len(self.space.sweeps) > 1:
             return []
@@ -268,7 +268,7 @@ class RowNest(Points):
         )
         return stored if plain else []
 
-    def past_the_cache(self, this: _Pass, low: Expr, high: Expr, stored: list[Access]) -> Stmt:
+    def past_the_cache(self, this: _SweepBody, low: Expr, high: Expr, stored: list[Access]) -> Stmt:
         """Return the loops with aligned stores past the cache, where all rows can be aligned.
 
         A masked vector goes first, up to the first aligned element.
@@ -296,7 +296,7 @@ class RowNest(Points):
         plain = self.vector_loops(this, low, high)
         return b.block(Let(first, at[0]), If(alike, b.block(streaming), b.block(plain)))
 
-    def unrolled(self, this: _Pass, vectors: int) -> list[Stmt]:
+    def unrolled(self, this: _SweepBody, vectors: int) -> list[Stmt]:
         """Return a sweep over a short row, vector by vector, on values that are in registers."""
         out: list[Stmt] = []
         inner, lanes = this.inner, self.form.lanes
@@ -306,7 +306,7 @@ class RowNest(Points):
             left = length - u * lanes
             key = (inner.name, u)
             if key not in self.held:
-                point = Point({inner.name: b.c64(u * lanes)})
+                point = RowPoint({inner.name: b.c64(u * lanes)})
                 if left < lanes:
                     point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
                     point.count = b.c64(left)
@@ -319,7 +319,7 @@ class RowNest(Points):
 
     # ---- points
 
-    def scalar_point(self, this: _Pass, point: Point) -> list[Stmt]:
+    def scalar_point(self, this: _SweepBody, point: RowPoint) -> list[Stmt]:
         """Return what happens at one point, in scalars."""
         out: list[Stmt] = []
         for step in this.steps:
@@ -345,7 +345,7 @@ class RowNest(Points):
                 out.append(self.store((s.target, s.subs), point.counters, value))
         return out
 
-    def vector_point(self, this: _Pass, point: Point, turn: int) -> list[Stmt]:
+    def vector_point(self, this: _SweepBody, point: RowPoint, turn: int) -> list[Stmt]:
         """Return what happens at lanes points."""
         out: list[Stmt] = []
         scope = self.scope(point, this.inner, this.hoist, out)
@@ -353,7 +353,7 @@ class RowNest(Points):
         return out
 
     def vector_steps(
-        self, this: _Pass, point: Point, scope: vexpr.Scope, out: list[Stmt], turn: int
+        self, this: _SweepBody, point: RowPoint, scope: vexpr.LaneScope, out: list[Stmt], turn: int
     ) -> None:
         """Add what happens at lanes points to out."""
         for step in this.steps:

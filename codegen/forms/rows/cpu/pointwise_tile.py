@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, Loop
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Access, Space, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
-from tcdsl.codegen.forms.rows.point import Form, Point, Points
+from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -41,7 +41,7 @@ from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 _TASK_POINTS = 1 << 16
 
 
-def turned_loop(ctx: Context, space: Space) -> Loop | None:
+def turned_loop(ctx: Context, space: Space) -> DimLoop | None:
     """Return the loop along which reads that cross the rows have unit steps, None if there is none.
 
     Whatever is written must lie along the rows.
@@ -58,7 +58,7 @@ def turned_loop(ctx: Context, space: Space) -> Loop | None:
     return best
 
 
-def _turned(ctx: Context, space: Space, loop: Loop) -> list[Access]:
+def _turned(ctx: Context, space: Space, loop: DimLoop) -> list[Access]:
     """Return the reads with unit steps along a loop over rows, and larger ones within a row."""
     inner = space.sweeps[0][-1].name
     return [
@@ -71,10 +71,10 @@ def _turned(ctx: Context, space: Space, loop: Loop) -> list[Access]:
     ]
 
 
-class TileNest(Points):
+class TileNest(RowPoints):
     """The statements of one square tile."""
 
-    def __init__(self, ctx: Context, space: Space, form: Form, across: Loop) -> None:
+    def __init__(self, ctx: Context, space: Space, form: RowWalk, across: DimLoop) -> None:
         rows = tuple(x for x in space.kept if x != across)
         super().__init__(ctx, replace(space, kept=rows), form)
         self.across = across
@@ -92,7 +92,7 @@ class TileNest(Points):
         for access in self.turned:
             squares[access] = self.turn(access, t, v, row_mask, columns, out)
         u = b.i64(self.fresh("u"))
-        point = Point({self.across.name: b.add(t, u), self.inner.name: v}, column_mask, columns)
+        point = RowPoint({self.across.name: b.add(t, u), self.inner.name: v}, column_mask, columns)
         for access, (name, kind) in squares.items():
             point.local[access] = Elem(name, (u,), kind)
         body = self.points(point)
@@ -140,7 +140,7 @@ class TileNest(Points):
         out.append(Eval(Call(f"tc_transpose_{short}", (Var(name, kind),), None)))
         return name, kind
 
-    def points(self, point: Point) -> list[Stmt]:
+    def points(self, point: RowPoint) -> list[Stmt]:
         """Return the statements at one row of a tile."""
         out: list[Stmt] = []
         self.hoisted = {}
@@ -151,7 +151,9 @@ class TileNest(Points):
         return out
 
 
-def lower_tiles(ctx: Context, space: Space, form: Form, across: Loop, point_ns: float) -> Lowered:
+def lower_tiles(
+    ctx: Context, space: Space, form: RowWalk, across: DimLoop, point_ns: float
+) -> Lowered:
     """Return tasks of (outer row, a run of tiles along the other loop)."""
     nest = TileNest(ctx, space, form, across)
     lanes = form.lanes

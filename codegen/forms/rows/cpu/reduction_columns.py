@@ -10,13 +10,13 @@ from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest, block_loop, block_of
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Partials, Split, plan_split, two_phases
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
-from tcdsl.codegen.forms.rows.point import Form
+from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
 
 
 def lower_column_parts(
-    ctx: Context, space: Space, form: Form, point_ns: float, split: Split
+    ctx: Context, space: Space, form: RowWalk, point_ns: float, split: Split
 ) -> Lowered:
     """Return tasks of (part, outer row, block of columns), and the phase that combines."""
     planned = plan_split(ctx, split)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import combine
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
-from tcdsl.codegen.forms.rows.point import Form, Points
+from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -61,7 +61,7 @@ class Split:
 class Partials:
     """Where partial results lie: one table of [part][row] per fold, in shared memory."""
 
-    def __init__(self, ctx: Context, space: Space, nest: Points, parts: Expr) -> None:
+    def __init__(self, ctx: Context, space: Space, nest: RowPoints, parts: Expr) -> None:
         self.rows = ctx.operands.size(points(space.kept))
         self.pointers: dict[str, Var] = {}
         self.declarations: list[Stmt] = []
@@ -120,19 +120,21 @@ def plan_split(ctx: Context, split: Split) -> Planned:
 class PartNest(RowNest):
     """A row of one part: its folds end in the tables, nothing follows."""
 
-    def __init__(self, ctx: Context, space: Space, form: Form, planned: Planned) -> None:
+    def __init__(self, ctx: Context, space: Space, form: RowWalk, planned: Planned) -> None:
         alone = replace(space, aligned=replace(space.aligned, after=()))
         super().__init__(ctx, alone, form)
         self.partials = Partials(ctx, space, self, planned.parts)
         self.part, self.at = b.i64(self.fresh("part")), b.i64(self.fresh("at"))
 
-    def finish(self, step: Step, value: Expr) -> None:
+    def finish(self, step: AlignedStatement, value: Expr) -> None:
         """Store a partial result."""
         place = self.partials.element(step.statement.target, self.part, self.at)
         self.row.append(Assign(place, value))  # type: ignore[arg-type]
 
 
-def lower_split(ctx: Context, space: Space, form: Form, point_ns: float, split: Split) -> Lowered:
+def lower_split(
+    ctx: Context, space: Space, form: RowWalk, point_ns: float, split: Split
+) -> Lowered:
     """Return a phase of (part, row) tasks along rows, and the phase that combines."""
     planned = plan_split(ctx, split)
     nest = PartNest(ctx, space, form, planned)
@@ -166,7 +168,7 @@ def two_phases(
     cost_ns: Expr,
     planned: Planned,
     title: str,
-    form: Form,
+    form: RowWalk,
 ) -> Lowered:
     """Return the group as the phase given and one that combines its partial results."""
     first = _phase(ctx, f"{ctx.prefix}_part", body)
@@ -195,7 +197,7 @@ def _phase(ctx: Context, name: str, body: Stmt) -> Function:
 def _combine(ctx: Context, space: Space, planned: Planned) -> Stmt:
     """Return the second phase: add up the parts row by row, then what follows from the fold."""
     nest = RowNest(
-        ctx, replace(space, sweeps=(), aligned=replace(space.aligned, sweeps=())), Form(1, 32, 1)
+        ctx, replace(space, sweeps=(), aligned=replace(space.aligned, sweeps=())), RowWalk(1, 32, 1)
     )
     partials = Partials(ctx, space, nest, planned.parts)
     low, high = b.i64(nest.fresh("low")), b.i64(nest.fresh("high"))

@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
-from tcdsl.codegen.forms.rows.point import Form, Points
+from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Assign, Expr, Field, Function, Let, Return, Scalar, Stmt
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
@@ -30,7 +30,7 @@ class Tasks:
 
 
 def lower_rows(
-    ctx: Context, space: Space, form: Form, point_ns: float, task_us: int, title: str
+    ctx: Context, space: Space, form: RowWalk, point_ns: float, task_us: int, title: str
 ) -> Lowered:
     """Return the group as one phase over its rows."""
     nest = RowNest(ctx, space, form)
@@ -71,7 +71,7 @@ def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
 
 
 def _plan(
-    ctx: Context, space: Space, form: Form, point_ns: float, task_us: int, cut: bool
+    ctx: Context, space: Space, form: RowWalk, point_ns: float, task_us: int, cut: bool
 ) -> tuple[list[Stmt], Tasks, Expr, int]:
     """Return the plan's statements, what the phase uses, the count of tasks, parameters used."""
     least, most = int(_LEAST_NS / point_ns), int(1000 * task_us / point_ns)
@@ -145,7 +145,7 @@ def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
 RowBody = Callable[[Mapping[str, Expr], Expr], list[Stmt]]  # of counters and the row's number
 
 
-def row_loop(nest: Points, first: Expr, last: Expr, build: RowBody) -> list[Stmt]:
+def row_loop(nest: RowPoints, first: Expr, last: Expr, build: RowBody) -> list[Stmt]:
     """Return the loop over rows [first, last), whose counters run like an odometer."""
     kept = nest.space.kept
     match kept:

@@ -12,7 +12,7 @@ from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.forms.base.space import Access, accesses, points
 from tcdsl.codegen.forms.rows.cuda.fold import WARP
-from tcdsl.codegen.forms.rows.cuda.kernel import Form, held_points
+from tcdsl.codegen.forms.rows.cuda.kernel import TeamWalk, held_points
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.vectors import copied, widths
 
@@ -36,7 +36,7 @@ class _Operand:
     again: bool
     copied: frozenset[int]
 
-    def touch(self, form: Form, *, by_rows: bool) -> Touch:
+    def touch(self, form: TeamWalk, *, by_rows: bool) -> Touch:
         """Return how a kernel touches it; by_rows: threads of a warp are on rows side by side."""
         distance, size, requests = self.across if by_rows else self.apart, self.size, self.requests
         if form.width in self.copied:
@@ -55,7 +55,7 @@ class _Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CostFacts:
     """What of a row program costs, whatever the knobs are: rows, points of one, work at a point."""
 
     rows: int
@@ -64,12 +64,12 @@ class Facts:
     operands: tuple[_Operand, ...]
 
 
-def facts(ctx: GpuContext, program: RowProgram) -> Facts:
+def facts(ctx: GpuContext, program: RowProgram) -> CostFacts:
     """Return the facts of a group at representative sizes."""
     return ctx.once("row facts", lambda: _facts(ctx, program))
 
 
-def cost_ns(ctx: GpuContext, program: RowProgram, form: Form, parts: int = 1) -> float:
+def cost_ns(ctx: GpuContext, program: RowProgram, form: TeamWalk, parts: int = 1) -> float:
     """Return the predicted time of the kernel; parts: blocks that share a row."""
     known, team, sweeps = facts(ctx, program), form.team, len(program.space.sweeps)
     held = all(held_points(program, form, n) for n in range(sweeps - 1))
@@ -89,7 +89,7 @@ def cost_ns(ctx: GpuContext, program: RowProgram, form: Form, parts: int = 1) ->
     return kernel_ns(ctx.machine, work, touches) + sweeps * serial * _SHARED_NS * waves
 
 
-def _facts(ctx: GpuContext, program: RowProgram) -> Facts:
+def _facts(ctx: GpuContext, program: RowProgram) -> CostFacts:
     space = program.space
     operands: list[_Operand] = []
     each = 0.0
@@ -101,7 +101,7 @@ def _facts(ctx: GpuContext, program: RowProgram) -> Facts:
                 found = frozenset(w for w, some in wide.items() if access in some)
                 operands.append(_operand(ctx, program, n, access, found))
     length = max((ctx.extent(points(w)) for w in space.sweeps), default=0)
-    return Facts(ctx.extent(points(space.kept)), length, each, tuple(operands))
+    return CostFacts(ctx.extent(points(space.kept)), length, each, tuple(operands))
 
 
 def _operand(

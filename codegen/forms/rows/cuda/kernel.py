@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.base.access import Loop
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.access import DimLoop
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.expr import narrow, widen
 from tcdsl.codegen.forms.base.space import Access, points
@@ -51,7 +51,7 @@ _MOST_HELD = 96  # words of a thread: more leave too few threads to hide latency
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TeamWalk:
     """How rows are walked.
 
     width: neighbours that a lane takes at once. unroll: pieces of that many that a thread has
@@ -63,7 +63,7 @@ class Form:
     unroll: int
 
 
-def held_points(program: RowProgram, form: Form, n: int) -> int | None:
+def held_points(program: RowProgram, form: TeamWalk, n: int) -> int | None:
     """Return the points of sweep n that each thread keeps in registers, None if it keeps none."""
     length, loops = program.lengths[n], program.space.sweeps[n]
     alike = (m for m, other in enumerate(program.space.sweeps) if other == loops)
@@ -75,7 +75,7 @@ def held_points(program: RowProgram, form: Form, n: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sweep:
+class _SweepLoop:
     """A sweep as one loop walks it: its folds, what is known ahead, what is copied in pieces."""
 
     n: int
@@ -95,7 +95,7 @@ class RowKernel(RowTeam):
         How rows are walked.
     """
 
-    def __init__(self, ctx: GpuContext, program: RowProgram, form: Form) -> None:
+    def __init__(self, ctx: GpuContext, program: RowProgram, form: TeamWalk) -> None:
         super().__init__(ctx, program, form.team)
         self.gpu = ctx
         self.form = form
@@ -118,7 +118,7 @@ class RowKernel(RowTeam):
         wide = copied(self.gpu, self.program, n, self.form.width) & self.touched(n, known)
 
         def walk(wide: frozenset[Access]) -> Stmt:
-            this = _Sweep(n, folds, known, wide)
+            this = _SweepLoop(n, folds, known, wide)
             return self.looped(this, span) if count is None else self.unrolled(this, count)
 
         body = walk(wide)
@@ -142,7 +142,7 @@ class RowKernel(RowTeam):
             self.held[e] = Array(self.fresh("held"), kind, (count,))
         return [self.held[e] for e in self.program.kept[n]]
 
-    def looped(self, sweep: _Sweep, span: tuple[Expr, Expr] | None) -> Stmt:
+    def looped(self, sweep: _SweepLoop, span: tuple[Expr, Expr] | None) -> Stmt:
         """Return a loop over pieces of the row, `lanes` apart."""
         width, loops = self.form.width, self.space.sweeps[sweep.n]
         mark = Unroll(self.form.unroll)
@@ -160,7 +160,7 @@ class RowKernel(RowTeam):
         body = [*_used(lets, body), *body]
         return b.loop(piece, b.add(low, self.lane), high, body, step=self.team.lanes, mark=mark)
 
-    def unrolled(self, sweep: _Sweep, count: int) -> Stmt:
+    def unrolled(self, sweep: _SweepLoop, count: int) -> Stmt:
         """Return a pass over the points that a thread keeps in registers."""
         width, loops = self.form.width, self.space.sweeps[sweep.n]
         length = self.program.lengths[sweep.n]
@@ -176,12 +176,12 @@ class RowKernel(RowTeam):
         nest = b.when(inside, body) if rest else b.block(body)
         return b.loop(i, 0, count // width, nest, mark=Unroll())
 
-    def point_variable(self, loops: Sequence[Loop]) -> Var:
+    def point_variable(self, loops: Sequence[DimLoop]) -> Var:
         """Return the variable of a loop over all points of a row."""
         return self.counter(loops[-1]) if len(loops) == 1 else b.i64(self.operands.local("at"))
 
     def piece(
-        self, sweep: _Sweep, counters: Mapping[str, Expr], held: Mapping[typed.Expr, _Place]
+        self, sweep: _SweepLoop, counters: Mapping[str, Expr], held: Mapping[typed.Expr, _Place]
     ) -> list[Stmt]:
         """Return what a sweep does at a piece of the row: a point, or `width` neighbours.
 
@@ -218,7 +218,7 @@ class RowKernel(RowTeam):
 
     def point(
         self,
-        sweep: _Sweep,
+        sweep: _SweepLoop,
         counters: Mapping[str, Expr],
         held: Mapping[typed.Expr, Elem],
         local: Mapping[Access, Elem],
@@ -263,7 +263,7 @@ class RowKernel(RowTeam):
         return known
 
 
-def whole_rows(ctx: GpuContext, program: RowProgram, form: Form) -> RowKernel:
+def whole_rows(ctx: GpuContext, program: RowProgram, form: TeamWalk) -> RowKernel:
     """Return the kernel in which each team walks rows from end to end."""
     nest = RowKernel(ctx, program, form)
     nest.open(b.cast(b.call("tc_block", type=b.INT), I64))
@@ -273,7 +273,7 @@ def whole_rows(ctx: GpuContext, program: RowProgram, form: Form) -> RowKernel:
         folds = nest.sweep(n)
         nest.gather(folds)
         folded = [s for s in sweep.steps if s.folds]
-        results: list[tuple[Step, Expr | None]] = [
+        results: list[tuple[AlignedStatement, Expr | None]] = [
             (s, a.var) for s, a in zip(folded, folds, strict=True)
         ]
         is_last = n == len(aligned.sweeps) - 1

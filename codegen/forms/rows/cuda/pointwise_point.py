@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, Linear, Loop
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.expr import combine, narrow, widen
 from tcdsl.codegen.forms.base.space import Access, Space, combines
@@ -31,7 +31,7 @@ from tcdsl.codegen.program.program import Statement, reads_of
 
 
 @dataclass
-class Point:
+class KernelPoint:
     """Counters of the loops, values known there, and the local arrays that stores go to."""
 
     counters: Mapping[str, Expr]
@@ -81,7 +81,7 @@ class PointText(RowValues):
             step = step * loop.extent
         return True
 
-    def decode(self, point: Expr, loops: Sequence[Loop]) -> tuple[list[Stmt], dict[str, Expr]]:
+    def decode(self, point: Expr, loops: Sequence[DimLoop]) -> tuple[list[Stmt], dict[str, Expr]]:
         """Declare the counters of a point among all, the last loop running fastest."""
         lets: list[Stmt] = []
         counters: dict[str, Expr] = {}
@@ -97,12 +97,12 @@ class PointText(RowValues):
         """Return all statements at a point among all, or at width neighbours from it on."""
         self.run, self.taken = point, set(self.operands.taken)
         lets, counters = self.decode(point, self.loops)
-        here = self.vector(counters, width) if width > 1 else self.point(Point(counters))
+        here = self.vector(counters, width) if width > 1 else self.point(KernelPoint(counters))
         return [*lets, *here]
 
     # ---- one point
 
-    def point(self, point: Point) -> list[Stmt]:
+    def point(self, point: KernelPoint) -> list[Stmt]:
         """Return all statements at one point."""
         out: list[Stmt] = []
         steps = self.space.aligned.steps
@@ -127,7 +127,7 @@ class PointText(RowValues):
                 out.append(self.put(access, point, value))
         return out
 
-    def put(self, access: Access, point: Point, value: Expr) -> Stmt:
+    def put(self, access: Access, point: KernelPoint, value: Expr) -> Stmt:
         """Return the store of a value as it lies in memory."""
         if access in point.stores:
             return Assign(point.stores[access], value)
@@ -145,7 +145,7 @@ class PointText(RowValues):
         inner = inner_loop(self.space).name
         lane = b.i64(self.fresh("lane"))
         first, last = list[Stmt](), list[Stmt]()
-        point = Point({**counters, inner: b.add(counters[inner], lane)})
+        point = KernelPoint({**counters, inner: b.add(counters[inner], lane)})
         made: set[str] = set()
         pieces = copied(self.gpu, self.space, width)
         for step in self.space.aligned.steps:

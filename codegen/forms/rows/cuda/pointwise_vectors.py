@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 
-from tcdsl.codegen.forms.base.access import ONE, Loop
+from tcdsl.codegen.forms.base.access import ONE, DimLoop
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import Access, Space, accesses
@@ -26,7 +26,7 @@ WIDTHS = (1, 2, 4, 8, 16)
 _COPIES = (4, 8, 16)  # bytes that a thread loads or stores at once
 
 
-def inner_loop(space: Space) -> Loop:
+def inner_loop(space: Space) -> DimLoop:
     """Return the loop along which vectors lie."""
     return space.sweeps[0][-1]
 

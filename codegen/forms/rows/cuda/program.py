@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.space import Space, combines, points, space_of
 from tcdsl.codegen.forms.base.vexpr import operands, walk
@@ -77,7 +77,7 @@ def program_of(ctx: GroupContext[Any]) -> RowProgram:
 def _program_of(ctx: GroupContext[Any]) -> RowProgram:
     space = space_of(ctx, uniform=True)
     values: dict[str, typed.Expr] = {}
-    per_point: dict[str, Step] = {}
+    per_point: dict[str, AlignedStatement] = {}
     for step in space.aligned.steps:
         s = step.statement
         value = _written_out(ctx, step, per_point, values)
@@ -104,8 +104,8 @@ def _is_read(space: Space, target: str) -> bool:
 
 def _written_out(
     ctx: GroupContext[Any],
-    step: Step,
-    per_point: Mapping[str, Step],
+    step: AlignedStatement,
+    per_point: Mapping[str, AlignedStatement],
     values: Mapping[str, typed.Expr],
 ) -> typed.Expr:
     """Return the right side of a statement with values per point in place of what names them."""
@@ -126,9 +126,9 @@ def _written_out(
 
 def _combined(
     ctx: GroupContext[Any],
-    step: Step,
+    step: AlignedStatement,
     value: typed.Expr,
-    per_point: Mapping[str, Step],
+    per_point: Mapping[str, AlignedStatement],
     values: Mapping[str, typed.Expr],
 ) -> typed.Expr:
     """Return a value combined with what its element held before."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.space import points
 from tcdsl.codegen.forms.rows.cuda.fold import WARP, Accumulator, Team
-from tcdsl.codegen.forms.rows.cuda.kernel import Form, RowKernel
+from tcdsl.codegen.forms.rows.cuda.kernel import RowKernel, TeamWalk
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Load, Stmt, Unroll, Var
@@ -27,12 +27,12 @@ _LOADS = 8  # that a thread has under way
 
 
 def split_rows(
-    ctx: GpuContext, program: RowProgram, form: Form, parts: int, title: str
+    ctx: GpuContext, program: RowProgram, form: TeamWalk, parts: int, title: str
 ) -> LoweredKernels:
     """Return the two kernels; form: of the first; parts: blocks to a row."""
     first = RowKernel(ctx, program, form)
     team = _combining(ctx, program, form.team, parts)
-    second = RowKernel(ctx, program, Form(team, 1, _LOADS))
+    second = RowKernel(ctx, program, TeamWalk(team, 1, _LOADS))
     folds = _fold_parts(first, parts)
     memory = [p for p, _ in folds]
     _combine(second, memory, parts)
@@ -106,7 +106,7 @@ def _combine(nest: RowKernel, memory: Sequence[Var], parts: int) -> None:
     mark = Unroll(nest.form.unroll)
     nest.row.append(b.loop(part, nest.lane, parts, adds, step=nest.team.lanes, mark=mark))
     nest.gather(folds)
-    results: list[tuple[Step, Expr | None]] = [
+    results: list[tuple[AlignedStatement, Expr | None]] = [
         (s, a.var) for s, a in zip(steps, folds, strict=True)
     ]
     results += [(s, None) for s in nest.space.aligned.after]

@@ -7,9 +7,9 @@ from typing import Literal
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.space import columns_are_nearer
-from tcdsl.codegen.forms.rows.cuda.cost import Facts, cost_ns, facts
+from tcdsl.codegen.forms.rows.cuda.cost import CostFacts, cost_ns, facts
 from tcdsl.codegen.forms.rows.cuda.fold import WARP, Team
-from tcdsl.codegen.forms.rows.cuda.kernel import Form
+from tcdsl.codegen.forms.rows.cuda.kernel import TeamWalk
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.vectors import widths
 from tcdsl.codegen.loops import build as b
@@ -67,7 +67,7 @@ def _rows(lanes: int, threads: int, width: int) -> dict[str, Value]:
     return {"walk": "rows", "lanes": lanes, "threads": threads, "width": width, "unroll": unroll}
 
 
-def _columns(ctx: GpuContext, known: Facts) -> dict[str, Value]:
+def _columns(ctx: GpuContext, known: CostFacts) -> dict[str, Value]:
     length, rows = known.length, known.rows
     lanes = 1
     while lanes < 64 and rows * lanes < ctx.machine.sms * _BUSY and length >= 16 * lanes:
@@ -79,7 +79,7 @@ def _columns(ctx: GpuContext, known: Facts) -> dict[str, Value]:
     return {"walk": "columns", "lanes": lanes, "threads": threads, "width": 1, "unroll": 4}
 
 
-def form_of(values: Mapping[str, Value]) -> Form:
+def form_of(values: Mapping[str, Value]) -> TeamWalk:
     """Return how rows are walked as the knobs have it.
 
     Raises
@@ -93,7 +93,7 @@ def form_of(values: Mapping[str, Value]) -> Form:
     walk: Literal["rows", "columns"] = "columns" if values["walk"] == "columns" else "rows"
     if walk == "columns" and width > 1:
         raise ScheduleError(f"columns cannot be read {width} points at once")
-    return Form(Team(walk, lanes, threads // lanes), width, int(values["unroll"]))
+    return TeamWalk(Team(walk, lanes, threads // lanes), width, int(values["unroll"]))
 
 
 def predicted_ns(
@@ -115,7 +115,7 @@ def _power(at_least: float, low: int, high: int) -> int:
     return n
 
 
-def spoken(form: Form) -> str:
+def spoken(form: TeamWalk) -> str:
     """Return the threads of a row and what they read at once, for people."""
     lanes, width = form.team.lanes, form.width
     threads = f"{lanes} thread{'s' if lanes > 1 else ''} to a row"

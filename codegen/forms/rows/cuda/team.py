@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tcdsl.codegen.forms.base.access import Loop
-from tcdsl.codegen.forms.base.align import Step
+from tcdsl.codegen.forms.base.access import DimLoop
+from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.expr import combine, convert
 from tcdsl.codegen.forms.base.space import Access, combines, points
@@ -97,7 +97,7 @@ class RowTeam(RowValues):
         self.position.append(Let(v, value))
         return v
 
-    def decoded(self, loops: Sequence[Loop], position: Expr, out: list[Let]) -> dict[str, Expr]:
+    def decoded(self, loops: Sequence[DimLoop], position: Expr, out: list[Let]) -> dict[str, Expr]:
         """Return the counters of nested loops at a position in all their points."""
         counters: dict[str, Expr] = {}
         found = b.unravel(position, [self.size(x.extent) for x in loops])
@@ -117,7 +117,7 @@ class RowTeam(RowValues):
 
     # ---- folds
 
-    def accumulator(self, step: Step) -> Accumulator:
+    def accumulator(self, step: AlignedStatement) -> Accumulator:
         """Return the variable that a statement folds into."""
         s = step.statement
         name = self.operands.local(s.target.replace(".", "_") + "_acc")
@@ -129,7 +129,7 @@ class RowTeam(RowValues):
 
     # ---- values of the row
 
-    def finish(self, steps: Sequence[tuple[Step, Expr | None]], *, last: bool) -> None:
+    def finish(self, steps: Sequence[tuple[AlignedStatement, Expr | None]], *, last: bool) -> None:
         """Compute statements with one value a row, or take the results of folds, and store them.
 
         last: nobody needs them after, so that the first lane alone does it.

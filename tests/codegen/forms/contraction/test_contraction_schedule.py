@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
-from tcdsl.codegen.forms.contraction.choice import Choice, blocking_of, choose
+from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose
 from tcdsl.codegen.forms.contraction.schedule import register_tiles
 from tcdsl.codegen.loops.build import c64, value_of
 from tcdsl.codegen.machine.cpu import Machine
@@ -41,7 +41,7 @@ def product(m: int, n: int, k: int, row: int | None = None, *, by_columns: bool 
     )
 
 
-def chosen(x: Extents, machine: Machine = INTEL, threads: int = 1) -> Choice:
+def chosen(x: Extents, machine: Machine = INTEL, threads: int = 1) -> ContractionChoice:
     return choose(x, machine, threads, register_tiles(machine))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.forms.contraction.problem import Index
-from tcdsl.codegen.forms.contraction.weights.kernel import Run, runs_of
+from tcdsl.codegen.forms.contraction.weights.kernel import PixelRun, runs_of
 from tcdsl.codegen.forms.contraction.weights.problem import Axis
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import find_compiler
@@ -293,11 +293,11 @@ def test_no_accumulator_leaves_its_register() -> None:
 def test_runs_have_the_taps_that_exist() -> None:
     i = Index("x", Size.const(6)), Index("j", Size.const(3))
     padded = Axis(*i, extent=6, taps=3, step=1, spread=1, first=-1, low=0, high=6)
-    inner = Run(range(1, 5), (0, 1, 2))
-    runs = (Run(range(1), (1, 2)), inner, Run(range(5, 6), (0, 1)))
+    inner = PixelRun(range(1, 5), (0, 1, 2))
+    runs = (PixelRun(range(1), (1, 2)), inner, PixelRun(range(5, 6), (0, 1)))
     assert runs_of(padded, range(3)) == runs
-    assert runs_of(padded, range(1)) == (Run(range(1, 6), (0,)),)
+    assert runs_of(padded, range(1)) == (PixelRun(range(1, 6), (0,)),)
     backwards = replace(padded, step=-1, first=4)  # 4 - x + j, below 6
     assert runs_of(backwards, range(3)) == (
-        Run(range(1), (0, 1)), Run(range(1, 5), (0, 1, 2)), Run(range(5, 6), (1, 2))
+        PixelRun(range(1), (0, 1)), PixelRun(range(1, 5), (0, 1, 2)), PixelRun(range(5, 6), (1, 2))
     )  # fmt: skip

@@ -126,14 +126,14 @@ def test_points_that_meet_are_one_threads(rng: np.random.Generator) -> None:
     p = problem_of(PROGRAMS["update"], {"N": 5, "M": 37}, rng)
     (s,) = p.program.statements
     index = typed.Read("I", (typed.IndexValue("n", INT32),), INT32)
-    assert outputs.told(s) == {"n"}
-    assert outputs.told(replace(s, subs=(index,))) == frozenset()
+    assert outputs.injective_in(s) == {"n"}
+    assert outputs.injective_in(replace(s, subs=(index,))) == frozenset()
 
 
-def test_what_is_written_tells_indices_one_after_the_other() -> None:
+def test_a_write_is_found_injective_in_one_index_after_the_other() -> None:
     text = "def f(float(N) A, float(M) B) -> (float(N,N+M) O) { O(i, i + j) = A(i) * B(j) }"
     p = problem(text, np.zeros(3, np.float32), np.zeros(4, np.float32))
-    assert outputs.told(p.program.statements[0]) == {"i", "j"}
+    assert outputs.injective_in(p.program.statements[0]) == {"i", "j"}
 
 
 def test_neighbouring_threads_are_neighbours_in_memory(rng: np.random.Generator) -> None:
