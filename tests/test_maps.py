@@ -44,6 +44,50 @@ def test_the_files_that_a_document_names_are_there(name: str) -> None:
         assert any(file == path or file.endswith(f"/{path}") for file in files()), path
 
 
+SOURCES = [file for file in files() if file.endswith((".py", ".c", ".h", ".cuh", ".cpp"))]
+NAMED = re.compile(r"(?<![\w.*/{}<>-])((?:[\w-]+/)*[\w-]+\.(?:py|cuh|h|c|cpp|md|lark))(?![\w/])")
+OTHERS = {  # of other projects, and made at run time
+    "Python.h",
+    "dlpack.h",
+    "tensor_comprehensions/tc_unit.py",
+    "NAME.h",
+    "benchmarks/NAME.py",
+    "pick.h",
+}
+# Decisions stand undated beside what they explain. What makes a nest of a group is a form.
+GONE = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b|\b[Ll]owerings?\b|\blower/|\bcompiler\.py\b")
+
+
+@cache
+def said_in(name: str) -> str:
+    """Return what a file says to its readers: a document, or comments and docstrings."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if not name.endswith(".py"):
+        return text
+    parts = re.findall(r'"""(?:.|\n)*?"""|#(?!include).*', text)
+    return "\n".join(part for part in parts if "\ndef " not in part)  # no texts of programs
+
+
+def test_the_files_that_comments_and_docstrings_name_are_there() -> None:
+    ends = {
+        f"/{file}"[at:] for file in files() for at in range(len(file) + 1) if f"/{file}"[at] == "/"
+    }
+    named = ((name, path) for name in SOURCES for path in NAMED.findall(said_in(name)))
+    assert not [(n, path) for n, path in named if f"/{path}" not in ends and path not in OTHERS]
+
+
+def test_what_packages_say_has_no_dates_and_no_words_of_before() -> None:
+    said = ((name, said_in(name)) for name in (*SOURCES, *DOCUMENTS) if name.startswith(PACKAGES))
+    assert not [(name, found) for name, text in said for found in GONE.findall(text)]
+
+
+def test_a_folder_of_tests_mirrors_a_room_or_is_in_the_map() -> None:
+    folders = {os.path.relpath(os.path.dirname(f), "tests") for f in files()
+               if f.startswith("tests/") and f.endswith(".py")} - {"."}  # fmt: skip
+    listed = re.findall(r"`([\w/]+)/`", (ROOT / "tests/README.md").read_text(encoding="utf-8"))
+    assert not [f for f in folders if not (ROOT / f).is_dir() and f not in listed]
+
+
 def map_of(room: str) -> list[str]:
     """Return the files in the table of a room's README; [] where it has none."""
     path = ROOT / room / "README.md"

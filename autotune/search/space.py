@@ -2,7 +2,7 @@
 
 A space is a union of boxes. A branch fixes the knobs that decide which others there are (the
 partition into groups, the form of each group) and names the free ones with their legal values.
-Rules between knobs are a cost of inf or the lowering's `ScheduleError`. (One flat product of all
+Rules between knobs are a cost of inf or the form's `ScheduleError`. (One flat product of all
 knobs was refused: most of its configs mean the same kernel.)
 """
 

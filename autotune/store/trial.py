@@ -12,7 +12,7 @@ from tcdsl.grammar.text.errors import TCError
 Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]
 FINAL: tuple[Status, ...] = ("timed", "failed")
 
-# schedule: the lowering refused the config. resources: its code cannot run well, or at all: it
+# schedule: the form refused the config. resources: its code cannot run well, or at all: it
 # spills registers, or not one block fits. slow: cut at its deadline; it may hang as well, from
 # outside these are the same. wrong: another answer than the reference, or a byte written outside an
 # operand that no guard page caught.

@@ -1,7 +1,7 @@
 """From sources to code: what the tuner asks of a compiler.
 
 A builder works on an iterator, so that the next candidates are emitted while compilers are at work
-on the first: a trial costs 40 to 80 ms of a core in the compiler, 8 in the lowering, 10 on the
+on the first: a trial costs 40 to 80 ms of a core in the C compiler, 8 in ours, 10 on the
 clock. Nothing runs while a candidate is timed.
 """
 

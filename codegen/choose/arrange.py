@@ -1,4 +1,4 @@
-"""A partition arranged for lowering: groups that some form takes, and the choices of each."""
+"""A partition arranged: groups that some form takes, and the choices of each."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Two steps. Pointwise producers go into their consumers (`inline`). Then statemen
 other are gathered: a reduction with the pointwise statement on its result, a contraction with the
 zero padding that it reads, contractions that write the pieces of one tensor (`padding`), and
 statements that share kept indices (`sharing`): softmax, layernorm, several results from one pass.
-Whether a lowering takes a group as a whole is not known here; the compiler cuts those that none
-takes.
+Whether a form takes a group as a whole is not known here; `arrange.py` cuts those that
+none takes.
 """
 
 from __future__ import annotations

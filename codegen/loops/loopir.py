@@ -1,6 +1,6 @@
 """Loop nests: the form between a schedule and the text of a kernel, for C and for CUDA.
 
-The whole IR stands on this page. Lowerings build it, passes rewrite it, `verify` states its laws,
+The whole IR stands on this page. Forms build it, passes rewrite it, `verify` states its laws,
 `emit` spells it. It is a small typed imperative language: integers for addresses are int64, memory
 is reached through typed pointers, vectors and masks are first-class values, and everything that
 a target spells in its own way (masked loads, pins, prefetches, barriers, transcendental

@@ -1,6 +1,6 @@
 """`Program`: a definition as statements in SSA form over buffers, and walks over its expressions.
 
-It is what fusion and lowering work on; `ssa.py` makes it.
+It is what fusion and forms work on; `ssa.py` makes it.
 """
 
 from __future__ import annotations

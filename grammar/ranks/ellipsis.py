@@ -9,7 +9,7 @@ called with shapes (4, 3) and (4, 1) is
 which is checked, compiled and tuned like any other. All shapes of the same ranks in which the same
 dimensions are repeated share it.
 
-So checks, lowerings, the tuner's keys and kept texts know nothing of `...`. Refused: ranks as
+So checks, forms, the tuner's keys and kept texts know nothing of `...`. Refused: ranks as
 values of the check; strides of 0.
 """
 

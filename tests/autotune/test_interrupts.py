@@ -24,7 +24,7 @@ from tests.autotune.tune_toy import problem
 pytestmark = pytest.mark.cc
 
 ROOT = Path(__file__).parents[2]
-REFUSED = "failedschedule"  # status and reason of what the toy's lowering refuses
+REFUSED = "failedschedule"  # status and reason of what the toy's form refuses
 
 
 def start(folder: Path, seed: int, seconds: float, *kinds: str) -> subprocess.Popen[str]:

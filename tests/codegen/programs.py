@@ -1,4 +1,4 @@
-"""Programs and sizes that every lowering is held against, and arguments for them."""
+"""Programs and sizes that every form is held against, and arguments for them."""
 
 from __future__ import annotations
 

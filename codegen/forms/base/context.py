@@ -1,4 +1,4 @@
-"""What a lowering is told about the group it lowers."""
+"""What a form is told about the group it makes a nest of."""
 
 from __future__ import annotations
 

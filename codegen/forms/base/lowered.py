@@ -1,4 +1,4 @@
-"""What every lowering gives for one group."""
+"""What every form gives for one group."""
 
 from __future__ import annotations
 

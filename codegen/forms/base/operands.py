@@ -2,7 +2,7 @@
 
 Expressions are constants where the spec makes them so. Everything else is a variable named after
 what it holds (`N`, `A`, `A_s0`); `declare` puts the declarations that a body needs in front of it,
-so a lowering just uses the names.
+so a form just uses the names.
 """
 
 from __future__ import annotations

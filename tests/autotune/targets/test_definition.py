@@ -34,7 +34,7 @@ QUICK = ("row", "casts", "truth", "update", "softmax", "fcrelu", "gather", "scal
 
 
 def faults(target: CpuProblem, configs: list[Config]) -> list[str]:
-    """Return what the tuner's check has against configs; nothing where a lowering refuses one."""
+    """Return what the tuner's check has against configs; nothing where a form refuses one."""
     found = []
     with tempfile.TemporaryDirectory() as folder, WorkerProcess(Path(folder)) as worker:
         target.case().save(Path(folder))

@@ -1,4 +1,4 @@
-"""What every CUDA lowering gives for one group, and how a kernel gets its parameters."""
+"""What every CUDA form gives for one group, and how a kernel gets its parameters."""
 
 from __future__ import annotations
 

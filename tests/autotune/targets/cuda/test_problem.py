@@ -165,7 +165,7 @@ def test_a_search_on_the_device_finds_a_config_that_later_calls_find(tmp_path: P
 
 
 def faults(target: CudaProblem, configs: list[Config]) -> list[str]:
-    """Return what the tuner's check has against configs; nothing where a lowering refuses one."""
+    """Return what the tuner's check has against configs; nothing where a form refuses one."""
     made = CudaBench(target.case(), SimDevice(0), target.program, is_warm=False)
     sources, found = [], []
     for config in configs:
