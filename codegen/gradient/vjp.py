@@ -20,10 +20,11 @@ from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.lines import Part, forwards, spread
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
+from tcdsl.codegen.gradient.renaming import versions_of
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
-from tcdsl.codegen.gradient.versions import Turns, Version, Versions, versions_of
+from tcdsl.codegen.gradient.versions import Turns, Version, Versions
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative

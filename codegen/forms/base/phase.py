@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import identity, narrow
 from tcdsl.codegen.forms.base.lowered import Phase
+from tcdsl.codegen.forms.base.scalars import identity, narrow
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,

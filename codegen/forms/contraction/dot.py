@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.base.expr import narrow, widen
+from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP, intrinsic
 from tcdsl.codegen.loops.build import (
     add,

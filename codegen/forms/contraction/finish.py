@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.base.expr import Values, narrow, widen
+from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.base.vexpr import LaneScope
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,

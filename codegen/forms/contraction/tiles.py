@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tcdsl.codegen.forms.base.expr import narrow
+from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import innermost, is_injective
 from tcdsl.codegen.forms.base.phase import decode, float_product, nested
+from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import Values, combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
@@ -25,6 +25,7 @@ from tcdsl.codegen.forms.base.phase import (
     point_ns,
     reduction_mark,
 )
+from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

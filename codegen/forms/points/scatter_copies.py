@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import combine, identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import float_product
+from tcdsl.codegen.forms.base.scalars import combine, identity
 from tcdsl.codegen.forms.points.scatter_points import Scatter, ScatterPoints
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

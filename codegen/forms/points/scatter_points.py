@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import Values, combine
+from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost
 from tcdsl.codegen.forms.base.phase import nested, parallel_mark, reduction_mark
+from tcdsl.codegen.forms.base.scalars import combine
 from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Assign, Expr, If, Let, Load, Return, Serial, Stmt

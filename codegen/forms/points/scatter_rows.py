@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import decode, fill, float_product, nested, parallel_mark
+from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.points.scatter_points import Scatter, ScatterPoints
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.align import AlignedStatement
-from tcdsl.codegen.forms.base.expr import identity
+from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     TRUTH,

@@ -8,8 +8,9 @@ from typing import Any
 
 from tcdsl.codegen.forms.base.access import DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GroupContext
-from tcdsl.codegen.forms.base.expr import Values, narrow, widen
+from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.base.space import Access, Space
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.forms.base.expr import once
+from tcdsl.codegen.forms.base.scalars import once
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,

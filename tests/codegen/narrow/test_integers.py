@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.forms.base.expr import once
+from tcdsl.codegen.forms.base.scalars import once
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels, kernel
-from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
+from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.contraction.cuda.address import role_extent
 from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Fused
 from tcdsl.codegen.loops import build as b

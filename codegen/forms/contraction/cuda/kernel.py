@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, kernel
-from tcdsl.codegen.forms.base.expr import combine, identity
+from tcdsl.codegen.forms.base.scalars import combine, identity
 from tcdsl.codegen.forms.contraction.cuda.address import role_extent
 from tcdsl.codegen.forms.contraction.cuda.block import (
     BlockPlace,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues
-from tcdsl.codegen.forms.base.expr import widen
+from tcdsl.codegen.forms.base.scalars import widen
 from tcdsl.codegen.forms.contraction.cuda.address import inner_stride, place_of, role_extent
 from tcdsl.codegen.forms.contraction.cuda.problem import Side
 from tcdsl.codegen.forms.contraction.cuda.schedule import PAD

@@ -20,9 +20,9 @@ from operator import mul
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
-from tcdsl.codegen.forms.base.expr import combine, identity, narrow, widen
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
+from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
 from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, loops
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links_ns

@@ -16,8 +16,8 @@ from math import prod
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues
-from tcdsl.codegen.forms.base.expr import combine, narrow, widen
 from tcdsl.codegen.forms.base.outputs import injective_in, is_injective
+from tcdsl.codegen.forms.base.scalars import combine, narrow, widen
 from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, decode, loops
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links
 from tcdsl.codegen.loops import build as b

@@ -17,8 +17,8 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, DimLoop, Linear
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import identity
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.base.space import Access, Space, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.fold import combined, merged, operator

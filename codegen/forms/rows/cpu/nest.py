@@ -14,7 +14,7 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, DimLoop
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import combine
+from tcdsl.codegen.forms.base.scalars import combine
 from tcdsl.codegen.forms.base.space import Access, Space, accesses, combines
 from tcdsl.codegen.forms.rows.fold import Fold, combined, operator
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.expr import combine
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.scalars import combine
 from tcdsl.codegen.forms.base.space import Space, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop

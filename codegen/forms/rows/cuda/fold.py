@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tcdsl.codegen.forms.base.expr import combine, identity
+from tcdsl.codegen.forms.base.scalars import combine, identity
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,

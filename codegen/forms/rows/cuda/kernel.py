@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tcdsl.codegen.forms.base.access import DimLoop
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.expr import narrow, widen
+from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.base.space import Access, points
 from tcdsl.codegen.forms.base.vexpr import walk
 from tcdsl.codegen.forms.rows.cuda.fold import Accumulator, Team

@@ -16,8 +16,8 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operations
-from tcdsl.codegen.forms.base.expr import widen
 from tcdsl.codegen.forms.base.form import Form
+from tcdsl.codegen.forms.base.scalars import widen
 from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import KernelPoint, PointText
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import always_touched, inner_loop

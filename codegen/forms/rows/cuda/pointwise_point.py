@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.expr import combine, narrow, widen
+from tcdsl.codegen.forms.base.scalars import combine, narrow, widen
 from tcdsl.codegen.forms.base.space import Access, Space, combines
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import copied, inner_loop, steady
 from tcdsl.codegen.forms.rows.values import RowValues

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tcdsl.codegen.forms.base.access import DimLoop
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.expr import combine, convert
+from tcdsl.codegen.forms.base.scalars import combine, convert
 from tcdsl.codegen.forms.base.space import Access, combines, points
 from tcdsl.codegen.forms.rows.cuda.fold import Accumulator, Gather, Team
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
