@@ -100,8 +100,10 @@ class RowTeam(RowValues):
     def decoded(self, loops: Sequence[DimLoop], position: Expr, out: list[Let]) -> dict[str, Expr]:
         """Return the counters of nested loops at a position in all their points."""
         counters: dict[str, Expr] = {}
-        found = b.unravel(position, [self.size(x.extent) for x in loops])
-        for loop, at in zip(loops, found, strict=True):
+        for k, loop in enumerate(loops):
+            at = b.div(position, self.size(points(tuple(loops[k + 1 :]))))
+            if k:
+                at = b.mod(at, self.size(loop.extent))
             if not isinstance(at, Var | Const):
                 out.append(Let(self.counter(loop), at))
                 at = self.counter(loop)
