@@ -20,7 +20,7 @@ from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.inplace import inplace_pairs
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
-from tcdsl.codegen.toolchain import load as cpu
+from tcdsl.codegen.toolchain import load
 from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
 from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -44,7 +44,7 @@ class Compiled:
 
     spec: Spec
     config: Config
-    loaded: cpu.Loaded | LoadedUnit
+    loaded: load.Loaded | LoadedUnit
 
 
 class Variant:
@@ -247,11 +247,11 @@ class Variant:
             known = self._compiled.get((spec, config))
             if known is None:
                 unit = self._unit(spec, config, sizes)
-                loaded: cpu.Loaded | LoadedUnit
+                loaded: load.Loaded | LoadedUnit
                 if self.is_for_gpu:
                     loaded = LoadedUnit(self.program, unit)
                 else:
-                    loaded = cpu.compile_and_load(compiler.emit_c(unit), self.checked.name)
+                    loaded = load.compile_and_load(compiler.emit_c(unit), self.checked.name)
                 known = self._compiled[spec, config] = Compiled(spec, config, loaded)
             return known
 

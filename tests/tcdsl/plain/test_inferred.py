@@ -12,7 +12,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.toolchain import load as cpu
+from tcdsl.codegen.toolchain import load
 from tcdsl.forms import AbstractArray
 from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
@@ -32,7 +32,7 @@ def _nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **__: Any) -> Any:
         raise AssertionError("something is compiled")
 
-    monkeypatch.setattr(cpu, "compile_and_load", refused)
+    monkeypatch.setattr(load, "compile_and_load", refused)
     monkeypatch.setattr(compiler, "lower", refused)
 
 

@@ -8,7 +8,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import Space, points, space_of
-from tcdsl.codegen.forms.rows import schedule as rows_form
+from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
@@ -26,7 +26,7 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return vector form, unrolling, stores past the cache, tiles, and task size."""
     space = _space(ctx)
-    found = rows_form.knobs(ctx, space)
+    found = schedule.knobs(ctx, space)
     if _can_turn(ctx, space):
         found = (Knob("tiles", (True, False)), *found)
     return found
@@ -36,24 +36,24 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic choice: tiles wherever a read crosses the rows."""
     space = _space(ctx)
     tiles: dict[str, Value] = {"tiles": True} if _can_turn(ctx, space) else {}
-    return tiles | rows_form.default(ctx, space)
+    return tiles | schedule.default(ctx, space)
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = _space(ctx)
-    per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
+    per_point = schedule.point_ns(ctx, space, schedule.form_of(ctx, space, values))
     if _can_turn(ctx, space) and not values.get("tiles"):
         per_point *= 5  # a cache line for every element
     pieces = ctx.extent(points(space.kept) * space.row_length())  # rows may be cut
-    return rows_form.rows_ns(ctx, space, per_point, pieces)
+    return schedule.rows_ns(ctx, space, per_point, pieces)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over the box."""
     space = _space(ctx)
-    form = rows_form.form_of(ctx, space, values)
-    each = rows_form.point_ns(ctx, space, form)
+    form = schedule.form_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, form)
     across = turned_loop(ctx, space)
     if values.get("tiles") and form.lanes > 1 and across is not None:
         return lower_tiles(ctx, space, form, across, each)
@@ -61,7 +61,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
 
 
 def _can_turn(ctx: Context, space: Space) -> bool:
-    return rows_form.vector_bits(ctx, space) is not None and turned_loop(ctx, space) is not None
+    return schedule.vector_bits(ctx, space) is not None and turned_loop(ctx, space) is not None
 
 
 def _space(ctx: Context) -> Space:

@@ -14,7 +14,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import Space, points, space_of
-from tcdsl.codegen.forms.rows import schedule as rows_form
+from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
 from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Split, lower_split
@@ -40,13 +40,13 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the direction, whether the fold is split, and the knobs of rows."""
     space = space_of(ctx)
     split = Knob("split", (False, True))
-    return (rows_form.walk_knob(ctx, space), split, *rows_form.knobs(ctx, space))
+    return (schedule.walk_knob(ctx, space), split, *schedule.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return columns where they are nearer in memory than rows; split long folds of few results."""
     space = space_of(ctx)
-    walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
+    walk = "columns" if schedule.columns_are_near(ctx, space) else "rows"
     pieces = ctx.extent(points(space.kept))
     if walk == "columns":
         pieces = ctx.extent(points(space.kept[:-1]))
@@ -55,32 +55,32 @@ def default(ctx: Context) -> dict[str, Value]:
     split = pieces < _ENOUGH_RESULTS and work > 2 * PART_POINTS
     if not ctx.is_exact() and not space.kept:  # one result of any size: plan finds the parts
         split = True
-    return {**rows_form.default(ctx, space, walk), "walk": walk, "split": split}
+    return {**schedule.default(ctx, space, walk), "walk": walk, "split": split}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = space_of(ctx)
-    form = rows_form.form_of(ctx, space, values)
-    each = rows_form.point_ns(ctx, space, form)
-    near = rows_form.columns_are_near(ctx, space)
+    form = schedule.form_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, form)
+    near = schedule.columns_are_near(ctx, space)
     against = 1.0 if (values.get("walk") == "columns") == near else 4.0
     idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
     pieces = pieces_of(ctx, space, values)
     if values.get("split"):  # into parts of rows
         work = ctx.extent(points(space.kept) * space.row_length())
         pieces = max(pieces, min(MOST_PARTS, work // PART_POINTS))
-    return rows_form.rows_ns(ctx, space, each * against, pieces) * idle
+    return schedule.rows_ns(ctx, space, each * against, pieces) * idle
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, two where the fold is split."""
     space = space_of(ctx)
-    form = rows_form.form_of(ctx, space, values)
-    each = rows_form.point_ns(ctx, space, form)
+    form = schedule.form_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, form)
     task_us = int(values.get("task_us", 8))
     split = _split(ctx, space) if values.get("split") else None
-    column = rows_form.column_form(ctx, space)
+    column = schedule.column_form(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         if split is not None:
             return lower_column_parts(ctx, space, column, each, split)

@@ -8,7 +8,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import points, space_of
-from tcdsl.codegen.forms.rows import schedule as rows_form
+from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
@@ -33,33 +33,33 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the direction, vector form, unrolling, prefetch and task size."""
     space = space_of(ctx)
-    return (rows_form.walk_knob(ctx, space), *rows_form.knobs(ctx, space))
+    return (schedule.walk_knob(ctx, space), *schedule.knobs(ctx, space))
 
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the direction in which memory is nearer."""
     space = space_of(ctx)
-    walk = "columns" if rows_form.columns_are_near(ctx, space) else "rows"
-    return {"walk": walk, **rows_form.default(ctx, space, walk)}
+    walk = "columns" if schedule.columns_are_near(ctx, space) else "rows"
+    return {"walk": walk, **schedule.default(ctx, space, walk)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = space_of(ctx)
-    per_point = rows_form.point_ns(ctx, space, rows_form.form_of(ctx, space, values))
-    if (values.get("walk") == "columns") != rows_form.columns_are_near(ctx, space):
+    per_point = schedule.point_ns(ctx, space, schedule.form_of(ctx, space, values))
+    if (values.get("walk") == "columns") != schedule.columns_are_near(ctx, space):
         per_point *= 4
-    return rows_form.rows_ns(ctx, space, per_point, pieces_of(ctx, space, values))
+    return schedule.rows_ns(ctx, space, per_point, pieces_of(ctx, space, values))
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over rows."""
     space = space_of(ctx)
-    form = rows_form.form_of(ctx, space, values)
+    form = schedule.form_of(ctx, space, values)
     sweeps = len(space.sweeps)
     title = f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}"
-    each = rows_form.point_ns(ctx, space, form)
-    column = rows_form.column_form(ctx, space)
+    each = schedule.point_ns(ctx, space, form)
+    column = schedule.column_form(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         return lower_columns(ctx, space, column, each, title)
     return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.toolchain import host as machine
+from tcdsl.codegen.toolchain import host
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect, isa_of, read_caches, read_processor
 from tcdsl.codegen.toolchain.objects import compile_source
@@ -27,7 +27,7 @@ def test_the_vector_width_is_the_one_of_the_prelude() -> None:
 @pytest.mark.cc
 def test_the_same_machine_is_found_every_time() -> None:
     first = detect()
-    machine._detect.cache_clear()
+    host._detect.cache_clear()
     assert detect() == first
 
 
@@ -66,13 +66,13 @@ def test_caches_are_read_as_the_kernel_lays_them_out(tmp_path: Path) -> None:
 def test_a_machine_that_tells_nothing_has_defaults(tmp_path: Path) -> None:
     assert read_caches(tmp_path / "missing") == {}
     assert read_processor(tmp_path / "missing") == {}
-    assert machine._nominal_ghz({}) > 0
+    assert host._nominal_ghz({}) > 0
 
 
 def test_cores_are_those_this_process_may_use() -> None:
     mask = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(mask)})
-        assert machine.usable_cores() == 1
+        assert host.usable_cores() == 1
     finally:
         os.sched_setaffinity(0, mask)
