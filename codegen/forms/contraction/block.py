@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer_params
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
-    Names,
     TaskBlock,
     address,
     area,
@@ -88,7 +88,7 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
     if g.mb == g.mc:
         return b.block(head, rows_from(block))
     at = panel.var("cut")
-    where = Names(panel, [])
+    where = Lets(panel.var)
     part = replace(
         block,
         m0=where.let("m1", b.add(block.m0, at)),

@@ -16,11 +16,11 @@ from tcdsl.codegen.forms.contraction.block import one_pass, packer_of
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.dot import CHUNK, Dot, dot_kernel, dot_rows
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
+from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table, joiner, packer
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, pick
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
-    Names,
     TaskBlock,
     origin,
     origins,
@@ -72,8 +72,8 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         head += [*values.take(), Let(Var(ops.local(var.name), var.type), value)]
 
     task = panel.var("task")
-    where = Names(panel, [])
-    block = _decode(where, g, x, task)
+    where = Lets(panel.var)
+    block = _decode(panel, where, g, x, task)
     nest = b.loop(
         task,
         b.BEGIN,
@@ -88,26 +88,17 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     return functions
 
 
-def _decode(where: Names, g: Blocking, x: Extents, task: Expr) -> TaskBlock:
+def _decode(panel: Panel, where: Lets, g: Blocking, x: Extents, task: Expr) -> TaskBlock:
     """Return the block of a task: (outer point, column, row), row fastest."""
-    panel = where.panel
     near = panel.neighbours
     # no index of a program is named like the first two
     counts = [("row block", g.mt), ("column block", g.nt)]
     for i in reversed(panel.problem.outer):
         extent = panel.size(i.extent)
         counts.append((i.name, b.ceil_div(extent, panel.lanes) if i == near else extent))
-    rest, sizes = task, [c for _, c in counts]
-    points: dict[str, Expr] = {}
-    for n, (name, count) in enumerate(counts):
-        is_last = all(b.value_of(c) == 1 for c in sizes[n + 1 :])
-        points[name] = where.let(
-            f"at_{name.replace(' ', '_')}", rest if is_last else b.mod(rest, count)
-        )
-        if b.value_of(count) == 1:
-            points[name] = b.c64(0)
-        elif not is_last:
-            rest = where.let(f"rest_{n}", b.div(rest, count))
+    named = [(f"at_{name.replace(' ', '_')}", count) for name, count in counts]
+    digits = where.digits(task, named, lambda n: f"rest_{n}")
+    points = {name: digit for (name, _), digit in zip(counts, digits, strict=True)}
     m0 = where.let("m0", b.mul(points.pop("row block"), g.mc))
     n0 = where.let("n0", b.mul(points.pop("column block"), g.nc))
     rows = where.let("block_rows", _least(g.mt, g.mc, b.sub(x.m, m0)))
@@ -156,7 +147,7 @@ def _dots(
     """Return the dot form of a block, and the epilogue on its sums."""
     p = panel.problem
     i, j = panel.var("i"), panel.var("j")
-    outside, inside = Names(panel, []), Names(panel, [])
+    outside, inside = Lets(panel.var), Lets(panel.var)
     columns = outside.let("columns", b.min64(CHUNK, b.sub(block.columns, j)))
     most = outside.let("most_rows", dot_rows(kernels.machine, x.m))
     rows = inside.let("rows", b.min64(most, b.sub(block.rows, i)))
@@ -204,7 +195,7 @@ def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: Task
         flags = LAST if panel.finish.resumes else FIRST | LAST
         return one_pass(panel, g, kernels, block, DepthPass(b.c64(0), x.k, b.c64(flags)))
     k0 = panel.var("k0")
-    where = Names(panel, [])
+    where = Lets(panel.var)
     deep = where.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
     last = b.select(b.compare(">=", b.add(k0, deep), x.k), b.c64(LAST), b.c64(0))
     first = b.select(b.compare("==", k0, 0), b.c64(FIRST), b.c64(0))

@@ -7,26 +7,11 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Let, Pointer, Stmt, Var
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Gives names to values; constants need none."""
-
-    panel: Panel
-    stmts: list[Stmt]
-
-    def let(self, name: str, value: Expr) -> Expr:
-        """Return value by name."""
-        if b.value_of(value) is not None:
-            return value
-        v = self.panel.var(name)
-        self.stmts.append(Let(v, value))
-        return v
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +85,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     """Return the walk over the register tiles of a block."""
     i, j = panel.var("i"), panel.var("j")
     width = b.mul(g.nv, panel.lanes)
-    outside, inside = Names(panel, []), Names(panel, [])
+    outside, inside = Lets(panel.var), Lets(panel.var)
     columns = outside.let("columns", b.min64(width, b.sub(block.columns, j)))
     vectors = outside.let("vectors", b.ceil_div(columns, panel.lanes))
     rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))

@@ -7,11 +7,11 @@ they go along the lines together, so that a line of the output is fetched once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.finish import FinishAccess
 from tcdsl.codegen.forms.contraction.kernel import intrinsic
+from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table, packer
 from tcdsl.codegen.forms.contraction.problem import Operand, extent_of, known
 from tcdsl.codegen.forms.contraction.window.nest import WindowNest
@@ -45,36 +45,6 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import INT32
 
 Point = Mapping[str, Expr]  # values of outer indices
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Gives names to values; constants need none."""
-
-    nest: WindowNest
-    stmts: list[Stmt] = field(default_factory=list)
-
-    def let(self, name: str, value: Expr) -> Expr:
-        """Return value by name."""
-        if b.value_of(value) is not None:
-            return value
-        v = self.nest.var(name)
-        self.stmts.append(Let(v, value))
-        return v
-
-    def digits(self, number: Expr, counts: Sequence[tuple[str, int]]) -> list[Expr]:
-        """Return the digits of a number, the fastest first, in a system of these counts."""
-        out: list[Expr] = []
-        rest = number
-        for n, (name, count) in enumerate(counts):
-            if count == 1:
-                out.append(b.c64(0))
-            elif all(later == 1 for _, later in counts[n + 1 :]):
-                out.append(self.let(name, rest))
-            else:
-                out.append(self.let(name, b.mod(rest, count)))
-                rest = self.let(f"above_{n}{name}", b.div(rest, count))
-        return out
 
 
 def phase(nests: Sequence[WindowNest]) -> tuple[list[Function], list[Table], int]:
@@ -120,11 +90,10 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
     c = lead.conv
     kinds = blocks(c, lead.choice.nv, lead.lanes)
     count = sum(block.count for block in kinds)
-    where = _Names(lead)
+    where = Lets(lead.var)
     around = [(f"at_{i.name}", known(i.extent)) for i in reversed(c.panels)]
-    chunk, of_block, *outer = where.digits(
-        lead.var("task"), [("chunk", lead.choice.chunks), ("block", count), *around]
-    )
+    counts = [("chunk", lead.choice.chunks), ("block", count), *around]
+    chunk, of_block, *outer = _digits(where, lead.var("task"), counts)
     first = where.let("first_column", b.mul(of_block, lead.columns))
     extents = line_extents([nest.conv for nest in nests])
     total = 1
@@ -135,9 +104,9 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
     left = b.min64(lead.columns, b.sub(known(c.column.extent), first))
     columns = where.let("columns", left if len(kinds) > 1 else b.c64(kinds[0].columns))
 
-    inner = _Names(lead)
+    inner = Lets(lead.var)
     named = [(f"at_{i.name}", n) for i, n in zip(c.rows, extents, strict=True)]
-    at = inner.digits(lead.var("line"), named[::-1])[::-1]
+    at = _digits(inner, lead.var("line"), named[::-1])[::-1]
     packs: list[Stmt] = []
     walks: list[Stmt] = []
     for nest in nests:
@@ -156,6 +125,10 @@ def _task(nests: Sequence[WindowNest]) -> Stmt:
             walk = If(b.compare("==", columns, kinds[0].columns), walk, lines[1])
         walks.append(b.when(b.all_of(*whole), walk))
     return b.block(where.stmts, packs, b.loop(lead.var("line"), begin, end, inner.stmts, walks))
+
+
+def _digits(where: Lets, number: Expr, counts: Sequence[tuple[str, int]]) -> list[Expr]:
+    return where.digits(number, counts, lambda n: f"above_{n}{counts[n][0]}")
 
 
 def _pack(nest: WindowNest, panel: Point, first: Expr, columns: Expr) -> Stmt:
@@ -195,7 +168,7 @@ def _line(nest: WindowNest, block: ColumnBlocks, point: Point, first: Expr) -> S
     """Return the tiles of a line."""
     c, p = nest.conv, nest.conv.problem
     a, weights = nest.origin("a_at", p.a), nest.pointer("b_at")
-    where = _Names(nest)
+    where = Lets(nest.var)
     image = [_at(nest, p.a, point)]
     packed: list[Expr] = []
     steps: list[Expr] = []
@@ -230,7 +203,7 @@ def _line(nest: WindowNest, block: ColumnBlocks, point: Point, first: Expr) -> S
     return b.block(heads, *(tiles(strip) for strip in strips(c, nest.choice.mr)))
 
 
-def _taps(nest: WindowNest, where: _Names, side: WindowSide, pixel: Expr) -> tuple[Expr, Expr]:
+def _taps(nest: WindowNest, where: Lets, side: WindowSide, pixel: Expr) -> tuple[Expr, Expr]:
     """Return the first tap of a side at a pixel, and how many there are."""
     first, count = nest.tap_tables(side)
     return (
