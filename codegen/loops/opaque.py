@@ -13,23 +13,17 @@ is known only then, unless another condition may tell it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.knowable import FUNCTION, Known, is_opaque
 from tcdsl.codegen.loops.loopir import (
     I64,
-    TRUTH,
-    Array,
     Assign,
     Bin,
     Block,
-    Call,
-    Const,
-    Elem,
     Expr,
-    Field,
     For,
     Function,
     If,
@@ -38,7 +32,6 @@ from tcdsl.codegen.loops.loopir import (
     Offset,
     Select,
     Stmt,
-    Un,
     Unit,
     Var,
     spine,
@@ -54,8 +47,6 @@ from tcdsl.codegen.loops.walk import (
     walk_stmt,
 )
 
-FUNCTION = "tc_opaque_i64"
-
 
 def opaque(unit: Unit) -> Unit:
     """Return a unit for the CPU in which no mask of an access is known before it runs."""
@@ -69,7 +60,7 @@ def exposed(f: Function) -> frozenset[str]:
     """
     if not any(True for _ in _conditions(f.body)):
         return frozenset()
-    known = _Known(f)
+    known = Known(f)
     conditions = (*_conditions(f.body), *_choices(f.body))
     atoms = {a for cond in conditions for a in known.atoms(cond)}
     made_of = [known.sources(a) for a in atoms]
@@ -129,7 +120,7 @@ def _deciding(body: Stmt) -> frozenset[str]:
 
     Not those in addresses of what is read: what lies in memory is not known.
     """
-    zeros = {s.var.name for s in walk_stmt(body) if isinstance(s, Let) and _is_opaque(s.value)}
+    zeros = {s.var.name for s in walk_stmt(body) if isinstance(s, Let) and is_opaque(s.value)}
     names = {n for cond in _conditions(body) for n in _outside_addresses(cond, zeros)}
     while True:
         before = len(names)
@@ -184,10 +175,6 @@ def _is_address(e: Expr) -> bool:
     return isinstance(e, Load | Offset)
 
 
-def _is_opaque(e: Expr) -> bool:
-    return isinstance(e, Call) and e.function == FUNCTION
-
-
 def _outside_addresses(e: Expr, zeros: Set[str]) -> set[str]:
     found: set[str] = set()
     todo = [e]
@@ -200,134 +187,6 @@ def _outside_addresses(e: Expr, zeros: Set[str]) -> set[str]:
         elif not _is_address(x):
             todo += children(x)
     return found
-
-
-# ---- what is known
-
-
-@dataclass(frozen=True, slots=True)
-class _Sources:
-    """What an expression is made of.
-
-    loops: variables of loops; far: those in addresses of what it reads. unknown: what no compiler
-    knows, by name or as the expression that reads it. Without any, the loop variables tell all.
-    """
-
-    loops: frozenset[str] = frozenset()
-    unknown: frozenset[Expr | str] = frozenset()
-    far: frozenset[str] = frozenset()
-
-    def __or__(self, other: _Sources) -> _Sources:
-        return _Sources(
-            self.loops | other.loops, self.unknown | other.unknown, self.far | other.far
-        )
-
-
-class _Known:
-    """What a compiler may know of the variables of a function."""
-
-    def __init__(self, f: Function) -> None:
-        inlined = f.linkage in ("inline", "helper")
-        self.params = {p.name for p in f.params if inlined and p.type == I64}
-        self.values: dict[str, list[Expr]] = {}  # of variables that are no loop's
-        self.lows: dict[str, list[Expr]] = {}
-        self.always: dict[str, list[Expr]] = {}  # of them, what is set in any case
-        self.arrays: set[str] = set()
-        self._done: dict[str, _Sources] = {}
-        self.choosing: dict[str, list[Expr]] = {}  # conditions under which they are assigned
-        self._collect(f.body, (), {})
-
-    def _collect(self, s: Stmt, under: tuple[Expr, ...], declared: dict[str, int]) -> None:
-        if isinstance(s, If):
-            under = (*under, s.cond)
-        match s:
-            case Let(var, value):
-                declared[var.name] = len(under)
-                self.values.setdefault(var.name, []).append(value)
-                self.always.setdefault(var.name, []).append(value)
-            case Array(name):
-                self.arrays.add(name)
-            case Assign(Var(name), value, op):
-                self.values.setdefault(name, []).append(value)
-                conditions = under[declared.get(name, 0) :]
-                self.choosing.setdefault(name, []).extend(conditions)
-                if op == "=" and not conditions:
-                    self.always.setdefault(name, []).append(value)
-            case For(var, low):
-                self.lows.setdefault(var.name, []).append(low)
-        for t in sub_stmts(s):
-            self._collect(t, under, declared)
-
-    def atoms(self, e: Expr) -> Iterator[Expr]:
-        """Yield the parts of a truth value that are no logic of others."""
-        todo, seen = [e], set[str]()
-        while todo:
-            x = todo.pop()
-            match x:
-                case Const():
-                    pass
-                case Var(name) if name in self.values:
-                    if name not in seen:
-                        todo += (*self.values[name], *self.choosing.get(name, ()))
-                    seen.add(name)
-                case Bin(lhs=lhs) if lhs.type == TRUTH:
-                    todo += children(x)
-                case Un() | Select() if x.type == TRUTH:
-                    todo += children(x)
-                case _:
-                    yield x
-
-    def sources(self, e: Expr) -> _Sources:
-        """Return what an expression is made of."""
-        match e:
-            case Const():
-                return _Sources()
-            case Var(name):
-                return self._variable(name)
-            case Load() | Offset() | Field():
-                return _Sources(unknown=frozenset({e}), far=self._far(e))
-            case Elem(array) if array in self.arrays:
-                return _Sources(unknown=frozenset({e}), far=self._far(e))
-            case Select(cond, then, other):
-                chosen = self.sources(then), self.sources(other)
-                decides = self.sources(cond)  # which may be told: see `_choices`
-                unknown = chosen[0].unknown & chosen[1].unknown | decides.unknown
-                return replace(decides | chosen[0] | chosen[1], unknown=unknown)
-            case _:
-                first, chain = spine(e)
-                parts = children(first) if not chain else (first, *(link.rhs for link in chain))
-                return functools.reduce(_Sources.__or__, map(self.sources, parts), _Sources())
-
-    def _far(self, e: Expr) -> frozenset[str]:
-        found = _Sources()
-        for x in walk_expr(e):
-            if isinstance(x, Var):
-                found |= self._variable(x.name)
-        return found.loops | found.far
-
-    def _variable(self, name: str) -> _Sources:
-        if name in self._done:
-            return self._done[name]
-        self._done[name] = _Sources()  # of itself: `x += 1`
-        if name in self.params:
-            found = _Sources(frozenset({name}))
-        elif name in self.lows:
-            lows = [self.sources(low) for low in self.lows[name]]
-            unknown = frozenset[Expr | str]().union(*(x.unknown for x in lows))
-            if not all(x.unknown for x in lows):
-                unknown = frozenset()
-            found = _Sources(frozenset({name}), unknown)
-        elif all(map(_is_opaque, self.values.get(name, ()))):
-            found = _Sources(unknown=frozenset({name}))
-        else:
-            is_unknown = all(self.sources(v).unknown for v in self.always.get(name, ()))
-            made_of = (*self.values[name], *self.choosing.get(name, ()))
-            parts = functools.reduce(_Sources.__or__, map(self.sources, made_of))
-            is_one = len(self.values[name]) == 1
-            mine = parts.unknown if is_one else frozenset({name})
-            found = replace(parts, unknown=mine if is_unknown else frozenset())
-        self._done[name] = found
-        return found
 
 
 # ---- the rewrite
