@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 from operator import and_, not_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +15,10 @@ from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import native
 from tcdsl.torch.blank import blank, zeros
 from tcdsl.torch.derivatives import Derivative
-
-if TYPE_CHECKING:
-    from tcdsl.torch.kernel import Kernel
+from tcdsl.torch.differentiable import DifferentiableKernel
 
 
-def call(of: Kernel, given: Arguments) -> Any:
+def call(of: DifferentiableKernel, given: Arguments) -> Any:
     """Call a kernel such that autograd sees it.
 
     Raises
@@ -47,7 +45,7 @@ class Call(torch.autograd.Function):
     """A call, entered by `native.apply`: the training forward, then the vector-Jacobian product."""
 
     @staticmethod
-    def forward(ctx: Any, of: Kernel, generics: Any, *values: Any) -> Any:
+    def forward(ctx: Any, of: DifferentiableKernel, generics: Any, *values: Any) -> Any:
         """Return the outputs, several as a tuple."""
         derivative = of.derivatives.of(values, generics, ctx.needs_input_grad[2:])
         if derivative is None:  # integers and bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -18,17 +17,16 @@ from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.text.names import with_defaults
 from tcdsl.torch import autocast, by_hand, compat, eager, native, operator, record, transforms
-from tcdsl.torch.by_hand import WayBack, derivatives_of
-from tcdsl.torch.derivatives import Derivatives
-from tcdsl.torch.gpu import TensorKernel
+from tcdsl.torch.differentiable import DifferentiableKernel
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
+from tcdsl.torch.tuning import autotune_training
 
 _is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 _OF_TUNING = frozenset({"sizes", "seconds", "trials", "seed", "target", "quiet"})
 
 
-class Kernel(TensorKernel):
+class Kernel(DifferentiableKernel):
     """A definition as a callable on tensors; on arrays of other kinds it is a `tcdsl.Kernel`.
 
     Calls on plain tensors of which none requires grad do not enter this class: the launcher runs
@@ -49,9 +47,8 @@ class Kernel(TensorKernel):
         policy: autocast.Policy = "promote",
         backward: str = "",
     ) -> None:
-        super().__init__(session, definition)
+        super().__init__(session, definition, backward)
         self._autocast = policy
-        self._backward = backward
         known = tuple(g.name for g in definition.generics)
         wide = tuple(p.name for p in definition.params if p.type and p.type.name == "uint64")
         # strings, not this object, are what a graph holds and is guarded by
@@ -69,6 +66,9 @@ class Kernel(TensorKernel):
         """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
         has_backward = definition.name == self.name and session.has(self._backward)
         backward = self._backward if has_backward else ""
+        return self._with_way_back(session, definition, backward)
+
+    def _with_way_back(self, session: Session, definition: Def, backward: str) -> Self:
         return type(self)(session, definition, self._autocast, backward)
 
     def with_shapes(self, *shapes: tuple[int, ...]) -> Self:
@@ -76,12 +76,6 @@ class Kernel(TensorKernel):
         if not (self._backward and self.has_any_rank):
             return super().with_shapes(*shapes)
         return self.derive(*by_hand.with_shapes(self, self._backward, shapes))
-
-    def _over_batch(self, *asked: Any) -> Self:
-        if not self._backward:
-            return super()._over_batch(*asked)
-        session, backward = by_hand.over_batch(self, self._backward, *asked)
-        return type(self)(session, session.program.defs[-1], self._autocast, backward)
 
     def with_autocast(self, policy: autocast.Policy) -> Self:
         """Return this kernel with another policy for arguments under autocast; see `define`."""
@@ -100,8 +94,8 @@ class Kernel(TensorKernel):
         if not self.session.has(backward):
             names = ", ".join(d.name for d in self.session.program.defs)
             raise TCTypeError(f"no definition '{backward}' for the way back; the text has {names}")
-        made = type(self)(self.session, self.definition, self._autocast, backward)
-        WayBack(made, self.session.definition(backward))
+        made = self._with_way_back(self.session, self.definition, backward)
+        by_hand.WayBack(made, self.session.definition(backward))
         return made
 
     def with_generics(self, values: Mapping[str, Any]) -> Self:
@@ -124,11 +118,6 @@ class Kernel(TensorKernel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.session, self.name, self._autocast, self._backward)
-
-    @cached_property
-    def derivatives(self) -> Derivatives:
-        """What recorded calls run."""
-        return derivatives_of(self, self._backward)
 
     def call(self, /, *args: Any, **generics: Any) -> KernelCall:
         """Return what a call with these arguments means, without making it."""
@@ -160,14 +149,12 @@ class Kernel(TensorKernel):
             As there; the first Python API's keywords too (`compat`): ``generations`` times
             ``pop_size`` are trials.
         """
-        from tcdsl.torch import tuning  # on use: it needs this
-
         own = {*self.params, *(g.name for g in self.definition.generics)}
         by_sizes = not args and named.get("sizes") is None
         named = compat.tuning(self.name, named, own | _OF_TUNING, by_sizes=by_sizes)
         place = None if isinstance(cache, bool) else cache
         if args and (self.session.has(self._backward) if training is None else training):
-            tuning.autotune_training(self, args, place, named)
+            autotune_training(self, args, place, self.generics_in(named), named)
         return super().autotune(*args, cache=place, **named)
 
     def generics_in(self, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from sys import intern
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -30,9 +29,7 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def
 from tcdsl.grammar.text.parser import parse
-from tcdsl.torch.by_hand import derivatives_of, over_batch
-from tcdsl.torch.derivatives import Derivatives
-from tcdsl.torch.gpu import TensorKernel
+from tcdsl.torch.differentiable import DifferentiableKernel
 
 _MOST_RUNNERS = 1024  # kernels kept for texts of which nobody holds a kernel any more
 _MOST_CALLEES = 256  # of a kernel
@@ -84,33 +81,23 @@ _runners: dict[Spelling, Runner] = {}
 # ---- text to kernels
 
 
-class Runner(TensorKernel):
+class Runner(DifferentiableKernel):
     """A kernel that knows no routes: memory in, memory out.
 
     by_look: its ways back by the look of a call. is_alike: whether that is one for all calls, as
     soon as one tells. callees: by generics and kinds.
     """
 
-    backward = ""
-
-    def __init__(self, session: Session, definition: Def) -> None:
-        super().__init__(session, definition)
+    def __init__(self, session: Session, definition: Def, backward: str = "") -> None:
+        super().__init__(session, definition, backward)
         self.by_look: dict[Any, Any] = {}
         self.is_alike = False
         self.callees: dict[tuple[str, str], Callee] = {}
 
-    def _over_batch(self, *asked: Any) -> Runner:
-        if not self.backward:
-            return super()._over_batch(*asked)
-        session, backward = over_batch(self, self.backward, *asked)
-        made = Runner(session, session.program.defs[-1])
-        made.backward = backward
-        return made
-
-    @cached_property
-    def derivatives(self) -> Derivatives:
-        """What calls that autograd records run."""
-        return derivatives_of(self, self.backward)
+    @property
+    def backward(self) -> str:
+        """The definition of the text that is the way back, "" where it is derived."""
+        return self._backward
 
 
 def runner_of(spelling: Spelling) -> Runner:
@@ -123,8 +110,7 @@ def runner_of(spelling: Spelling) -> Runner:
     if found is None:
         of = _kernels.get(spelling)
         session = of.session if of is not None else _session_of(spelling)
-        found = Runner(session, session.definition(spelling.name))
-        found.backward = spelling.backward
+        found = Runner(session, session.definition(spelling.name), spelling.backward)
         _spellings[found] = spelling
         _runners = thinned(_runners, _MOST_RUNNERS)
         _runners[spelling] = found

@@ -106,6 +106,7 @@ class TC(Keeper):
     """
 
     text: ClassVar[str | PathLike[str] | Kernel | None] = None
+    tc: Kernel
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from tcdsl.calls.operands.device_arrays import is_on_device
 if TYPE_CHECKING:
     from tcdsl.calls.bindings.variant import Variant
     from tcdsl.calls.problems import Problem
-    from tcdsl.torch.kernel import Kernel
+    from tcdsl.kernel import Kernel
 
 _kernels: WeakSet[Kernel] = WeakSet()  # all there are: which of them a program calls shows later
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tcdsl.calls.process.caller import warn
-from tcdsl.torch.kernel import Kernel
+from tcdsl.kernel import Kernel
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import ShippedConfig

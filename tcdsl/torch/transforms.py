@@ -33,17 +33,17 @@ from tcdsl.torch.arguments import (
     with_float_numbers,
 )
 from tcdsl.torch.blank import Blank, blank, zeros
+from tcdsl.torch.differentiable import DifferentiableKernel
 from tcdsl.torch.over_batch import over_batch
 
 if TYPE_CHECKING:
     from tcdsl.grammar.types.typed import CheckedDef
     from tcdsl.torch.derivatives import Derivative
-    from tcdsl.torch.kernel import Kernel
 
 Tensor = torch.Tensor
 
 
-def call(of: Kernel, given: Arguments) -> Any:
+def call(of: DifferentiableKernel, given: Arguments) -> Any:
     """Call a kernel such that torch.func and forward-mode AD see it.
 
     Raises
@@ -63,7 +63,9 @@ def call(of: Kernel, given: Arguments) -> Any:
     return results[0] if len(results) == 1 else of.result(results)
 
 
-def _outputs(of: Kernel, generics: Mapping[str, Any], values: Sequence[Any]) -> tuple[Tensor, ...]:
+def _outputs(
+    of: DifferentiableKernel, generics: Mapping[str, Any], values: Sequence[Any]
+) -> tuple[Tensor, ...]:
     """Return the outputs of a call whose values are as the innermost transform sees them."""
     step = _Step(of, generics)
     needs = tuple(map(_is_recorded, values))
@@ -146,14 +148,14 @@ class _Step:
 
     Attributes
     ----------
-    kernel : Kernel
+    kernel : DifferentiableKernel
     generics : mapping
         Of the call.
     derivative : Derivative, optional
         Where kernel is its training forward.
     """
 
-    kernel: Kernel
+    kernel: DifferentiableKernel
     generics: Mapping[str, Any]
     derivative: Derivative | None = None
 
@@ -163,7 +165,7 @@ class _Step:
         if found is None:  # no output is a float
             return self
         generics = self.generics if found.made is None else {}
-        return _Step(cast("Kernel", found.forward), generics, found)
+        return _Step(cast(DifferentiableKernel, found.forward), generics, found)
 
     def _bound(self, values: Sequence[Any]) -> tuple[CheckedDef, Mapping[str, int]]:
         """Return the definition bound to such values, and the sizes that they bring.
@@ -220,7 +222,7 @@ class _Step:
             adjoint = adjoints[r]
             way.append(zeros(outputs[r]) if adjoint is None else adjoint)
         # torch.func records every way back: what a further one would keep of it waits until it runs
-        results = _applied(_Step(cast("Kernel", back), found.given), way)
+        results = _applied(_Step(cast(DifferentiableKernel, back), found.given), way)
         found.check(results, values)
         by_name = {names[p]: d for p, d in zip(found.wrt, results, strict=True)}
         return [*map(by_name.get, self.kernel.params)]

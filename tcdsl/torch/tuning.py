@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from tcdsl.calls.bindings.settings import check_budget
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.record import Seen, recording
+from tcdsl.torch.state import Keeper
 from tcdsl.torch.weights import torch_type
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tcdsl.autotune.store.key import ProblemKey
     from tcdsl.calls.problems import Problem
     from tcdsl.codegen.machine.config import Config
-    from tcdsl.torch.kernel import Kernel
+    from tcdsl.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,6 @@ def autotune(
 def _hand_on(tuned: Tuned, seen: Sequence[Sequence[Seen]], module: torch.nn.Module) -> None:
     """Let the layers of a module keep what was found for their kernels."""
     from tcdsl.autotune.store.shipped import ShippedConfig
-    from tcdsl.torch.nn import TC  # on use: it needs this
 
     now = time.time()
     found = {
@@ -146,7 +146,7 @@ def _hand_on(tuned: Tuned, seen: Sequence[Sequence[Seen]], module: torch.nn.Modu
         if kept is not None:
             settings.setdefault(id(one.kernel.session.settings.root), []).append(kept)
     for layer in module.modules():
-        if isinstance(layer, TC):
+        if isinstance(layer, Keeper):
             layer.keep(settings.get(id(layer.tc.session.settings.root), ()))
 
 
@@ -154,6 +154,7 @@ def autotune_training(
     kernel: Kernel,
     args: Sequence[Any],
     cache: str | PathLike[str] | None,
+    generics: Mapping[str, Any],
     named: Mapping[str, Any],
 ) -> Tuned:
     """Tune what training runs of a kernel for tensors, or for random ones of shapes.
@@ -162,7 +163,6 @@ def autotune_training(
     """
     from tcdsl import tuning  # on use: calls do without
 
-    generics = kernel.generics_in(named)
     variant, _ = tuning.requested(kernel, args, None, {}, generics)
     given = []
     for value, t in zip(args, variant.checked.params, strict=True):
