@@ -10,12 +10,13 @@ import numpy as np
 from tcdsl.autotune.worker.case import Array
 from tcdsl.codegen.program.program import Program, Statement, walk_typed
 from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.builtins import BUILTINS, STEPS
 from tcdsl.grammar.types.dtypes import DType
 
 # Rounding errors of n random terms grow as sqrt(n) times the size of the partial sums. The factor
 # covers the few operations per term, builtins of 4 ulp, and the tails over a million elements.
 _FACTOR = 16.0
-_STEPS = {"floor", "ceil", "round", "trunc", "sign", "isnan", "isinf", "logb", "nextafter"}
+_JUMPING = STEPS | {"nextafter"} | {f.name for f in BUILTINS.values() if f.result == "bool"}
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
@@ -98,7 +99,7 @@ def _steps(stmt: Statement) -> bool:
                         return True
                 case typed.Cast(operand, dtype) if operand.dtype.is_float and not dtype.is_float:
                     return True
-                case typed.Builtin(name) if name in _STEPS:
+                case typed.Builtin(name) if name in _JUMPING:
                     return True
                 case _:
                     pass

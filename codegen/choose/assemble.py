@@ -28,11 +28,10 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.preludes.abi import MAX_LOOPS, MAX_PARAMS, MAX_PHASES
 from tcdsl.codegen.program.program import Program, TurnLoop
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
-
-_MAX_PHASES, _MAX_PARAMS, _MAX_LOOPS = 512, 1024, 32  # TC_MAX_... of tc_abi.h
 
 
 def assemble(
@@ -56,9 +55,9 @@ def assemble(
     phases = [p for one in lowered for p in one.phases]
     params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
     for count, most, what in (
-        (len(program.loops), _MAX_LOOPS, "loops"),
-        (len(phases), _MAX_PHASES, "phases"),
-        (params, _MAX_PARAMS, "plan parameters"),
+        (len(program.loops), MAX_LOOPS, "loops"),
+        (len(phases), MAX_PHASES, "phases"),
+        (params, MAX_PARAMS, "plan parameters"),
     ):
         if count > most:
             raise ScheduleError(

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
+from tcdsl.grammar.types.builtins import STEPS
 from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Builtin, Expr, Lit
 
@@ -24,15 +25,12 @@ _ROOT_2PI = math.sqrt(2 * math.pi)
 # No derivative that the language can say; asked for only where a gradient passes through.
 WITHOUT = frozenset({"lgamma", "tgamma", "nextafter"})
 
-# Constant between jumps.
-_STEPS = frozenset({"ceil", "floor", "logb", "round", "sign", "trunc"})
-
 
 def partials(e: Builtin) -> Partials | None:
     """Return the derivatives of a builtin by its arguments, or None if it has none."""
     if e.name in WITHOUT:
         return None
-    if e.name in _STEPS or e.name == "rand":
+    if e.name in STEPS or e.name == "rand":
         return (None,) * len(e.args)
     if e.name in _UNARY:
         return (_UNARY[e.name](e.args[0], e),)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil
 
 SERIAL_NS = 2500  # below this a second thread does not pay
-_LEAST_NS = 2000.0  # a task should be worth claiming
+TASK_NS = 2000.0  # a task should be worth claiming
 
 
 def wall_ns(serial_ns: float, tasks: int, threads: int) -> float:
@@ -35,4 +35,4 @@ def divided_ns(serial_ns: float, pieces: float, threads: int) -> float:
     pieces: what cannot be divided further, a row that folds for one. A task is not smaller than is
     worth it.
     """
-    return wall_ns(serial_ns, int(max(1.0, min(pieces, serial_ns / _LEAST_NS))), threads)
+    return wall_ns(serial_ns, int(max(1.0, min(pieces, serial_ns / TASK_NS))), threads)

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 _HEADER = (Path(__file__).parent / "tc_abi.h").read_text(encoding="utf-8")
-VERSION, _MAX_PHASES, _MAX_PARAMS, MAX_LOOPS = (
+VERSION, MAX_PHASES, MAX_PARAMS, MAX_LOOPS = (
     int(re.findall(rf"\bTC_{what} = (\d+)", _HEADER)[0])
     for what in ("ABI", "MAX_PHASES", "MAX_PARAMS", "MAX_LOOPS")
 )
@@ -32,11 +32,11 @@ class TcPlan(ctypes.Structure):
     """`tc_plan`."""
 
     _fields_ = (
-        ("tasks", _I64 * _MAX_PHASES),
-        ("cost_ns", ctypes.c_double * _MAX_PHASES),
+        ("tasks", _I64 * MAX_PHASES),
+        ("cost_ns", ctypes.c_double * MAX_PHASES),
         ("thread_bytes", _I64),
         ("shared_bytes", _I64),
-        ("param", _I64 * _MAX_PARAMS),
+        ("param", _I64 * MAX_PARAMS),
     )
 
 
@@ -80,7 +80,7 @@ class TcExecutable(ctypes.Structure):
         ("abi", _I64),
         ("phases", _I64),
         ("plan", ctypes.CFUNCTYPE(ctypes.c_int, _VOID, _VOID)),
-        ("phase", ctypes.CFUNCTYPE(ctypes.c_int, _VOID, _VOID, _I64, _I64) * _MAX_PHASES),
+        ("phase", ctypes.CFUNCTYPE(ctypes.c_int, _VOID, _VOID, _I64, _I64) * MAX_PHASES),
         ("loops", _I64),
         ("loop", TcLoop * MAX_LOOPS),
     )

@@ -49,6 +49,9 @@ BUILTINS: dict[str, Function] = {
     )
 }
 
+# Constant between jumps.
+STEPS = frozenset({"ceil", "floor", "logb", "round", "sign", "trunc"})
+
 # New names like those above, but not functions of values.
 PAD = "pad"  # takes an access
 RAND = "rand"  # its type is what it meets, like that of a float literal

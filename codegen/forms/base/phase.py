@@ -24,13 +24,13 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
+from tcdsl.codegen.machine.wall import TASK_NS
 from tcdsl.codegen.program.program import Statement, walk_typed
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 from tcdsl.grammar.types.typed import Range
 
 _NS_PER_NODE = 0.3  # of the value expression, per point, not vectorised
-_TASK_NS = 2000.0  # a task should be worth claiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _block(ctx: Context, r: Range, s: Statement | None) -> int:
         for q in s.ranges:
             work_ns *= 1 if q.name == r.name else max(1, ctx.extent(q.extent))
     block = 1
-    while block < 4096 and block * work_ns < _TASK_NS:
+    while block < 4096 and block * work_ns < TASK_NS:
         block *= 2
     return block
 

@@ -101,6 +101,7 @@ def test_integers_have_no_tolerance() -> None:
         (SOFTMAX, False),
         ("def f(float(N) X) -> (O) { O(n) = X(n) > 0 ? X(n) * 2 : X(n) }", True),
         ("def f(float(N) X) -> (O) { O(n) = floor(X(n)) }", True),
+        ("def f(float(N) X) -> (O) { O(n) = isfinite(X(n)) }", True),
         ("def f(float(N) X) -> (O) { O(n) = int32(X(n)) }", True),
         ("def f(int32(N) X) -> (O) { O(n) = X(n) > 0 ? 1 : 2 }", False),
     ],

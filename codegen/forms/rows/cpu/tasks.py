@@ -12,9 +12,9 @@ from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Assign, Expr, Field, Function, Let, Return, Scalar, Stmt
+from tcdsl.codegen.machine.wall import TASK_NS
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 
-_LEAST_NS = 2000.0  # a task should be worth claiming
 _ROW_NS = 15.0  # what a row costs beside its points
 
 
@@ -74,7 +74,7 @@ def _plan(
     ctx: Context, space: Space, form: RowWalk, point_ns: float, task_us: int, cut: bool
 ) -> tuple[list[Stmt], Tasks, Expr, int]:
     """Return the plan's statements, what the phase uses, the count of tasks, parameters used."""
-    least, most = int(_LEAST_NS / point_ns), int(1000 * task_us / point_ns)
+    least, most = int(TASK_NS / point_ns), int(1000 * task_us / point_ns)
     most = max(most, least)
     turn = max(16, form.lanes * form.unroll)
     rows = ctx.operands.size(points(space.kept))
