@@ -21,11 +21,9 @@ def gpu_named(target: str) -> Gpu | None:
     TCTypeError
         If it is no target, or the architecture is unknown.
     """
-    kind, colon, arch = target.partition(":")
     if target == "cpu":
         return None
-    if kind != "cuda" or (colon and not arch):
-        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:sm_90'")
+    arch = _arch_of(target)
     return gpu_of(arch) if arch else _at_hand()
 
 
@@ -39,9 +37,7 @@ def gpu_to_tune_on(target: str) -> Gpu:
     DeviceError
         If there is no such GPU here.
     """
-    kind, _, arch = target.partition(":")
-    if kind != "cuda":
-        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:sm_90'")
+    arch = _arch_of(target)
     gpu = devices.device(0).gpu
     if arch and arch != gpu.arch:
         raise DeviceError(
@@ -49,6 +45,14 @@ def gpu_to_tune_on(target: str) -> Gpu:
             "  candidates are timed where they will run; leave the architecture out"
         )
     return gpu
+
+
+def _arch_of(target: str) -> str:
+    """Return the architecture that a target on a GPU names, "" for any."""
+    kind, colon, arch = target.partition(":")
+    if kind != "cuda" or (colon and not arch):
+        raise TCTypeError(f"target is '{target}'; expected 'cpu', 'cuda' or 'cuda:sm_90'")
+    return arch
 
 
 def _at_hand() -> Gpu:

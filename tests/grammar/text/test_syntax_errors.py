@@ -10,6 +10,7 @@ import pytest
 
 from tcdsl.grammar.text.errors import TCSyntaxError
 from tcdsl.grammar.text.parser import MAX_TEXT_BYTES, parse
+from tcdsl.grammar.types.dtypes import BY_NAME
 
 NEGATIVE = json.loads((Path(__file__).parents[2] / "data" / "tc_negative.json").read_text())
 REFUSED_TEXTS = {entry["name"]: entry["tc"] for entry in NEGATIVE}
@@ -22,6 +23,13 @@ def refused(text: str) -> TCSyntaxError:
     with pytest.raises(TCSyntaxError) as caught:
         parse(text, "f.tc")
     return caught.value
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_type_is_no_name(name: str) -> None:
+    (found,) = refused(f"def f() -> (B) {{ B = {name} + 1 }}").diagnostics
+    assert found.message == f"'{name}' is a type and cannot be a name"
+    parse(f"def f({name} {name}x) -> (B) {{ B = {name}({name}x) }}")
 
 
 def body(statements: str) -> str:

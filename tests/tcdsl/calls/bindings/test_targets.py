@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.calls.bindings.targets import gpu_named
+from tcdsl.calls.bindings.targets import gpu_named, gpu_to_tune_on
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.machine.gpu import DEFAULT_ARCH, gpu_of
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
@@ -27,6 +27,8 @@ def test_without_a_gpu_cuda_means_the_usual_architecture(monkeypatch: pytest.Mon
 def test_what_is_no_target_is_refused(target: str) -> None:
     with pytest.raises(TCTypeError, match=f"target is '{target}'; expected 'cpu', 'cuda'"):
         gpu_named(target)
+    with pytest.raises(TCTypeError, match=f"target is '{target}'; expected 'cpu', 'cuda'"):
+        gpu_to_tune_on(target)
 
 
 def test_an_unknown_architecture_is_refused_with_those_known() -> None:
