@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
+from tcdsl.codegen.choose import forms
 from tests.test_layers import PACKAGES, ROOMS, ROOT
 
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests")
@@ -81,6 +84,29 @@ def test_what_packages_say_has_no_dates_and_no_words_of_before() -> None:
     assert not [(name, found) for name, text in said for found in GONE.findall(text)]
 
 
+def fields_told(doc: str) -> Iterator[str]:
+    """Yield what a docstring explains as a field or parameter: `sizes: ...`, or in a section."""
+    for told in re.findall(r"(?:^|\n\n|\.\s+)([a-z_]+(?:(?:, | and )[a-z_]+)*): ", doc):
+        yield from re.split(r", | and ", told)
+    for rows in re.findall(r"(?:Parameters|Attributes)\n-+\n((?:.|\n)*?)(?=\n\n\w+\n-+|\Z)", doc):
+        for names in re.findall(r"^([a-z_*][^\n:]*)", rows, re.M):
+            yield from (name.strip(" *") for name in names.split(","))
+
+
+def test_the_fields_that_docstrings_explain_exist() -> None:
+    wrong = []
+    for name in (n for n in SOURCES if n.startswith(PACKAGES) and n.endswith(".py")):
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.bases:
+                has = {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
+                has |= {x.attr for x in ast.walk(node) if isinstance(x, ast.Attribute)}
+                has |= {x.name for x in ast.walk(node) if isinstance(x, ast.FunctionDef)}
+                has |= {x.arg for x in ast.walk(node) if isinstance(x, ast.arg)}
+                told = fields_told(ast.get_docstring(node) or "")
+                wrong += [f"{name}: {node.name}.{x}" for x in told if x not in has]
+    assert set(wrong) == {"codegen/loops/loopir.py: Argument.data"}  # one of its kinds
+
+
 def test_a_folder_of_tests_mirrors_a_room_or_is_in_the_map() -> None:
     folders = {os.path.relpath(os.path.dirname(f), "tests") for f in files()
                if f.startswith("tests/") and f.endswith(".py")} - {"."}  # fmt: skip
@@ -104,6 +130,15 @@ def test_the_map_of_a_room_has_its_files_and_its_job_in_a_sentence(room: str) ->
     assert sorted({*map_of(room)} - {"__init__.py"}) == sorted(there - {"__init__.py"})
     head = (ROOT / room / "README.md").read_text(encoding="utf-8").splitlines()[0]
     assert re.fullmatch(rf"# (.*[/.])?{room.rpartition('/')[2]}: \S.*", head)
+
+
+def test_the_forms_of_each_target_are_in_their_map() -> None:
+    text = (ROOT / "codegen/forms/README.md").read_text(encoding="utf-8")
+    told: dict[str, list[str]] = {"cpu": [], "gpu": []}
+    for rooms, names in re.findall(r"^\| (`[^|]+) \| (`[^|]+) \|$", text, re.M):
+        told["gpu" if "cuda/" in rooms else "cpu"] += re.findall(r"`(\w+)`", names)
+    for target, offered in (("cpu", forms.CPU), ("gpu", forms.GPU)):
+        assert sorted(told[target]) == sorted(form.name for form in offered)
 
 
 def test_each_room_of_the_grammar_has_a_map() -> None:

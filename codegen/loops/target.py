@@ -17,11 +17,12 @@ class Target:
     """Spellings of one target.
 
     prelude: the include that every unit has; maths: that of units which call builtin functions
-    of the language. types: C names of scalar dtypes. linkages: what stands before a function's
-    result, by `Function.linkage`. export: what stands before `tc_exe_NAME`. spaces: what stands
-    before a local array, by `Array.space`. unroll: the pragma for a count. simd: the pragma before
-    reduction clauses; empty where loops have none. axes: the names that `Bind` may use, with
-    their text; empty where there is no grid.
+    of the language. restrict: the qualifier of pointers that share no memory. types: C names of
+    scalar dtypes. linkages: what stands before a function's result, by `Function.linkage`. bounds:
+    what stands behind a kernel's, for its threads and blocks. export: what stands before
+    `tc_exe_NAME`. spaces: what stands before a local array, by `Array.space`. align: what stands
+    before those, for a number of bytes. table: what stands before a constant table. unroll: the
+    pragma for a count. simd: the pragma before reduction clauses; empty where loops have none.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The analytic schedule of the panel form: register tile, packing, blocks, task grid.
 
 Formulas are written once, over loop-nest expressions. With constant sizes they fold to the
-numbers of the default config (`contraction_choice`); in a size-generic executable the same
-formulas are the text of its plan (`contraction_plan`). Times are half cycles, integers, so that
+numbers of the default config (`choice.py`); in a size-generic executable the same formulas are
+the text of its plan (`plan.py`). Times are half cycles, integers, so that
 both agree exactly.
 """
 

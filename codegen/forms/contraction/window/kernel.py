@@ -4,7 +4,7 @@
 
 The loop over j, and in it the one over the rows r whose element exists, are written out, with
 constant offsets: what is outside of the image costs nothing, not even a test. The sums go to a
-small area of memory, since most outputs want them turned around (`convolution_store`).
+small area of memory, since most outputs want them turned around (`store.py`).
 """
 
 from __future__ import annotations

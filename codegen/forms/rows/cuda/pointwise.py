@@ -6,8 +6,8 @@
     else
       a thread has one point at a time, neighbours of it are in the neighbouring threads
 
-Loops that all operands walk as one are one (`rows_access.join`), so that contiguous operands are
-a single run of points whatever their rank.
+Loops that all operands walk as one are one (`join` of `forms/base/access.py`), so that contiguous
+operands are a single run of points whatever their rank.
 """
 
 from __future__ import annotations
