@@ -203,13 +203,58 @@ def accuracy() -> str:
     return table(("functions", "float32", "float64"), rows)
 
 
+# What NVIDIA states in the CUDA Programming Guide 13, "Floating-Point Computation", 5.5.7 (C++
+# standard library) and 5.5.8 (others): the greatest error that was seen, in units of the last
+# place, from the correctly rounded result. Float32, float64.
+NVIDIA = """
+acos 2 2, acosh 4 3, asin 2 2, asinh 3 3, atan 2 2, atan2 3 2, atanh 3 2, cbrt 1 1, ceil 0 0,
+copysign 0 0, cos 2 2, cosh 2 1, cospi 1 2, cyl_bessel_i0 6 6, cyl_bessel_i1 6 6, erf 2 2, erfc 4 5,
+erfcinv 4 6, erfcx 4 4, erfinv 2 5, exp 2 1, exp10 2 1, exp2 2 1, expm1 1 1, fabs 0 0, floor 0 0,
+fma 0 0, fmod 0 0, hypot 3 2, log 1 1, log10 2 1, log1p 1 1, log2 1 1, logb 0 0, nextafter 0 0,
+norm3d 3 2, norm4d 3 2, normcdf 5 5, normcdfinv 5 8, pow 4 2, rcbrt 1 1, remainder 0 0, rhypot 2 1,
+rnorm3d 2 1, rnorm4d 2 1, rsqrt 2 1, sin 2 2, sinh 3 2, sinpi 1 2, sqrt 0 0, tan 4 2, tanh 2 1,
+tgamma 5 10, trunc 0 0
+"""
+OVER_A_PART = {
+    "lgamma": ("6, more from -10.001 to -2.264", "4, more from -23.0001 to -2.2637"),
+    "j0 j1 y0 y1": ("9 where abs(x) < 8, else 2.2e-6 absolute",
+                    "7 where abs(x) < 8, else 5e-12 absolute"),
+}  # fmt: skip
+# In CUDA made of operators and of functions above (builtins.h): exact, or rounded once.
+COMPOSED = (
+    "abs", "clamp", "fdim", "fdivide", "fmax", "fmin", "isfinite", "isinf", "isnan", "relu",
+    "round", "sign",
+)  # fmt: skip
+ACTIVATIONS = {
+    "sigmoid": ("4", "3"),
+    "softplus": ("3", "3"),
+    "gelu": ("6.5", "that of x * normcdf(x)"),
+}
+
+
+def cuda() -> str:
+    """Return how far builtins may be off in emitted CUDA: what NVIDIA states, and of ours."""
+    stated = {n: (single, double) for n, single, double in map(str.split, NVIDIA.split(","))}
+    of_parts = {n for names in OVER_A_PART for n in names.split()}
+    named = [*stated, *of_parts, *COMPOSED, *ACTIVATIONS]
+    assert sorted(named) == sorted(BUILTINS)
+    ordered = sorted(stated, key=lambda n: (*map(float, stated[n]), n))
+    rows = [
+        (" ".join(names), *bounds) for bounds, names in groupby(ordered, key=stated.__getitem__)
+    ]
+    rows += [(names, *bounds) for names, bounds in OVER_A_PART.items()]
+    rows.append((f"ours: {' '.join(COMPOSED)}", "0", "0"))
+    rows += [(f"ours: {name}", *bounds) for name, bounds in ACTIVATIONS.items()]
+    return table(("functions", "float32", "float64"), rows)
+
+
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ("---",) * len(head), *rows]
     return "".join(re.sub(" +", " ", f"| {' | '.join(line)} |\n") for line in lines)
 
 
-TABLES = {t.__name__: t for t in (precedence, ranges, promotion, builtins, accuracy)}
+TABLES = {t.__name__: t for t in (precedence, ranges, promotion, builtins, accuracy, cuda)}
 
 
 def filled(text: str) -> str:
