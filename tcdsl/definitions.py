@@ -70,7 +70,8 @@ class Definitions(Generic[K]):
             return self.__kernels[name]
         except KeyError:
             known = ", ".join(self.__kernels)
-            raise AttributeError(f"no definition '{name}'; the text has {known}") from None
+            problem = f"no definition '{name}'; the text has {known}"
+            raise AttributeError(problem, name=name, obj=self) from None
 
     def __getitem__(self, name: str) -> K:
         try:

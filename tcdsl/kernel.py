@@ -55,7 +55,8 @@ class Kernel(PlainKernel):
             # `T = define(...)`, `T.fcrelu(...)` reads the same for one definition as for several
             if name == self.name:
                 return self
-            raise AttributeError(f"no attribute or definition '{name}'; the text has {self.name}")
+            problem = f"no attribute or definition '{name}'; the text has {self.name}"
+            raise AttributeError(problem, name=name, obj=self)  # Python adds what was meant
 
     def __getitem__(self, name: str) -> Kernel:
         """Return this kernel by its name, also where that is a member's: ``T["text"]``."""

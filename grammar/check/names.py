@@ -126,7 +126,7 @@ class Names:
             "neither a tensor nor a function",
             Note(FOREIGN_FUNCTIONS[name])
             if name in FOREIGN_FUNCTIONS
-            else near(name, (*frame.tensors, *self.defs, *function_names())),
+            else near(name, (*frame.tensors, *self.defs, *function_names()), of_letters=True),
         )
 
     def extent(self, node: n.Extent) -> Size:

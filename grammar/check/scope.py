@@ -25,12 +25,15 @@ class SilentError(Exception):
     """A consequence of a fault that is already reported."""
 
 
-def near(name: str, candidates: Iterable[str]) -> Note | None:
-    """Return the note "did you mean", if a candidate is close; one letter is like any other."""
-    if len(name) == 1:
+def near(name: str, candidates: Iterable[str], *, of_letters: bool = False) -> Note | None:
+    """Return the note "did you mean", if a candidate is close; one letter is like any other.
+
+    of_letters: but for itself in the other case; not so where `i` beside a tensor `I` is usual.
+    """
+    if len(name) == 1 and not of_letters:
         return None
     pool = [c for c in candidates if c != name]
-    matches = get_close_matches(name, pool, n=1, cutoff=0.7)
+    matches = [] if len(name) == 1 else get_close_matches(name, pool, n=1, cutoff=0.7)
     if not matches:
         same = [c for c in pool if c.lower() == name.lower()]
         matches = same[:1]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.foreign import FOREIGN_CONSTANTS
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, promote
@@ -53,12 +54,15 @@ def want_bool(value: Value, node: n.Expr, what: str) -> None:
     """Refuse a value that is not a bool."""
     if value.type != BOOL or value.literal:
         kind = "a float" if value.literal else str(value.type)
+        cure = "compare it, as in x != 0"
+        if isinstance(node, n.Name) and (word := FOREIGN_CONSTANTS.get(node.name.lower())):
+            cure = f"there is no word for it: write {word}"
         raise FaultError(
             "TC302",
             f"{what} is not a bool",
             node.span,
             f"this is {kind}",
-            Note("compare it, as in x != 0"),
+            Note(cure),
         )
 
 

@@ -202,6 +202,10 @@ FOREIGN_FUNCTIONS = {
     "square": "write x * x",
     "ln": "write log(x)",
     "power": "write pow(x, y)",
+    "relu6": "write clamp(x, 0, 6)",
+    "hardtanh": "write clamp(x, -1, 1)",
+    "if": "a choice is written condition ? value : other",
+    "select": "a choice is written condition ? value : other",
     "mod": "write x % y, which rounds down; fmod(x, y) rounds to zero",
 }  # names of other libraries, and what says the same here
 FOREIGN_CONSTANTS = {"true": "1 == 1", "false": "1 == 0"}

@@ -321,6 +321,8 @@ def _unexpected(r: Refusal) -> Diagnostic:
         rest -= _OPERATORS | {"<=>", ".", "(", "="}
     choices += sorted(_TERMINALS.get(word, f"'{word}'") for word in rest)
     label = f"expected {_either(choices)}"
+    if r.word == ":" and r.wanted >= EXPRESSION and r.before() in ("(", ","):
+        label = "a whole dimension has an index too: A(i, j)"
     word = shown(r.word) if r.word else "end of the text"
     return Diagnostic("TC001", f"unexpected {word}", r.span, label)
 

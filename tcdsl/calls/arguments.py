@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.origin import cure_for_missing
@@ -70,6 +71,10 @@ def tell_apart(
                 cure = f"\n  set it before the call: {definition.name}.with_grad({name}=...)(...)"
             elif name in _OF_DEFINE:
                 cure = f"\n  it is set where the text is defined: tcdsl.define(text, {name}=...)"
+            elif meant := get_close_matches(name, [*params, *known], 1):
+                cure = f"; did you mean '{meant[0]}'?"
+            elif known:
+                cure = f"\n  its generics are {', '.join(g.name for g in definition.generics)}"
             raise TCTypeError(f"{signature} has no parameter '{name}'{cure}")
     missing = ", ".join(f"'{p}'" for p in params if p not in values)
     if missing:
@@ -83,5 +88,7 @@ def _one_per_return(signature: str, definition: nodes.Def, value: Any) -> tuple[
     returns = len(definition.returns)
     outputs = tuple(value) if isinstance(value, tuple | list) else (value,)
     if len(outputs) != returns:
-        raise TCTypeError(f"{signature} has {returns} returns, got {len(outputs)} outputs")
+        raise TCTypeError(
+            f"{signature} has {count(returns, 'return')}, got {count(len(outputs), 'output')}"
+        )
     return outputs

@@ -75,7 +75,16 @@ class PlainKernel(Described):
         """Return this kernel with each `...` of its parameters standing for so many dimensions.
 
         Its sizes are named `D0`, `D1`, ...; calls do not need it, they have arrays with ranks.
+
+        Raises
+        ------
+        TCTypeError
+            If it is no number of dimensions.
         """
+        if not isinstance(rank, int) or isinstance(rank, bool) or rank < 0:
+            raise TCTypeError(
+                f"{self.name}: expected a number of dimensions from 0 on, got {rank!r}"
+            )
         return self.with_shapes(*shapes_of_rank(self.definition, rank))
 
     def with_shapes(self, *shapes: tuple[int, ...]) -> Self:

@@ -143,7 +143,13 @@ class TC(Keeper):
         self.tc = self._written = _kernel(type(self).text if text is None else text, name, settings)
         definition = self.tc.definition
         own = parameters if isinstance(parameters, Mapping) else dict.fromkeys(_names(parameters))
-        buffers = buffers or {}
+        buffers = {} if buffers is None else buffers
+        if not isinstance(buffers, Mapping):
+            raise TCTypeError(
+                f"{definition.name}: expected buffers as a dict of tensors by name, got "
+                f"{type(buffers).__name__}\n"
+                '  give their first values, as in buffers={"mean": torch.zeros(3)}'
+            )
         self._check_names(own, buffers, fixed)
         for key in init if isinstance(init, Mapping) else ():
             if key not in own:

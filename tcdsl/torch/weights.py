@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -44,7 +45,8 @@ def fill(tensor: torch.Tensor, name: str, init: Init | None, role: Role) -> None
         elif isinstance(init, str):
             _by_name(tensor, name, init)
         elif callable(init):
-            given = init(tensor)
+            with _refusals_of(getattr(init, "__name__", "init"), tensor, name):
+                given = init(tensor)
             if isinstance(given, torch.Tensor) and given is not tensor:
                 _copy(tensor, name, given)
         elif isinstance(init, int | float) and not isinstance(init, bool):
@@ -71,13 +73,20 @@ def _by_name(tensor: torch.Tensor, name: str, init: str) -> None:
         raise TCTypeError(
             f"init of {name}: torch.nn.init has no '{init}'; it has {', '.join(known)}"
         )
-    try:
+    with _refusals_of(init, tensor, name):
         function(tensor, **_USUAL.get(init.rstrip("_"), {}))
+
+
+@contextmanager
+def _refusals_of(init: str, tensor: torch.Tensor, name: str) -> Iterator[None]:
+    """Say of which parameter a function of torch.nn.init speaks."""
+    try:
+        yield
     except (TypeError, ValueError) as refusal:
         raise TCTypeError(
             f"init of {name}, of shape {tuple(tensor.shape)}: '{init}' does not serve: {refusal}\n"
             f'  say what does for each parameter, as init={{"{name}": 0.0}}'
-        ) from None
+        ) from refusal
 
 
 class Role:

@@ -133,6 +133,12 @@ def test_a_tensor_is_the_first_value_and_a_parameter_is_shared() -> None:
         ),
         ({"parameters": {"b": 3}, "init": "nought"}, TCTypeError, "torch.nn.init has no 'nought'"),
         ({"parameters": {"b": 3}, "init": "orthogonal"}, TCTypeError, "'orthogonal' does not serv"),
+        (
+            {"parameters": {"b": 3}, "init": torch.nn.init.xavier_uniform_},
+            TCTypeError,
+            "init of fcrelu.b, of shape (3,): 'xavier_uniform_' does not serve",
+        ),
+        ({"parameters": ["W"], "buffers": ["b"]}, TCTypeError, "expected buffers as a dict"),
         ({"parameters": {"b": 3}, "init": torch.ones(4)}, TCTypeError, "expected the shape (3,)"),
         ({"parameters": {"b": 3}, "init": [1]}, TCTypeError, "got list"),
         ({"parameters": {"b": 3}, "init": {"B": 0}}, TCTypeError, "no parameter 'B' for init; it"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.grammar.check.bind import bind
-from tcdsl.grammar.text.errors import ShapeError
+from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types.typed import CheckedDef
 
 
@@ -18,6 +18,8 @@ def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]
     ------
     ShapeError
         If one is missing, unknown or negative, or a condition of the definition does not hold.
+    TCTypeError
+        If one is no integer.
     """
     listed = ", ".join(checked.sizes) or "none"
     unknown = [s for s in sizes if s not in checked.sizes]
@@ -30,6 +32,11 @@ def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]
         raise ShapeError(
             f"{checked.name} needs the sizes {listed}; {', '.join(missing)} {verb} missing: {hint}"
         )
+    for name, size in sizes.items():
+        if not hasattr(size, "__index__"):
+            raise TCTypeError(
+                f"{checked.name}: expected an integer for the size {name}, got {size!r}"
+            )
     negative = [s for s in sizes if sizes[s] < 0 and s not in checked.scalars]
     if negative:
         raise ShapeError(f"{checked.name}: {negative[0]} = {sizes[negative[0]]} is negative")

@@ -37,6 +37,12 @@ def as_array(value: object, name: str, *, is_output: bool = False) -> Array:
         If it is none of these, its elements are more than its memory (a mask, units, a record of
         gradients), or its bytes are in foreign order.
     """
+    if is_output and not isinstance(value, np.ndarray) and not has_dlpack(value):
+        # a number or a list would be copied, and the result be lost with the copy
+        raise TCTypeError(
+            f"out '{name}': expected an array to write to, got {type(value).__name__}\n"
+            "  make it before the call and keep it, as in out=numpy.empty(shape, dtype)"
+        )
     if isinstance(value, np.ndarray | np.generic | bool | int | float):
         if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
             refuse_meaning(value, name)

@@ -297,6 +297,11 @@ SPELLED = [  # a text, what its message says to write, and the text with that
     ("O = sum(A(i))", "s(i) +=! A(i, k)", "O +=! A(i)"),
     ("O = argmax(A)", "at(i) argmax=! A(i, k)", "O argmax=! A(i)"),
     ("O(i) = silu(A(i))", "write x * sigmoid(x)", "O(i) = A(i) * sigmoid(A(i))"),
+    ("O(i) = relu6(A(i))", "write clamp(x, 0, 6)", "O(i) = clamp(A(i), 0, 6)"),
+    ("O(i) = if(s > 0, A(i), 1)", "condition ? value : other", "O(i) = s > 0 ? A(i) : 1"),
+    ("O = A(:)", "a whole dimension has an index too: A(i, j)", "O(i) = A(i)"),
+    ("O(i) = a(i)", "did you mean 'A'?", "O(i) = A(i)"),
+    ("O(i) = true ? A(i) : 1", "write 1 == 1", "O(i) = 1 == 1 ? A(i) : 1"),
     ("O(i) = false", "write 1 == 0", "O(i) = 1 == 0 where i in 0:3"),
 ]
 

@@ -177,6 +177,43 @@ def test_what_is_no_output(k: Any, out: Any) -> None:
         k.head(np.ones((2, 3), np.float32), 1, True, out=out)
 
 
+@pytest.mark.parametrize("out", [7, np.int64(7), "out", [[7]]])
+def test_an_output_is_memory_that_the_caller_keeps(out: Any) -> None:
+    count = tc.define("def count(int64(N) A) -> (s) { s +=! A(i) }", tune="off")
+    with pytest.raises(
+        TCTypeError, match=r"^out 's': expected an array to write to, got "
+    ) as caught:
+        count(np.ones(3, np.int64), out=out)
+    assert "numpy.empty(shape, dtype)" in str(caught.value)
+    assert count(np.ones(3, np.int64), out=np.empty((), np.int64)) == 3
+
+
+def test_a_misspelt_keyword_says_what_was_meant(k: Any) -> None:
+    a = np.ones(3, np.float32)
+    for name, cure in (("sed", "; did you mean 'seed'?"), ("x", "\n  its generics are K")):
+        with pytest.raises(TCTypeError) as caught:
+            k.every(a, **{name: 1})
+        assert str(caught.value) == f"every(A, seed) has no parameter '{name}'{cure}"
+
+
+def test_sizes_and_ranks_are_integers(k: Any) -> None:
+    with pytest.raises(TCTypeError, match=r"^table: expected an integer for the size M, got '4'$"):
+        k.table.flops(N=3, M="4")
+    with pytest.raises(TCTypeError, match=r"^table: expected an integer for the size N, got 3\.5$"):
+        k.table.output_shapes(N=3.5, M=4)
+    assert k.table.output_shapes(N=np.int64(3), M=4) == {"C": (3, 4)}
+    for rank in ("2", -1, 1.0, True):
+        with pytest.raises(TCTypeError, match=r"^total: expected a number of dimensions from 0 on"):
+            k.total.with_rank(rank)
+
+
+def test_an_unknown_attribute_is_one_that_python_can_compare(k: Any) -> None:
+    for of, name in ((k.table, "autotun"), (k, "tabel")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(of, name)
+        assert (caught.value.name, caught.value.obj) == (name, of)
+
+
 def test_the_wrong_number_of_arguments(k: Any) -> None:
     a = np.ones(3)
     for args, named in (((), {}), ((a,) * 9, {}), ((a, 1, 1), {"A": a}), ((a, 1, 1), {"q": 1})):
