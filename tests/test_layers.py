@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -197,6 +198,13 @@ def test_heavy_packages_are_imported_in_one_place(package: str) -> None:
         and any(name.split(".")[0] == package for name, _ in imports(path))
     ]
     assert not faults
+
+
+def test_every_folder_of_a_package_is_in_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    there = {p.parent.relative_to(ROOT).parts for n in PACKAGES for p in python_files(n)}
+    names = {".".join(p if p[0] == "tcdsl" else ("tcdsl", *p)) for p in there}
+    assert names == set(project["tool"]["setuptools"]["packages"])
 
 
 def test_the_links_show_the_packages_under_their_import_names() -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tcdsl.grammar.text.errors import TCTypeError
 
+WARP = 32  # threads that run together, on every GPU that CUDA has
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:

@@ -28,6 +28,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.gpu import WARP
 from tcdsl.codegen.narrow import spans
 from tcdsl.codegen.narrow.addresses import Pointers, Role
 from tcdsl.codegen.narrow.counts import FAR, Counts
@@ -48,7 +49,6 @@ LIMITS = {Role.VALUE: LONG, Role.ADDRESS: FAR, Role.NEAR: WORD}
 _WRAPPING: Mapping[str, Literal["add", "sub", "mul"]] = {"+": "add", "-": "sub", "*": "mul"}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_WARP = 32
 
 
 class Exprs:
@@ -303,9 +303,9 @@ class Exprs:
             case "tc_thread":
                 return Narrowed(call, (0, threads - 1))
             case "tc_lane":
-                return Narrowed(call, (0, min(threads, _WARP) - 1))
+                return Narrowed(call, (0, min(threads, WARP) - 1))
             case "tc_warp":
-                return Narrowed(call, (0, (threads - 1) // _WARP))
+                return Narrowed(call, (0, (threads - 1) // WARP))
             case "tc_block":
                 return Narrowed(call, (0, max(0, blocks - 1)))
             case "tc_blocks":

@@ -1,4 +1,4 @@
-"""Types of values: NumPy's for ours, those computed in, and what reductions start from."""
+"""Types of values as NumPy has them, and what reductions over them start from."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.gpu import WARP, Gpu
 
-_WARP = 32
 _REGISTER_UNIT = 256  # registers are given to a warp in such portions, on all architectures
 _WARP_UNIT = 4  # a multiprocessor has four partitions, and warps of a block go around
 _SHARED_UNIT = 128  # bytes
@@ -116,11 +115,11 @@ def blocks_per_sm(gpu: Gpu, resources: Resources, threads: int, dynamic_shared: 
     ----------
     CUDA C++ Programming Guide, "Compute Capabilities"; the occupancy calculator's rounding.
     """
-    warps = -(-threads // _WARP)
-    by_warp = -(-resources.registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+    warps = -(-threads // WARP)
+    by_warp = -(-resources.registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     partition = gpu.registers // _WARP_UNIT
-    warps_by_registers = _WARP_UNIT * (partition // by_warp) if by_warp else gpu.threads_sm // _WARP
-    limits = [gpu.blocks_sm, gpu.threads_sm // (warps * _WARP), warps_by_registers // warps]
+    warps_by_registers = _WARP_UNIT * (partition // by_warp) if by_warp else gpu.threads_sm // WARP
+    limits = [gpu.blocks_sm, gpu.threads_sm // (warps * WARP), warps_by_registers // warps]
     shared = resources.shared + dynamic_shared
     if shared > gpu.shared_block:
         return 0
@@ -131,5 +130,5 @@ def blocks_per_sm(gpu: Gpu, resources: Resources, threads: int, dynamic_shared: 
 
 def occupancy(gpu: Gpu, resources: Resources, threads: int, dynamic_shared: int = 0) -> float:
     """Return the share of a multiprocessor's warps that a kernel can keep running, 0 to 1."""
-    warps = -(-threads // _WARP) * blocks_per_sm(gpu, resources, threads, dynamic_shared)
-    return warps * _WARP / gpu.threads_sm
+    warps = -(-threads // WARP) * blocks_per_sm(gpu, resources, threads, dynamic_shared)
+    return warps * WARP / gpu.threads_sm

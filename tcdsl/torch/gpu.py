@@ -28,13 +28,11 @@ from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Memory, Place, Shape
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
+from tcdsl.grammar.types.dtypes import ALL, BFLOAT16
 
 _NUMPYS = {
     getattr(torch, name): np.dtype(name)
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64"),
-    )
+    for name in (d.name for d in ALL if d != BFLOAT16)  # which NumPy has by itself
 }
 _NOWHERE: Any = 0, (), (), None, None  # the place of a tensor that only the checks understand
 

@@ -17,7 +17,7 @@ from typing import Any
 from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedArray, GuardedBytes, Place
 from tcdsl.autotune.worker.bench import WrongAnswerError
-from tcdsl.autotune.worker.case import Case, dtype_of
+from tcdsl.autotune.worker.case import Case
 from tcdsl.codegen.device.turns import in_order
 from tcdsl.codegen.preludes.abi import (
     MAX_LOOPS,
@@ -29,6 +29,7 @@ from tcdsl.codegen.preludes.abi import (
     TcRange,
     TcScalar,
 )
+from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT64
 
 _LINE = 64  # bytes to which the ABI aligns workspaces
 _MANY_TASKS = 512
@@ -161,15 +162,15 @@ def _scalars(case: Case) -> list[TcScalar]:
         if operand.role != "scalar" or data is None:
             continue
         value = TcScalar()
-        match dtype_of(operand.dtype).kind, operand.dtype:
-            case _, "float64":
-                value.d = float(data)
-            case _, "float32" | "float16" | "bfloat16":
-                value.f = float(data)
-            case "u", _:
-                value.u = int(data)
-            case _:
-                value.i = int(data)
+        dtype = BY_NAME[operand.dtype]
+        if dtype == FLOAT64:
+            value.d = float(data)
+        elif dtype.is_float:
+            value.f = float(data)
+        elif dtype.kind == "uint":
+            value.u = int(data)
+        else:
+            value.i = int(data)
         values.append(value)
     return values
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.gpu import WARP, Gpu
 from tcdsl.codegen.program.program import walk_typed
 from tcdsl.grammar.types import typed
 
 LAUNCH_NS = 3000.0
 SECTOR = 32  # bytes that L2 hands out at once
-_WARP = 32
 _L2_RATE = 2.5  # of the bandwidth of memory
 _LATENCY_NS = 700.0  # of memory under load
 _TURN_NS = 12.0  # of a serial loop in a thread: a load, its use, a few turns in flight
@@ -35,8 +34,8 @@ class Touch:
 
     def sectors(self) -> int:
         """Return the sectors that one request of a warp needs."""
-        span = abs(self.distance) * (_WARP - 1) + self.bytes
-        apart = _WARP * max(1, self.bytes // SECTOR)
+        span = abs(self.distance) * (WARP - 1) + self.bytes
+        apart = WARP * max(1, self.bytes // SECTOR)
         return min(apart, -(-span // SECTOR))
 
 
@@ -64,7 +63,7 @@ def kernel_ns(gpu: Gpu, work: Work, touches: Iterable[Touch]) -> float:
     # Little's law: what is under way is bandwidth times latency
     rate = min(gpu.bandwidth_gbs, threads * max(4.0, work.in_flight) / _LATENCY_NS)
     memory = sum(x.footprint for x in listed) / rate
-    sectors = sum(x.requests / _WARP * x.sectors() for x in listed)
+    sectors = sum(x.requests / WARP * x.sectors() for x in listed)
     l2 = sectors * SECTOR / (rate * _L2_RATE)
     busy = min(1.0, threads / (gpu.sms * _BUSY_THREADS))
     # a multiprocessor starts as many instructions as it has lanes; requests count too

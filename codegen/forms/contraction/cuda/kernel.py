@@ -44,6 +44,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.codegen.machine.gpu import WARP
 
 
 def main_kernel(
@@ -122,15 +123,15 @@ def _standing(ctx: GpuContext, t: ThreadTiling, at: BlockPlace) -> tuple[Var, Va
     """
     row, column = (b.i64(ctx.operands.local(name)) for name in ("row", "column"))
     along_m, along_n = t.bm // t.um, t.bn // t.un
-    fits = (n for n in (8, 4, 2, 1, 16, 32) if along_n % n == 0 and along_m % (32 // n) == 0)
+    fits = (n for n in (8, 4, 2, 1, 16, 32) if along_n % n == 0 and along_m % (WARP // n) == 0)
     lanes = next(fits, 0)
     if not lanes:
         stands = b.div(at.thread, along_n), b.mod(at.thread, along_n)
     else:
-        lane, warp = b.mod(at.thread, 32), b.div(at.thread, 32)
+        lane, warp = b.mod(at.thread, WARP), b.div(at.thread, WARP)
         across = along_n // lanes
         stands = (
-            b.add(b.mul(b.div(warp, across), 32 // lanes), b.div(lane, lanes)),
+            b.add(b.mul(b.div(warp, across), WARP // lanes), b.div(lane, lanes)),
             b.add(b.mul(b.mod(warp, across), lanes), b.mod(lane, lanes)),
         )
     return row, column, [Let(row, stands[0]), Let(column, stands[1])]

@@ -46,6 +46,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.gpu import WARP
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32
 
@@ -74,7 +75,7 @@ def _main(
         for is_a, name in ((True, "a_tile"), (False, "b_tile"))
     )
     lane, warp_m, warp_n = (b.i64(ops.local(n)) for n in ("lane", "warp_m", "warp_n"))
-    warp, across = b.div(at.thread, 32), t.bn // t.un
+    warp, across = b.div(at.thread, WARP), t.bn // t.un
     shared = b.call(f"tc_shared_{short_name(stored)}", type=left.tile.type)
     acc = Array(ops.local("acc"), Scalar(FLOAT32), (t.um // 16, t.un // 8, 4))
     i, j, q = (b.i64(ops.local(name)) for name in ("i", "j", "q"))
@@ -107,7 +108,7 @@ def _main(
     )
     body = b.block(
         at.declarations,
-        Let(lane, b.mod(at.thread, 32)),
+        Let(lane, b.mod(at.thread, WARP)),
         Let(warp_m, b.mul(b.div(warp, across), t.um)),
         Let(warp_n, b.mul(b.mod(warp, across), t.un)),
         source(ctx, x, at, x.a, "a"),

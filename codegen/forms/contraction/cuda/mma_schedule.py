@@ -7,7 +7,7 @@ from math import ceil
 from typing import ClassVar
 
 from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, ContractionShape
-from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.gpu import WARP, Gpu
 from tcdsl.grammar.text.errors import ScheduleError
 
 TENSOR_CORES = 80  # the first architecture with m16n8k16, ldmatrix and asynchronous copies
@@ -23,7 +23,7 @@ class WarpTiling(BlockTiling):
     """A block tile of which a warp computes um x un sums, 16 x 8 at a time."""
 
     unit: ClassVar[str] = "warp"
-    lanes: ClassVar[int] = 32
+    lanes: ClassVar[int] = WARP
 
     @property
     def shared_bytes(self) -> int:
@@ -34,7 +34,7 @@ class WarpTiling(BlockTiling):
     def registers(self) -> int:
         """About how many registers a thread needs."""
         fragments = (self.um + self.un) // 4
-        return self.um * self.un // 32 + fragments + _SPARE_REGISTERS
+        return self.um * self.un // WARP + fragments + _SPARE_REGISTERS
 
 
 TILES = ("32x32", "32x64", "64x32", "64x64", "64x128", "128x64", "128x128", "128x256", "256x128")

@@ -7,7 +7,7 @@ from math import ceil
 from typing import ClassVar
 
 from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, ContractionShape
-from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.codegen.machine.gpu import WARP, Gpu
 from tcdsl.grammar.text.errors import ScheduleError
 
 STATIC_SHARED = 48 << 10  # bytes a kernel may declare
@@ -45,7 +45,7 @@ def check(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> None:
         With the limit that it breaks.
     """
     t.check_threads(1024)
-    if t.threads % 32:
+    if t.threads % WARP:
         raise ScheduleError(f"tile {t.name} has {t.threads} threads, no whole warps")
     if shared_bytes(x, t) > min(STATIC_SHARED, gpu.shared_block):
         raise ScheduleError(f"tile {t.name} needs {shared_bytes(x, t)} bytes of shared memory")

@@ -11,10 +11,10 @@ from tcdsl.codegen.forms.base.access import ZERO
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
 from tcdsl.codegen.forms.base.space import Access, accesses, points
-from tcdsl.codegen.forms.rows.cuda.fold import WARP
 from tcdsl.codegen.forms.rows.cuda.kernel import TeamWalk, held_points
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.vectors import copied, widths
+from tcdsl.codegen.machine.gpu import WARP
 
 _SHARED_NS = 20.0  # of a barrier, or of a value read from shared memory by all that need it
 _FOLD_OPS = 10  # instructions of a thread that folds values of others

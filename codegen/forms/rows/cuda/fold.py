@@ -28,11 +28,11 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.gpu import WARP
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types.dtypes import INT32, DType
 
-WARP = 32
 _STATIC_SHARED = 48 << 10  # bytes of a kernel's shared arrays
 _NAMES = {"+=": "sum", "*=": "product", "min=": "min", "max=": "max"}
 

@@ -35,10 +35,10 @@ from tcdsl.codegen.loops.loopir import (
     Unroll,
 )
 from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.gpu import WARP
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import INT32, DType
 
-WARP = 32
 _Sum = tuple[Expr, ...]  # its terms
 TILES = (32, 64)  # points along a side: a warp reads a row of it at once, or in two parts
 _LEAST = 8  # points along a side below which most of a tile would be empty

@@ -14,11 +14,12 @@ from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
 from tcdsl.codegen.forms.base.space import points
-from tcdsl.codegen.forms.rows.cuda.fold import WARP, Accumulator, Team
+from tcdsl.codegen.forms.rows.cuda.fold import Accumulator, Team
 from tcdsl.codegen.forms.rows.cuda.kernel import RowKernel, TeamWalk
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Expr, Let, Load, Stmt, Unroll, Var
+from tcdsl.codegen.machine.gpu import WARP
 
 _THREADS = 128  # of a block that folds parts, where rows are many
 _MOST_LANES = 256  # to the parts of a row, where they are few

@@ -8,12 +8,13 @@ from typing import Literal
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.space import columns_are_nearer
 from tcdsl.codegen.forms.rows.cuda.cost import CostFacts, cost_ns, facts
-from tcdsl.codegen.forms.rows.cuda.fold import WARP, Team
+from tcdsl.codegen.forms.rows.cuda.fold import Team
 from tcdsl.codegen.forms.rows.cuda.kernel import TeamWalk
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.vectors import widths
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.gpu import WARP
 from tcdsl.grammar.text.errors import ScheduleError
 
 _LANES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
