@@ -198,6 +198,9 @@ def _check_constraint(
         return
     lines = [f"{call}: {constraint.message}"]
     lines += [f"  {origins[name]}" for name in constraint.size.symbols()]
+    written = str(constraint.size)
+    if written in constraint.message and written not in values:
+        lines.append(f"  so {written} is {value}")
     if constraint.span is not None:
         source = constraint.span.source
         line, column = source.line_col(constraint.span.start)

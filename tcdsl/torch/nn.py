@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -249,7 +251,9 @@ class TC(Keeper):
                     continue
                 if name not in params:
                     left = [p for p in params if p not in roles]
-                    left += sorted(generics) if role == "fixed number" else []
+                    if role == "fixed number":
+                        left += sorted(generics)
+                        _refuse_setting(of, name, left)
                     raise TCTypeError(
                         f"{of} has no argument '{name}' that could be a {role}{instead(name, left)}"
                     )
@@ -454,6 +458,16 @@ def _kernel(
         names = ", ".join(k.name for k in found)
         raise TCTypeError(f"a layer is one definition, the text has {names}: choose one by name=")
     return found
+
+
+def _refuse_setting(of: str, name: str, known: Sequence[str]) -> None:
+    """Refuse a keyword that is a misspelt setting of `TC` sooner than a name of the text."""
+    settings = list(signature(TC.__init__).parameters)[1:-1]
+    meant = get_close_matches(name, settings, 1)
+    if meant and not get_close_matches(name, known, 1):
+        raise TCTypeError(
+            f"{of} has no argument '{name}', nor has TC; did you mean the setting {meant[0]}=?"
+        )
 
 
 def _is_number(value: Any) -> bool:

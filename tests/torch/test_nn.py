@@ -138,6 +138,7 @@ def test_a_tensor_is_the_first_value_and_a_parameter_is_shared() -> None:
             TCTypeError,
             "init of fcrelu.b, of shape (3,): 'xavier_uniform_' does not serve",
         ),
+        ({"parameter": {"b": 3}}, TCTypeError, "did you mean the setting parameters=?"),
         ({"parameters": ["W"], "buffers": ["b"]}, TCTypeError, "expected buffers as a dict"),
         ({"parameters": {"b": 3}, "init": torch.ones(4)}, TCTypeError, "expected the shape (3,)"),
         ({"parameters": {"b": 3}, "init": [1]}, TCTypeError, "got list"),

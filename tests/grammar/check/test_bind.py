@@ -92,6 +92,7 @@ def test_a_negative_extent_is_an_error_at_the_call() -> None:
         "c(I, W): the range of 'h' would have H - KH + 1 values\n"
         "  H = 4 comes from I, shape (4,), declared float(H)\n"
     )
+    assert "\n  so H - KH + 1 is -1\n" in message(text, [(4,), (6,)])
 
 
 def test_scalars_in_bounds_are_sizes_of_the_call() -> None:
