@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from tcdsl.grammar.batch.tensors import Places, Tensors
 from tcdsl.grammar.text import nodes as n
@@ -68,8 +69,10 @@ class Lines:
                     yield from self._call(node, (target,), name, args)
                 case n.Comprehension():
                     yield self._comprehension(node)
-                case _:
+                case n.MultiCall():
                     yield node
+                case _:
+                    assert_never(node)
 
     # ---- statements
 

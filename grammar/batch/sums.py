@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from tcdsl.grammar.batch.split import renamed
 from tcdsl.grammar.batch.tensors import Shared
@@ -55,8 +56,10 @@ def _converted(shared: Shared, node: n.Stmt, types: Mapping[str, n.TypeRef | Non
         case n.Comprehension(target, value=value) if not _is_call(shared, node):
             found = types.get(target.name)
             return node if found is None else replace(node, value=n.Cast(found.name, value))
-        case _:
+        case n.Comprehension() | n.MultiCall():
             return node
+        case _:
+            assert_never(node)
 
 
 def _is_call(shared: Shared, node: n.Comprehension) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import assert_never
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
@@ -132,6 +133,10 @@ class Tensors:
                 case n.Comprehension(target):
                     if self.depends(target.subs or (), node.value, node.clauses):
                         self._add(target)
+                case n.MultiCall():
+                    pass
+                case _:
+                    assert_never(node)
 
     def _call(self, targets: Sequence[n.Target], callee: str, args: Sequence[n.Arg]) -> None:
         definition = self.shared.defs[callee]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from tcdsl.grammar.check.scope import FatalError, Frame, Tensor, near
 from tcdsl.grammar.check.session import Session
@@ -83,4 +84,8 @@ def _count(session: Session, body: Sequence[n.Stmt], names: Collection[str], dep
                 total += inlined(session, name, depth + 1)
             case n.ForLoop(body=inner):
                 total += _count(session, inner, names, depth)
+            case n.Comprehension() | n.MultiCall():
+                pass
+            case _:
+                assert_never(node)
     return total

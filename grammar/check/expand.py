@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import assert_never
 
 from tcdsl.grammar.check.arguments import arguments_of, bind, bind_callee, infer_types
 from tcdsl.grammar.check.call import Call, call_of, inlined
@@ -51,6 +52,8 @@ def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[
                         frame.tensors[target.name].is_read = True  # not all need be wanted
                 case n.ForLoop():
                     done.append(check_loop(session, frame, node, check_body))
+                case _:
+                    assert_never(node)
         except FatalError:
             raise
         except FaultError as fault:

@@ -15,6 +15,7 @@ the caller; an argument of the caller that a callee repeats becomes the literal 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from tcdsl.grammar.ranks.dims import (
     ONE,
@@ -111,6 +112,8 @@ class Alignment:
                     self._call(name, args, (target,))
                 case n.Comprehension():
                     self._statement(node)
+                case _:
+                    assert_never(node)
 
     def _is_def(self, name: str) -> bool:
         return name in self._defs and name not in self.tensors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from tcdsl.grammar.ranks.broadcast import Alignment
 from tcdsl.grammar.ranks.dims import ONE, Dim, Dims, Tensors, around, columns, covered, dots_in
@@ -84,8 +85,10 @@ class Writer:
                 return node
             case n.Comprehension() if any(isinstance(x, n.Dots) for x in walk(node)):
                 return self._comprehension(node)
-            case _:
+            case n.Comprehension() | n.MultiCall():
                 return node
+            case _:
+                assert_never(node)
 
     def _is_call(self, name: str) -> bool:
         return name in self._defs and name not in self._tensors

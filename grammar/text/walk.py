@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from typing import assert_never
 
 from tcdsl.grammar.text import nodes as n
 
@@ -46,7 +47,7 @@ def declared_names(definition: n.Def) -> frozenset[str]:
             names |= {d.name for d in head.type.dims or () if isinstance(d, n.Name)}
     todo = list(definition.body)
     while todo:
-        match todo.pop():
+        match node := todo.pop():
             case n.Comprehension(target):
                 names.add(target.name)
             case n.MultiCall(targets):
@@ -54,6 +55,8 @@ def declared_names(definition: n.Def) -> frozenset[str]:
             case n.ForLoop(var, _, _, body):
                 names.add(var)
                 todo += body
+            case _:
+                assert_never(node)
     return frozenset(names)
 
 
@@ -67,3 +70,5 @@ def targets_of(body: Iterable[n.Stmt]) -> Iterator[str]:
                 yield from (target.name for target in targets)
             case n.ForLoop(_, _, _, inner):
                 yield from targets_of(inner)
+            case _:
+                assert_never(node)
