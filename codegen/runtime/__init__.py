@@ -32,7 +32,8 @@ Launcher(name, params, returns, slow, on_error, result_type=None, generics=())
 Launcher.install(entry, args, outs=None, generics=None)
     From now on calls with operands of exactly this form (dtype, shape, strides; for a number,
     which Python or NumPy type it has; of arrays of other libraries their type; with or without
-    `outs`) run the entry. 2048 forms are kept; one more takes the place of one by chance.
+    `outs`) run the entry. 8192 forms are kept, of at most 16 MiB; one more takes the place of some
+    by chance.
     Operands the fast path never takes (no exact, aligned ndarray in native byte order, nor an
     array of a type that was lent) are not kept; that is no error. ValueError if the operands are
     not of the entry's form.

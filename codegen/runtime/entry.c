@@ -1,4 +1,7 @@
-/* Entry: an executable with the sizes, strides and plan it runs with, for operands of one exact form. */
+/* Entry: an executable with the sizes, strides and plan it runs with, for operands of one exact form.
+ *
+ * A launcher keeps thousands of entries, so one lies in a single block, and of its plan only what is used.
+ */
 
 enum { MAX_OPERANDS = 512, MAX_BOUNDS = 64 };
 /* How a parameter is passed: by address, or, of rank 0, by value as this kind. */
@@ -16,7 +19,8 @@ typedef struct {
   const tc_executable *exe;
   PyObject *keep;
   int n_params, n_returns, n_bounds;
-  Operand *operand;           /* parameters, then returns */
+  size_t block_bytes;
+  Operand *operand;           /* parameters, then returns; the block begins with them, and holds all arrays but param */
   unsigned char *inplace;     /* [return * n_params + parameter]: may be the very same view */
   tc_i64 *sizes, *strides;    /* strides in elements, of all operands passed by address */
   tc_scalar *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
@@ -27,10 +31,20 @@ typedef struct {
   int modelled;        /* the lender whose arrays models are, or 0: there are none yet */
   PyObject **model;    /* per return, an array like fresh outputs, or None: our memory */
   int parallel;        /* whether any phase pays for threads */
-  double cost_ns;      /* of all phases, serial */
+  double total_ns;     /* of all phases, serial */
   size_t shared_bytes, slot_bytes, work_bytes; /* workspace: shared, then one slot a thread */
-  tc_plan plan;
+  tc_i64 thread_bytes, all_bytes, *tasks, *param; /* of its plan, as is cost_ns; all_bytes: its shared_bytes */
+  double *cost_ns;
+  int n_planned; /* params up to the last that is not 0 */
 } Entry;
+
+/* The plan of one entry as phases read it: that of the latest call, so that calls of one form copy nothing. The
+ * GIL guards it; a call that gives the GIL away takes a copy along. */
+static struct {
+  const Entry *of;
+  int n_params; /* of plan.param, those that may be other than 0 */
+  tc_plan plan;
+} spread;
 
 static PyTypeObject *entry_type;
 static PyObject *internal_error;
@@ -151,13 +165,9 @@ static void entry_dealloc(Entry *e) {
   PyTypeObject *type = Py_TYPE(e);
   for (int i = 0; i < e->n_params + e->n_returns; i++) Py_DecRef((PyObject *)e->operand[i].descr);
   for (int r = 0; e->modelled && r < e->n_returns; r++) Py_DecRef(e->model[r]);
-  free(e->model);
+  free(e->param);
+  if (spread.of == e) spread.of = NULL;
   free(e->operand);
-  free(e->inplace);
-  free(e->sizes);
-  free(e->dims);
-  free(e->planned_scalars);
-  free(e->bounds);
   Py_DecRef(e->keep);
   ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(e);
   Py_DecRef((PyObject *)type);
@@ -202,6 +212,29 @@ static int read_bounds(Entry *e, PyObject *bounds) {
   return n < 0 ? -1 : 0;
 }
 
+/* One block for all arrays, of entries of the same size beside what calls read together. */
+static int take_block(Entry *e, size_t n_params, size_t n_returns, size_t n_sizes, size_t room) {
+  size_t n = n_params + n_returns, phases = (size_t)e->exe->phases;
+  size_t words = n * sizeof *e->operand / sizeof(tc_i64) + 2 * phases + n_sizes + 3 * room + n_params + n_returns;
+  e->block_bytes = words * sizeof(tc_i64) + n_params * sizeof *e->bounds + n_params * n_returns;
+  if (!(e->operand = calloc(1, e->block_bytes))) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  e->tasks = (tc_i64 *)(e->operand + n);
+  e->cost_ns = (double *)(e->tasks + phases);
+  e->sizes = (tc_i64 *)(e->cost_ns + phases);
+  e->strides = e->sizes + n_sizes;
+  e->dims = (Py_ssize_t *)(e->strides + room);
+  e->planned_scalars = (tc_scalar *)(e->dims + 2 * room);
+  e->model = (PyObject **)(e->planned_scalars + n_params);
+  e->bounds = (int *)(e->model + n_returns);
+  e->inplace = (unsigned char *)(e->bounds + n_params);
+  e->n_params = (int)n_params;
+  e->n_returns = (int)n_returns;
+  return 0;
+}
+
 static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace,
                       PyObject *bounds) {
   Py_ssize_t n_sizes = tuple_length(sizes), n_params = tuple_length(params),
@@ -223,20 +256,7 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
     if (nd < 0) return -1;
     room += nd;
   }
-  e->operand = calloc((size_t)n + 1, sizeof *e->operand);
-  e->inplace = calloc((size_t)(n_params * n_returns) + 1, 1);
-  e->dims = calloc(2 * (size_t)room + 1, sizeof *e->dims);
-  e->sizes = calloc((size_t)(n_sizes + room) + 1, sizeof *e->sizes);
-  e->planned_scalars = calloc((size_t)n_params + 1, sizeof *e->planned_scalars);
-  e->model = calloc((size_t)n_returns + 1, sizeof *e->model);
-  e->bounds = calloc((size_t)n_params + 1, sizeof *e->bounds);
-  if (!e->planned_scalars || !e->model || !e->bounds || !e->operand || !e->inplace || !e->dims || !e->sizes) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  e->strides = e->sizes + n_sizes;
-  e->n_params = (int)n_params;
-  e->n_returns = (int)n_returns;
+  if (take_block(e, (size_t)n_params, (size_t)n_returns, (size_t)n_sizes, (size_t)room)) return -1;
   for (Py_ssize_t i = 0; i < n_sizes; i++) {
     e->sizes[i] = PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
     if (e->sizes[i] == -1 && PyErr_Occurred()) return -1;
@@ -304,31 +324,72 @@ static int plan_entry(Entry *e, int threads) {
   tc_error error = {0, 0, 0, 0, 0};
   tc_i64 turn[TC_MAX_LOOPS] = {0};
   tc_args args = {NULL, e->sizes, e->strides, e->planned_scalars, NULL, NULL, &error, threads, turn};
+  tc_plan *plan = &spread.plan;
+  size_t phases = (size_t)e->exe->phases;
   e->planned_threads = 0;
-  memset(&e->plan, 0, sizeof e->plan);
-  int rc = e->exe->plan(&args, &e->plan);
-  tc_i64 thread_bytes = e->plan.thread_bytes, shared_bytes = e->plan.shared_bytes;
-  if (rc || thread_bytes < 0 || shared_bytes < 0) {
+  spread.of = NULL;
+  spread.n_params = TC_MAX_PARAMS;
+  memset(plan, 0, sizeof *plan);
+  int rc = e->exe->plan(&args, plan), n = TC_MAX_PARAMS;
+  if (rc || plan->thread_bytes < 0 || plan->shared_bytes < 0) {
     PyErr_Format(internal_error, "the plan of an executable returned %d, and %lld and %lld bytes", rc,
-                 thread_bytes, shared_bytes);
+                 plan->thread_bytes, plan->shared_bytes);
     return -1;
   }
-  if (thread_bytes >> 44 || shared_bytes >> 44) {
+  if (plan->thread_bytes >> 44 || plan->shared_bytes >> 44) {
     PyErr_NoMemory();
     return -1;
   }
-  e->parallel = 0;
-  e->cost_ns = 0;
-  for (int p = 0; p < e->exe->phases; p++) {
-    e->cost_ns += e->plan.cost_ns[p];
-    e->parallel |= pool_pays(threads, e->plan.tasks[p], e->plan.cost_ns[p]);
+  while (n && !plan->param[n - 1]) n--;
+  if (!e->param || n != e->n_planned) {
+    tc_i64 *param = realloc(e->param, (size_t)(n ? n : 1) * sizeof *param);
+    if (!param) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    e->param = param;
+    e->n_planned = n;
   }
+  memcpy(e->tasks, plan->tasks, phases * sizeof *e->tasks);
+  memcpy(e->cost_ns, plan->cost_ns, phases * sizeof *e->cost_ns);
+  memcpy(e->param, plan->param, (size_t)n * sizeof *e->param);
+  e->parallel = 0;
+  e->total_ns = 0;
+  for (size_t p = 0; p < phases; p++) {
+    e->total_ns += e->cost_ns[p];
+    e->parallel |= pool_pays(threads, e->tasks[p], e->cost_ns[p]);
+  }
+  e->thread_bytes = plan->thread_bytes;
+  e->all_bytes = plan->shared_bytes;
   e->shared_bytes =
-      ((size_t)shared_bytes + 127) & ~(size_t)127; /* two lines each: neighbours are fetched in pairs */
-  e->slot_bytes = ((size_t)thread_bytes + 127) & ~(size_t)127;
+      ((size_t)plan->shared_bytes + 127) & ~(size_t)127; /* two lines each: neighbours are fetched in pairs */
+  e->slot_bytes = ((size_t)plan->thread_bytes + 127) & ~(size_t)127;
   e->work_bytes = e->shared_bytes + e->slot_bytes * (size_t)(e->parallel ? threads : 1);
   e->planned_threads = threads;
+  spread.of = e;
+  spread.n_params = n;
   return 0;
+}
+
+/* Write the plan of an entry where phases read it, of which the first so many params may be other than 0. */
+static void write_plan(const Entry *e, tc_plan *to, int n_params) {
+  size_t phases = (size_t)e->exe->phases, n = (size_t)e->n_planned;
+  memcpy(to->tasks, e->tasks, phases * sizeof *to->tasks);
+  memcpy(to->cost_ns, e->cost_ns, phases * sizeof *to->cost_ns);
+  memcpy(to->param, e->param, n * sizeof *to->param);
+  if (n_params > e->n_planned) memset(to->param + n, 0, ((size_t)n_params - n) * sizeof *to->param);
+  to->thread_bytes = e->thread_bytes;
+  to->shared_bytes = e->all_bytes;
+}
+
+/* The plan of an entry, valid until the GIL is given away. */
+static inline const tc_plan *plan_of(const Entry *e) {
+  if (spread.of != e) {
+    write_plan(e, &spread.plan, spread.n_params);
+    spread.n_params = e->n_planned;
+    spread.of = e;
+  }
+  return &spread.plan;
 }
 
 /* Whether an array has the form the entry was made for; the fast path knows by its key. */

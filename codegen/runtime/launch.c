@@ -1,6 +1,6 @@
 /* Launcher, the callable: looks its operands up in a table of exact forms, allocates, runs; all else is slow's. */
 
-enum { MAX_ROWS = 2048, KEY_WORDS = 2048, MAX_GENERICS = 31, RELEASE_NS = 20000 };
+enum { MAX_ROWS = 8192, MAX_TABLE_BYTES = 16 << 20, KEY_WORDS = 2048, MAX_GENERICS = 31, RELEASE_NS = 20000 };
 
 typedef struct {
   tc_u64 mix;
@@ -23,6 +23,7 @@ typedef struct {
   int n_params, n_returns, n_generics;
   int n_bounds, bounds[MAX_BOUNDS]; /* parameters, ascending, on whose values sizes of an entry depend */
   int rows, room, recent; /* room: of rows and of buckets, a power of two */
+  size_t table_bytes;     /* of keys and entries */
   tc_u32 chance;
   Row *row;
   int *bucket; /* its first row, or -1 */
@@ -165,6 +166,10 @@ static void unlink_row(Launcher *l, int i) {
   *from = l->row[i].next;
 }
 
+static size_t bytes_of(const Row *row) {
+  return row->words * sizeof *row->key + sizeof *row->entry + row->entry->block_bytes;
+}
+
 /* Make room for one more row, while there may be more; not 0 with MemoryError. */
 static int grow(Launcher *l) {
   if (l->rows < l->room || l->room == MAX_ROWS) return 0;
@@ -183,24 +188,51 @@ static int grow(Launcher *l) {
   return 0;
 }
 
-/* Keep a row. A full table gives up one by chance: forms that come in turn, more than there are rows, then
- * still find most of theirs, where giving up the oldest would find none. Steals key, entry and generics. */
-static void keep_row(Launcher *l, tc_u64 mix, tc_i64 *key, size_t words, Entry *entry, PyObject *generics) {
-  Row old = {0, NULL, 0, NULL, NULL, -1};
-  int at = look_up(l, key, words);
-  if (at < 0 && l->rows < l->room)
-    at = l->rows++;
-  else {
-    if (at < 0) at = (int)((l->chance = l->chance * 1664525u + 1013904223u) >> 16) % MAX_ROWS;
-    unlink_row(l, at);
-    old = l->row[at];
+/* May run Python code. */
+static void free_row(Row row) {
+  free(row.key);
+  Py_DecRef(&row.entry->ob_base);
+  Py_DecRef(row.generics);
+}
+
+/* Take a row out; the last one moves to its place. */
+static Row take_out(Launcher *l, int i) {
+  Row old = l->row[i];
+  int last = l->rows - 1;
+  unlink_row(l, i);
+  if (i != last) {
+    unlink_row(l, last);
+    l->row[i] = l->row[last];
+    link_row(l, i);
   }
-  l->row[at] = (Row){mix, key, words, entry, generics, -1};
-  link_row(l, at);
-  l->recent = at;
-  free(old.key);
-  if (old.entry) Py_DecRef(&old.entry->ob_base); /* last: what it keeps may run Python code */
-  Py_DecRef(old.generics);
+  l->rows = last;
+  l->recent = 0;
+  l->table_bytes -= bytes_of(&old);
+  return old;
+}
+
+/* Keep a row, in place of one of the same form. A full table gives up rows by chance: forms that come in turn, more
+ * than there are rows, then still find most of theirs, where giving up the oldest would find none. Calls of other
+ * threads hold the entries they run. Not 0 with MemoryError; steals what the row holds. */
+static int keep_row(Launcher *l, Row row) {
+  size_t bytes = bytes_of(&row);
+  Row gone[8]; /* more go with the next row */
+  int n_gone = 0, at = look_up(l, row.key, row.words);
+  if (at >= 0) gone[n_gone++] = take_out(l, at);
+  while (l->rows && n_gone < 8 && (l->rows == MAX_ROWS || l->table_bytes + bytes > MAX_TABLE_BYTES)) {
+    l->chance = l->chance * 1664525u + 1013904223u;
+    gone[n_gone++] = take_out(l, (int)(l->chance >> 16) % l->rows);
+  }
+  int failed = grow(l);
+  if (!failed) {
+    l->table_bytes += bytes;
+    l->recent = l->rows++;
+    l->row[l->recent] = row;
+    link_row(l, l->recent);
+  }
+  while (n_gone) free_row(gone[--n_gone]); /* last: Python code may call */
+  if (failed) free_row(row);
+  return failed;
 }
 
 static void forget(Launcher *l) {
@@ -210,11 +242,8 @@ static void forget(Launcher *l) {
   l->row = NULL;
   l->bucket = NULL;
   l->rows = l->room = l->recent = 0;
-  for (int i = 0; i < rows; i++) {
-    free(row[i].key);
-    Py_DecRef(&row[i].entry->ob_base);
-    Py_DecRef(row[i].generics);
-  }
+  l->table_bytes = 0;
+  for (int i = 0; i < rows; i++) free_row(row[i]);
   free(row);
 }
 
@@ -401,21 +430,13 @@ static int run_phases(const tc_executable *exe, const tc_args *args, Work work) 
   return rc;
 }
 
-static void copy_plan(tc_plan *to, const tc_plan *from, tc_i64 phases) {
-  memcpy(to->tasks, from->tasks, (size_t)phases * sizeof *to->tasks);
-  memcpy(to->cost_ns, from->cost_ns, (size_t)phases * sizeof *to->cost_ns);
-  memcpy(to->param, from->param, sizeof to->param);
-  to->thread_bytes = from->thread_bytes;
-  to->shared_bytes = from->shared_bytes;
-}
-
 /* A long call lets other Python threads run, and keeps its own copy of the plan. */
-static int run_released(const tc_executable *exe, tc_args *args, Work work) {
+static int run_released(const Entry *e, tc_args *args, Work work) {
   tc_plan plan;
-  copy_plan(&plan, args->plan, exe->phases);
+  write_plan(e, &plan, TC_MAX_PARAMS);
   args->plan = &plan;
   PyThreadState *state = PyEval_SaveThread();
-  int rc = run_phases(exe, args, work);
+  int rc = run_phases(e->exe, args, work);
   PyEval_RestoreThread(state);
   return rc;
 }
@@ -428,8 +449,10 @@ static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scala
   Work work = {memory ? shared + e->shared_bytes : NULL, e->slot_bytes, e->parallel};
   tc_error error = {0, 0, 0, 0, 0};
   tc_i64 turn[TC_MAX_LOOPS];
-  tc_args args = {at->data, e->sizes, e->strides, scalars, &e->plan, shared, &error, e->planned_threads, turn};
-  int rc = e->cost_ns > RELEASE_NS || e->exe->loops ? run_released(e->exe, &args, work) : run_phases(e->exe, &args, work);
+  int is_long = e->total_ns > RELEASE_NS || e->exe->loops;
+  const tc_plan *plan = is_long ? NULL : plan_of(e);
+  tc_args args = {at->data, e->sizes, e->strides, scalars, plan, shared, &error, e->planned_threads, turn};
+  int rc = is_long ? run_released(e, &args, work) : run_phases(e->exe, &args, work);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
     PyObject *r =

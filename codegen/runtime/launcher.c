@@ -153,12 +153,8 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
   tc_i64 *kept = malloc(words * sizeof *kept);
   if (!kept) return PyErr_NoMemory();
   memcpy(kept, key, words * sizeof *kept);
-  if (grow(l)) {
-    free(kept);
-    return NULL;
-  }
-  keep_row(l, mix_of(key, words), kept, words, (Entry *)Py_NewRef(e), n ? Py_NewRef(generics) : NULL);
-  return Py_NewRef(Py_None);
+  Row row = {mix_of(key, words), kept, words, (Entry *)Py_NewRef(e), n ? Py_NewRef(generics) : NULL, -1};
+  return keep_row(l, row) ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *launcher_run(Launcher *l, PyObject *call_args) {

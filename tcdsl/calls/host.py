@@ -22,7 +22,9 @@ from tcdsl.grammar.text.errors import AllocationError
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.text.names import is_lasting
 
-_MAX_ENTRIES = 2048  # forms of operands whose plans are kept, as many as the launcher has rows
+_MAX_ENTRIES = (
+    512  # forms whose entries other kinds of arguments may share; the launcher keeps its own
+)
 
 
 class HostCalls:

@@ -94,6 +94,15 @@ class Kernels:
         """Return C(n) = A(n) + B(n)."""
         return self.launcher("add1", 2, lambda a, b: ((F4, a.shape, None),), lambda a, b: a.shape)
 
+    def many(self, n_params: int, cost_ns: int = 0) -> runtime.Launcher:
+        """Return O(n) = A0(n) + A(n) + 1000 for the first and the last parameter."""
+        return self.launcher(
+            "many",
+            n_params,
+            lambda *a: ((F4, a[0].shape, None),),
+            lambda *a: (*a[0].shape, n_params, cost_ns),
+        )
+
     def moments(self) -> runtime.Launcher:
         """Return the sum and the sum of squares of A(n)."""
         scalar = (np.dtype(np.float64), (), None)

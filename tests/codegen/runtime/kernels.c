@@ -42,6 +42,26 @@ static int add1(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
 }
 EXECUTABLE(add1, 1, add1);
 
+/* O(n) = A0(n) + ... of the last parameter, and the sum of all that the plan keeps, of which it wrote one. */
+static int plan_many(const tc_args *a, tc_plan *p) {
+  for (int i = 0; i < TC_MAX_PARAMS; i++)
+    if (p->param[i]) return 1;
+  p->param[a->sizes[0] % TC_MAX_PARAMS] = 1000;
+  p->tasks[0] = 1;
+  p->cost_ns[0] = (double)a->sizes[2];
+  return 0;
+}
+static int many(const tc_args *a, char *workspace, tc_i64 begin, tc_i64 end) {
+  (void)workspace, (void)begin, (void)end;
+  const float *x = (const float *)a->data[0], *y = (const float *)a->data[a->sizes[1] - 1];
+  float *z = (float *)a->data[a->sizes[1]];
+  tc_i64 sum = 0;
+  for (int i = 0; i < TC_MAX_PARAMS; i++) sum += a->plan->param[i];
+  for (tc_i64 i = 0; i < a->sizes[0]; i++) z[i] = x[i] + y[i] + (float)sum;
+  return 0;
+}
+EXECUTABLE(many, 1, many);
+
 /* s = sum A(n), p = sum A(n)^2, float64: partial sums of 64 elements in shared memory, then one task adds them. */
 enum { BLOCK = 64 };
 static int plan_moments(const tc_args *a, tc_plan *p) {

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tcdsl.codegen import runtime
 
 pytestmark = pytest.mark.cc
+
+Array = npt.NDArray[Any]
 
 
 def test_a_form_is_compiled_once(kernels: Any, rng: np.random.Generator) -> None:
@@ -22,22 +27,67 @@ def test_a_form_is_compiled_once(kernels: Any, rng: np.random.Generator) -> None
     assert k.calls == 3
 
 
+def _misses(kernels: Any, k: Any, arrays: Sequence[Array], times: int = 1) -> int:
+    """Return how many calls on these arrays in turn were the slow path's; all are right."""
+    before = len(kernels.misses)
+    for a in [*arrays] * times:
+        assert (k(a, a) == 2 * a).all()
+    return len(kernels.misses) - before
+
+
+def test_each_of_a_thousand_forms_in_turn_is_slow_once(kernels: Any) -> None:
+    k = kernels.add1()
+    arrays = [np.full(n, n, np.float32) for n in range(1000)]
+    assert _misses(kernels, k, arrays) == 1000
+    assert _misses(kernels, k, arrays, 2) == 0
+
+
+@pytest.mark.wide
 def test_thousands_of_forms_are_kept_and_more_do_not_thrash(kernels: Any) -> None:
     k = kernels.add1()
-    arrays = [np.full(n, n, np.float32) for n in range(2600)]
+    arrays = [np.full(n, n, np.float32) for n in range(10_000)]
+    assert _misses(kernels, k, arrays[:8192]) == 8192
+    assert _misses(kernels, k, arrays[:8192]) == 0
+    for _ in range(3):
+        last = _misses(kernels, k, arrays)
+    assert 1808 <= last < 7000, "of forms that come in turn most are still there"
+    assert _misses(kernels, k, arrays[:8192]) < 5500
 
-    def call(count: int) -> int:
+
+def test_the_memory_of_a_table_has_a_bound_too(kernels: Any) -> None:
+    k = kernels.many(500)  # a row of some 70 KB
+    arrays = [np.ones(n, np.float32) for n in range(1, 401)]
+
+    def misses() -> int:
         before = len(kernels.misses)
-        for a in arrays[:count]:
-            assert (k(a, a)[-1:] == 2 * a[-1:]).all()
+        for a in arrays:
+            assert (k(*[a] * 500) == 1002).all()
         return len(kernels.misses) - before
 
-    assert call(2048) == 2048
-    assert call(2048) == 0
-    for _ in range(3):
-        last = call(2600)
-    assert 552 <= last < 1900, "of forms that come in turn most are still there"
-    assert call(2048) < 1500
+    assert misses() == 400
+    assert 0 < misses() < 400
+
+
+def test_the_plan_of_a_form_is_its_own(kernels: Any) -> None:
+    for cost_ns in (0, 1_000_000):  # with the GIL, and without it
+        k = kernels.many(2, cost_ns)
+        arrays = [np.ones(n, np.float32) for n in (1023, 1, 500, 1024, 7)]
+        for a in arrays * 3:  # one number of a thousand is not 0, another in each form
+            assert (k(a, a) == 1002).all()
+
+
+@pytest.mark.wide
+def test_forms_are_given_up_while_other_threads_call(kernels: Any) -> None:
+    k = kernels.many(500, 1_000_000)  # without the GIL: others install meanwhile
+    arrays = [np.ones(n, np.float32) for n in range(1, 120)]
+
+    def job(i: int) -> bool:
+        mine = [a[: a.size - i % 2] for a in arrays]
+        mine += [np.ones(n + 200 * i, np.float32) for n in range(200, 300)]
+        return all(bool((k(*[a] * 500) == 1002).all()) for a in mine)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(job, range(4)))
 
 
 def test_the_table_may_be_cleared_while_other_threads_call(kernels: Any) -> None:

@@ -44,6 +44,21 @@ def test_a_child_computes_in_parallel(kernels: Any, two_threads: None) -> None:
     assert (k(x, x) == 2).all()
 
 
+@pytest.mark.wide
+def test_a_child_gives_up_forms_of_a_table_that_was_full(kernels: Any) -> None:
+    k = kernels.many(500)
+    arrays = [np.ones(n, np.float32) for n in range(1, 300)]
+
+    def job() -> bool:
+        return all(bool((k(*[a] * 500) == 1002).all()) for a in arrays)
+
+    assert job()
+    more = [np.ones(n, np.float32) for n in range(300, 330)]
+    arrays += more
+    _in_child(job)
+    assert job()
+
+
 def _threads() -> int:
     return len(os.listdir("/proc/self/task"))
 

@@ -186,7 +186,7 @@ def test_the_table_of_forms_stays_bounded() -> None:
     assert isinstance(made, tc.Kernel)
     call = made.call(A)
     entry = call.entry(made._dispatch.executable_for(call))
-    for value in range(5000):  # what a call installs, without 5000 compilations
+    for value in range(9000):  # what a call installs, without 9000 compilations
         add.kernel.install(entry, (A,), None, (value,))
     assert add.kernel(A, S=7)[1] in (1, 8)  # the form given up by chance, or the one above
     for value in (10**6, 10**6 + 1):
