@@ -1,4 +1,4 @@
-"""An executable of a GPU with all that calls of one form share."""
+"""A unit loaded on a GPU with all that calls of one form share."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class BoundCall:
 
     Parameters
     ----------
-    call : Call
+    call : KernelCall
         Of that form; its outs are the caller's, or None where fresh ones are made.
-    executable : Executable
+    executable : LoadedUnit
     device : Device
         Whose current stream it runs on, and who makes outputs and workspaces.
     names : Names
