@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from tcdsl import kernel
 from tcdsl.calls.bindings.settings import Tune
 from tcdsl.grammar.check.declare import type_variables
-from tcdsl.grammar.text import nodes
-from tcdsl.grammar.text.errors import TCTypeError, count
+from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.format import head_pieces
-from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.text.instead import instead
 from tcdsl.text.names import generic_values
-from tcdsl.torch.define import define
+from tcdsl.torch import layer_text
 from tcdsl.torch.kernel import Kernel
-from tcdsl.torch.shapes import Shape, Sizes, dims_of
+from tcdsl.torch.shapes import Shape, Sizes
 from tcdsl.torch.state import Keeper
 from tcdsl.torch.tuning import Tuned, autotune
 from tcdsl.torch.weights import Init, Role, fill, language_type, role_in, torch_type
@@ -142,7 +137,9 @@ class TC(Keeper):
             "deterministic": deterministic or None,
             "source": source if source != "<text>" else None,
         }
-        self.tc = self._written = _kernel(type(self).text if text is None else text, name, settings)
+        self.tc = self._written = layer_text.kernel_of(
+            type(self).text if text is None else text, name, settings
+        )
         definition = self.tc.definition
         own = parameters if isinstance(parameters, Mapping) else dict.fromkeys(_names(parameters))
         buffers = {} if buffers is None else buffers
@@ -152,7 +149,7 @@ class TC(Keeper):
                 f"{type(buffers).__name__}\n"
                 '  give their first values, as in buffers={"mean": torch.zeros(3)}'
             )
-        self._check_names(own, buffers, fixed)
+        layer_text.check_names(definition, self, TC.__init__, own, buffers, fixed)
         for key in init if isinstance(init, Mapping) else ():
             if key not in own:
                 raise TCTypeError(
@@ -164,7 +161,7 @@ class TC(Keeper):
         for key, value in (*own.items(), *buffers.items()):
             if value is not None:
                 shape = value.shape if isinstance(value, torch.Tensor) else value
-                known.learn(self._param(key), shape)
+                known.learn(layer_text.param(definition, key), shape)
         self.sizes = known.values
         if dtype is None:
             given = (v.dtype for v in own.values() if isinstance(v, torch.Tensor))
@@ -174,7 +171,7 @@ class TC(Keeper):
         for key, value in own.items():
             self.register_parameter(key, self._parameter(key, value, known, device, dtype))
         for key, tensor in buffers.items():
-            self._check_type(key, tensor.dtype)
+            layer_text.check_type(definition, key, self._generics, tensor.dtype)
             is_persistent = getattr(tensor, "persistent", True)
             self.register_buffer(key, tensor.to(device=device), persistent=is_persistent)
         # what stands between the inputs: place, and an attribute's name or (name "") the value
@@ -223,70 +220,20 @@ class TC(Keeper):
         dtype: torch.dtype,
     ) -> torch.nn.Parameter:
         """Return a parameter: the one given, of the values given, or one that is yet to fill."""
-        param = self._param(name)
-        kind = self._type(param) or language_type(dtype)
+        definition = self.tc.definition
+        kind = layer_text.type_of(definition, name, self._generics) or language_type(dtype)
         if not kind.is_float:
             raise TCTypeError(
                 f"{self.tc.name}: {name} is of type {kind}, and only floats are learnt\n"
                 f'  give it as a buffer: buffers={{"{name}": tensor}}'
             )
         if isinstance(value, torch.Tensor):
-            self._check_type(name, value.dtype)
+            layer_text.check_type(definition, name, self._generics, value.dtype)
             if isinstance(value, torch.nn.Parameter):
                 return value
             return torch.nn.Parameter(value.to(device=device))
-        shape = known.shape(param, value)
+        shape = known.shape(layer_text.param(definition, name), value)
         return torch.nn.Parameter(torch.empty(shape, device=device, dtype=torch_type(kind)))
-
-    def _check_names(
-        self, own: Mapping[str, object], buffers: Mapping[str, object], fixed: Mapping[str, object]
-    ) -> None:
-        """Refuse what the text does not have, and what has two roles or cannot have its role."""
-        of, params = self.tc.name, {p.name: p for p in self.tc.definition.params}
-        generics = {g.name for g in self.tc.definition.generics}
-        roles: dict[str, str] = {}
-        for role, names in (("parameter", own), ("buffer", buffers), ("fixed number", fixed)):
-            for name in names:
-                if role == "fixed number" and name in generics:
-                    continue
-                if name not in params:
-                    left = [p for p in params if p not in roles]
-                    if role == "fixed number":
-                        left += sorted(generics)
-                        _refuse_setting(of, name, left)
-                    raise TCTypeError(
-                        f"{of} has no argument '{name}' that could be a {role}{instead(name, left)}"
-                    )
-                if name in roles:
-                    raise TCTypeError(f"{of}: '{name}' is given as {roles[name]} and as {role}")
-                roles[name] = role
-                if role != "fixed number":
-                    if hasattr(self, name):
-                        raise TCTypeError(
-                            f"{of}: '{name}' means something else in a module\n"
-                            "  give the argument another name in the text"
-                        )
-                elif dims_of(params[name]):
-                    raise TCTypeError(
-                        f"{of}: {name} has a shape, so it is no fixed number\n"
-                        f'  give it as a buffer: buffers={{"{name}": tensor}}'
-                    )
-                elif not _is_number(fixed[name]):
-                    raise TCTypeError(
-                        f"{of}: expected a number for {name}, got {type(fixed[name]).__name__}"
-                    )
-
-    def _param(self, name: str) -> nodes.Param:
-        return next(p for p in self.tc.definition.params if p.name == name)
-
-    def _type(self, param: nodes.Param) -> DType | None:
-        """Return the type of a parameter of the text, None where calls decide."""
-        name = param.type.name if param.type is not None else ""
-        found = BY_NAME.get(name)
-        if found is None and name in self._generics:
-            value = generic_values(self.tc.definition, {name: self._generics[name]})[name]
-            found = value if isinstance(value, DType) else None
-        return found
 
     # ---- calls
 
@@ -301,7 +248,9 @@ class TC(Keeper):
             The same by name; generics that are not fixed.
         """
         if named or len(inputs) != len(self._inputs):
-            inputs, named = self._told_apart(inputs, named)
+            inputs, named = layer_text.told_apart(
+                self._written, self._inputs, self._generics, inputs, named
+            )
         values, own = [*inputs], self._parameters
         for place, name, value in self._filled:
             if name:  # parametrizations and buffers are attributes only
@@ -312,35 +261,6 @@ class TC(Keeper):
         if self._types or named:
             return self.tc(*values, **self._types, **named)
         return self.tc(*values)
-
-    def _told_apart(
-        self, inputs: Sequence[Any], named: Mapping[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return one value for each input, and the keywords that are none."""
-        own = [p for p in self.tc.params if p not in self._inputs] + [*self._generics]
-        signature = f"{self.tc.name}: forward({', '.join(self._inputs)})"
-        has = f"; {', '.join(own)} {'is' if len(own) == 1 else 'are'} the layer's" if own else ""
-        if len(inputs) > len(self._inputs):
-            wanted = count(len(self._inputs), "argument")
-            raise TCTypeError(f"{signature} takes {wanted}, got {len(inputs)}{has}")
-        values = dict(zip(self._inputs, inputs, strict=False))
-        rest = {}
-        generics = {g.name for g in self._written.definition.generics}
-        for key, value in named.items():
-            if key in values:
-                raise TCTypeError(f"{signature}: '{key}' is given twice")
-            if key in self._inputs:
-                values[key] = value
-            elif key in own:
-                raise TCTypeError(f"{signature}: '{key}' is the layer's own, it cannot be given")
-            elif key in generics or key in ("out", "outputs"):
-                rest[key] = value
-            else:
-                raise TCTypeError(f"{signature} has no argument '{key}'{has}")
-        missing = ", ".join(n for n in self._inputs if n not in values)
-        if missing:
-            raise TCTypeError(f"{signature} misses {missing}{has}")
-        return tuple(values[n] for n in self._inputs), rest
 
     # ---- tuning
 
@@ -406,72 +326,12 @@ class TC(Keeper):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
-            if tensor is not None:
+            # others are a subclass's own, or a parametrization's
+            if tensor is not None and name in self.tc.params:
                 kind = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device)).dtype
                 if kind != tensor.dtype:
-                    self._check_type(name, kind)
+                    layer_text.check_type(self.tc.definition, name, self._generics, kind)
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-
-    def _check_type(self, name: str, dtype: torch.dtype) -> None:
-        """Refuse a type of a parameter or a buffer that the text does not take.
-
-        Raises
-        ------
-        TCTypeError
-        """
-        if name not in self.tc.params:  # a subclass's own, or a parametrization's
-            return
-        wanted = self._type(self._param(name))
-        if wanted is not None and torch_type(wanted) != dtype:
-            raise TCTypeError(
-                f"{self.tc.name}: {name} is {wanted} in the text, so it cannot become {dtype}\n"
-                f"  a text for any type names it by a variable: "
-                f"def {self.tc.name}<T>(.. T(..) {name} ..)"
-            )
-
-
-def _kernel(
-    text: str | PathLike[str] | Kernel | None, name: str | None, settings: dict[str, Any]
-) -> Kernel:
-    """Return the kernel that a layer calls."""
-    if text is None:
-        raise TCTypeError(
-            "a layer needs a text: TC(text, ...), or a subclass with the text as its attribute"
-        )
-    given = {k: v for k, v in settings.items() if v is not None}
-    if isinstance(text, kernel.Kernel):
-        if not isinstance(text, Kernel):
-            raise TCTypeError(
-                f"{text.name} is a kernel that autograd does not see\n"
-                "  make it by tcdsl.torch.define"
-            )
-        if given:
-            raise TCTypeError(
-                f"{text.name}: {', '.join(given)} belongs to the text, and a kernel was given\n"
-                "  say it where the kernel is defined: tct.define(text, ...)"
-            )
-        if name not in (None, text.name):
-            raise TCTypeError(f"the kernel that was given is {text.name}, not '{name}'")
-        return text
-    found = define(text, name, **given)
-    if not isinstance(found, Kernel):
-        names = ", ".join(k.name for k in found)
-        raise TCTypeError(f"a layer is one definition, the text has {names}: choose one by name=")
-    return found
-
-
-def _refuse_setting(of: str, name: str, known: Sequence[str]) -> None:
-    """Refuse a keyword that is a misspelt setting of `TC` sooner than a name of the text."""
-    settings = list(signature(TC.__init__).parameters)[1:-1]
-    meant = get_close_matches(name, settings, 1)
-    if meant and not get_close_matches(name, known, 1):
-        raise TCTypeError(
-            f"{of} has no argument '{name}', nor has TC; did you mean the setting {meant[0]}=?"
-        )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) or getattr(value, "ndim", None) == 0
 
 
 def _is_tensor(value: object) -> bool:
