@@ -23,9 +23,9 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.order import Order, Placed, misses
 from tcdsl.codegen.gradient.push import joined, push
 from tcdsl.codegen.gradient.versions import STARTING, Version, Versions, VersionStep, apart
-from tcdsl.codegen.program.program import from_lowest, map_typed, reads_of, substitute_indices
+from tcdsl.codegen.program.program import all_from_lowest, map_typed, reads_of, substitute_indices
 from tcdsl.codegen.program.ssa import covers_box, identity_of
-from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import BUILTINS
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Tensor
@@ -116,16 +116,13 @@ class Along:
         def one(x: Expr) -> Expr:
             if not isinstance(x, typed.Read):
                 return x
-            lows = self.tensors[x.tensor].low
-            subs = tuple(from_lowest(e, low) for e, low in zip(x.subs, lows, strict=True))
+            subs = all_from_lowest(x.subs, self.tensors[x.tensor].low)
             return replace(x, subs=subs, checked=())
 
         t = self.tensors[s.target]
-        subs = tuple(
-            from_lowest(map_typed(e, one), low) for e, low in zip(s.subs, t.low, strict=True)
-        )
+        subs = all_from_lowest([map_typed(e, one) for e in s.subs], t.low)
         covers = covers_box(subs, s.ranges, t.shape)
-        base = None if s.op.endswith("!") or s.op == "=" else s.target
+        base = None if starts_anew(s.op) else s.target
         step = VersionStep(s.target, base, subs, s.op, map_typed(s.value, one), s.ranges, covers)
         return apart(
             step,
@@ -157,7 +154,7 @@ class Along:
         if s.target in self.begun:
             return [], s
         self.begun.add(s.target)
-        is_anew = s.op == "=" or s.op.endswith("!")
+        is_anew = starts_anew(s.op)
         if s.target in self.filled or (self.around and not is_anew):
             op: AssignOp = "=" if s.op.startswith("arg") else s.op
             begin: list[Part] = [self.whole(s.target, self._identity(s.target, op))]

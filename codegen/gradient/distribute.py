@@ -21,6 +21,7 @@ from tcdsl.codegen.program.program import indices_of, map_operands, walk_typed
 from tcdsl.codegen.program.ssa import covers_box
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range
@@ -115,8 +116,8 @@ class _Distribution:
         )
         if not isinstance(first, Line) or first.target != name or name in _read_by(first):
             return False
-        is_anew = first.op == "=" or first.op.endswith("!")
-        return is_anew and covers_box(first.subs, first.ranges, self.values[name].shape)
+        shape = self.values[name].shape
+        return starts_anew(first.op) and covers_box(first.subs, first.ranges, shape)
 
     def _private_of(self, line: Line, p: Placed) -> frozenset[str] | None:
         """Return what needs an axis of turns if a line moves behind the loop; None: it cannot."""

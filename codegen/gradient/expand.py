@@ -15,10 +15,11 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
-from tcdsl.codegen.program.program import from_lowest, map_typed
-from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.codegen.program.program import map_typed
+from tcdsl.codegen.program.ssa import identity_of, writes_all
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, INT64
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Statement, Stmt, Tensor
@@ -115,11 +116,7 @@ class _Expansion:
         around = {x.var for x in self.place.loops[:-1]}
         if not around.isdisjoint(self.turns.symbols()):
             return False
-        return any(self._covers(s) for s in self.mine)
-
-    def _covers(self, s: Statement) -> bool:
-        subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, self.tensor.low, strict=True))
-        return covers_box(subs, s.ranges, self.tensor.shape)
+        return any(writes_all(s, self.tensor) for s in self.mine)
 
     def result(self) -> CheckedDef:
         """Return the definition with the turns of this tensor kept."""
@@ -159,7 +156,7 @@ class _Expansion:
         if len(self.mine) != 1 or any(s not in self.loop.body for s in self.reading):
             return False
         (s,) = self.mine
-        return (s.op == "=" or s.op.endswith("!")) and self._covers(s)
+        return starts_anew(s.op) and writes_all(s, self.tensor)
 
     def _direct(self, everything: Tensor, turn: Size) -> tuple[Stmt, ...]:
         body: list[Stmt] = []

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from tcdsl.codegen.program.program import from_lowest, reads_of
-from tcdsl.codegen.program.ssa import covers_box
+from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.ssa import writes_all
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.proofs.ranges import Interval, interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
@@ -92,12 +93,9 @@ class Order:
         first = uses[0]
         if first is not found[0] or any(p is first for p, _ in its_reads):
             return 0
-        anew = first.statement.op == "=" or first.statement.op.endswith("!")
-        if not anew or first.loops != shared:
+        if not starts_anew(first.statement.op) or first.loops != shared:
             return 0
-        s = first.statement
-        subs = tuple(from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True))
-        is_own = covers_box(subs, s.ranges, tensor.shape) or all(
+        is_own = writes_all(first.statement, tensor) or all(
             self._is_own(tensor, p, r, shared) for p, r in its_reads
         )
         return len(shared) if is_own else 0

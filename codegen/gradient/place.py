@@ -23,6 +23,7 @@ from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.tidy import only, reading, without_dead
 from tcdsl.codegen.gradient.versions import Version, Versions
 from tcdsl.codegen.program.program import substitute_indices
+from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr
 
@@ -91,7 +92,7 @@ def _is_zero(line: Line) -> bool:
 def _reads(line: Line, name: str) -> Iterator[typed.Read]:
     """Yield what a line reads of a tensor; one that adds to it reads that too."""
     yield from (r for r in line.reads() if r.tensor == name)
-    if line.target == name and not (line.op == "=" or line.op.endswith("!")):
+    if line.target == name and not starts_anew(line.op):
         yield typed.Read(name, line.subs, line.value.dtype)
 
 

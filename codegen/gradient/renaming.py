@@ -22,14 +22,16 @@ from tcdsl.codegen.gradient.versions import (
 )
 from tcdsl.codegen.program.program import (
     affine_of,
+    all_from_lowest,
     from_lowest,
     indices_of,
-    map_typed,
+    reads_from_lowest,
     reads_of,
     substitute_indices,
 )
-from tcdsl.codegen.program.ssa import covers_box, identity_of
+from tcdsl.codegen.program.ssa import covers_box, identity_of, writes_all
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import BUILTINS
 from tcdsl.grammar.types.dtypes import INT64
@@ -150,7 +152,7 @@ class _Maker:
             name = s.target if self.left[s.target] == n else self._version(s.target)
             self.current[s.target] = name
             self.values[name] = Version(name, s.target, t.dtype, t.shape)
-            if old is None and (s.op == "=" or s.op.endswith("!")):
+            if old is None and starts_anew(s.op):
                 continue
             held = t.dtype.computed
             box = box_of(t.shape, self.taken)
@@ -172,9 +174,10 @@ class _Maker:
         for s, _ in statements(body, ()):
             if s.target not in self.in_place or s.target in self.current or self.turning:
                 continue
-            if not in_loop and (s.op == "=" or s.op.rstrip("!") in STARTING) and self._covers(s):
-                continue
             t = self.tensors[s.target]
+            is_set = s.op == "=" or s.op.rstrip("!") in STARTING
+            if not in_loop and is_set and writes_all(s, t):
+                continue
             self.current[t.name] = t.name
             held = t.dtype.computed
             first: Expr = typed.Lit(identity_of(s.op, held), held)
@@ -182,11 +185,6 @@ class _Maker:
             box = box_of(t.shape, self.taken)
             out.append(VersionStep(t.name, None, point_of(box), "=", first, box, covers=True))
         return out
-
-    def _covers(self, s: typed.Statement) -> bool:
-        t = self.tensors[s.target]
-        subs = tuple(from_lowest(e, x) for e, x in zip(s.subs, t.low, strict=True))
-        return covers_box(subs, s.ranges, t.shape)
 
     def step(self, s: typed.Statement) -> list[VersionStep]:
         """Return a statement as a step; one in place comes behind what keeps what it overwrites."""
@@ -251,8 +249,7 @@ class _Maker:
 
     def _step(self, s: typed.Statement) -> VersionStep:
         tensor = self.tensors[s.target]
-        lows = tensor.low
-        subs = tuple(from_lowest(self.renamed(e), x) for e, x in zip(s.subs, lows, strict=True))
+        subs = all_from_lowest([*map(self.renamed, s.subs)], tensor.low)
         value = self.renamed(s.value)
         old = self.current.get(s.target)
         covers = covers_box(subs, s.ranges, tensor.shape)
@@ -301,15 +298,7 @@ class _Maker:
 
     def renamed(self, e: Expr) -> Expr:
         """Return e with versions for names and subscripts from 0."""
-
-        def one(x: Expr) -> Expr:
-            if not isinstance(x, typed.Read):
-                return x
-            lows = self.tensors[x.tensor].low
-            subs = tuple(from_lowest(s, low) for s, low in zip(x.subs, lows, strict=True))
-            return replace(x, tensor=self.current.get(x.tensor, x.tensor), subs=subs)
-
-        return map_typed(e, one)
+        return reads_from_lowest(e, self.tensors, lambda name: self.current.get(name, name))
 
 
 def _from(e: Expr, low: Size) -> Expr:

@@ -5,12 +5,12 @@ It is what fusion and forms work on; `ssa.py` makes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 from tcdsl.grammar.types.typed import Constraint, Expr, Range
@@ -118,7 +118,7 @@ class Statement:
     @property
     def resumes(self) -> bool:
         """Whether the elements that it writes go on from what they held."""
-        return self.base is not None and self.op != "=" and not self.op.endswith("!")
+        return self.base is not None and not starts_anew(self.op)
 
     def reads(self) -> tuple[typed.Read, ...]:
         """Return the reads of the right side and of the subscripts, in order."""
@@ -236,6 +236,25 @@ def from_lowest(sub: Expr, low: Size) -> Expr:
     if low == Size.const(0):
         return sub
     return typed.Binary("-", sub, typed.SizeValue(low, INT64), INT64)
+
+
+def all_from_lowest(subs: Sequence[Expr], low: Sequence[Size]) -> tuple[Expr, ...]:
+    """Return the subscripts of an element, counted from the lowest element of a box."""
+    return tuple(from_lowest(e, x) for e, x in zip(subs, low, strict=True))
+
+
+def reads_from_lowest(
+    e: Expr, tensors: Mapping[str, typed.Tensor], version: Callable[[str], str]
+) -> Expr:
+    """Return e with versions for names of tensors and subscripts from their lowest elements."""
+
+    def one(x: Expr) -> Expr:
+        if not isinstance(x, typed.Read):
+            return x
+        subs = all_from_lowest(x.subs, tensors[x.tensor].low)
+        return replace(x, tensor=version(x.tensor), subs=subs)
+
+    return map_typed(e, one)
 
 
 def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:

@@ -25,6 +25,7 @@ from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import (
     Affine,
     affine_of,
+    all_from_lowest,
     from_lowest,
     indices_of,
     substitute_indices,
@@ -72,7 +73,7 @@ def gathers(
         What an element without points combines with.
     """
     outputs = [r for r in s.ranges if r.kind == "output"]
-    subs = [from_lowest(e, low) for e, low in zip(s.subs, target.low, strict=True)]
+    subs = all_from_lowest(s.subs, target.low)
     forms = [affine_of(e) for e in subs]
     if any(s.subs_checked) or None in forms:
         return None

@@ -14,8 +14,9 @@ from tcdsl.codegen.program.program import (
     Statement,
     TurnLoop,
     affine_of,
-    from_lowest,
+    all_from_lowest,
     map_typed,
+    reads_from_lowest,
     reads_of,
 )
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
@@ -23,11 +24,11 @@ from tcdsl.codegen.program.subscripts import MOST_PIECES, injective_in, is_tilin
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64, DType
-from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
+from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Tensor
 
 
 @on_own_stack
@@ -148,9 +149,9 @@ class _Builder:
             if not isinstance(s, typed.Statement) or s.target != first.target:
                 break
             reads = any(r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e))
-            if reads or not (s.op == "=" or s.op.endswith("!")):
+            if reads or not starts_anew(s.op):
                 break
-            subs = [from_lowest(e, low) for e, low in zip(s.subs, tensor.low, strict=True)]
+            subs = all_from_lowest(s.subs, tensor.low)
             outputs = [r for r in s.ranges if r.kind == "output"]
             tiles.append(tile_of(subs, outputs, tensor.shape))
             if len(tiles) > 1 and is_tiling(tiles):
@@ -187,9 +188,7 @@ class _Builder:
     def statement(self, s: typed.Statement) -> None:
         tensor = self.tensors[s.target]
         old = self.current.get(s.target)
-        subs = tuple(
-            from_lowest(self.renamed(e), low) for e, low in zip(s.subs, tensor.low, strict=True)
-        )
+        subs = all_from_lowest([*map(self.renamed, s.subs)], tensor.low)
         value = self.renamed(s.value)
         covers = covers_box(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
         from_data = any(reads_of(e) for e in subs)  # then '!' is for the whole box
@@ -295,15 +294,7 @@ class _Builder:
 
     def renamed(self, e: Expr) -> Expr:
         """Return e with versions for names and subscripts from the box's lowest element."""
-
-        def one(x: Expr) -> Expr:
-            if not isinstance(x, typed.Read):
-                return x
-            lows = self.tensors[x.tensor].low
-            subs = tuple(from_lowest(s, low) for s, low in zip(x.subs, lows, strict=True))
-            return replace(x, tensor=self.current[x.tensor], subs=subs)
-
-        return map_typed(e, one)
+        return reads_from_lowest(e, self.tensors, self.current.__getitem__)
 
 
 def identity_of(op: AssignOp, dtype: DType) -> int | float:
@@ -316,6 +307,11 @@ def _fresh(name: str, taken: Iterable[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def writes_all(s: typed.Statement, target: Tensor) -> bool:
+    """Whether a statement writes every element of its target."""
+    return covers_box(all_from_lowest(s.subs, target.low), s.ranges, target.shape)
 
 
 def covers_box(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[Size, ...]) -> bool:

@@ -17,6 +17,11 @@ AssignOp = Literal[
 ]
 
 
+def starts_anew(op: AssignOp) -> bool:
+    """Whether what a statement writes has nothing of what was there."""
+    return op == "=" or op.endswith("!")
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """What all nodes share: the place in the text.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Phase
+from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.scalars import identity, narrow
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -81,7 +82,7 @@ def phase_over(
         if outer:
             tasks = b.mul(*(_extent(ctx, r) for r in outer))
             row = nest.under(ctx, lambda x, mark: b.loop(v, low, high, x, mark=mark), v.name)
-            loops = b.loop(task, b.BEGIN, b.END, decode(ctx, outer, task), row)
+            loops = b.loop(task, b.BEGIN, b.END, decode(ctx.operands, outer, task), row)
         else:
             block = _block(ctx, last, s)
             tasks = b.ceil_div(_extent(ctx, last), block)
@@ -109,11 +110,11 @@ def fill(ctx: Context, s: Statement) -> tuple[Function, Phase]:
     return phase_over(ctx, f"{ctx.prefix}_fill", PointNest(ranges, (), (), body), None)
 
 
-def decode(ctx: Context, ranges: Sequence[Range], task: Var) -> list[Stmt]:
-    """Declare the indices of a task, the last one running fastest."""
-    found = b.unravel(task, [_extent(ctx, r) for r in ranges])
+def decode(ops: Operands, ranges: Sequence[Range], point: Expr) -> list[Stmt]:
+    """Declare the indices of a point among all those of ranges, the last one running fastest."""
+    found = b.unravel(point, [ops.size(r.extent) for r in ranges])
     return [
-        Let(b.i64(safe_name(r.name)), b.add(at, ctx.operands.size(r.low)))
+        Let(b.i64(safe_name(r.name)), b.add(at, ops.size(r.low)))
         for r, at in zip(ranges, found, strict=True)
     ]
 

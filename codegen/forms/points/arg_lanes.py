@@ -86,7 +86,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase; a task is an output point."""
     ops, s = ctx.operands, ctx.group.statements[0]
     task = b.i64("task")
-    nest = b.loop(task, b.BEGIN, b.END, decode(ctx, s.outputs, task), _row(ctx, s))
+    nest = b.loop(task, b.BEGIN, b.END, decode(ctx.operands, s.outputs, task), _row(ctx, s))
     name = f"{ctx.prefix}_arg"
     function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
     tasks = b.mul(*(ops.size(r.extent) for r in s.outputs))

@@ -105,7 +105,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     low = b.add(ops.size(row.low), b.mul(b.mod(task, blocks), block))
     body = b.block(
         Let(point, b.div(task, blocks)),
-        decode(ctx, outer, point),
+        decode(ctx.operands, outer, point),
         Let(start, low),
         Let(stop, b.min64(b.add(start, block), ops.size(row.high))),
         _rows(ctx, s, row, (start, stop), block),

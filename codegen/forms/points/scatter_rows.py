@@ -55,7 +55,7 @@ def lower_rows(ctx: Context, scatter: Scatter, ranges: int, work_ns: float) -> L
     slab = b.i64(ops.local("slab"))
     body = b.block(
         Let(slab, b.div(task, ranges)),
-        decode(ctx, scatter.slabs, slab),
+        decode(ctx.operands, scatter.slabs, slab),
         Let(part, b.mod(task, ranges)),
         Let(low, b.min64(b.mul(part, width), extent)),
         Let(high, b.min64(b.add(low, width), extent)),

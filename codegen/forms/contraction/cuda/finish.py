@@ -66,7 +66,7 @@ def finish(ctx: GpuContext, x: Contraction, total: Expr, at: Mapping[str, Expr])
     out = values.value(value)
     place = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(place, Load), "an element of a tensor"
-    if s.base is not None and not s.op.endswith("!"):
+    if s.resumes:
         out = combine(s.op, widen(place, ops.memory_dtype(s.target)), out)
     stmts += values.take()
     homes = [ctx.program.buffer(t.target).home for t in ctx.group.statements]

@@ -111,8 +111,7 @@ class Contraction:
     @property
     def is_bare(self) -> bool:
         """Whether sums are stored as they are."""
-        combines = self.statement.base is not None and not self.statement.op.endswith("!")
-        return not (self.scale or self.later or combines)
+        return not (self.scale or self.later or self.statement.resumes)
 
     def roles(self) -> tuple[Fused, Fused, Fused, Fused]:
         """Return outer, M, N and K."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import kernel
+from tcdsl.codegen.forms.base.phase import decode
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
     Call,
-    Expr,
     For,
     Function,
     If,
@@ -21,7 +21,6 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
 
@@ -52,7 +51,7 @@ class Grid:
         known = b.value_of(blocks)
         fits = known <= MAX_BLOCKS if known is not None else self.ctx.spec.is_small
         point = self.point
-        here = b.block(decode(ranges, extents, point, ops.size), body)
+        here = b.block(decode(ops, ranges, point), body)
         first = Call("tc_point", (), I64)
         if self.points == 1 and fits:
             nest = b.block(Let(point, first), If(b.compare("<", point, count), here))
@@ -61,16 +60,6 @@ class Grid:
             nest = b.loop(point, first, count, here, step=step)
             blocks = blocks if fits else b.min64(blocks, MAX_BLOCKS)
         return kernel(self.ctx, name, nest, blocks=blocks, threads=self.threads, scratch=scratch)
-
-
-def decode(
-    ranges: Sequence[Range], extents: Sequence[Expr], point: Expr, low: Callable[[Size], Expr]
-) -> list[Stmt]:
-    """Declare the indices of a point, the last one running fastest."""
-    return [
-        Let(b.i64(safe_name(r.name)), b.add(at, low(r.low)))
-        for r, at in zip(ranges, b.unravel(point, extents), strict=True)
-    ]
 
 
 def loops(ctx: GpuContext, ranges: Sequence[Range], body: Stmt) -> Stmt:

@@ -17,8 +17,9 @@ from math import prod
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues
 from tcdsl.codegen.forms.base.outputs import injective_in, is_injective
+from tcdsl.codegen.forms.base.phase import decode
 from tcdsl.codegen.forms.base.scalars import combine, narrow, widen
-from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, decode, loops
+from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, loops
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -216,4 +217,4 @@ class _Chains:
 
     def indices(self, ranges: list[Range], at: Expr) -> list[Stmt]:
         """Declare the indices of a meeting point."""
-        return decode(ranges, [self.ops.size(r.extent) for r in ranges], at, self.ops.size)
+        return decode(self.ops, ranges, at)
