@@ -126,9 +126,3 @@ def blocks_per_sm(gpu: Gpu, resources: Resources, threads: int, dynamic_shared: 
     portion = -(-(shared + _SHARED_RESERVED) // _SHARED_UNIT) * _SHARED_UNIT
     limits.append(gpu.shared_sm // portion)
     return min(limits)
-
-
-def occupancy(gpu: Gpu, resources: Resources, threads: int, dynamic_shared: int = 0) -> float:
-    """Return the share of a multiprocessor's warps that a kernel can keep running, 0 to 1."""
-    warps = -(-threads // WARP) * blocks_per_sm(gpu, resources, threads, dynamic_shared)
-    return warps * WARP / gpu.threads_sm

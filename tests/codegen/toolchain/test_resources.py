@@ -6,7 +6,7 @@ import pytest
 
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
-from tcdsl.codegen.toolchain.resources import Resources, blocks_per_sm, occupancy, read_report
+from tcdsl.codegen.toolchain.resources import Resources, blocks_per_sm, read_report
 
 LOG = """ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 ptxas info    : 0 bytes gmem, 48 bytes cmem[3]
@@ -86,9 +86,3 @@ def test_blocks_of_a_multiprocessor(
     arch: str, registers: int, shared: int, threads: int, dynamic: int, blocks: int
 ) -> None:
     assert blocks_per_sm(gpu_of(arch), kernel(registers, shared), threads, dynamic) == blocks
-
-
-def test_occupancy_is_the_share_of_warps() -> None:
-    assert occupancy(gpu_of("sm_90"), kernel(32), 256) == 1.0
-    assert occupancy(gpu_of("sm_90"), kernel(128), 256) == 0.25
-    assert occupancy(gpu_of("sm_86"), kernel(64), 1024) == pytest.approx(2 / 3)

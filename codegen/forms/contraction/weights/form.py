@@ -14,7 +14,6 @@ image and the ordinary contraction.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
@@ -112,11 +111,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         shared_bytes=b.c64(nest.shared_bytes),
         tables=tuple(tables),
     )
-
-
-def _products(p: WeightGradient) -> int:
-    """Return how often a tap meets a pixel inside the image."""
-    return prod(sum(len(x.pixels(t)) for t in range(x.taps)) for x in p.axes)
 
 
 def _gradient(ctx: Context) -> WeightGradient | None:
