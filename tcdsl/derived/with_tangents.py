@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
 from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.jvp import Tangents, tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
@@ -50,6 +51,9 @@ class Pushforward(Generic[K]):
     def result(self) -> Any:
         """The named tuple of the tangents, for several."""
         return result_type(self.tangents.name, self.tangents.results)
+
+
+_MOST_KNOWN = 256  # definitions with tangents of a kernel: by types, generics, parameters
 
 
 class WithTangents(Generic[K]):
@@ -109,6 +113,7 @@ class WithTangents(Generic[K]):
             if known is None:
                 with stack_for(checked.name):
                     known = checked, Pushforward(tangents(checked, names), self.kernel)
+                self._known = thinned(self._known, _MOST_KNOWN)
                 self._known[key] = known
             return known[1]
 

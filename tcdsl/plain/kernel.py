@@ -17,6 +17,7 @@ from tcdsl.calls.gpu.device_calls import DeviceCalls
 from tcdsl.calls.gpu.raw import RawCall
 from tcdsl.calls.host import HostCalls
 from tcdsl.calls.operands.device_arrays import is_on_device
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import MAX_OPERANDS
 from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
@@ -25,6 +26,8 @@ from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.plain.described import Described
 
 T = TypeVar("T")
+
+_MAX_MADE = 1024  # kernels over batches, gradients, ...: by what was asked
 
 
 class PlainKernel(Described):
@@ -63,11 +66,16 @@ class PlainKernel(Described):
         return type(self)(session, definition)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what is made of this kernel under a key, made at its first use."""
+        """Return what is made of this kernel under a key, made at its first use.
+
+        A kernel of which more is made than `_MAX_MADE` makes some of it again.
+        """
         found = self._made.get(key)
         if found is None:
             made = make()
             with self._lock:
+                if key not in self._made:
+                    self._made = thinned(self._made, _MAX_MADE)
                 found = self._made.setdefault(key, made)
         return cast(T, found)
 

@@ -20,6 +20,7 @@ from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.calls.operands.arguments import Operand, dtype_of
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.machine.config import Config
@@ -46,6 +47,8 @@ Shapes = Sequence[tuple[int, ...]]
 
 parsed = lru_cache(maxsize=64)(parse)  # the layers of a model, and their copies, are of few texts
 
+_MAX_VARIANTS = 512  # of a text: by types, generics, ranks and machine
+_MAX_RANKED = 4096  # definitions of any rank bound to ranks and repeated dimensions
 _RANKS = (2, 1, 3, 0)  # for how many dimensions `...` stands while no call says it: the first right
 
 
@@ -131,6 +134,7 @@ class Session:
                 else:
                     asked = self.settings.deterministic
                     found = Variant(checked, gpu, 0, is_deterministic=asked)
+                self._variants = thinned(self._variants, _MAX_VARIANTS)
                 self._variants[key] = found
             return found
 
@@ -163,6 +167,7 @@ class Session:
             found = self._ranked.get((name, ones))
             if found is None:
                 bound = bind_ranks(self.program, name, ones)
+                self._ranked = thinned(self._ranked, _MAX_RANKED)
                 found = self._ranked[name, ones] = bound, format_def(bound)
             return found
 

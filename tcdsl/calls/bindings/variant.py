@@ -35,6 +35,7 @@ _STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
 _MAX_CONFIGS = 2  # of size-generic executables for the same layouts, unless none of them suits
 _MAX_CHOICES = 4096  # of configs for sizes of about the same
+_MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
@@ -58,7 +59,7 @@ class Variant:
     own up to `MAX_GENERIC`, then one with every stride at run time. Where the model wants another
     config for other sizes there are two of them; a third only for sizes at which those are far
     slower. Tuned sizes get theirs. What has run keeps its executable, so that equal calls give
-    equal bits.
+    equal bits; of ever new sizes, those that fell out of the table are chosen for again.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Variant:
         self._lock = Lock()
         self._compiled: dict[tuple[Spec, Config], Compiled] = {}
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
-        self._classes: dict[Layouts, Layouts] = {}
+        self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
         self._generic: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}
 
@@ -115,10 +116,13 @@ class Variant:
         """
         key = (tuple(sizes.items()), layouts, is_small)
         with self._lock:
-            if key not in self._serving:
+            found = self._serving.get(key)
+            if found is None:
                 with stack_for(self.checked.name):
-                    self._serving[key] = self._choose(sizes, layouts, tuned, advised, is_small)
-            return self._serving[key]
+                    found = self._choose(sizes, layouts, tuned, advised, is_small)
+                self._serving = thinned(self._serving, _MAX_SERVED)
+                self._serving[key] = found
+            return found
 
     def forget_choices(self) -> None:
         """Choose anew at the next call of each size: a tuned config may have come."""
@@ -165,13 +169,10 @@ class Variant:
             return None
 
     def _generic_for(self, sizes: Mapping[str, int], layouts: Layouts, is_small: bool) -> Compiled:
-        classes = self._classes.get(layouts)
-        if classes is None:
-            if len(self._classes) < MAX_GENERIC:
-                classes = layouts
-            else:
-                classes = tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
-            self._classes[layouts] = classes
+        if layouts not in self._own_classes and len(self._own_classes) < MAX_GENERIC:
+            self._own_classes.append(layouts)
+        has_own = layouts in self._own_classes
+        classes = layouts if has_own else tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
         spec = Spec(None, classes, self.threads, is_small, self.is_deterministic)
         return self.compile(spec, self._generic_config(spec, sizes), sizes)
 

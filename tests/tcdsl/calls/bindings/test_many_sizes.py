@@ -9,8 +9,11 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.calls import host
+from tcdsl.calls.bindings import session, variant
 from tcdsl.calls.bindings.variant import Variant, _about
 from tcdsl.calls.process.bounded import thinned
+from tcdsl.derived import with_tangents
+from tcdsl.plain import kernel as plain
 
 pytestmark = pytest.mark.cc
 
@@ -46,8 +49,64 @@ def test_sizes_that_matter_stand_apart() -> None:
 
 def test_tables_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "_MAX_ENTRIES", 20)
+    monkeypatch.setattr(variant, "_MAX_SERVED", 20)
     add: Any = tc.define("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }", tune="off")
     for n in range(1, 100):
         assert add(np.zeros(n, np.float32))[-1] == 1
+    (bound,) = add.session._variants.values()
     assert len(add._host._entries) <= 20
+    assert len(bound._serving) <= 20
+    made = bound.executables
+    add.clear()
+    for n in range(1, 100):  # sizes that fell out find what served them
+        assert add(np.zeros(n, np.float32))[-1] == 1
+    assert bound.executables == made
     assert len(thinned(dict.fromkeys(range(8)), 9)) == 8
+
+
+def test_layouts_keep_their_class_however_many_come() -> None:
+    add: Any = tc.define("def add(float(N) A) -> (C) { C(i) = A(i) + 1 }", tune="off")
+    x = np.arange(60, dtype=np.float32)
+    forms = [x[:7], x[:9], x[::3], np.broadcast_to(x[:1], (5,)), x[::-2], x[:11]]
+    for _ in range(2):
+        for a in forms:
+            np.testing.assert_array_equal(add(a), a + 1)
+        add.clear()
+        (bound,) = add.session._variants.values()
+        counts = len(bound.executables), len(bound._own_classes)
+    assert counts == (len(bound.executables), len(bound._own_classes))
+    assert len(bound._own_classes) <= variant.MAX_GENERIC
+
+
+def test_bindings_of_a_text_and_what_is_made_of_a_kernel_have_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_MAX_VARIANTS", 4)
+    monkeypatch.setattr(session, "_MAX_RANKED", 4)
+    monkeypatch.setattr(plain, "_MAX_MADE", 4)
+    monkeypatch.setattr(with_tangents, "_MOST_KNOWN", 4)
+    text = "def add<S=0>(double(...) A, double(...) B) -> (C) { C(...) = A(...) + B(...) + S }"
+    add: Any = tc.define(text, tune="off")
+    one = np.ones((1, 1, 1))
+    for _ in range(2):
+        for s in range(6):
+            assert add.call(one, one, S=s).variant is add.call(one, one, S=s).variant
+        for rank in range(6):
+            a = np.ones((2,) * rank)
+            assert len(add.call(a, a).variant.checked.params[0].shape) == rank
+    assert len(add.session._variants) <= 4
+    assert len(add.session._ranked) <= 4
+    dims = [f"x{i}" for i in range(8)]
+    params = ", ".join(f"double(N) {d}" for d in dims)
+    total: Any = tc.define(
+        f"def total({params}) -> (y) {{ y(i) = {' + '.join(f'{d}(i)' for d in dims)} }}"
+    )
+    for d in dims:
+        assert total.batched(d) is total.batched(d)
+        assert str(total.batched(d)).count("(B, N)") >= 1
+    assert len(total._made) <= 4
+    x = [np.ones(2)] * 8
+    for d in dims:
+        _, along = total.jvp(x, {d: np.full(2, 3.0)})
+        assert along.tolist() == [3, 3]
+    assert len(total.with_tangents()._known) <= 4
