@@ -28,6 +28,7 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.narrow.integers import narrow
 from tcdsl.codegen.program.program import Program
+from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
@@ -220,7 +221,7 @@ def _hold_extents(program: Program, spec: Spec) -> None:
     by = {n: Size.const(v) for n, v in spec.sizes or ()}
     for s in program.statements if by else ():
         for r in s.ranges:
-            extent = r.extent.substitute(by).constant
+            extent = substitute_symbols(r.extent, by).constant
             if extent is not None and extent < 0:
                 sizes = " ".join(f"{n}={v}" for n, v in spec.sizes or ())
                 raise InternalError(

@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, statements
 from tcdsl.codegen.program.program import map_typed
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, substitute_symbols
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Statement, Stmt, Tensor
 
@@ -128,7 +128,7 @@ def _at(
     def one(e: Expr) -> Expr:
         match e:
             case typed.SizeValue(size):
-                return replace(e, size=size.substitute(turn))
+                return replace(e, size=substitute_symbols(size, turn))
             case typed.Read(tensor):
                 return replace(e, tensor=names.get(tensor, tensor))
             case _:
@@ -138,13 +138,15 @@ def _at(
     for s in body:
         if isinstance(s, Statement):
             ranges = tuple(
-                replace(r, low=r.low.substitute(turn), high=r.high.substitute(turn))
+                replace(
+                    r, low=substitute_symbols(r.low, turn), high=substitute_symbols(r.high, turn)
+                )
                 for r in s.ranges
             )
             subs = tuple(map_typed(e, one) for e in s.subs)
             target, value = names.get(s.target, s.target), map_typed(s.value, one)
             out.append(replace(s, target=target, subs=subs, value=value, ranges=ranges))
         else:
-            low, high = s.low.substitute(turn), s.high.substitute(turn)
+            low, high = substitute_symbols(s.low, turn), substitute_symbols(s.high, turn)
             out.append(replace(s, low=low, high=high, body=_at(s.body, turn, names)))
     return tuple(out)

@@ -17,8 +17,8 @@ from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
 from tcdsl.codegen.program.program import map_typed
 from tcdsl.codegen.program.ssa import identity_of, writes_all
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, INT64

@@ -9,6 +9,7 @@ from itertools import count
 from tcdsl.codegen.gradient.order import Placed
 from tcdsl.codegen.gradient.versions import Turns
 from tcdsl.codegen.program.program import map_typed, reads_of
+from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
@@ -109,7 +110,7 @@ def _turned(parts: Sequence[Part], var: str, turn: Size) -> list[Part]:
     """Return parts with another turn in place of a loop's variable."""
 
     def size(x: Size) -> Size:
-        return x.substitute({var: turn})
+        return substitute_symbols(x, {var: turn})
 
     out: list[Part] = []
     for part in parts:

@@ -14,7 +14,7 @@ from tcdsl.codegen.program.program import reads_of
 from tcdsl.codegen.program.ssa import writes_all
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.proofs.ranges import Interval, interval, over_turns
-from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
@@ -293,12 +293,13 @@ def misses(
         spans = [(x.var, x.low, x.high) for x in placed.loops[common:]]
         spans += [(r.name, r.low, r.high) for r in placed.statement.ranges]
         for name, low, high in spans:  # the bounds of a loop may depend on those around it
-            ends = (low.substitute(names), (high - 1).substitute(names))
+            ends = (substitute_symbols(low, names), substitute_symbols(high - 1, names))
             names[name] = Size.symbol(f"{mark} {name}", signed=True)
             domain[f"{mark} {name}"] = Interval(*ends)
     forms = Forms()
     for target, sub in zip(w.statement.subs, read.subs, strict=True):
-        a, b = forms.of(target).substitute(renamed[0]), forms.of(sub).substitute(renamed[1])
+        a = substitute_symbols(forms.of(target), renamed[0])
+        b = substitute_symbols(forms.of(sub), renamed[1])
         if any(s.startswith("?") for s in (*a.symbols(), *b.symbols())):
             continue
         at = over_turns(interval(a - b, domain), domain)

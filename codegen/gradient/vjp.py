@@ -27,8 +27,8 @@ from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without
 from tcdsl.codegen.gradient.versions import Turns, Version, Versions
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import DType

@@ -26,7 +26,8 @@ from tcdsl.codegen.program.program import (
     walk_typed,
 )
 from tcdsl.grammar.proofs.ranges import Interval, interval
-from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.proofs.signs import maximum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range

@@ -8,8 +8,8 @@ from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.scope import Frame, StatementScope, Tensor
 from tcdsl.grammar.check.session import Session
 from tcdsl.grammar.proofs.ranges import Interval, Prover
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t

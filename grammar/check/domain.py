@@ -15,7 +15,7 @@ from tcdsl.grammar.check.expressions import Access, Context, Typer
 from tcdsl.grammar.check.scope import Index, SilentError, near
 from tcdsl.grammar.check.values import integral
 from tcdsl.grammar.proofs.ranges import ONE, Bound, Interval, solve
-from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Diagnostic, Note
@@ -208,7 +208,7 @@ def _cure(work: Comprehension, key: str, index: Index, accesses: tuple[Access, .
 
 def _step(form: Size, name: str) -> Size | None:
     """Return by how much a subscript grows with an index; None where it does not, or not evenly."""
-    at = [form.substitute({name: Size.const(k)}) for k in range(3)]
+    at = [substitute_symbols(form, {name: Size.const(k)}) for k in range(3)]
     step = at[1] - at[0]
     return step if step != Size() and step == at[2] - at[1] and is_nonnegative(step) else None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tcdsl.grammar.proofs.ranges import ANY, Interval, interval
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size, Symbol, maximum, minimum
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum
+from tcdsl.grammar.proofs.sizes import Size, Symbol
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
+from tcdsl.grammar.proofs.signs import maximum, minimum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.fault import FaultError

@@ -9,8 +9,8 @@ from typing import Literal
 
 from tcdsl.grammar.check.scope import Box, Frame, Tensor
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import Size, maximum
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.source import Span

@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import (
-    FloorDiv,
-    Max,
-    Min,
-    Modulo,
-    Monomial,
-    Size,
-    Symbol,
-    maximum,
-    minimum,
-)
+from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum
+from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Monomial, Size, Symbol
 
 ONE = Size.const(1)
 

@@ -1,14 +1,15 @@
-"""Proofs that a `Size` is never negative.
+"""Proofs that a `Size` is never negative; minima, maxima and substitution, which rest on them.
 
 Integer reasoning by implications: s >= 0 follows from a simpler t >= 0. A question ends, whatever
 it is: `level`, then `depth` + `uses` shrink from a question to those it asks, so that none is
 deeper than a hundred frames, and `fuel` bounds how many there are. What a few steps do not prove
-is tried on numbers before more is spent: most of it is just not true.
+is tried on numbers before more is spent: most of it is just not true. A proof substitutes symbols,
+which makes minima anew, which asks for proofs: hence one file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from tcdsl.grammar.proofs.sizes import Atom, FloorDiv, Max, Min, Modulo, Monomial, Size, Symbol
@@ -27,7 +28,9 @@ def is_nonnegative(size: Size, given: tuple[Size, ...] = ()) -> bool:
     facts = tuple(dict.fromkeys(f for g in given for f in _implied(g, 3)))
     forms = [(size, facts)]
     if moved := _moved(facts):
-        forms.insert(0, (size.substitute(moved), tuple(f.substitute(moved) for f in facts)))
+        forms.insert(
+            0, (substitute_symbols(size, moved), tuple(substitute_symbols(f, moved) for f in facts))
+        )
     if any(_Proof(known, _FEW_STEPS).asks(form) for form, known in forms):
         return True
     return not _is_refuted(size, given) and any(
@@ -188,3 +191,73 @@ class _Proof:
 def _is_nested(monomial: Monomial) -> bool:
     """Whether a monomial is one minimum, maximum, quotient or remainder."""
     return len(monomial) == 1 and not isinstance(monomial[0], Symbol)
+
+
+# ---- what rests on proofs
+
+
+def minimum(*sizes: Size) -> Size:
+    """Return the least of several, simplified where it is provable."""
+    return _extreme(Min, sizes)
+
+
+def maximum(*sizes: Size) -> Size:
+    """Return the greatest of several, simplified where it is provable."""
+    return _extreme(Max, sizes)
+
+
+def substitute_symbols(size: Size, by: Mapping[str, Size]) -> Size:
+    """Return size with other sizes for its symbols."""
+    if not any(name in by for name in size.symbols()):
+        return size
+    total = Size()
+    for monomial, coefficient in size.terms:
+        term = Size.const(coefficient)
+        for atom in monomial:
+            term = term * _substituted(atom, by)
+        total = total + term
+    return total
+
+
+def _extreme(kind: type[Min] | type[Max], sizes: Iterable[Size]) -> Size:
+    sign = 1 if kind is Min else -1
+    offsets: dict[Size, int] = {}  # of arguments that differ by a constant, the best
+    for s in sizes:
+        for a in _flat(kind, s):
+            rest, offset = a - a.offset, a.offset
+            known = offsets.get(rest)
+            if known is None or offset * sign < known * sign:
+                offsets[rest] = offset
+    args = [rest + offset for rest, offset in offsets.items()]
+    kept: list[Size] = []
+    for i, a in enumerate(args):
+        rivals = (*kept, *args[i + 1 :])
+        if not any(is_nonnegative((a - b) * sign) for b in rivals):
+            kept.append(a)
+    if len(kept) == 1:
+        return kept[0]
+    shift = min(a.offset for a in kept)  # min(N - 1, M - 1) is min(N, M) - 1
+    shifted = sorted((a - shift for a in kept), key=str)
+    return Size.atom(kind(tuple(shifted))) + shift
+
+
+def _flat(kind: type[Min] | type[Max], size: Size) -> tuple[Size, ...]:
+    offset = size.offset
+    match (size - offset).terms:
+        case (((Min(args) | Max(args) as atom,), 1),) if isinstance(atom, kind):
+            return tuple(a + offset for a in args)
+    return (size,)
+
+
+def _substituted(atom: Atom, by: Mapping[str, Size]) -> Size:
+    match atom:
+        case Symbol(name):
+            return by[name] if name in by else Size.atom(atom)
+        case FloorDiv(n, d):
+            return substitute_symbols(n, by) // substitute_symbols(d, by)
+        case Modulo(n, d):
+            return substitute_symbols(n, by) % substitute_symbols(d, by)
+        case Min(args):
+            return minimum(*(substitute_symbols(a, by) for a in args))
+        case Max(args):
+            return maximum(*(substitute_symbols(a, by) for a in args))

@@ -134,18 +134,6 @@ class Size:
         """Return the names it depends on, sorted."""
         return tuple(sorted({s.name for s in _symbols_of(self)}))
 
-    def substitute(self, by: Mapping[str, Size]) -> Size:
-        """Replace symbols."""
-        if not any(name in by for name in self.symbols()):
-            return self
-        total = Size()
-        for monomial, coefficient in self.terms:
-            term = Size.const(coefficient)
-            for atom in monomial:
-                term = term * _substitute_atom(atom, by)
-            total = total + term
-        return total
-
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value for given sizes."""
         value: int = self.over(values, min, max)
@@ -185,16 +173,6 @@ class Size:
                 text += sign
             text += _term_str(monomial, abs(coefficient), leading_minus=text == "-")
         return text
-
-
-def minimum(*sizes: Size) -> Size:
-    """Return the least of several, simplified where it is provable."""
-    return _extreme(Min, sizes)
-
-
-def maximum(*sizes: Size) -> Size:
-    """Return the greatest of several, simplified where it is provable."""
-    return _extreme(Max, sizes)
 
 
 def divides(d: Size, n: Size) -> bool:
@@ -291,38 +269,6 @@ def _exact(size: Size, divisor: int) -> Size:
     return Size(tuple((m, c // divisor) for m, c in size.terms))
 
 
-def _extreme(kind: type[Min] | type[Max], sizes: Iterable[Size]) -> Size:
-    from tcdsl.grammar.proofs.signs import is_nonnegative  # proofs stand on sizes: not at the top
-
-    sign = 1 if kind is Min else -1
-    offsets: dict[Size, int] = {}  # of arguments that differ by a constant, the best
-    for s in sizes:
-        for a in _flat(kind, s):
-            rest, offset = a - a.offset, a.offset
-            known = offsets.get(rest)
-            if known is None or offset * sign < known * sign:
-                offsets[rest] = offset
-    args = [rest + offset for rest, offset in offsets.items()]
-    kept: list[Size] = []
-    for i, a in enumerate(args):
-        rivals = (*kept, *args[i + 1 :])
-        if not any(is_nonnegative((a - b) * sign) for b in rivals):
-            kept.append(a)
-    if len(kept) == 1:
-        return kept[0]
-    shift = min(a.offset for a in kept)  # min(N - 1, M - 1) is min(N, M) - 1
-    shifted = sorted((a - shift for a in kept), key=str)
-    return Size.atom(kind(tuple(shifted))) + shift
-
-
-def _flat(kind: type[Min] | type[Max], size: Size) -> tuple[Size, ...]:
-    offset = size.offset
-    match (size - offset).terms:
-        case (((Min(args) | Max(args) as atom,), 1),) if isinstance(atom, kind):
-            return tuple(a + offset for a in args)
-    return (size,)
-
-
 def _parts(atom: Atom) -> tuple[Size, ...]:
     match atom:
         case Symbol():
@@ -340,20 +286,6 @@ def _symbols_of(size: Size) -> Iterator[Symbol]:
                 yield atom
             for part in _parts(atom):
                 yield from _symbols_of(part)
-
-
-def _substitute_atom(atom: Atom, by: Mapping[str, Size]) -> Size:
-    match atom:
-        case Symbol(name):
-            return by[name] if name in by else Size.atom(atom)
-        case FloorDiv(n, d):
-            return n.substitute(by) // d.substitute(by)
-        case Modulo(n, d):
-            return n.substitute(by) % d.substitute(by)
-        case Min(args):
-            return minimum(*(a.substitute(by) for a in args))
-        case Max(args):
-            return maximum(*(a.substitute(by) for a in args))
 
 
 def _over(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tcdsl.derived import batching
 from tcdsl.grammar.batch.definition import Backward
 from tcdsl.grammar.check.declare import type_variables
+from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.text import nodes
@@ -133,7 +134,7 @@ class WayBack:
             r.name: f.params[i].name for r, i in zip(back.returns, self._wrt, strict=True)
         }
         for gradient, i in zip(back.returns, self._wrt, strict=True):
-            shape = tuple(s.substitute(sizes) for s in gradient.shape)
+            shape = tuple(substitute_symbols(s, sizes) for s in gradient.shape)
             self._compare(gradient, shape, f.params[i])
         read = values_read(back)  # also by what it calls
         self._reads = tuple(not t.shape or t.name in read for t in back.params[: len(f.params)])
@@ -176,7 +177,7 @@ class WayBack:
             for dim, extent in zip(param.shape, meant.shape, strict=False):
                 if dim.constant is None:
                     sizes.setdefault(str(dim), extent)
-            self._compare(param, [s.substitute(sizes) for s in param.shape], meant)
+            self._compare(param, [substitute_symbols(s, sizes) for s in param.shape], meant)
         return sizes
 
     def _compare(self, one: Tensor, shape: Sequence[Size], other: Tensor) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.program.program import affine_of, operands_of
-from tcdsl.grammar.proofs.signs import is_nonnegative
+from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
@@ -61,8 +61,8 @@ def inside(ctx: GroupContext[Any], r: typed.Read, dims: Mapping[str, IndexRange]
         for name, k in a.terms:
             first, last = dims[name].low, dims[name].low + dims[name].extent - 1
             low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
-        if not is_nonnegative(low.substitute(by)):
+        if not is_nonnegative(substitute_symbols(low, by)):
             return False
-        if not is_nonnegative((extent - 1 - high).substitute(by)):
+        if not is_nonnegative(substitute_symbols(extent - 1 - high, by)):
             return False
     return True

@@ -17,6 +17,7 @@ from tcdsl.codegen.loops.walk import all_exprs, variables
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.program import Buffer, Program, indices_of
 from tcdsl.grammar.proofs import sizes as sz
+from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import UINT64, DType
 
@@ -71,7 +72,7 @@ class Operands:
 
     def size(self, size: Size) -> Expr:
         """Return the value of a size, a constant where it is known; strides may be in it."""
-        size = size.substitute(self._sizes)
+        size = substitute_symbols(size, self._sizes)
         total: Expr = b.c64(0)
         for monomial, coefficient in size.terms:
             product = b.mul(*map(self._atom, monomial), abs(coefficient))

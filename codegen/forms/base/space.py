@@ -17,6 +17,7 @@ from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.vexpr import walk
 from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.program import Statement, reads_of
+from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types import typed
@@ -233,15 +234,15 @@ def _linears(
 
 def _exact(form: Linear, sizes: Mapping[str, int]) -> Linear:
     by = {n: Size.const(v) for n, v in sizes.items()}
-    terms = tuple((n, s.substitute(by)) for n, s in form.terms)
-    return Linear(tuple(t for t in terms if t[1] != ZERO), form.const.substitute(by))
+    terms = tuple((n, substitute_symbols(s, by)) for n, s in form.terms)
+    return Linear(tuple(t for t in terms if t[1] != ZERO), substitute_symbols(form.const, by))
 
 
 def _join(
     ctx: GroupContext[Any], aligned: Aligned, order: tuple[str, ...], touched: list[Linear]
 ) -> tuple[DimLoop, ...]:
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    loops = [DimLoop(n, aligned.dim(n).extent.substitute(by)) for n in order]
+    loops = [DimLoop(n, substitute_symbols(aligned.dim(n).extent, by)) for n in order]
     loops = [x for x in loops[:-1] if x.extent != ONE] + loops[-1:]  # a counter that stays 0
     values = frozenset(
         x.name

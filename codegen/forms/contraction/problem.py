@@ -21,6 +21,7 @@ from tcdsl.codegen.program.program import (
     affine_of,
     indices_of,
 )
+from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
@@ -41,7 +42,7 @@ class Reach:
 
     def bind(self, size: Size) -> Size:
         """Return a size with what is known put in."""
-        return size.substitute(self.exact)
+        return substitute_symbols(size, self.exact)
 
 
 def reach_of(ctx: GroupContext[Any]) -> Reach:

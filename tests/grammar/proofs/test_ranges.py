@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.proofs.ranges import Bound, Interval, interval, is_exact, solve
-from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
+from tcdsl.grammar.proofs.signs import maximum, minimum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.typed import CheckedDef

@@ -14,7 +14,8 @@ import tcdsl as tc
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.toolchain import load
 from tcdsl.forms import AbstractArray
-from tcdsl.grammar.proofs.sizes import Size, maximum, minimum
+from tcdsl.grammar.proofs.signs import maximum, minimum
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, INT64
 
