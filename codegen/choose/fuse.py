@@ -11,13 +11,13 @@ none takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
 from tcdsl.codegen.program.group import Group, Partition
-from tcdsl.codegen.program.inline import inline
-from tcdsl.codegen.program.padding import has_padding, pieces
+from tcdsl.codegen.program.inline import inline, is_contraction
+from tcdsl.codegen.program.padding import has_padding, is_padding, pieces
 from tcdsl.codegen.program.program import Program, carried
 from tcdsl.codegen.program.sharing import has_epilogue, kept_indices, outsider, seed_of
 
@@ -80,8 +80,16 @@ def gather(
 
 def _run(program: Program, near: Sequence[Group], rows: bool, paddings: bool) -> list[Group]:
     """Return the longest run that groups begin with and that may be one group."""
-    lengths = range(1, len(near) + 1)
-    count = max(n for n in lengths if n == 1 or can_join(program, near[:n], rows, paddings))
+    count, written, wanted = 1, set[str](), set[str]()
+    first = near[0].statements
+    begins_pieces = paddings and (is_contraction(first[-1]) or is_padding(first[0]))
+    for n, g in enumerate(near, 1):
+        written.update(s.target for s in g.statements)
+        wanted |= g.wanted() - written
+        if not begins_pieces and _overwrites(program, written, wanted):
+            break  # as any longer run does
+        if n > 1 and can_join(program, near[:n], rows, paddings):
+            count = n
     return list(near[:count])
 
 
@@ -181,6 +189,11 @@ def join(run: Sequence[Group], wanted: Mapping[str, int]) -> Group:
 def _undisturbed(program: Program, run: Sequence[Group]) -> bool:
     """Whether groups write no memory that another tile still reads the old contents of."""
     made = {s.target for g in run for s in g.statements}
-    written = {program.buffer(n).home for n in made}
     outside = {n for g in run for n in g.wanted() if n not in made}
-    return not any(program.buffer(n).home in written for n in outside)
+    return not _overwrites(program, made, outside)
+
+
+def _overwrites(program: Program, made: Iterable[str], read: Iterable[str]) -> bool:
+    """Whether a version that is made lies in the memory of one that is read."""
+    homes = {program.buffer(n).home for n in made}
+    return any(program.buffer(n).home in homes for n in read)

@@ -70,8 +70,11 @@ def pieces(statements: Sequence[Statement], shape: Sequence[Size]) -> tuple[rang
     while (start := out[-1].stop if out else 0) < len(statements):
         padded = has_padding(statements[start : start + 2])
         out.append(range(start, start + (2 if padded else 1)))
+        last = statements[out[-1][-1]]
+        if not last.op.endswith("!") or not is_contraction(last):
+            return ()
     made = [statements[span[-1]] for span in out]
-    if len(made) < 2 or not all(s.op.endswith("!") and is_contraction(s) for s in made):
+    if len(made) < 2:
         return ()
     if any(len(s.subs) != len(shape) for s in made):
         return ()

@@ -62,6 +62,10 @@ class Affine:
         return None
 
 
+# a version, and of each of its dimensions the index that is its subscript, if that is one
+Touch = tuple[str, tuple[str | None, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """`typed.Statement` whose names are buffers.
@@ -85,6 +89,7 @@ class Statement:
     _reads: tuple[typed.Read, ...] | None = field(
         default=None, init=False, compare=False, repr=False
     )
+    _touched: tuple[Touch, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def outputs(self) -> tuple[Range, ...]:
@@ -127,6 +132,16 @@ class Statement:
             object.__setattr__(self, "_reads", (*reads_of(self.value), *found))
         assert self._reads is not None
         return self._reads
+
+    def touched(self) -> tuple[Touch, ...]:
+        """Return what it goes on from, reads and writes, in that order."""
+        if self._touched is None:
+            target = _plain(self.subs)
+            reads = [(r.tensor, _plain(r.subs)) for r in self.reads()]
+            base = [] if self.base is None else [(self.base, target)]
+            object.__setattr__(self, "_touched", (*base, *reads, (self.target, target)))
+        assert self._touched is not None
+        return self._touched
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +195,8 @@ class Program:
 
     def segment(self, position: int) -> int:
         """Return a number that statements share if no loop begins or ends between them."""
+        if not self.loops:
+            return 0
         ends = {end for x in self.loops for end in (x.first, x.last)}
         return sum(end <= position for end in ends)
 
@@ -318,6 +335,10 @@ def substitute_indices(e: Expr, by: Mapping[str, Expr], *, address: bool = False
             return map_operands(e, lambda x: substitute_indices(x, by, address=address))
         case _:
             return map_operands(e, lambda x: substitute_indices(x, by))
+
+
+def _plain(subs: tuple[Expr, ...]) -> tuple[str | None, ...]:
+    return tuple(a.plain if (a := affine_of(e)) else None for e in subs)
 
 
 def affine_of(expr: Expr) -> Affine | None:

@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcdsl.codegen.program.inline import is_contraction
-from tcdsl.codegen.program.program import Statement, affine_of
-from tcdsl.grammar.types import typed
+from tcdsl.codegen.program.program import Statement, Touch, affine_of
 
-Touch = tuple[str, tuple[typed.Expr, ...]]  # a version and where it is touched
 Names = dict[str, str]  # from a shared axis to an output index of a statement
 Dims = dict[str, int]  # from a shared axis to a dimension of a version
 
@@ -74,6 +72,8 @@ def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | in
     axes = [r.name for r in statements[seed].outputs]
     if not axes:
         return seed
+    touched = [s.touched() for s in statements]
+    outputs = [frozenset(r.name for r in s.outputs) for s in statements]
     names: list[Names] = [{} for _ in statements]
     names[seed] = dict(zip(axes, axes, strict=True))
     # Of each version made here, the dimension of each axis; of inputs as well, but these only
@@ -84,37 +84,37 @@ def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | in
     folds = any(s.reductions for s in statements)
     while True:
         before = [dict(m) for m in names]
-        for k, (s, mine) in enumerate(zip(statements, names, strict=True)):
-            if not _spread(s, mine, made):
+        for k, mine in enumerate(names):
+            if not _spread(touched[k], outputs[k], mine, made):
                 return k
         if names != before:
             continue
-        for s, mine in zip(statements, names, strict=True):
+        for at, mine in zip(touched, names, strict=True):
             if len(mine) == len(axes):
-                _learn(s, mine, read, made)
+                _learn(at, mine, read, made)
         # one at a time: what it is told may tell others more than an input can
         if not any(
-            _suggest(s, mine, read, made, len(axes))
-            for s, mine in zip(statements, names, strict=True)
-            if len(mine) != len(axes) and (folds or len(s.outputs) == len(axes))
+            _suggest(at, own, mine, read, made, len(axes))
+            for at, own, mine in zip(touched, outputs, names, strict=True)
+            if len(mine) != len(axes) and (folds or len(own) == len(axes))
         ):
             break
     spans = [{r.name: (r.low, r.high) for r in s.outputs} for s in statements]
-    for k, (s, mine) in enumerate(zip(statements, names, strict=True)):
-        if len(mine) != len(axes) or not _is_aligned(s, mine, made):
+    for k, mine in enumerate(names):
+        if len(mine) != len(axes) or not _is_aligned(touched[k], mine, made):
             return k
         if any(spans[k][mine[axis]] != spans[seed][axis] for axis in axes):
             return k
     return tuple(names)
 
 
-def _spread(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
+def _spread(
+    touched: Sequence[Touch], outputs: frozenset[str], mine: Names, made: dict[str, Dims]
+) -> bool:
     """Carry axes between a statement and the versions it touches; false on a contradiction."""
-    outputs = {r.name for r in s.outputs}
-    for tensor, subs in _touched(s):
+    for tensor, plain in touched:
         if tensor not in made:
             continue
-        plain = _plain(subs)
         for axis, d in made[tensor].items():
             name = plain[d]
             if name not in outputs or mine.setdefault(axis, name) != name:
@@ -128,20 +128,26 @@ def _spread(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
     return True
 
 
-def _learn(s: Statement, mine: Names, read: dict[str, Dims], made: dict[str, Dims]) -> None:
+def _learn(
+    touched: Sequence[Touch], mine: Names, read: dict[str, Dims], made: dict[str, Dims]
+) -> None:
     """Learn from a finished statement where inputs have the axes."""
-    for tensor, plain in _inputs(s, made):
+    for tensor, plain in _inputs(touched, made):
         where = {axis: plain.index(n) for axis, n in mine.items() if n in plain}
         if len(where) == len(mine):
             read.setdefault(tensor, where)
 
 
 def _suggest(
-    s: Statement, mine: Names, read: dict[str, Dims], made: dict[str, Dims], count: int
+    touched: Sequence[Touch],
+    outputs: frozenset[str],
+    mine: Names,
+    read: dict[str, Dims],
+    made: dict[str, Dims],
+    count: int,
 ) -> bool:
     """Finish a statement by where inputs have the axes, if that tells."""
-    outputs = {r.name for r in s.outputs}
-    for tensor, plain in _inputs(s, made):
+    for tensor, plain in _inputs(touched, made):
         found = {axis: plain[d] for axis, d in read.get(tensor, {}).items()}
         chosen = {axis: n for axis, n in found.items() if n is not None and n in outputs}
         fits = all(chosen.get(axis) == n for axis, n in mine.items())
@@ -151,24 +157,14 @@ def _suggest(
     return False
 
 
-def _inputs(s: Statement, made: dict[str, Dims]) -> list[tuple[str, list[str | None]]]:
+def _inputs(touched: Sequence[Touch], made: dict[str, Dims]) -> list[Touch]:
     """Return what a statement touches of versions that are not made here."""
-    return [(t, _plain(subs)) for t, subs in _touched(s) if t not in made]
+    return [t for t in touched if t[0] not in made]
 
 
-def _touched(s: Statement) -> list[Touch]:
-    reads = [(r.tensor, r.subs) for r in s.reads()]
-    return [(s.target, s.subs), *reads, *([] if s.base is None else [(s.base, s.subs)])]
-
-
-def _plain(subs: tuple[typed.Expr, ...]) -> list[str | None]:
-    return [a.plain if (a := affine_of(e)) else None for e in subs]
-
-
-def _is_aligned(s: Statement, mine: Names, made: dict[str, Dims]) -> bool:
+def _is_aligned(touched: Sequence[Touch], mine: Names, made: dict[str, Dims]) -> bool:
     """Whether every version made here is touched at the reader's own shared indices."""
-    for tensor, subs in _touched(s):
-        plain = _plain(subs)
+    for tensor, plain in touched:
         if any(plain[d] != mine[axis] for axis, d in made.get(tensor, {}).items()):
             return False
     return True
