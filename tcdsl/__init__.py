@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TCTypeError,
     )
     from tcdsl.kernel import Kernel
+    from tcdsl.warming import Warmed, warm
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "TCError",
     "TCSyntaxError",
     "TCTypeError",
+    "Warmed",
     "define",
     "define_all",
     "empty_cache",
@@ -57,6 +59,7 @@ __all__ = [
     "jvp",
     "set_cache_limit",
     "synchronize",
+    "warm",
 ]
 
 # Where the public names come from; each is loaded at its first use, so that the import is light.
@@ -79,6 +82,7 @@ _HOME = {
     "TCTypeError": "tcdsl.grammar.text.errors",
     "Definitions": "tcdsl.definitions",
     "Kernel": "tcdsl.kernel",
+    "Warmed": "tcdsl.warming",
     "define": "tcdsl.definitions",
     "define_all": "tcdsl.definitions",
     "empty_cache": "tcdsl.codegen.runtime",
@@ -86,6 +90,7 @@ _HOME = {
     "jvp": "tcdsl.forward_mode",
     "set_cache_limit": "tcdsl.codegen.runtime",
     "synchronize": "tcdsl.calls.gpu.faults",
+    "warm": "tcdsl.warming",
 }
 
 

@@ -71,7 +71,10 @@ ROOMS = {
     " tcdsl/calls/bindings tcdsl/calls",
     "tcdsl/plain": "grammar/ codegen/ tcdsl/text tcdsl/calls/",
     "tcdsl/derived": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/plain",
-    "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived",
+    "tcdsl/ahead": "grammar/check grammar/text codegen/gradient tcdsl/calls/ tcdsl/plain"
+    " tcdsl/derived",
+    "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
+    " tcdsl/ahead",
     "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"

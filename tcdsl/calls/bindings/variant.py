@@ -151,6 +151,11 @@ class Variant:
             return found or self.compile(exact, self.default_config(exact, sizes), sizes)
         return self._generic_for(sizes, layouts, is_small)
 
+    def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
+        """Compile what serves these sizes where others came first."""
+        with self._lock, stack_for(self.checked.name):
+            return self._generic_for(sizes, layouts, is_small=False)
+
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config, as a file has it, is one of this program's at exact sizes."""
         with stack_for(self.checked.name):

@@ -284,3 +284,43 @@ def test_run_takes_the_ranks_of_files_and_of_sizes(tmp_path: Path) -> None:
     (report,) = data("run", tmp_path / "any.tc", "--def", "rows", "--sizes", "D0=4,D1=2,D=8")
     assert report["right"]
     assert report["results"][0]["shape"] == [4, 2]
+
+
+@pytest.mark.wide
+def test_warm_compiles_files_and_tells_faults_at_the_end(files: Path) -> None:
+    rows = data("warm", files / "two.tc", "--sizes", "B=5|6,M=7,N=3", "--grad", "--quiet")
+    assert [(r["name"], r["part"], r["sizes"]) for r in rows if r["part"] != "forward"] == [
+        ("fcrelu", "kernel", {"B": 5, "M": 7, "N": 3}),
+        ("fcrelu", "kernel", {"B": 6, "M": 7, "N": 3}),
+        ("fcrelu", "backward", {"B": 5, "M": 7, "N": 3}),
+        ("fcrelu", "backward", {"B": 6, "M": 7, "N": 3}),
+        ("half", "kernel", {"N": 3}),
+        ("half", "backward", {"N": 3}),
+    ]
+    assert all(r["seconds"] > 0 and not r["error"] for r in rows)
+    result = tcdsl("warm", files / "fc.tc", files / "two.tc", "--sizes", "B=5", code=1)
+    (half,) = result.stdout.splitlines()
+    assert half.startswith("half any sizes: ")
+    needs = "fcrelu needs the sizes B, M, N; M, N are missing: B=...,M=...,N=..."
+    assert result.stderr.splitlines() == [
+        "3 of 3 compiled, 2 failed",
+        "2 of 3 parts could not be compiled",
+        f"fcrelu B=5: {needs}",
+        f"fcrelu B=5: {needs}",
+    ]
+    tcdsl("warm", "-", "--generic", "T=float64", "--rank", 1, "--jobs", 1, "--quiet",
+          text="def add<T>(T(...) A, T(...) B) -> (C) { C(...) = A(...) + B(...) }")  # fmt: skip
+
+
+def test_warm_refuses_what_no_definition_has(files: Path) -> None:
+    two = files / "two.tc"
+    for options, told in (
+        (["--wrt", "W"], "--wrt goes with --grad"),
+        (["--def", "hal"], "there is no definition 'hal'; did you mean 'half'?"),
+        (["--generic", "T=1"], "fcrelu has no generic 'T'; it has none"),
+    ):
+        assert told in tcdsl("warm", two, *options, code=2).stderr
+    assert tcdsl("warm", two, "--sizes", "Q=1", code=1).stderr == (
+        "no kernel has a size 'Q'; it has B, M, N\n"
+    )
+    assert "fcrelu(" not in tcdsl("warm", files / "bad.tc", code=1).stdout

@@ -1,0 +1,1 @@
+"""What calls will need, compiled before they ask for it."""

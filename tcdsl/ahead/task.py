@@ -1,0 +1,133 @@
+"""One part of a kernel at some sizes: which executables calls need, and their compilation."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.settings import Settings
+from tcdsl.calls.bindings.sizes import check_sizes
+from tcdsl.calls.bindings.variant import Variant, spec_for
+from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.derived.with_gradient import with_gradient
+from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.plain.kernel import PlainKernel
+
+Part = Literal["kernel", "forward", "backward"]
+
+_MODEL_SIZE = 128  # of each symbol, where nobody names sizes: what the choice for all is made with
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A kernel bound to generics, as it travels to another process.
+
+    Its definitions go as they are, not as text: what is compiled tells each statement as it was
+    written. wrt: the parameters that gradients are by, None for all that are floats.
+    """
+
+    program: nodes.Program
+    name: str
+    settings: Settings
+    origin: Gradient | None = None
+    out_dims: tuple[int | None, ...] | None = None
+    generics: tuple[tuple[str, Any], ...] = ()
+    wrt: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(
+        kernel: PlainKernel, generics: Mapping[str, Any], wrt: tuple[str, ...] | None = None
+    ) -> Work:
+        """Return what travels of a kernel."""
+        s = kernel.session
+        values = tuple(generics.items())
+        return Work(s.program, kernel.name, s.settings, s.origin, s.out_dims, values, wrt)
+
+    @property
+    def kernel(self) -> PlainKernel:
+        """The kernel again."""
+        session = Session(self.program, self.settings, self.origin, self.out_dims)
+        return PlainKernel(session, session.definition(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is compiled together.
+
+    part: the kernel itself; or, of its gradient, the forward pass that keeps what the way back
+    takes, or the way back. sizes: those of the kernel; None for no executable but that for all.
+    """
+
+    work: Work
+    part: Part
+    sizes: tuple[tuple[str, int], ...] | None
+
+
+@on_own_stack
+def packed(task: Task) -> bytes:
+    """Return a task as bytes, however deep its expressions are."""
+    return pickle.dumps(task)
+
+
+@on_own_stack
+def unpacked(data: bytes) -> Task:
+    """Return a task that was packed by this very program."""
+    task: Task = pickle.loads(data)
+    return task
+
+
+def run(task: Task) -> None:
+    """Compile what calls of the part need, for operands in C order.
+
+    With sizes that is an executable of their own, as tuned if they were, and the one for all sizes;
+    without them the latter.
+
+    Raises
+    ------
+    TCError
+        If the sizes do not fit, there is no such gradient, or a compiler refuses.
+    """
+    work = task.work
+    kernel = work.kernel
+    variant = kernel.session.variant(kernel.definition, dict(work.generics))
+    sizes = None if task.sizes is None else check_sizes(variant.checked, dict(task.sizes))
+    if task.part != "kernel":
+        kernel, variant, sizes = _of_gradient(kernel, variant, task.part, work.wrt, sizes)
+    _compile(kernel.session, variant, sizes)
+
+
+def _of_gradient(
+    kernel: PlainKernel,
+    variant: Variant,
+    part: Part,
+    wrt: tuple[str, ...] | None,
+    sizes: Mapping[str, int] | None,
+) -> tuple[PlainKernel, Variant, dict[str, int] | None]:
+    """Return a part of a gradient, its variant, and its sizes at those of the kernel."""
+    made = with_gradient(kernel, wrt=wrt).of(variant.checked, sizes)
+    found = made.forward if part == "forward" else made.backward
+    of = found.session.variant(found.definition, {})
+    if sizes is None:
+        return found, of, None
+    extents = {t.name: t.shape for t in variant.checked.params}
+    extents |= {g.name: g.shape for g in made.gradient.given}
+    shapes = [tuple(n.evaluate(sizes) for n in extents[t.name]) for t in of.checked.params]
+    return found, of, bind(of.checked, shapes, None, {n: sizes[n] for n in of.checked.scalars})
+
+
+def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None) -> None:
+    known = variant.checked.sizes
+    model = dict.fromkeys(known, _MODEL_SIZE) if sizes is None else sizes
+    exact = spec_for(variant, model)
+    if known:
+        variant.compile_for_all(model, exact.layouts)
+    if sizes is None and known:
+        return
+    tuned, advised = session.tuned(variant)(exact), session.advised(variant)(exact)
+    config = tuned or advised or variant.default_config(exact, model)
+    variant.compile(exact, config, model)

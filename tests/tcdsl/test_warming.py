@@ -1,0 +1,214 @@
+"""`warm`: what calls will need is compiled before, by processes, and whatever fails is told."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.ahead import worker
+from tcdsl.ahead.progress import progress
+from tcdsl.ahead.task import Task, Work
+from tcdsl.codegen.toolchain import objects
+from tcdsl.grammar.text.errors import CompileError, ShapeError, TCTypeError
+
+pytestmark = pytest.mark.cc
+
+TEXT = """
+def lin(float(B,M) x, float(N,M) w) -> (y) { y(b, n) +=! x(b, m) * w(n, m) }
+def twice<T, S=2>(T(N) a) -> (b) { b(i) = a(i) * S }
+def count(int32(M) I) -> (int32(M) O) { O(i) = I(i) + 1 }
+"""
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of what is compiled from here on."""
+    begun: list[str] = []
+    begin = objects._begin
+
+    def noted(compiler: Any, source: Any, key: str) -> Any:
+        begun.append(source.name)
+        return begin(compiler, source, key)
+
+    monkeypatch.setattr(objects, "_begin", noted)
+    return begun
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+
+
+def floats(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+def test_calls_wait_for_no_compiler(own_cache: None, no_compiler: list[str]) -> None:
+    twice = tc.define_all(TEXT).twice
+    (row,) = tc.warm(twice, {"N": 7}, quiet=True, jobs=1)
+    assert (row.name, row.part, row.sizes, row.error) == ("twice", "kernel", {"N": 7}, "")
+    again = tc.define_all(TEXT).twice
+    for n in (7, 9):
+        assert again(floats(n)).tolist() == [2] * n
+    assert not no_compiler
+    again(np.ones(7), S=3)  # of other types and generics nothing was said
+    assert no_compiler
+
+
+@pytest.mark.wide
+def test_so_do_those_of_gradients(own_cache: None, no_compiler: list[str]) -> None:
+    kernels = tc.define_all(TEXT)
+    rows = tc.warm(
+        [kernels.lin, kernels.twice], {"B": [2, 3], "M": 4, "N": range(5, 6)}, grad=True, quiet=True
+    )
+    assert [row.label for row in rows] == [
+        f"{name}{part} {sizes}"
+        for name, sets in (("lin", ["B=2 M=4 N=5", "B=3 M=4 N=5"]), ("twice", ["N=5"]))
+        for part in ("", " forward", " backward")
+        for sizes in sets
+    ]
+    for b in (3, 2):
+        lin, twice = (tc.define_all(TEXT)[n].with_grad() for n in ("lin", "twice"))
+        y, pull = lin(floats(b, 4), floats(5, 4))
+        assert (y == 4).all()
+        assert (pull(y).d_w == 4 * b).all()
+        assert twice(floats(5))[1](floats(5)).tolist() == [2] * 5
+        lin(floats(b + 10, 4), floats(5, 4))[1](floats(b + 10, 5))  # any sizes
+    assert not no_compiler
+
+
+@pytest.mark.wide
+def test_without_sizes_it_is_the_executable_for_any(
+    own_cache: None, no_compiler: list[str]
+) -> None:
+    text = "def add(float(...) A, float(...) B) -> (C) { C(...) = A(...) + B(...) }"
+    add = tc.define(text)
+    (row,) = tc.warm(add, quiet=True)
+    assert (row.label, row.sizes) == ("add any sizes", None)
+    add(floats(2, 3), floats(2, 3))
+    assert no_compiler == ["add"], "the first sizes have their own"
+    add(floats(128, 100), floats(128, 100))
+    assert no_compiler == ["add"]
+    (row,) = tc.warm(add, {"D0": 5}, quiet=True)
+    assert row.label == "add D0=5"
+    add(floats(5), floats(5))
+    assert no_compiler == ["add"]
+
+
+@pytest.mark.wide
+def test_what_fails_is_told_when_the_rest_is_compiled(own_cache: None) -> None:
+    kernels = tc.define_all(TEXT)
+    with pytest.raises(CompileError) as caught:
+        tc.warm(kernels, {"B": 2, "N": 3}, grad=True, quiet=True)
+    head, *lines = str(caught.value).split("\n")
+    assert head == "5 of 9 parts could not be compiled"
+    told = "lin needs the sizes B, M, N; M is missing: B=...,M=...,N=..."
+    assert lines[0] == f"lin B=2 N=3: {told}"
+    assert sum(line.startswith("count ") for line in lines) == 2
+    assert any((Path(os.environ["TCDSL_CACHE"]) / "objects").rglob("twice*.so"))
+
+
+@pytest.mark.wide
+def test_expressions_may_be_deep_and_definitions_call_each_other(own_cache: None) -> None:
+    terms = " + ".join(["A(i)"] * 3000)
+    text = f"""
+      def half(float(N) A) -> (B) {{ B(i) = A(i) / 2 }}
+      def deep(float(N) A) -> (B) {{
+        C = half(A)
+        B(i) = C(i) + {"(" * 150}A(i){")" * 150} + {terms}
+      }}"""
+    rows = tc.warm(tc.define_all(text), quiet=True)
+    assert [row.error for row in rows] == ["", ""]
+
+
+def test_slips_are_told_before_anything_is_compiled() -> None:
+    kernels = tc.define_all(TEXT)
+    with pytest.raises(ShapeError, match=r"^no kernel has a size 'Q'; it has B, M, N$"):
+        tc.warm(kernels, {"Q": 2})
+    with pytest.raises(TCTypeError, match=r"^no kernel has a generic 'R'; it has T, S$"):
+        tc.warm(kernels, R=2)
+    with pytest.raises(TCTypeError, match=r"^warm: expected kernels, got str$"):
+        tc.warm([kernels.lin, "lin"])  # type: ignore[list-item]
+    with pytest.raises(TCTypeError, match=r"^expected a size or sizes for 'B', got str$"):
+        tc.warm(kernels, {"B": "2"})  # type: ignore[dict-item]
+    with pytest.raises(ShapeError, match=r"^'B' names no size at all$"):
+        tc.warm(kernels, {"B": []})
+    assert tc.warm([], quiet=True) == ()
+
+
+class _Bomb:
+    """Ends the process that reads it."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (3,)
+
+
+def _task(sizes: int | None = None) -> Task:
+    kernel = tc.define("def inc(float(N) A) -> (B) { B(i) = A(i) + 1 }")
+    assert isinstance(kernel, tc.Kernel)
+    return Task(Work.of(kernel, {}), "kernel", None if sizes is None else (("N", sizes),))
+
+
+@pytest.mark.wide
+def test_a_process_that_dies_costs_its_task_alone() -> None:
+    tasks: list[Any] = [_Bomb(), _task(), _Bomb(), _task(3)]
+    errors = {done.index: done.error for done in worker.run_all(tasks, 1)}
+    died = "the process that compiled it ended with exit code 3"
+    assert errors == {0: died, 1: "", 2: died, 3: ""}
+
+
+@pytest.mark.wide
+def test_whoever_stops_listening_ends_the_processes(own_cache: None) -> None:
+    started: list[Any] = []
+    popen = subprocess.Popen
+    before = threading.active_count()
+
+    class Noted(popen):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", Noted)
+        running = worker.run_all([_task(n) for n in range(1, 30)], 2)
+        assert next(running).error == ""
+        with pytest.raises(KeyboardInterrupt):
+            running.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+    assert threading.active_count() == before
+    cache = Path(os.environ["TCDSL_CACHE"])
+    assert len(list((cache / "objects").rglob("inc*.so"))) >= 2, "what is compiled is kept"
+    assert not any((cache / "building").iterdir())
+
+
+def test_an_interpreter_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(CompileError, match=r"^'/nowhere/python' cannot be started: No such file"):
+        tc.warm(tc.define_all(TEXT).twice, quiet=True)
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = {}
+    for stream in (io.StringIO(), Terminal()):
+        with progress(2, stream=stream) as told:
+            told.show(1, 0, "one N=3")
+            told.show(2, 1, "two")
+        shown[type(stream)] = stream.getvalue()
+    assert shown[io.StringIO] == "2 of 2 compiled, 1 failed\n"
+    assert "1 failed, two" in shown[Terminal]
+    with progress(2, quiet=True, stream=io.StringIO()) as told:
+        told.show(1, 0, "one")
