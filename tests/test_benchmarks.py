@@ -1,4 +1,4 @@
-"""The benchmarks run: those of gradients and for PyTorch on a layer, that of a GPU without one."""
+"""The benchmarks run: on a layer or a row each, that of a GPU without one."""
 
 from __future__ import annotations
 
@@ -104,3 +104,48 @@ def test_the_table_of_examples_for_pytorch_checks_and_times_a_layer(tmp_path: Pa
     (row,) = report["layers"]
     assert len(row["time_us"]) == 8  # four routes, forward and step
     assert len(report["load"]) == 2
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_the_table_of_first_uses_counts_executables_and_compilers(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    first_use = ROOT / "benchmarks" / "first_use.py"
+    done = run("--only", "cold add", "--json", str(path), script=first_use)
+    assert done.returncode == 0, done.stdout + done.stderr
+    exact, generic = json.loads(path.read_text())["rows"]
+    assert (exact["step"], generic["step"]) == ("exact", "generic")
+    for step in (exact, generic):
+        assert step["made"] >= 1
+        assert step["compiler_s"] > 0
+    assert "cold add: exact" in done.stdout
+
+
+@pytest.mark.wide
+def test_rows_of_first_uses_outlive_one_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import first_use
+
+    wrong = first_use.Row("wrong", first_use.run_cold, "no program", False, {})
+    rows = (wrong, *(row for row in first_use.rows() if row.name == "import"))
+    monkeypatch.setattr(first_use, "rows", lambda: iter(rows))
+    path = tmp_path / "report.json"
+    assert first_use.table("", 1, path) == 1
+    assert "wrong: its process ended with 1" in capsys.readouterr().out
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["step"] == "and first define"
+    assert row["cpu_ms"] > 0
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_a_model_of_single_operations_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import models
+
+    model = models.language_model(width=8, symbols=11, length=3)
+    losses = [model.step(2) for _ in range(8)]
+    assert losses[-1] < losses[0] - 0.01
+    assert len({*losses}) == len(losses)

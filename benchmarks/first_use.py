@@ -1,0 +1,430 @@
+"""What it costs to meet a kernel: the first call, the next size, the first step of a model.
+
+`python benchmarks/first_use.py [--only TEXT] [--json FILE] [--threads N]` prints a row for each
+first: the milliseconds that it takes by the wall and of this process's processor time, the seconds
+that compilers ran beside it, how many executables were made and how many were loaded, and the
+aim in milliseconds by the wall. Each row, or group of rows under one name, is a process of its own:
+`cold` ones have a cache folder in which nothing lies but what every program needs (the launcher,
+what is known of the compiler), `warm` ones one that the same process has filled before.
+
+The time of a loop of plain Python stands in the head and in the report: divide by it where two
+reports come from a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layers import ADD, LAYERNORM, LINEAR, MATMUL, SOFTMAX
+
+Clocked = dict[str, Any]
+Emit = Callable[..., None]
+
+CONV = """
+def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {{
+  O(n, f, y, x) +=! pad(I(n, c, {s} * y + i - 1, {s} * x + j - 1), 0) * K(f, c, i, j)
+      where y in 0:(H - 1) / {s} + 1, x in 0:(W - 1) / {s} + 1
+}}"""
+ATTENTION = """
+def attention(float(B,T,E) Q, float(B,T,E) K, float(B,T,E) V) -> (O) {
+  Z(b, i, j) +=! Q(b, i, e) * K(b, j, e)
+  A(b, i, j) = j > i ? -inf : Z(b, i, j) * rsqrt(float(E))
+  M(b, i) max=! A(b, i, j)
+  W(b, i, j) = exp(A(b, i, j) - M(b, i))
+  S(b, i) +=! W(b, i, j)
+  P(b, i, j) = W(b, i, j) / S(b, i)
+  O(b, i, e) +=! P(b, i, j) * V(b, j, e)
+}"""
+LSTM = """
+def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
+  H(0, b, n) = H0(b, n)
+  C(0, b, n) = C0(b, n)
+  for t in 0:T {
+    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
+    G(b, k, n) += H(t, b, m) * U(k, n, m)
+    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
+    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * tanh(C(t + 1, b, n))
+  }
+}"""
+OTHER = "def other(double(N) A) -> (O) { O(i) = 2 * A(i) }"
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A text and the shapes of its inputs: those of the i-th set of sizes, all sizes differ."""
+
+    text: str
+    shapes: Callable[[int], Shapes]
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "add": Program(ADD, lambda i: ((1000 + i,),) * 2),
+    "softmax": Program(SOFTMAX, lambda i: ((30 + i, 70 + i),)),
+    "layernorm": Program(LAYERNORM, lambda i: ((30 + i, 70 + i), (70 + i,), (70 + i,))),
+    "matmul": Program(MATMUL, lambda i: ((40 + i, 50 + i), (50 + i, 60 + i))),
+    "linear": Program(LINEAR, lambda i: ((40 + i, 50 + i), (60 + i, 50 + i))),
+    "conv": Program(CONV.format(s=1), lambda i: ((2, 16, 15 + i, 17 + i), (32, 16, 3, 3))),
+    "conv stride 2": Program(CONV.format(s=2), lambda i: ((2, 16, 15 + i, 17 + i), (32, 16, 3, 3))),
+    "attention": Program(ATTENTION, lambda i: ((4, 30 + i, 32),) * 3),
+    "LSTM": Program(LSTM, lambda i: ((5 + i, 8, 32), (8, 32), (8, 32), (4, 32, 32), (4, 32, 32))),
+}
+MODELS = {
+    "ResNet-18": ("resnet", 4, 3, 8_000),
+    "GPT": ("gpt", 4, 3, 4_000),
+    "LSTM language model": ("language_model", 8, 3, 3_000),
+}
+NEW_SIZES = 5  # that are timed, after three that are not
+
+
+# ---- in a process of its own
+
+
+@contextlib.contextmanager
+def clocked(emit: Emit, step: str, each: int = 1) -> Iterator[None]:
+    """Time what is done, as one of so many alike, and say what it made."""
+    import resource
+
+    def spent() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    made, loaded, compiled = _objects(), _loaded(), spent()
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    emit(
+        step=step,
+        wall_ms=wall * 1e3 / each,
+        cpu_ms=cpu * 1e3 / each,
+        compiler_s=spent() - compiled,
+        made=len(_objects() - made),
+        loaded=len(_loaded() - loaded),
+    )
+
+
+def _objects() -> set[str]:
+    """Return the shared objects in the cache folder."""
+    return {p.name for p in Path(os.environ["TCDSL_CACHE"], "objects").glob("**/*.so")}
+
+
+def _loaded() -> set[str]:
+    """Return those that this process has loaded; none where the system does not tell."""
+    folder = str(Path(os.environ["TCDSL_CACHE"], "objects").resolve())
+    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8") as f:
+        return {line.split(maxsplit=5)[-1].strip() for line in f if folder in line}
+    return set()
+
+
+def _meet(program: Program, i: int = 0) -> tuple[Any, tuple[Any, ...]]:
+    """Return a kernel that has not been called, and operands."""
+    from operands import kernel
+
+    return kernel(program.text), _operands(program, i)
+
+
+def _operands(program: Program, i: int) -> tuple[Any, ...]:
+    from operands import rand
+
+    return tuple(rand(*shape) for shape in program.shapes(i))
+
+
+def _forward_and_back(k: Any) -> Callable[..., object]:
+    """Return a call of a kernel and of its way back, with an adjoint of ones."""
+    import numpy as np
+
+    pulled = k.with_grad(copy=False)
+
+    def run(*operands: Any) -> object:
+        results, pull = pulled(*operands)
+        if isinstance(results, tuple):
+            return pull(tuple(np.ones_like(x) for x in results))
+        return pull(np.ones_like(results))
+
+    return run
+
+
+def run_imports(emit: Emit, _: str) -> None:
+    """The import, and the first text."""
+    with clocked(emit, "and first define"):
+        import tcdsl
+
+        tcdsl.define(ADD)
+
+
+def run_ready(emit: Emit, _: str) -> None:
+    """All that a program needs before its first kernel: an empty cache folder is filled."""
+    import numpy as np
+
+    import tcdsl
+
+    with clocked(emit, "first call on a machine"):
+        tcdsl.define(OTHER, tune="off")(np.ones(3))
+
+
+def run_define(emit: Emit, name: str) -> None:
+    """A text and its first call, its object in the cache, after another kernel was called."""
+    run_ready(lambda **_: None, "")
+    _prepare()
+    with clocked(emit, "define and first call"):
+        k, operands = _meet(PROGRAMS[name])
+        k(*operands)
+
+
+def run_first(emit: Emit, name: str) -> None:
+    """The same for the first kernel of a process."""
+    _prepare()
+    with clocked(emit, "define and first call"):
+        k, operands = _meet(PROGRAMS[name])
+        k(*operands)
+
+
+def _prepare() -> None:
+    """Import what the benchmark itself needs."""
+    import operands
+
+    operands.rand(1)
+
+
+def run_new_size(emit: Emit, name: str) -> None:
+    """A size like others before."""
+    k, operands = _meet(PROGRAMS[name])
+    _new_sizes(emit, k, PROGRAMS[name], operands)
+
+
+def run_new_size_of_gradient(emit: Emit, name: str) -> None:
+    k, operands = _meet(PROGRAMS[name])
+    _new_sizes(emit, _forward_and_back(k), PROGRAMS[name], operands)
+
+
+def _new_sizes(emit: Emit, call: Callable[..., object], program: Program, first: Any) -> None:
+    call(*first)
+    for i in (1, 2):
+        call(*_operands(program, i))
+    given = [_operands(program, 3 + i) for i in range(NEW_SIZES)]
+    with clocked(emit, "new size", each=NEW_SIZES):
+        for operands in given:
+            call(*operands)
+
+
+def run_cold(emit: Emit, name: str) -> None:
+    """The first sizes, which get an executable of their own, then others."""
+    run_ready(lambda **_: None, "")
+    k, operands = _meet(PROGRAMS[name])
+    others = _operands(PROGRAMS[name], 1)
+    with clocked(emit, "exact"):
+        k(*operands)
+    with clocked(emit, "generic"):
+        k(*others)
+
+
+def run_cold_gradient(emit: Emit, name: str) -> None:
+    run_ready(lambda **_: None, "")
+    k, operands = _meet(PROGRAMS[name])
+    call, others = _forward_and_back(k), _operands(PROGRAMS[name], 1)
+    with clocked(emit, "exact"):
+        call(*operands)
+    with clocked(emit, "generic"):
+        call(*others)
+
+
+def run_forms(emit: Emit, name: str) -> None:
+    """So many forms of operands in turn, each of which was met before."""
+    from operands import rand
+
+    count = int(name)
+    k, _ = _meet(PROGRAMS["add"])
+    given = [(rand(i), rand(i)) for i in range(1, count + 1)]
+    rounds = max(1, 2000 // count)
+    for _ in range(2):
+        for a, b in given:
+            k(a, b)
+    with clocked(emit, "a call", each=rounds * count):
+        for _ in range(rounds):
+            for a, b in given:
+                k(a, b)
+
+
+def run_model(emit: Emit, name: str) -> None:
+    """The first step, one like it, and the first of another batch size."""
+    import models
+
+    run_ready(lambda **_: None, "")
+    make, size, other, _ = MODELS[name]
+    model = getattr(models, make)()
+    for step, batch in (
+        ("first step", size),
+        ("the same again", size),
+        ("another batch size", other),
+        ("a further batch size", other + 2),
+    ):
+        with clocked(emit, step):
+            model.step(batch)
+
+
+# ---- the table
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a process does, whether it meets what another has compiled, and what is aimed at.
+
+    aims: milliseconds by the wall, by step.
+    """
+
+    name: str
+    run: Callable[[Emit, str], None]
+    program: str
+    is_warm: bool
+    aims: Mapping[str, float]
+
+
+def rows() -> Iterator[Row]:
+    """Yield the rows."""
+    yield Row("import", run_imports, "", True, {"and first define": 150})
+    yield Row("empty folder", run_ready, "", False, {})
+    for name in ("add", "attention"):
+        yield Row(f"warm {name}, first kernel", run_first, name, True, {})
+    for name in PROGRAMS:
+        yield Row(f"warm {name}", run_define, name, True, {"define and first call": 3})
+    for name in PROGRAMS:
+        yield Row(name, run_new_size, name, True, {"new size": 0.3})
+    layers = {"add": 60, "linear": 60, "conv": 150, "conv stride 2": 150}
+    for name in layers:
+        yield Row(f"gradient of {name}", run_new_size_of_gradient, name, True, {"new size": 0.5})
+    for name, ms in layers.items():
+        yield Row(f"cold {name}", run_cold, name, False, {"exact": ms, "generic": ms})
+    for name, ms in layers.items():
+        aims = {"exact": 3 * ms, "generic": 3 * ms}  # the forward pass and twice that
+        yield Row(f"cold gradient of {name}", run_cold_gradient, name, False, aims)
+    for count in (10, 100, 1000):
+        yield Row(f"{count} forms in turn", run_forms, str(count), True, {"a call": 0.0005})
+    for name, (_, _, _, ms) in MODELS.items():
+        aims = {"first step": ms, "another batch size": 20, "a further batch size": 20}
+        yield Row(f"cold {name}", run_model, name, False, aims)
+        yield Row(f"warm {name}", run_model, name, True, aims | {"first step": 400})
+
+
+STEP = ("wall_ms", "cpu_ms", "compiler_s", "made", "loaded")
+HEADS = {
+    "wall ms": "11.4f", "CPU ms": "11.4f", "compiler s": "12.2f", "made": "6.0f", "loaded": "8.0f",
+    "aim ms": "9.4g",
+}  # fmt: skip
+
+
+class Processes:
+    """Runs rows, each in a process and a cache folder of its own."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self._folder, self._threads = folder, threads
+        self._ready = folder / "ready"
+        self._known: dict[tuple[str, str], Path] = {}
+
+    def run(self, row: Row) -> Iterator[Clocked]:
+        """Yield the steps of a row as they come."""
+        if row.run is run_ready:
+            yield from self._in(self._ready, row)
+            return
+        if not self._ready.exists():
+            list(self._in(self._ready, Row("", run_ready, "", False, {})))
+        key = row.run.__name__, row.program
+        cache = self._known.get(key)  # warm after cold: what that row has left
+        if cache is None:
+            self._known[key] = cache = self._folder / f"cache-{len(self._known)}"
+            shutil.copytree(self._ready, cache)
+            if row.is_warm:
+                list(self._in(cache, row))
+        yield from self._in(cache, row)
+
+    def _in(self, cache: Path, row: Row) -> Iterator[Clocked]:
+        cache.mkdir(mode=0o700, exist_ok=True)
+        environment = os.environ | {"TCDSL_CACHE": str(cache)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles all modules
+        if self._threads:
+            environment["TCDSL_THREADS"] = str(self._threads)
+        command = [sys.executable, __file__, "--row", row.run.__name__, row.program]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    yield json.loads(line)
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode:
+            raise ChildProcessError(f"its process ended with {process.returncode}")
+
+
+def loop_ms() -> float:
+    """Return the milliseconds of a loop of plain Python, of the processor."""
+    times = []
+    for _ in range(5):
+        start, total = time.process_time(), 0
+        for i in range(1_000_000):
+            total += i
+        times.append((time.process_time() - start) * 1e3)
+    return statistics.median(times)
+
+
+def table(only: str, threads: int, path: Path | None) -> int:
+    """Print the rows whose name contains a text and keep them; return how many failed."""
+    from reports import Table, facts, keep
+
+    load, loop, failed = [os.getloadavg()[0]], loop_ms(), 0
+    print(f"load {load[0]:.1f}, a million turns of Python {loop:.0f} ms")
+    shown = Table("", 48, HEADS)
+    found: list[Clocked] = []
+    report = {**facts(), "load": load, "loop_ms": loop, "rows": found}
+    with tempfile.TemporaryDirectory() as folder:
+        processes = Processes(Path(folder), threads)
+        for row in rows():
+            if only not in row.name:
+                continue
+            try:
+                for step in processes.run(row):
+                    name, aim = f"{row.name}: {step['step']}", row.aims.get(step["step"])
+                    found.append({"row": row.name, "aim_ms": aim, **step})
+                    load.append(os.getloadavg()[0])
+                    keep(report, path)  # a part is better than nothing
+                    shown.row(name, *(step[head] for head in STEP), aim)
+            except ChildProcessError as error:
+                failed += 1
+                print(f"{row.name}: {error}")
+    return failed
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--row"]:
+        _, _, run, program = sys.argv
+        globals()[run](lambda **step: print(json.dumps(step), flush=True), program)
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    options = parser.parse_args()
+    try:
+        failed = table(options.only, options.threads, options.json)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None  # what was known is kept
+    raise SystemExit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
