@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cachedir import places, subfolder
+from tcdsl.codegen.toolchain.cachedir import cache_dir, places, subfolder
 
 _LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
 
@@ -35,21 +35,31 @@ def hash_of(parts: Iterable[str]) -> str:
 
 def lookup(key: str, suffix: str) -> Path | None:
     """Return the file of a key, or None; a damaged one is removed."""
+    return next((path for path, _ in contents(key, suffix)), None)
+
+
+def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files of a key and what they hold; damaged ones are removed."""
     for path in [p for place in places("objects") for p in _listed(place / key[:2])]:
         name = path.stem.rsplit("-", 2)
         if path.suffix != suffix or len(name) != 3 or name[1] != key:
             continue
         try:
-            intact = _sum(path) == name[2]
+            content = path.read_bytes()
         except OSError:  # pruned meanwhile, or not to be read: made again
             continue
-        if intact:
+        if _sum(content) == name[2]:
             with contextlib.suppress(OSError):  # a cache that may only be read serves too
                 os.utime(path)
-            return path
-        with contextlib.suppress(OSError):
-            path.unlink()
-    return None
+            yield path, content
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def key_in(path: Path) -> str:
+    """Return the key that a file is found by."""
+    return path.stem.rsplit("-", 2)[1]
 
 
 def stem(name: str) -> str:
@@ -61,9 +71,26 @@ def move_into_place(made: Path, name: str, key: str, suffix: str) -> Path:
     """Return where a file made in the cache lies from now on."""
     place = subfolder("objects") / key[:2]
     place.mkdir(exist_ok=True, mode=0o700)
-    target = place / f"{stem(name)}-{key}-{_sum(made)}{suffix}"
+    target = place / f"{stem(name)}-{key}-{_sum(made.read_bytes())}{suffix}"
     os.replace(made, target)
     return target
+
+
+def keep(content: bytes, name: str, key: str, suffix: str) -> None:
+    """Keep in the cache what can be found out again; where it cannot be written it is not kept."""
+    with contextlib.suppress(OSError):
+        place = cache_dir() / "objects" / key[:2]
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = place / f"{stem(name)}-{key}-{_sum(content)}{suffix}"
+        # Under a name that nobody looks for; of a process that is killed, prune removes it.
+        handle, made = tempfile.mkstemp(dir=place)
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(content)
+            os.replace(made, target)
+        except OSError:
+            os.unlink(made)
+            raise
 
 
 def building_folder() -> Path:
@@ -78,8 +105,8 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _sum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 class KeyLock:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.codegen.toolchain.cc import Source
+from tcdsl.codegen.toolchain.contentfile import key_in
 from tcdsl.codegen.toolchain.objects import use_object
 
 
@@ -17,6 +18,11 @@ class Loaded:
     address: int
     library: ctypes.CDLL
     path: Path
+
+    @property
+    def key(self) -> str:
+        """What the object is found by in the cache."""
+        return key_in(self.path)
 
 
 def load(path: Path, name: str) -> Loaded:

@@ -129,5 +129,5 @@ def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None
     if sizes is None and known:
         return
     tuned, advised = session.tuned(variant)(exact), session.advised(variant)(exact)
-    config = tuned or advised or variant.default_config(exact, model)
+    config = tuned or advised or variant.default_of_calls(exact, model)
     variant.compile(exact, config, model)

@@ -37,6 +37,7 @@ from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError, render
 from tcdsl.grammar.text.format import format_def, format_program
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.text.names import generic_values
 
@@ -130,13 +131,27 @@ class Session:
                         self._warned.add(text)
                         warn(text)
                 if gpu is None:  # the CPU's results never depend on the moment
-                    found = Variant(checked, self.machine, self.threads)
+                    identity = self._identity(definition, generics)
+                    found = Variant(checked, self.machine, self.threads, identity=identity)
                 else:
                     asked = self.settings.deterministic
                     found = Variant(checked, gpu, 0, is_deterministic=asked)
                 self._variants = thinned(self._variants, _MAX_VARIANTS)
                 self._variants[key] = found
             return found
+
+    def _identity(self, definition: nodes.Def, generics: Mapping[str, int | DType]) -> str:
+        """Return a definition with all that it calls and its generics, as text."""
+        defs = {d.name: d for d in self.program.defs} | {definition.name: definition}
+        needed, todo = {definition.name: definition}, [definition]
+        while todo:
+            called = {n for n in identifiers(todo.pop()) if n in defs and n not in needed}
+            needed |= {n: defs[n] for n in called}
+            todo += (defs[n] for n in called)
+        texts = [format_def(needed[n]) for n in sorted(needed)]
+        return "\n".join(
+            [definition.name, *(f"{n} = {v}" for n, v in sorted(generics.items())), *texts]
+        )
 
     def program_with(self, definition: nodes.Def) -> nodes.Program:
         """Return the program with this definition in place of the one of its name."""

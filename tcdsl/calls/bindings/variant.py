@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tcdsl.calls.bindings.index import Index
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
@@ -52,7 +54,9 @@ class Variant:
     """One binding of a definition, and which executable serves which sizes and layouts.
 
     machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
-    GPUs of the same description share a variant. is_deterministic: see `Spec`.
+    GPUs of the same description share a variant. is_deterministic: see `Spec`. identity: the
+    definition and its types as text, by which later processes find what was chosen and compiled;
+    without it nothing is kept.
 
     The first sizes get an executable of their own, with every extent a constant. The next ones
     bring a size-generic executable, which serves all others from then on; a layout class of its
@@ -69,11 +73,12 @@ class Variant:
         threads: int,
         *,
         is_deterministic: bool = False,
+        identity: str | None = None,
     ) -> None:
         self.checked = checked
-        with stack_for(checked.name):
-            self.program: Program = program_of(checked)
-            self.inplace = inplace_pairs(self.program)
+        self._index: Index | None = None
+        if identity is not None and isinstance(machine, Machine):
+            self._index = Index(identity, checked.name, machine)
         self.machine = machine
         self.threads = threads
         self.is_deterministic = is_deterministic
@@ -83,6 +88,18 @@ class Variant:
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
         self._generic: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}
+
+    @cached_property
+    def program(self) -> Program:
+        """The statements."""
+        with stack_for(self.checked.name):
+            return program_of(self.checked)
+
+    @cached_property
+    def inplace(self) -> tuple[tuple[int, int], ...]:
+        """Returns and parameters that may be one view; see `inplace_pairs`."""
+        with stack_for(self.checked.name):
+            return inplace_pairs(self.program)
 
     @property
     def executables(self) -> tuple[Compiled, ...]:
@@ -148,13 +165,25 @@ class Variant:
         if self._exact == key:
             config = advised(exact)
             found = None if config is None else self._compile_found(exact, config, sizes)
-            return found or self.compile(exact, self.default_config(exact, sizes), sizes)
+            return found or self.compile(exact, self.default_of_calls(exact, sizes), sizes)
         return self._generic_for(sizes, layouts, is_small)
 
     def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
         """Compile what serves these sizes where others came first."""
         with self._lock, stack_for(self.checked.name):
             return self._generic_for(sizes, layouts, is_small=False)
+
+    def default_of_calls(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+        """Return the analytic choice, which a record may say if the executable is there too."""
+        if self._index is None:
+            return self.default_config(spec, sizes)
+        known = self._index.choice(spec, sizes)
+        if known is not None and self._found(spec, known, sizes) is not None:
+            return known
+        config = self.default_config(spec, sizes)
+        if config != known:
+            self._index.keep_choice(spec, sizes, config)
+        return config
 
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config, as a file has it, is one of this program's at exact sizes."""
@@ -196,7 +225,7 @@ class Variant:
 
     def _chosen_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the model's choice for these sizes, or what is compiled and comes near it."""
-        wanted = self.default_config(spec, sizes)
+        wanted = self.default_of_calls(spec, sizes)
         known = [c for s, c in self._compiled if s == spec]
         if wanted in known or len(known) < _MAX_CONFIGS:
             return wanted
@@ -250,7 +279,7 @@ class Variant:
         That of a GPU is machine code only once it is bound to a device.
         """
         with self._lock:
-            known = self._compiled.get((spec, config))
+            known = self._found(spec, config, sizes)
             if known is None:
                 unit = self._unit(spec, config, sizes)
                 loaded: load.Loaded | LoadedUnit
@@ -258,7 +287,19 @@ class Variant:
                     loaded = LoadedUnit(self.program, unit)
                 else:
                     loaded = load.compile_and_load(compiler.emit_c(unit), self.checked.name)
+                    if self._index is not None:
+                        self._index.keep_object(spec, config, sizes, loaded)
                 known = self._compiled[spec, config] = Compiled(spec, config, loaded)
+            return known
+
+    def _found(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return what was compiled in this process, or in another one for this machine."""
+        with self._lock:
+            known = self._compiled.get((spec, config))
+            if known is None and self._index is not None:
+                loaded = self._index.object(spec, config, sizes)
+                if loaded is not None:
+                    known = self._compiled[spec, config] = Compiled(spec, config, loaded)
             return known
 
 

@@ -1,0 +1,128 @@
+"""Records: what was worked out before, by what decides it, as JSON among the files of the cache.
+
+A record says nothing but what its key decides: whoever finds none works it out again. One that is
+damaged, of another key, another version or another shape than its reader expects is removed. Text
+and numbers only are read, never code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from tcdsl import grammar
+from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.codegen.toolchain import contentfile
+from tcdsl.codegen.toolchain.contentfile import hash_of
+
+T = TypeVar("T")
+
+VERSION = 1  # of all kinds of records
+SUFFIX = ".json"
+_MOST_CHARS, _MOST_BRACKETS = 1 << 22, 1 << 16
+_SETTLED_NS = 2_000_000_000  # by which this module may be imported later than the first one
+_SOURCES = (".py", ".h", ".cuh", ".c", ".lark")
+_SUM = ".sum"  # of the files of a generator
+
+_imported_ns = time.time_ns()
+
+
+def read(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> T | None:
+    """Return what the record of a kind says of these parts, None where there is none.
+
+    decode gets the value that `write` was given, or anything else that is JSON.
+
+    Raises
+    ------
+    ValueError
+        Never: what decode raises one for is removed.
+    """
+    return next(read_all(kind, parts, decode), None)
+
+
+def read_all(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> Iterator[T]:
+    """Yield what all records of a kind say of these parts."""
+    key = _key(kind, parts)
+    if key is None:
+        return
+    for path, content in contentfile.contents(key, SUFFIX):
+        try:
+            match loads(content.decode(), _MOST_CHARS, _MOST_BRACKETS):
+                case {"version": version, "key": of, "value": value, **rest} if (
+                    not rest and version == VERSION and of == key
+                ):
+                    found = decode(value)
+                case _:
+                    raise ValueError("it is another record")
+        except ValueError:  # of text that is no UTF-8 too
+            with contextlib.suppress(OSError):
+                path.unlink()
+        else:
+            yield found
+
+
+def write(kind: str, parts: Sequence[str], value: object, name: str) -> None:
+    """Keep a value for `read`; name: of the definition, for whoever looks into the folder."""
+    key = _key(kind, parts)
+    if key is not None:
+        text = json.dumps({"version": VERSION, "key": key, "value": value}, separators=(",", ":"))
+        contentfile.keep(text.encode(), f"{name[:32]}.{kind}", key, SUFFIX)
+
+
+def _key(kind: str, parts: Sequence[str]) -> str | None:
+    of = generator()
+    return None if of is None else hash_of([str(VERSION), of, kind, *parts])
+
+
+@functools.cache
+def generator() -> str | None:
+    """Return the digest of the files that decide what is emitted and derived.
+
+    None where one has changed since this process began: what it has loaded may be the earlier one.
+    """
+    return digest_of_sources(
+        [Path(str(grammar.__file__)).parent, Path(__file__).parent.parent],
+        _imported_ns - _SETTLED_NS,
+    )
+
+
+def digest_of_sources(folders: Sequence[Path], before_ns: int) -> str | None:
+    """Return the digest of the sources in folders; None if one has changed since a time."""
+    try:
+        files = sorted((str(p), s) for folder in folders for p, s in _sources(folder))
+    except OSError:  # they are not in folders
+        return None
+    if any(status.st_ctime_ns > before_ns for _, status in files):
+        return None
+    stats = hash_of(f"{p} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for p, s in files)
+    for _, content in contentfile.contents(stats, _SUM):  # to read them all takes ten times as long
+        if re.fullmatch(rb"[0-9a-f]{32}", content):
+            return content.decode()
+    found = _content([path for path, _ in files])
+    contentfile.keep(found.encode(), "generator", stats, _SUM)
+    return found
+
+
+def _content(files: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        content = Path(path).read_bytes()
+        digest.update(f"{Path(path).name} {len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32]
+
+
+def _sources(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_SOURCES):
+                yield Path(entry.path), entry.stat()
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _sources(Path(entry.path))
