@@ -25,6 +25,11 @@ def compile_aside(source: Source) -> str:
     """Compile a source in another process; return why there is no object, "" where there is one.
 
     The caller waits, so that it is to be a thread that nobody waits for.
+
+    Raises
+    ------
+    InterruptedError
+        If a signal ended the other process, which says nothing about the source.
     """
     package = sys.modules[__name__.partition(".")[0]]
     root = str(Path(str(package.__file__)).resolve().parent.parent)
@@ -35,13 +40,16 @@ def compile_aside(source: Source) -> str:
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", __name__],
-            input=json.dumps(given), capture_output=True, text=True, start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, check=False,
+            input=json.dumps(given), capture_output=True, encoding="utf-8", errors="replace",
+            start_new_session=True, check=False,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONIOENCODING": "utf-8"},
         )  # fmt: skip
     except OSError as error:  # no interpreter of that name: this one is a part of a program
         return f"'{sys.executable}' cannot be started: {error.strerror}"
     if done.returncode == 0:
         return ""
+    if done.returncode < 0:
+        raise InterruptedError(f"a signal ended its compilation: {-done.returncode}")
     return done.stdout.strip() or done.stderr.strip() or f"exit code {done.returncode}"
 
 

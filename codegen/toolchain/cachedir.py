@@ -144,6 +144,20 @@ def with_room(make: Callable[[], T]) -> T:
     return with_room(make)
 
 
+def is_lasting() -> bool:
+    """Whether what is made now will be there for other processes, and not in a stand-in."""
+    if _stand_in.here() is not None:
+        return False
+    try:
+        folder = cache_dir()
+    except CacheError:
+        return False
+    parts = [folder, *(p for name in _OF_CODE if (p := folder / name).exists())]
+    return all(os.access(p, os.W_OK) and not _is_noexec(p) for p in parts) and not lacks_room(
+        folder
+    )
+
+
 def lacks_room(folder: Path) -> bool:
     """Whether what failed in a folder may have failed because its disk is full."""
     try:

@@ -153,7 +153,7 @@ def examine_torch() -> Iterator[Finding]:
     """Look at how calls reach PyTorch, if it is installed; it is not imported."""
     if importlib.util.find_spec("torch") is None:
         return
-    from tcdsl.codegen.toolchain.cachedir import read_json
+    from tcdsl.codegen.toolchain.cachedir import is_lasting, read_json
 
     version = importlib.metadata.version("torch")
     if os.environ.get("TCDSL_TORCH_BRIDGE") == "0":
@@ -171,6 +171,14 @@ def examine_torch() -> Iterator[Finding]:
                 f"compiled: {error}",
                 "calls are right, some microseconds longer; an hour after the first attempt it is "
                 "tried again",
+            )
+        case _ if not is_lasting():
+            yield Finding(
+                "torch",
+                "note",
+                f"{version}, calls through its Python functions, since the cache folder cannot "
+                "keep its compiled headers",
+                "set TCDSL_CACHE to a folder that you may write to, with room",
             )
         case _:
             yield Finding(

@@ -216,6 +216,34 @@ def test_what_failed_is_tried_again_after_an_hour_only(
     assert len(attempts) == 3
 
 
+@pytest.mark.parametrize("why", ["a stand-in", "not to be written", "no room", "a signal"])
+def test_what_is_so_at_this_moment_only_is_not_remembered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, why: str
+) -> None:
+    def must_not(_source: Any) -> str:
+        if why == "a signal":
+            raise InterruptedError("a signal ended its compilation: 9")
+        raise AssertionError("each process would compile it")
+
+    monkeypatch.setattr(native, "compile_aside", must_not)
+    failed = begun(monkeypatch, tmp_path)
+    with monkeypatch.context() as patch:
+        if why == "a stand-in":
+            patch.setattr(cachedir._stand_in, "here", lambda: tmp_path)
+        if why == "not to be written":
+            patch.setattr(os, "access", lambda path, _mode: path != tmp_path)
+        if why == "no room":
+            patch.setattr(cachedir, "lacks_room", lambda _: True)
+        assert not failed.wait(None)
+        if why == "a signal":
+            assert why in failed.why
+        else:
+            assert failed.why.startswith("the cache folder cannot keep it")
+            (finding,) = examine_torch()
+            assert "cache folder cannot keep" in finding.value
+    assert cachedir.read_json(native.FACTS) == {}
+
+
 def test_where_it_cannot_be_made_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from tcdsl.calls.operands import foreign
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime.build import HERE as RUNTIME
 from tcdsl.codegen.toolchain.aside import compile_aside
-from tcdsl.codegen.toolchain.cachedir import read_json, update_json
+from tcdsl.codegen.toolchain.cachedir import CacheError, is_lasting, read_json, update_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.objects import key_of, lookup
 from tcdsl.grammar.text.errors import CompileError
@@ -145,6 +145,9 @@ class Bridge:
             key = key_of(made_from, find_compiler())
             module = _loaded(_object_of(made_from, key))
             _check(module)
+        except (InterruptedError, CacheError) as error:
+            self.why = str(error)  # of this moment: the next process tries again
+            return
         except (CompileError, OSError, ImportError, RuntimeError) as error:
             self.why = str(error)
             _remember(key, self.why)
@@ -161,6 +164,11 @@ def _object_of(made_from: Source, key: str) -> Path:
         known = _known(key)
         if known:
             raise CompileError(known)
+        if not is_lasting():
+            raise CacheError(
+                "the cache folder cannot keep it, and each process would compile it\n"
+                "  note: set TCDSL_CACHE to a folder that you may write to, with room"
+            )
         error = compile_aside(made_from)
         path = lookup(key)
         if path is None:

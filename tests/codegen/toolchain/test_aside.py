@@ -46,3 +46,21 @@ def test_the_key_of_an_object_knows_language_and_libraries() -> None:
         for libraries in ((), ("-lm",))
     }
     assert len(made) == 4
+
+
+def test_what_is_wrong_arrives_whatever_encoding_is_set(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    assert '"größe"' in compile_aside(Source("broken", 'int f(void) { return "größe" }'))
+
+
+def test_a_signal_says_nothing_about_the_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed"
+    killed.write_text("#!/bin/sh\nkill -9 $$\n")
+    killed.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(killed))
+    with pytest.raises(InterruptedError, match="signal ended its compilation: 9"):
+        compile_aside(Source("fine", "int f(void) { return 1; }"))
