@@ -233,6 +233,8 @@ def renaming(main: Statement, s: Statement) -> dict[str, typed.Expr]:
     Unfused
         If it writes other points than the contraction, main.
     """
+    if len(s.subs) != len(main.subs):
+        raise Unfused(f"'{s.text}' has other points")
     mine = {r.name: r for r in s.ranges}
     out: dict[str, typed.Expr] = {}
     for there, here in zip(main.subs, s.subs, strict=True):

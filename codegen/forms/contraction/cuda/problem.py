@@ -168,8 +168,6 @@ def _follow(
     """Return the contraction's index for each index of a pointwise statement after it."""
     if s.reductions or not s.covers or s.op.startswith("arg") or any(s.subs_checked):
         raise Unfused(f"'{s.text}' is not pointwise")
-    if len(s.subs) != len(main.subs):
-        raise Unfused(f"'{s.text}' has other points")
     names = renaming(main, s)
     made = {main.target, *(t.target for t in before)}
     for r in s.reads():
