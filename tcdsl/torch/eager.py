@@ -16,6 +16,7 @@ from tcdsl.torch import native
 from tcdsl.torch.blank import blank, zeros
 from tcdsl.torch.derivatives import Derivative
 from tcdsl.torch.differentiable import DifferentiableKernel
+from tcdsl.torch.routes import is_transformed
 
 
 def call(of: DifferentiableKernel, given: Arguments) -> Any:
@@ -80,11 +81,9 @@ class Call(torch.autograd.Function):
             if not torch.is_grad_enabled():
                 found = derivative.backward(*saved, *adjoints)
                 gradients = (found,) if len(derivative.backward.returns) == 1 else found
-            else:  # somebody may differentiate what comes next
+            else:
                 count = len(derivative.reads)
-                gradients = native.apply(
-                    _Pull, derivative, saved[count:], *saved[:count], *adjoints
-                )
+                gradients = _pulled(derivative, saved[:count], saved[count:], adjoints)
             return (None, None, *derivative.placed(gradients))
         given = _given(ctx, [adjoints[r] for r in derivative.floats])
         if given is None:
@@ -92,9 +91,21 @@ class Call(torch.autograd.Function):
         values, kept = _saved(ctx, given[0].device)
         if not torch.is_grad_enabled() or derivative.again is None:
             gradients = derivative.pull(values, kept, given)
-        else:  # somebody may differentiate what comes next
-            gradients = native.apply(_Pull, derivative, tuple(kept), *values, *given)
+        else:
+            gradients = _pulled(derivative, values, kept, given)
         return (None, None, *derivative.placed(gradients))
+
+
+def _pulled(
+    derivative: Derivative, values: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
+) -> Sequence[Any]:
+    """Return the gradients, which somebody may differentiate."""
+    again = derivative.again
+    if again is None or not is_transformed():
+        return native.apply(_Pull, derivative, tuple(kept), *values, *adjoints)  # type: ignore[no-any-return]
+    # the forward pass was outside of the transform, which sees a call, and not this file's nodes
+    gradients = again(*values, *adjoints)
+    return (gradients,) if len(again.returns) == 1 else tuple(gradients)
 
 
 class _Pull(torch.autograd.Function):

@@ -33,7 +33,7 @@ def route_of(tensors: Sequence[torch.Tensor]) -> Route:
     """Return the route of a call with these tensors, of which there is one at least."""
     if torch.compiler.is_compiling():
         return Route.OPERATOR
-    if torch._C._are_functorch_transforms_active() or is_pushed():
+    if is_transformed():
         return Route.TRANSFORM  # beneath which the other routes are chosen again
     if torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state() is not None:
         return Route.OPERATOR
@@ -42,6 +42,11 @@ def route_of(tensors: Sequence[torch.Tensor]) -> Route:
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return Route.RECORDED
     return Route.PLAIN
+
+
+def is_transformed() -> bool:
+    """Whether torch.func or forward-mode AD are to see a call."""
+    return torch._C._are_functorch_transforms_active() or is_pushed()
 
 
 def is_pushed() -> bool:

@@ -451,6 +451,59 @@ def test_dual_tensors_of_forward_ad(case: Case) -> None:
     agree(case, pushed)
 
 
+@pytest.mark.usefixtures("way")
+def test_tangents_of_a_way_back_whose_forward_pass_was_outside() -> None:
+    k, x = tct.define(SQUARE), torch.randn(3, requires_grad=True)
+    y = k(x)
+    along: Any = jvp(
+        lambda v: torch.autograd.grad(y, x, v, create_graph=True)[0], (torch.ones(3),), (x,)
+    )
+    same(along, (2 * x, 2 * x * x))
+    same(torch.autograd.grad(along[1].sum(), x)[0], 4 * x.detach())
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.usefixtures("way")
+def test_transforms_of_a_way_back_whose_forward_pass_was_outside(case: Case) -> None:
+    def pulled(f: Callable[..., Any], derive: Callable[..., Any]) -> Any:
+        xs = [x.requires_grad_() for x in floats_of(case)]
+        y = total(of_floats(case, f))(*xs)
+        (first,) = torch.autograd.grad(y, xs[:1], create_graph=True)
+        for start in (y, first):
+            if not start.requires_grad:
+                continue
+
+            def back(v: Any, start: Any = start) -> Any:
+                kept = {"create_graph": True, "allow_unused": True, "materialize_grads": True}
+                return torch.autograd.grad(start, xs[0], v, **kept)[0]
+
+            found = derive(back, start.detach().cos(), start.detach().exp())
+            yield [f.detach() for f in found]
+            norm = sum((f * f).sum() for f in found)
+            if norm.requires_grad:
+                more = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+                yield torch.autograd.grad(norm, xs, **more)
+
+    def each(back: Any, v: Any, t: Any) -> Any:
+        return (vmap(back)(torch.stack([v, t])),)
+
+    def along(back: Any, v: Any, t: Any) -> Any:
+        return jvp(back, (v,), (t,))
+
+    def dual(back: Any, v: Any, t: Any) -> Any:
+        with forward_ad.dual_level():
+            found = forward_ad.unpack_dual(back(forward_ad.make_dual(v, t)))
+            return [f for f in found if f is not None]
+
+    def by_adjoints(back: Any, v: Any, _t: Any) -> Any:
+        return (grad(lambda v: back(v).square().sum())(v),)
+
+    for derive in (each, along, dual, by_adjoints):
+        ours, theirs = ([*pulled(f, derive)] for f in both(case))
+        same(ours, theirs, check_stride=False)
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradcheck_of_every_mode(case: Case) -> None:
