@@ -24,7 +24,7 @@ from torch.func import (  # noqa: E402 - torch may be missing
 )
 
 from tcdsl.grammar.text.errors import NumberError, TCTypeError  # noqa: E402
-from tcdsl.torch import eager, operator, transforms  # noqa: E402
+from tcdsl.torch import native, operator, transforms  # noqa: E402
 from tests.torch.cases import CASES, SOME, Case, listed, total  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
@@ -141,7 +141,7 @@ def test_the_route_of_transforms_is_taken_only_inside_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken = []
-    for module, entry in ((eager, "recorded"), (operator, "call"), (transforms, "call")):
+    for module, entry in ((native, "apply"), (operator, "call"), (transforms, "call")):
         name = module.__name__.rpartition(".")[2]
         seen = getattr(module, entry)
 
@@ -158,7 +158,7 @@ def test_the_route_of_transforms_is_taken_only_inside_of_them(
     vmap(k)(x[None])
     assert taken == ["transforms"] * 2
     k(x.requires_grad_())
-    assert taken == ["transforms", "transforms", "eager"]
+    assert taken == ["transforms", "transforms", "native"]
 
 
 def test_vmap_takes_dims_chunks_and_nesting() -> None:

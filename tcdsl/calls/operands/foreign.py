@@ -53,7 +53,8 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
     except _REFUSALS as refusal:
         why = str(refusal) or type(refusal).__name__
         cure = ""
-        if _library_of(value, "torch", "Tensor"):  # a batch of torch.autograd's own, older vmap
+        torch = _library_of(value, "torch", "Tensor")
+        if torch is not None and torch._C._functorch.is_legacy_batchedtensor(value):
             cure = (
                 "\n  is_grads_batched= and vectorize= of torch.autograd do not reach kernels: "
                 "torch.func.vmap, jacrev, jacfwd and hessian do"
@@ -156,6 +157,11 @@ def _plain_tensor(torch: Any, x: Any, name: str, is_output: bool) -> Any:
             )
         x = x.resolve_conj().resolve_neg()
     if x._is_zerotensor():  # zeros that nobody has written anywhere
+        if is_output:
+            raise TCTypeError(
+                f"{what} is a tensor of zeros without memory, which keeps nothing\n"
+                f"  give torch.zeros({list(x.shape)}, dtype={x.dtype})"
+            )
         return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     return x.detach() if x.requires_grad else x
 

@@ -400,6 +400,11 @@ def test_tensors_that_are_no_memory(torch: Any, k: Any) -> None:
                 k.add(x, a)
     zero = torch._efficientzerotensor(3)
     assert torch.equal(k.add(zero, a), a)
+    with pytest.raises(TCTypeError, match=r"without memory.*\n  give torch.zeros"):
+        k.add(a, a, out=zero)
+    tiny = torch.ones(3).to(torch.float8_e4m3fn)
+    with pytest.raises(TCTypeError, match=r"gives no memory: Unsupported dtype in DLTensor.$"):
+        k.add(a, a, out=tiny)
 
 
 @torch_too
