@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,8 @@ def warm(
         executable of their own, and the one that takes any sizes. Each kernel takes those that it
         has; one that has none of them, or all where nothing is given, is compiled for any sizes.
     grad : bool, default False
-        Compile the gradient too: the forward pass that keeps what it needs, and the way back.
+        Compile the gradient too: the forward pass that keeps what it needs, and the way back, of
+        kernels that have float parameters and float returns.
     wrt : str or sequence of str, optional
         The parameters that gradients are by; by default all that are floats.
     jobs : int, optional
@@ -137,6 +139,8 @@ def warmed(
     rows: list[Warmed] = []
     tasks: list[tuple[int, Task]] = []
     for one, part in itertools.product(found, PARTS if grad else PARTS[:1]):
+        if part != "kernel" and not one.has_gradient:
+            continue
         if one.work is None:
             rows.append(Warmed(one.name, part, None, error=one.error))
             continue
@@ -144,8 +148,8 @@ def warmed(
             tasks.append((len(rows), Task(one.work, part, wanted)))
             rows.append(Warmed(one.name, part, None if wanted is None else dict(wanted)))
     failed = sum(bool(row.error) for row in rows)
-    with progress(len(tasks), quiet) as shown:
-        ended = run_all([task for _, task in tasks], jobs or usable_cores())
+    ended = run_all([task for _, task in tasks], jobs or usable_cores())
+    with closing(ended), progress(len(tasks), quiet) as shown:
         for number, done in enumerate(ended, 1):
             at = tasks[done.index][0]
             rows[at] = replace(rows[at], seconds=done.seconds, error=done.error)
@@ -160,6 +164,7 @@ class _Bound:
 
     name: str
     sizes: tuple[str, ...] = ()
+    has_gradient: bool = False
     work: Work | None = None
     error: str = ""
 
@@ -183,7 +188,10 @@ def _bound(
         checked = kernel.session.variant(kernel.definition, own).checked
     except TCError as error:
         return _Bound(kernel.name, error=str(error))
-    return _Bound(kernel.name, tuple(checked.sizes), Work.of(kernel, own, wrt))
+    has_gradient = all(
+        any(t.dtype.is_float for t in of) for of in (checked.params, checked.returns)
+    )
+    return _Bound(kernel.name, tuple(checked.sizes), has_gradient, Work.of(kernel, own, wrt))
 
 
 def _rank(kernel: Kernel, named: Set[str], generics: Mapping[str, Any]) -> int:

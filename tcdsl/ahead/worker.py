@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -37,7 +37,7 @@ class Done:
     error: str
 
 
-def run_all(tasks: Sequence[Task], jobs: int) -> Iterator[Done]:
+def run_all(tasks: Sequence[Task], jobs: int) -> Generator[Done, None, None]:
     """Do tasks in processes of their own and yield each as it ends, in no order.
 
     Whoever stops listening, by Ctrl-C for one, ends the processes; what is compiled is kept.

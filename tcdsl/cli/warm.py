@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--def", "def_names", metavar="NAME", multiple=True, help="Of FILEs only these.")
 @click.option("--sizes", help="B=100,M=128; several: B=1|2|4 or B=1..64. Without, any sizes.")
-@click.option("--grad", is_flag=True, help="The gradients too.")
+@click.option("--grad", is_flag=True, help="The gradients too, where floats come in and out.")
 @click.option(
     "--wrt",
     metavar="NAMES",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from tcdsl import warming
+from tcdsl.ahead import worker
 from tcdsl.cli import main
 
 pytestmark = pytest.mark.cc
@@ -324,3 +327,15 @@ def test_warm_refuses_what_no_definition_has(files: Path) -> None:
         "no kernel has a size 'Q'; it has B, M, N\n"
     )
     assert "fcrelu(" not in tcdsl("warm", files / "bad.tc", code=1).stdout
+
+
+def test_warm_that_is_interrupted_says_what_is_kept(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(tasks: Any, jobs: int) -> Iterator[worker.Done]:
+        yield worker.Done(0, 0.1, "")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(warming, "run_all", ended)
+    result = tcdsl("warm", files / "two.tc", code=130)
+    assert result.stderr == "1 of 2 compiled, which are kept\ninterrupted\n"
