@@ -145,7 +145,7 @@ def lstm(turns: int, batch: int, hidden: int) -> Layer:
 def measure(layer: Layer, seconds: float) -> dict[str, Any]:
     """Return times in microseconds, ratios, and the forms of the gradient."""
     k = kernel(layer.text)
-    made = k.with_grad().of(k.variant().checked)
+    made = k.with_grad().of(k.variant())
     forward, backward = made.forward, made.backward
     results = listed(forward(*layer.inputs))
     found = dict(zip(forward.returns, results, strict=True))

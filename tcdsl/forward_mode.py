@@ -67,5 +67,5 @@ def jvp(kernel: Kernel, /, *, wrt: Any = None, **generics: Any) -> Kernel:
     options, generics = of_the_text(kernel.definition, {"wrt": wrt}, generics)
     types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
     f = kernel.whole
-    checked = f.session.variant(f.definition, types).checked
-    return kernel.with_tangents().of(checked, options.get("wrt")).kernel
+    bound = f.session.variant(f.definition, types)
+    return kernel.with_tangents().of(bound, options.get("wrt")).kernel

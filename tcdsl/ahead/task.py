@@ -109,7 +109,7 @@ def _of_gradient(
     sizes: Mapping[str, int] | None,
 ) -> tuple[PlainKernel, Variant, dict[str, int] | None]:
     """Return a part of a gradient, its variant, and its sizes at those of the kernel."""
-    made = with_gradient(kernel, wrt=wrt).of(variant.checked, sizes)
+    made = with_gradient(kernel, wrt=wrt).of(variant, sizes)
     found = made.forward if part == "forward" else made.backward
     of = found.session.variant(found.definition, {})
     if sizes is None:

@@ -16,8 +16,8 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.plain.kernel import PlainKernel
 
 if TYPE_CHECKING:
+    from tcdsl.calls.bindings.variant import Variant
     from tcdsl.grammar.text.nodes import Program
-    from tcdsl.grammar.types.typed import CheckedDef
 
 K = TypeVar("K", bound=PlainKernel)
 
@@ -35,15 +35,13 @@ class CheckpointPolicy:
         if self.checkpoint is not None and self.checkpoint < 1:
             raise TCTypeError(f"checkpoint: expected a number of turns, got {self.checkpoint}")
 
-    def turns(
-        self, checked: CheckedDef, made: Gradient, sizes: Mapping[str, int] | None
-    ) -> int | None:
+    def turns(self, bound: Variant, made: Gradient, sizes: Mapping[str, int] | None) -> int | None:
         """Return the turns between checkpoints, None for none, given the gradient without."""
         if self.checkpoint is not None or sizes is None:
             return self.checkpoint
         if made.memory.evaluate(sizes) <= self.limit:
             return None
-        turns = turns_between(checked, sizes)
+        turns = turns_between(bound.checked, sizes)
         return turns if turns > 1 else None
 
 

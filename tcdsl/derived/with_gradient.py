@@ -10,17 +10,16 @@ import numpy as np
 
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names, listed_names
 from tcdsl.derived.differentiated import MEMORY_LIMIT, CheckpointPolicy, Differentiated, K, whole_of
 from tcdsl.derived.own import own
+from tcdsl.derived.texts import gradient_of
 from tcdsl.grammar.text.errors import TCTypeError, count
-from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.plain.kernel import PlainKernel, kernel_of_ours
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.types.typed import CheckedDef
+    from tcdsl.calls.bindings.variant import Variant
 
 _Key = tuple[int, int | None, tuple[str, ...] | None]
 
@@ -144,7 +143,7 @@ class WithGradient(Generic[K]):
         self.wrt = None if wrt is None else self._names(wrt)
         self._memory = memory or CheckpointPolicy()
         self._copy = copy
-        self._known: dict[_Key, tuple[CheckedDef, Differentiated[K]]] = {}
+        self._known: dict[_Key, tuple[Variant, Differentiated[K]]] = {}
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -187,7 +186,7 @@ class WithGradient(Generic[K]):
         values = tuple(by_name[p] for p in kernel.params)
         call = kernel.call(*values, **given.generics)
         checked = call.variant.checked
-        made = self.of(checked, call.sizes)
+        made = self.of(call.variant, call.sizes)
         if self._copy:
             is_own = {id(v) for v in given.values[:own_values]}
             copies = {id(v): v if id(v) in is_own else own(v, n) for n, v in by_name.items()}
@@ -216,12 +215,12 @@ class WithGradient(Generic[K]):
         """Return the gradient of the kernel bound to generics; see `grad`."""
         types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
         f = whole_of(self.kernel)
-        checked = f.session.variant(f.definition, types).checked
-        return self.of(checked, None if checked.sizes else {}).backward
+        bound = f.session.variant(f.definition, types)
+        return self.of(bound, None if bound.checked.sizes else {}).backward
 
     def of(
         self,
-        checked: CheckedDef,
+        bound: Variant,
         sizes: Mapping[str, int] | None = None,
         wrt: tuple[str, ...] | None = None,
     ) -> Differentiated[K]:
@@ -229,7 +228,7 @@ class WithGradient(Generic[K]):
 
         Parameters
         ----------
-        checked : CheckedDef
+        bound : Variant
             The kernel bound to types.
         sizes : mapping of str to int, optional
             Those of a call, which may be too large for keeping every turn of a loop.
@@ -238,20 +237,18 @@ class WithGradient(Generic[K]):
             calls that ask for different ones.
         """
         wrt = wrt or self.wrt
-        plain = self._made(checked, self._memory.checkpoint, wrt)
-        turns = self._memory.turns(checked, plain.gradient, sizes)
-        return plain if turns == self._memory.checkpoint else self._made(checked, turns, wrt)
+        plain = self._made(bound, self._memory.checkpoint, wrt)
+        turns = self._memory.turns(bound, plain.gradient, sizes)
+        return plain if turns == self._memory.checkpoint else self._made(bound, turns, wrt)
 
     def _made(
-        self, checked: CheckedDef, turns: int | None, wrt: tuple[str, ...] | None
+        self, bound: Variant, turns: int | None, wrt: tuple[str, ...] | None
     ) -> Differentiated[K]:
-        key = id(checked), turns, wrt
+        key = id(bound), turns, wrt
         with self._lock:
-            known = self._known.get(key)  # its definition is kept, so that the id stays its own
+            known = self._known.get(key)  # the variant is kept, so that the id stays its own
             if known is None:
-                with stack_for(checked.name):
-                    made = gradient(checked, turns, wrt)
-                known = checked, Differentiated(made, self.kernel)
+                known = bound, Differentiated(gradient_of(bound, turns, wrt), self.kernel)
                 self._known = thinned(self._known, _MOST_KNOWN)
                 self._known[key] = known
             return known[1]

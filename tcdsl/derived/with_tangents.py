@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Generic
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.gradient.jvp import Tangents, tangents
+from tcdsl.codegen.gradient.jvp import Tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.derived.differentiated import K, whole_of
+from tcdsl.derived.texts import tangents_of
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.parser import parse
-from tcdsl.grammar.text.stack import stack_for
 from tcdsl.text.names import result_type
 
 if TYPE_CHECKING:
+    from tcdsl.calls.bindings.variant import Variant
     from tcdsl.grammar.types.typed import CheckedDef
 
 
@@ -61,9 +62,7 @@ class WithTangents(Generic[K]):
 
     def __init__(self, kernel: K) -> None:
         self.kernel = kernel
-        self._known: dict[
-            tuple[int, tuple[str, ...] | None], tuple[CheckedDef, Pushforward[K]]
-        ] = {}
+        self._known: dict[tuple[int, tuple[str, ...] | None], tuple[Variant, Pushforward[K]]] = {}
         self._lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,9 +89,10 @@ class WithTangents(Generic[K]):
         kernel = whole_of(self.kernel)  # of a gradient, for which kept values are no parameters
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
-        checked = kernel.call(*values, **given.generics).variant.checked
+        bound = kernel.call(*values, **given.generics).variant
+        checked = bound.checked
         found = self._directions(checked, directions)
-        made = self.of(checked, tuple(found))
+        made = self.of(bound, tuple(found))
         results = made.called(*values, *found.values())
         outputs = results[: len(checked.returns)]
         along = results[len(checked.returns) :][: len(made.tangents.results)]
@@ -101,18 +101,17 @@ class WithTangents(Generic[K]):
             made.result._make(along) if len(along) > 1 else along[0],
         )
 
-    def of(self, checked: CheckedDef, wrt: Wrt | None = None) -> Pushforward[K]:
+    def of(self, bound: Variant, wrt: Wrt | None = None) -> Pushforward[K]:
         """Return the kernel bound to types with its tangents, made at its first use.
 
         wrt: the parameters that have a tangent.
         """
-        names = None if wrt is None else listed_names(checked.name, wrt)
-        key = id(checked), names
+        names = None if wrt is None else listed_names(bound.name, wrt)
+        key = id(bound), names
         with self._lock:
-            known = self._known.get(key)  # its definition is kept, so that the id stays its own
+            known = self._known.get(key)  # the variant is kept, so that the id stays its own
             if known is None:
-                with stack_for(checked.name):
-                    known = checked, Pushforward(tangents(checked, names), self.kernel)
+                known = bound, Pushforward(tangents_of(bound, names), self.kernel)
                 self._known = thinned(self._known, _MOST_KNOWN)
                 self._known[key] = known
             return known[1]

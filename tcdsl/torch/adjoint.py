@@ -259,7 +259,7 @@ def _way(callee: Callee, values: Sequence[Any]) -> _Way | None:
         or any(isinstance(s, Loop) for s in checked.body)  # whose turns decide what is kept
     )
     derivative = runner.derivatives.of_bound(
-        checked, sizes if is_concrete else None, callee.named, needs
+        variant, sizes if is_concrete else None, callee.named, needs
     )
     found = None if derivative is None else _Way(callee, derivative)
     if is_concrete:

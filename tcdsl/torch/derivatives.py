@@ -21,6 +21,7 @@ from tcdsl.grammar.types.typed import CheckedDef, Loop, statements, tensors_read
 
 if TYPE_CHECKING:
     from tcdsl import kernel
+    from tcdsl.calls.bindings.variant import Variant
 
 _MAX_FORMS = 512
 
@@ -183,10 +184,11 @@ class Derivatives:
     def _made(
         self, values: Sequence[Any], generics: Mapping[str, Any], needs: Needs
     ) -> Derivative | None:
-        checked, sizes = self._bound(values, generics)
-        made = self.of_bound(checked, sizes, generics, needs)
+        variant, sizes = self._bound(values, generics)
+        made = self.of_bound(variant, sizes, generics, needs)
         with self._lock:
-            if any(isinstance(s, Loop) for s in checked.body):  # their turns decide what is kept
+            # the turns of loops decide what is kept
+            if any(isinstance(s, Loop) for s in variant.checked.body):
                 self._is_one, self._has_loops = False, True
             self._known = thinned(self._known, _MAX_FORMS)
             self._known[self._key(values, generics, needs)] = made
@@ -194,38 +196,39 @@ class Derivatives:
 
     def _bound(
         self, values: Sequence[Any], generics: Mapping[str, Any]
-    ) -> tuple[CheckedDef, Mapping[str, int]]:
+    ) -> tuple[Variant, Mapping[str, int]]:
         whole = self._whole
         if not any(isinstance(v, torch.Tensor) and v.is_meta for v in values):
             call = whole.call(*map(_shown, values), **generics)
-            return call.variant.checked, call.sizes
+            return call.variant, call.sizes
         params = whole.definition.params  # there is no memory that a call could mean
         forms = [abstract_of(v, p, generics) for v, p in zip(values, params, strict=True)]
         variant, sizes = whole.session.bind(whole.definition, forms, generics)
-        return variant.checked, sizes
+        return variant, sizes
 
     def of_bound(
         self,
-        checked: CheckedDef,
+        variant: Variant,
         sizes: Mapping[str, int] | None,
         generics: Mapping[str, Any],
         needs: Needs,
     ) -> Derivative | None:
         """Return the derivative of the kernel bound to types; sizes are None where symbols are."""
         if self._by_hand is not None:
-            return self._by_hand(checked, generics, needs)
-        if any(t.dtype.is_float for t in checked.returns):
-            return self._derived(checked, sizes, needs)
+            return self._by_hand(variant.checked, generics, needs)
+        if any(t.dtype.is_float for t in variant.checked.returns):
+            return self._derived(variant, sizes, needs)
         return None
 
     def _derived(
-        self, checked: CheckedDef, sizes: Mapping[str, int] | None, needs: Needs
+        self, variant: Variant, sizes: Mapping[str, int] | None, needs: Needs
     ) -> Derivative | None:
+        checked = variant.checked
         wrt = tuple(i for i, t in enumerate(checked.params) if needs[i] and t.dtype.is_float)
         if not wrt:
             return None
         names = tuple(checked.params[i].name for i in wrt)
-        made = self._with_gradient.of(checked, sizes, names)
+        made = self._with_gradient.of(variant, sizes, names)
         with self._lock:
             known = self._of_made.get(id(made))  # it keeps made, so that the id stays its own
             if known is None:

@@ -90,7 +90,7 @@ def pushed(
         for p, k in zip(runner.params, kinds, strict=True)
         if k == "t" and (t := next(rest).tangent) is not None
     }
-    made = runner.with_tangents().of(variant.checked, tuple(along))
+    made = runner.with_tangents().of(variant, tuple(along))
     both = [*(d.primal for d in duals), *along.values()]
     wider = (kinds + "t" * len(along), integers, floats)
     results = torch.ops.tcdsl.call.default(*spelling_of(made.kernel), "", both, *wider)

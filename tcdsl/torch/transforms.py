@@ -37,7 +37,7 @@ from tcdsl.torch.differentiable import DifferentiableKernel
 from tcdsl.torch.over_batch import over_batch
 
 if TYPE_CHECKING:
-    from tcdsl.grammar.types.typed import CheckedDef
+    from tcdsl.calls.bindings.variant import Variant
     from tcdsl.torch.derivatives import Derivative
 
 Tensor = torch.Tensor
@@ -167,7 +167,7 @@ class _Step:
         generics = self.generics if found.made is None else {}
         return _Step(cast(DifferentiableKernel, found.forward), generics, found)
 
-    def _bound(self, values: Sequence[Any]) -> tuple[CheckedDef, Mapping[str, int]]:
+    def _bound(self, values: Sequence[Any]) -> tuple[Variant, Mapping[str, int]]:
         """Return the definition bound to such values, and the sizes that they bring.
 
         Of a gradient it is the whole one, which takes nothing of its forward pass.
@@ -177,13 +177,13 @@ class _Step:
         forms = [form(v, p, generics) for v, p in taken]
         each = numbers_of_elements(of, forms)
         variant, sizes = of.session.bind(of.definition, forms, generics, each=each)
-        return variant.checked, sizes
+        return variant, sizes
 
     def _derivative(self, values: Sequence[Any], needs: Sequence[bool]) -> Derivative | None:
         """Return the training forward and the way back for such values."""
-        checked, sizes = self._bound(values)
+        variant, sizes = self._bound(values)
         return self.kernel.derivatives.of_bound(
-            checked, sizes, self.generics, tuple(self._asked(needs))
+            variant, sizes, self.generics, tuple(self._asked(needs))
         )
 
     def _asked(self, values: Sequence[Any]) -> list[Any]:
@@ -260,12 +260,12 @@ class _Step:
         wrt = tuple(n for n, t in along.items() if t is not None)
         if not wrt:
             return (None,) * len(self.kernel.returns)
-        checked, _ = self._bound(values)
-        made = of.with_tangents().of(checked, wrt)
+        variant, _ = self._bound(values)
+        made = of.with_tangents().of(variant, wrt)
         given = [*self._asked(values), *(along[n] for n in wrt)]
-        results = _outputs(made.kernel, {}, given)
-        rest = iter(results[len(checked.returns) :])
-        return tuple(next(rest) if t.dtype.is_float else None for t in checked.returns)
+        results, returns = _outputs(made.kernel, {}, given), variant.checked.returns
+        rest = iter(results[len(returns) :])
+        return tuple(next(rest) if t.dtype.is_float else None for t in returns)
 
     def mapped(
         self, values: Sequence[Any], dims: Sequence[int | None], randomness: str

@@ -76,6 +76,8 @@ class Variant:
         identity: str | None = None,
     ) -> None:
         self.checked = checked
+        self.name = checked.name
+        self.identity = identity
         self._index: Index | None = None
         if identity is not None and isinstance(machine, Machine):
             self._index = Index(identity, checked.name, machine)

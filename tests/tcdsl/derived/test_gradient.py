@@ -112,7 +112,7 @@ def test_the_forward_pass_is_traced_once_per_type() -> None:
     x = np.ones((2, 3), np.float32)
     both(x)
     both(np.ones((4, 3), np.float32))
-    made = both.of(softmax.call(x).variant.checked)
+    made = both.of(softmax.call(x).variant)
     assert made.forward.returns == ("Y", "top", "Z")
     assert made.backward.params == ("X", "Y", "top", "Z", "d_Y")
 
@@ -205,6 +205,6 @@ def turns(float(N) x, int32 T) -> (H) {
     assert len({*messages}) == 1
     with pytest.raises(MemoryError, match=r"^turns: no memory"):
         k.turns.vjp(np.zeros(1 << 20, np.float32), 1 << 26)
-    made = k.xent.with_grad().of(k.xent.variant().checked)
+    made = k.xent.with_grad().of(k.xent.variant())
     assert made.forward.name == "xent"
     assert "forward" not in made.forward.source

@@ -64,13 +64,13 @@ def test_a_kernel_with_its_gradient_is_made_once_for_the_same_names() -> None:
     assert k.with_grad(copy=False, wrt="b") is k.with_grad(copy=False, wrt="b")
     assert tc.grad(k, wrt="b") is tc.grad(k, wrt=["b"])
     call = k.call(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32), np.ones(4, np.float32))
-    checked = call.variant.checked
+    bound = call.variant
     every = k.with_grad()
-    one = every.of(checked, call.sizes, wrt=("b",))
-    assert one is every.of(checked, call.sizes, wrt=("b",))
+    one = every.of(bound, call.sizes, wrt=("b",))
+    assert one is every.of(bound, call.sizes, wrt=("b",))
     assert one.backward.returns == ("d_b",)
     assert one.gradient.wrt == ("b",)
-    assert every.of(checked, call.sizes).backward.returns == ("d_I", "d_W", "d_b")
+    assert every.of(bound, call.sizes).backward.returns == ("d_I", "d_W", "d_b")
 
 
 def test_derivatives_of_derivatives_take_wrt(rng: np.random.Generator) -> None:

@@ -1,0 +1,72 @@
+"""Sizes as lists, texts and numbers, which files can hold; what is read is checked."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+from tcdsl.grammar.proofs.sizes import Atom, FloorDiv, Max, Min, Modulo, Monomial, Size, Symbol
+
+Plain: TypeAlias = "list[Plain] | str | int | bool"
+
+
+def plain(size: Size) -> list[Plain]:
+    """Return a size as a list of terms, each a coefficient and its atoms.
+
+    Examples
+    --------
+    >>> n = Size.symbol("N")
+    >>> plain(2 * n // 3 - 1)
+    [[1, ['/', [[2, ['N', False]]], [[3]]]], [-1]]
+    """
+    return [[c, *map(_plain_atom, atoms)] for atoms, c in size.terms]
+
+
+def from_plain(value: object) -> Size:
+    """Return the size that `plain` made a list of.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    if not isinstance(value, list):
+        raise ValueError("a size is a list of terms")
+    return Size(tuple(map(_term, value)))
+
+
+def _plain_atom(atom: Atom) -> Plain:
+    match atom:
+        case Symbol(name, signed):
+            return [name, signed]
+        case FloorDiv(n, d):
+            return ["/", plain(n), plain(d)]
+        case Modulo(n, d):
+            return ["%", plain(n), plain(d)]
+        case Min(args):
+            return ["min", *map(plain, args)]
+        case Max(args):
+            return ["max", *map(plain, args)]
+        case other:
+            assert_never(other)
+
+
+def _term(value: object) -> tuple[Monomial, int]:
+    match value:
+        case [int() as coefficient, *atoms] if not isinstance(coefficient, bool):
+            return tuple(map(_atom, atoms)), coefficient
+    raise ValueError("a term is a coefficient and its atoms")
+
+
+def _atom(value: object) -> Atom:
+    match value:
+        case [str(name), bool(signed)] if name.isidentifier():
+            return Symbol(name, signed)
+        case ["/", n, d]:
+            return FloorDiv(from_plain(n), from_plain(d))
+        case ["%", n, d]:
+            return Modulo(from_plain(n), from_plain(d))
+        case ["min", *args] if args:
+            return Min(tuple(map(from_plain, args)))
+        case ["max", *args] if args:
+            return Max(tuple(map(from_plain, args)))
+    raise ValueError("it is no atom of a size")
