@@ -12,6 +12,7 @@ from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.outputs import is_injective
+from tcdsl.codegen.forms.base.regime import Asked
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.config import Knob, Value, is_same
@@ -31,7 +32,8 @@ AnyForm: TypeAlias = Form[Any, Any]  # of a CPU or a GPU
 class Arrangement:
     """Groups in order, each with the forms that take it, the preferred one first.
 
-    temps are the homes of temporaries that have memory. Knobs and defaults are worked out once:
+    temps are the homes of temporaries that have memory. asked has what the choice asked of a call's
+    sizes, where it is one for all. Knobs and defaults are worked out once:
     the tuner lowers many configs of one arrangement.
     """
 
@@ -39,6 +41,7 @@ class Arrangement:
     contexts: tuple[GroupContext[Any], ...]
     forms: tuple[Mapping[str, AnyForm], ...]
     temps: tuple[str, ...]
+    asked: Asked | None = None
     _known: dict[tuple[int, str], tuple[tuple[Knob, ...], Mapping[str, Value]]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -83,8 +86,16 @@ def arrange(
     machine: Machine | Gpu,
     sizes: tuple[tuple[str, int], ...],
     offered: tuple[AnyForm, ...],
+    call: tuple[tuple[str, int], ...] | None = None,
 ) -> Arrangement:
     """Return a partition whose groups are cut where no form takes one as a whole.
+
+    Parameters
+    ----------
+    sizes
+        Representative values.
+    call
+        The sizes of a call, where those stand for all; see `Regime`.
 
     Raises
     ------
@@ -96,6 +107,8 @@ def arrange(
         low, high = (x.evaluate(values) for x in (loop.low, loop.high))
         values[loop.var] = (low + max(low, high - 1)) // 2
 
+    asked = None if call is None else Asked(dict(call))
+
     @lru_cache(maxsize=2)  # the program as a whole: not to be gone through for each group
     def memory(temps: tuple[str, ...]) -> tuple[Operands, Expr]:
         if isinstance(machine, Gpu):
@@ -106,7 +119,9 @@ def arrange(
     def contexts(groups: Sequence[Group], temps: tuple[str, ...]) -> list[GroupContext[Any]]:
         operands, shared_base = memory(temps)
         return [
-            GroupContext(program, g, spec, machine, values, f"g{i}", 0, shared_base, operands)
+            GroupContext(
+                program, g, spec, machine, values, f"g{i}", 0, shared_base, operands, asked
+            )
             for i, g in enumerate(groups)
         ]
 
@@ -153,7 +168,7 @@ def arrange(
     stored = {program.buffer(name).home for name in made}
     temps = tuple(home for home in every if home in stored)
     arranged = tuple(contexts(groups, temps))
-    return Arrangement(partition.name, arranged, tuple(map(forms, arranged)), temps)
+    return Arrangement(partition.name, arranged, tuple(map(forms, arranged)), temps, asked)
 
 
 def _is_plain(program: Program, s: Statement) -> bool:

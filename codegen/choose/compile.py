@@ -12,7 +12,9 @@ from tcdsl.codegen.choose import forms
 from tcdsl.codegen.choose.arrange import AnyForm, Arrangement, arrange
 from tcdsl.codegen.choose.assemble import assemble, assemble_kernels
 from tcdsl.codegen.choose.fuse import partitions
+from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.forms.base.context import GroupContext
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.loops.merge import merge
@@ -69,13 +71,44 @@ def complete(
     ScheduleError
         If a value is not legal.
     """
-    arrangement = _arrangement(program, spec, config, machine, sizes)
+    return _complete(_arrangement(program, spec, config, machine, sizes), config)
+
+
+def _complete(arrangement: Arrangement, config: Config) -> Config:
     values: dict[str, Value] = {"partition": arrangement.name}
     for i in range(len(arrangement.contexts)):
         form, chosen = arrangement.choice(i, config.group(i))
         values[f"g{i}.form"] = form
         values.update({f"g{i}.{k}": v for k, v in chosen.items()})
     return Config.of(values)
+
+
+@on_own_stack
+def generic_choice(
+    program: Program, spec: Spec, machine: Machine, sizes: Mapping[str, int]
+) -> tuple[Config, Regime]:
+    """Return the analytic choice of a size-generic executable of the CPU, and what it is for.
+
+    It is made at sizes that stand for all; those of the call are asked for its regime only.
+    """
+    arrangement = _arranged_for_all(program, spec, Config(), machine, sizes)
+    config = _complete(arrangement, Config())
+    assert arrangement.asked is not None
+    return config, arrangement.asked.regime
+
+
+@on_own_stack
+def lower_generic(
+    program: Program,
+    spec: Spec,
+    config: Config,
+    machine: Machine,
+    sizes: Mapping[str, int],
+    name: str,
+) -> Unit:
+    """Return what `lower` does of a size-generic executable of the CPU: the same for a regime."""
+    arrangement = _arranged_for_all(program, spec, config, machine, sizes)
+    return _unit(arrangement, program, spec, config, machine, name)
 
 
 @on_own_stack
@@ -180,6 +213,18 @@ def lower(
     """
     _hold_extents(program, spec)
     arrangement = _arrangement(program, spec, config, machine, sizes)
+    return _unit(arrangement, program, spec, config, machine, name)
+
+
+def _unit(
+    arrangement: Arrangement,
+    program: Program,
+    spec: Spec,
+    config: Config,
+    machine: Machine | Gpu,
+    name: str,
+) -> Unit:
+    """Return the verified unit of an arrangement with the values of a config."""
     contexts, lowered = _lowered(arrangement, config, name)
     is_gpu = isinstance(machine, Gpu)
     join = assemble_kernels if is_gpu else assemble
@@ -229,10 +274,23 @@ def _hold_extents(program: Program, spec: Spec) -> None:
                 )
 
 
-def _arrangement(
-    program: Program, spec: Spec, config: Config, machine: Machine | Gpu, sizes: Mapping[str, int]
+def _arranged_for_all(
+    program: Program, spec: Spec, config: Config, machine: Machine, sizes: Mapping[str, int]
 ) -> Arrangement:
-    """Return the partition that a config names, arranged.
+    """Return a partition arranged for all sizes of the regime of these."""
+    call = tuple(sorted(sizes.items()))
+    return _arrangement(program, spec, config, machine, dict(nominal_sizes(program)), call)
+
+
+def _arrangement(
+    program: Program,
+    spec: Spec,
+    config: Config,
+    machine: Machine | Gpu,
+    sizes: Mapping[str, int],
+    call: tuple[tuple[str, int], ...] | None = None,
+) -> Arrangement:
+    """Return the partition that a config names, arranged; call: see `arrange`.
 
     Raises
     ------
@@ -245,7 +303,7 @@ def _arrangement(
         raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
     values = tuple(sorted(sizes.items()))
     offered: tuple[AnyForm, ...] = forms.GPU if isinstance(machine, Gpu) else forms.CPU
-    return arrange(program, spec, by_name[wanted], machine, values, offered)
+    return arrange(program, spec, by_name[wanted], machine, values, offered, call)
 
 
 def _lowered(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tcdsl.codegen.forms.base.operands import Operands
+from tcdsl.codegen.forms.base.regime import Asked
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
@@ -32,6 +33,9 @@ class GroupContext(Generic[M]):
     `args->shared`, 64-byte aligned. On a GPU params do not exist and shared_base is 0: kernels
     get the address of each block of memory by itself.
 
+    asked has the sizes of a call that a size-generic executable is chosen for, where sizes are ones
+    that stand for all: the choice asks them by `at_least` only.
+
     known holds what `once` was asked for. A copy with another prefix or param_base shares it: the
     tuner lowers hundreds of configs of one group.
     """
@@ -45,6 +49,7 @@ class GroupContext(Generic[M]):
     param_base: int
     shared_base: Expr
     operands: Operands
+    asked: Asked | None = None
     known: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
@@ -61,6 +66,12 @@ class GroupContext(Generic[M]):
     def extent(self, size: Size) -> int:
         """Return the representative value of a size."""
         return size.evaluate(self.sizes)
+
+    def at_least(self, size: Size, least: int) -> bool:
+        """Whether a size is at least that, where the choice for all sizes depends on it."""
+        if self.asked is not None and self.asked.knows(size):
+            return self.asked.at_least(size, least)
+        return self.extent(size) >= least
 
     def is_exact(self) -> bool:
         """Whether all sizes are constants of the executable."""

@@ -228,11 +228,13 @@ def _sides(ctx: Context) -> tuple[str, ...]:
         if panel is not None and panel.problem.b.buffer not in sides:
             sides[panel.problem.b.buffer] = panel.problem
 
-    def rank(name: str) -> tuple[bool, int]:
-        p = sides[name]
-        return not p.unit, -ctx.extent(extent_of(p.n))
-
-    return tuple(sorted(sides, key=rank))
+    names = sorted(sides, key=lambda name: not sides[name].unit)
+    if len(names) > 1:
+        first, second = (sides[name] for name in names)
+        longer = extent_of(second.n) - extent_of(first.n)
+        if first.unit == second.unit and ctx.at_least(longer, 1):
+            names.reverse()
+    return tuple(names)
 
 
 def _is_swapped(ctx: Context, values: Mapping[str, Value]) -> bool:

@@ -59,7 +59,7 @@ def matches(ctx: Context) -> bool:
         return False
     if s.base is None and not s.covers:
         return False
-    return ctx.extent(s.reductions[-1].extent) >= _SHORTEST and _is_along(ctx, s)
+    return _is_along(ctx, s) and ctx.at_least(s.reductions[-1].extent, _SHORTEST)
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:

@@ -17,12 +17,13 @@ from math import prod
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.points.scatter_copies import lower_copies, parts_of
+from tcdsl.codegen.forms.points.scatter_copies import has_parts, lower_copies, parts_of
 from tcdsl.codegen.forms.points.scatter_points import Scatter, scatter_of
 from tcdsl.codegen.forms.points.scatter_rows import FILL_NS, lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import SERIAL_NS, wall_ns
 from tcdsl.codegen.program.program import walk_typed
+from tcdsl.grammar.proofs.sizes import Size
 
 _RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for
 _COPIES = 0  # in place of a number of ranges: copies of the target for parts of the points
@@ -116,7 +117,11 @@ def _each_ns(ctx: Context) -> float:
 
 
 def _has_copies(ctx: Context) -> bool:
-    return _count(ctx, "columns") <= 4 and parts_of(ctx, _found(ctx)).representative > 1
+    found = _found(ctx)
+    columns = Size.const(1)
+    for r in found.columns:
+        columns = columns * r.extent
+    return not ctx.at_least(columns, 5) and has_parts(ctx, found)
 
 
 FORM = Form("scatter", matches, knobs, default, cost_ns, lower, takes_any_points=True)

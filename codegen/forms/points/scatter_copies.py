@@ -55,18 +55,33 @@ class Parts:
 def parts_of(ctx: Context, scatter: Scatter) -> Parts:
     """Return parts worth a copy each, which depend on sizes only."""
     ops = ctx.operands
-    shape = ops.buffer(scatter.statement.target).shape
-    elements, points, first = Size.const(1), Size.const(1), scatter.meeting[0].extent
-    for x in shape:
-        elements = elements * x
-    for r in scatter.meeting:
-        points = points * r.extent
+    elements, points, first = _extents(ctx, scatter)
     enough = b.max64(b.mul(ops.size(elements), _POINTS_PER_ELEMENT), _LEAST_POINTS)
     wanted = b.max64(1, b.min64(_MOST_PARTS, b.div(ops.size(points), enough)))
     width = b.max64(1, b.ceil_div(ops.size(first), wanted))
     least = max(ctx.extent(elements) * _POINTS_PER_ELEMENT, _LEAST_POINTS)
     guess = max(1, min(_MOST_PARTS, ctx.extent(points) // least, ctx.extent(first)))
     return Parts(width, b.max64(1, b.ceil_div(ops.size(first), width)), guess)
+
+
+def has_parts(ctx: Context, scatter: Scatter) -> bool:
+    """Whether there are points enough for more parts than one."""
+    elements, points, first = _extents(ctx, scatter)
+    return (
+        ctx.at_least(first, 2)
+        and ctx.at_least(points, 2 * _LEAST_POINTS)
+        and ctx.at_least(points - elements * (2 * _POINTS_PER_ELEMENT), 0)
+    )
+
+
+def _extents(ctx: Context, scatter: Scatter) -> tuple[Size, Size, Size]:
+    """Return the elements of the target, the points that may meet, and how many parts at most."""
+    elements, points = Size.const(1), Size.const(1)
+    for x in ctx.operands.buffer(scatter.statement.target).shape:
+        elements = elements * x
+    for r in scatter.meeting:
+        points = points * r.extent
+    return elements, points, scatter.meeting[0].extent
 
 
 def lower_copies(ctx: Context, scatter: Scatter, work_ns: float) -> Lowered:

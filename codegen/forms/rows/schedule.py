@@ -14,6 +14,7 @@ from tcdsl.codegen.forms.base.space import Space, accesses, columns_are_nearer, 
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
 
@@ -124,9 +125,10 @@ def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
     if (bits := vector_bits(ctx, space)) is not None:
         heavy = max((_point_ns(s) for w in space.aligned.sweeps for s in w.steps), default=0.0)
         vectors = ctx.extent(space.row_length()) // vexpr.lanes_of(bits, ctx.machine)
-        # of a size-generic kernel short rows do with it too
-        most = 4 if ctx.is_exact() and heavy < _FUNCTION_NS else 2
+        most = 4 if heavy < _FUNCTION_NS else 2
         unroll = most if vectors >= 8 else 2 if vectors >= 4 else 1
+        if not ctx.is_exact():  # of any length: short rows do with it too
+            unroll = 2
         total = ctx.extent(points(space.kept) * space.row_length())
         if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
             unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
@@ -134,7 +136,7 @@ def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
             unroll = 1
         values |= {"vectors": True, "unroll": unroll}
         if _is_pointwise(space):
-            values["stream"] = _output_bytes(ctx, space) > ctx.machine.l3_bytes
+            values["stream"] = ctx.at_least(_output_bytes(ctx, space), ctx.machine.l3_bytes + 1)
         else:
             values["prefetch"] = len(space.sweeps) > 1
     return values
@@ -208,12 +210,11 @@ def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
     return min(1.0, elements / total) * ctx.operands.memory_dtype(buffer).size_bytes
 
 
-def _output_bytes(ctx: Context, space: Space) -> int:
-    total = 0
-    for name in space.written - set(ctx.group.local):
-        buffer = ctx.operands.buffer(name)
-        elements = 1
-        for s in buffer.shape:
-            elements *= max(0, ctx.extent(s))
-        total += elements * ctx.operands.memory_dtype(name).size_bytes
+def _output_bytes(ctx: Context, space: Space) -> Size:
+    total = ZERO
+    for name in sorted(space.written - set(ctx.group.local)):
+        elements = ONE
+        for s in ctx.operands.buffer(name).shape:
+            elements = elements * s
+        total = total + elements * ctx.operands.memory_dtype(name).size_bytes
     return total

@@ -1,8 +1,9 @@
 """What a definition's executables are, by what decides them: nothing is lowered to find an object.
 
-The text of an executable follows from the definition, its types, the specialisation, the sizes it
-is chosen at, the machine and the generator; its object from the text, the compiler and its flags.
-So a record by all these names the object, and another one the analytic choice. A record may be
+The text of an executable follows from the definition, its types, the specialisation, its config,
+the machine and the generator; its object from the text, the compiler and its flags. So a record by
+all these names the object, and others the analytic choices: of exact sizes one, of size-generic
+executables one for each `Regime` of sizes. A record may be
 lost, and is trusted with nothing that the objects beside it are not trusted with: a config that is
 none of this program's is refused by whoever lowers it, an object that is not there is compiled.
 """
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Spec
@@ -43,6 +45,22 @@ class Index:
         """Keep the analytic choice."""
         records.write("choice", self._parts(spec, sizes), config.to_json(), self.name)
 
+    def generic_choices(self, spec: Spec, sizes: Sequence[str]) -> Iterator[tuple[Config, Regime]]:
+        """Yield the analytic choices that were made for all sizes of a regime."""
+
+        def decoded(value: object) -> tuple[Config, Regime]:
+            match value:
+                case [config, regime]:
+                    return Config.from_json(config), Regime.from_plain(regime, sizes)
+            raise ValueError("it is no config with its sizes")
+
+        return records.read_all("regime", self._parts(spec, {}), decoded)
+
+    def keep_generic_choice(self, spec: Spec, config: Config, regime: Regime) -> None:
+        """Keep the analytic choice for all sizes of a regime."""
+        value = [config.to_json(), regime.to_plain()]
+        records.write("regime", self._parts(spec, {}), value, self.name)
+
     def object(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> load.Loaded | None:
         """Return an executable, loaded, if it was compiled before and is still there."""
         key = records.read("object", self._compiled(spec, config, sizes), _object_key)
@@ -61,7 +79,8 @@ class Index:
         records.write("object", self._compiled(spec, config, sizes), loaded.key, self.name)
 
     def _parts(self, spec: Spec, sizes: Mapping[str, int]) -> Sequence[str]:
-        return self.identity, repr(self.machine), repr(spec), json.dumps(dict(sizes))
+        at = {} if spec.sizes is None else dict(sizes)  # those for all sizes know none of them
+        return self.identity, repr(self.machine), repr(spec), json.dumps(at)
 
     def _compiled(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Sequence[str]:
         found = find_compiler()

@@ -14,6 +14,7 @@ from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.device.launch import LoadedUnit
+from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
@@ -35,7 +36,7 @@ Sizes = tuple[tuple[str, int], ...]
 
 _STRIDED = Layout(0, contiguous=False, unit=None)  # every stride at run time
 MAX_GENERIC = 3  # layout classes that get an executable of their own; others share a strided one
-_MAX_CONFIGS = 2  # of size-generic executables for the same layouts, unless none of them suits
+_MAX_CONFIGS = 2  # on a GPU, of size-generic ones for the same layouts, unless none of them suits
 _MAX_CHOICES = 4096  # of configs for sizes of about the same
 _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
@@ -60,10 +61,13 @@ class Variant:
 
     The first sizes get an executable of their own, with every extent a constant. The next ones
     bring a size-generic executable, which serves all others from then on; a layout class of its
-    own up to `MAX_GENERIC`, then one with every stride at run time. Where the model wants another
-    config for other sizes there are two of them; a third only for sizes at which those are far
-    slower. Tuned sizes get theirs. What has run keeps its executable, so that equal calls give
-    equal bits; of ever new sizes, those that fell out of the table are chosen for again.
+    own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
+    stand for all, and so the same in every process; a program whose choice has no one answer for
+    all sizes gets one for each `Regime` that calls bring. On a GPU, where its tiles are part of
+    the config, there are two where the model wants another for other sizes, and a third only for
+    sizes at which those are far slower. Tuned sizes get theirs. What has run keeps its executable,
+    so that equal calls give equal bits; of ever new sizes, those that fell out of the table are
+    chosen for again.
     """
 
     def __init__(
@@ -89,7 +93,8 @@ class Variant:
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
-        self._generic: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}
+        self._generic: dict[Spec, list[tuple[Regime, Compiled]]] = {}
+        self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
     @cached_property
     def program(self) -> Program:
@@ -148,6 +153,7 @@ class Variant:
         with self._lock:
             self._serving.clear()
             self._generic.clear()
+            self._by_size.clear()
 
     def _choose(
         self,
@@ -210,19 +216,45 @@ class Variant:
         has_own = layouts in self._own_classes
         classes = layouts if has_own else tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
         spec = Spec(None, classes, self.threads, is_small, self.is_deterministic)
-        return self.compile(spec, self._generic_config(spec, sizes), sizes)
+        if self.is_for_gpu:
+            return self.compile(spec, self._config_at(spec, sizes), sizes)
+        regimes = self._generic.setdefault(spec, [])
+        for regime, compiled in regimes:
+            if regime.holds(sizes):
+                return compiled
+        regimes.append(self._compiled_for_all(spec, sizes))
+        return regimes[-1][1]
 
-    def _generic_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
+    def _compiled_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Regime, Compiled]:
+        """Return the executable of the CPU for all sizes of the regime of these."""
+        recorded = (
+            () if self._index is None else self._index.generic_choices(spec, self.checked.sizes)
+        )
+        for config, regime in recorded:
+            if regime.holds(sizes) and (found := self._found(spec, config, sizes)) is not None:
+                return regime, found
+        config, regime = self._generic_choice(spec, sizes)
+        if self._index is not None:
+            self._index.keep_generic_choice(spec, config, regime)
+        return regime, self.compile(spec, config, sizes)
+
+    def _generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
+        """Return the analytic choice of an executable of the CPU for all sizes of a regime."""
+        assert isinstance(self.machine, Machine)
+        with stack_for(self.checked.name):
+            return compiler.generic_choice(self.program, spec, self.machine, sizes)
+
+    def _config_at(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the choice for these sizes: that of the first ones of about these sizes.
 
         The model takes milliseconds, which a program of ever new sizes would pay at each call.
         """
         key = spec, tuple(map(_about, sizes.values()))
-        found = self._generic.get(key)
+        found = self._by_size.get(key)
         if found is None:
             found = self._chosen_config(spec, sizes)
-            self._generic = thinned(self._generic, _MAX_CHOICES)
-            self._generic[key] = found
+            self._by_size = thinned(self._by_size, _MAX_CHOICES)
+            self._by_size[key] = found
         return found
 
     def _chosen_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
@@ -243,6 +275,8 @@ class Variant:
 
     def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice."""
+        if spec.sizes is None and not self.is_for_gpu:
+            return self._generic_choice(spec, sizes)[0]
         with stack_for(self.checked.name):
             return compiler.default_config(self.program, spec, self.machine, sizes)
 
@@ -273,7 +307,10 @@ class Variant:
         return isinstance(self.machine, Gpu)
 
     def _unit(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Unit:
-        return compiler.lower(self.program, spec, config, self.machine, sizes, self.checked.name)
+        name, machine = self.checked.name, self.machine
+        if spec.sizes is None and isinstance(machine, Machine):
+            return compiler.lower_generic(self.program, spec, config, machine, sizes, name)
+        return compiler.lower(self.program, spec, config, machine, sizes, name)
 
     def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
         """Return the executable of a specialisation and a config, made once.

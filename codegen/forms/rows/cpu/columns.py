@@ -45,6 +45,7 @@ from tcdsl.grammar.types.dtypes import INT32
 LARGEST_BLOCK = 2048  # columns at most: accumulators of 8 KB
 _LEAST_BLOCK = 256  # runs of 1 KB of each point of a row
 _TILE_POINTS = 1 << 16  # of the rows of a block: 256 KB stay in L2 from sweep to sweep
+_USUAL_ROW = 256  # points of a row of any length
 _ROWS = 8  # points of a row that are added up before they meet the accumulators
 Span = tuple[Expr, Expr]
 
@@ -61,7 +62,7 @@ def block_of(ctx: Context, space: Space) -> int:
     """Return how many columns are taken through the sweeps together."""
     if len(space.sweeps) == 1 and not space.arena:
         return LARGEST_BLOCK
-    length = max(1, ctx.extent(space.row_length()))
+    length = max(1, ctx.extent(space.row_length())) if ctx.is_exact() else _USUAL_ROW
     block = 1 << max(0, (_TILE_POINTS // length).bit_length() - 1)
     least = 16 if space.arena and length > _TILE_POINTS else _LEAST_BLOCK
     return min(max(block, least), LARGEST_BLOCK)

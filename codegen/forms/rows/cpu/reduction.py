@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
@@ -21,6 +22,7 @@ from tcdsl.codegen.forms.rows.cpu.reduction_split import Split, lower_split
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.proofs.signs import maximum
 from tcdsl.grammar.text.errors import ScheduleError
 
 PART_POINTS = 1 << 16  # of a split fold
@@ -47,14 +49,16 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return columns where they are nearer in memory than rows; split long folds of few results."""
     space = space_of(ctx)
     walk = "columns" if schedule.columns_are_near(ctx, space) else "rows"
-    pieces = ctx.extent(points(space.kept))
+    pieces = points(space.kept)
     if walk == "columns":
-        pieces = ctx.extent(points(space.kept[:-1]))
-        pieces *= max(1, ctx.extent(space.kept[-1].extent) // 1024)
-    work = ctx.extent(points(space.kept)) * ctx.extent(space.row_length())
-    split = pieces < _ENOUGH_RESULTS and work > 2 * PART_POINTS
-    if not ctx.is_exact() and not space.kept:  # one result of any size: plan finds the parts
-        split = True
+        blocks = maximum(ONE, space.kept[-1].extent // 1024)
+        pieces = points(space.kept[:-1]) * blocks
+    split = True
+    if ctx.is_exact() or space.kept:  # else one result of any size: plan finds the parts
+        work = points(space.kept) * space.row_length()
+        split = ctx.at_least(work, 2 * PART_POINTS + 1) and not ctx.at_least(
+            pieces, _ENOUGH_RESULTS
+        )
     return {**schedule.default(ctx, space, walk), "walk": walk, "split": split}
 
 

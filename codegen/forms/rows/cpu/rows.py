@@ -27,7 +27,7 @@ def matches(ctx: Context) -> bool:
     except ScheduleError:
         return False
     parted = any(w.segment for w in space.aligned.sweeps)
-    return bool(space.sweeps) and (not parted or ctx.extent(points(space.kept)) >= _ENOUGH_ROWS)
+    return bool(space.sweeps) and (not parted or ctx.at_least(points(space.kept), _ENOUGH_ROWS))
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:

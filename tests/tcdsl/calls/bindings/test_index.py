@@ -56,7 +56,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(compiler, name, count)
 
-    for name in ("default_config", "lower", "emit_c"):
+    for name in ("default_config", "lower", "generic_choice", "lower_generic", "emit_c"):
         counted(name)
     return done
 
@@ -70,6 +70,44 @@ def test_a_second_process_arranges_lowers_and_prints_nothing(work: list[str]) ->
     work.clear()
     assert call().tobytes() == first.tobytes()
     assert work == []
+
+
+def test_a_size_that_no_process_had_is_served_by_what_serves_all(work: list[str]) -> None:
+    def calls(*rows: int) -> None:
+        k: Any = tc.define(TEXT)
+        for n in rows:
+            np.testing.assert_allclose(k(X[:n], W), X[:n] @ W, rtol=1e-5)
+
+    calls(7, 5)
+    assert work == [*ALL, "generic_choice", "lower_generic", "emit_c"]
+    work.clear()
+    calls(7, 3, 6, 1)
+    assert work == []
+
+
+@pytest.mark.parametrize(
+    "regime", [None, [["M", 1, True]], [[[[["K"], 1]], 1, True]], [[[[["M"], 1]], 1 << 40, True]]]
+)
+def test_a_choice_for_other_sizes_is_a_miss(
+    monkeypatch: pytest.MonkeyPatch, work: list[str], regime: object
+) -> None:
+    k: Any = tc.define(TEXT)
+    k(X, W)
+    write = records.write
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            records,
+            "write",
+            lambda kind, parts, v, name: write(
+                kind, parts, [v[0], regime] if kind == "regime" else v, name
+            ),
+        )
+        k(X[:5], W)
+    work.clear()
+    again: Any = tc.define(TEXT)
+    again(X, W)
+    np.testing.assert_allclose(again(X[:5], W), X[:5] @ W, rtol=1e-5)
+    assert work == ["generic_choice"]  # its object is found
 
 
 @pytest.mark.wide

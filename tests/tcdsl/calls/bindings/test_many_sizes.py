@@ -1,7 +1,8 @@
-"""Ever new sizes: nothing is chosen anew for sizes of about the same, nothing grows without end."""
+"""Ever new sizes: nothing is chosen anew, nothing grows without end."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls import host
 from tcdsl.calls.bindings import session, variant
-from tcdsl.calls.bindings.variant import Variant, _about
+from tcdsl.calls.bindings.variant import Variant, _about, spec_for
 from tcdsl.calls.process.bounded import thinned
+from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.gpu import gpu_of
+from tcdsl.codegen.toolchain.host import detect
 from tcdsl.derived import with_tangents
 from tcdsl.plain import kernel as plain
 
@@ -20,7 +24,38 @@ pytestmark = pytest.mark.cc
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
 
 
-def test_sizes_of_about_the_same_share_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_size_asks_nothing_but_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    mm: Any = tc.define(MM, tune="off")
+
+    def call(m: int, k: int, n: int) -> None:
+        a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+        np.testing.assert_array_equal(mm(a, b), np.full((m, n), k))
+
+    call(3, 3, 5)
+    call(7, 11, 2)
+    made = mm.variant().executables
+    for name in ("generic_choice", "default_config", "lower_generic", "lower", "cost_ns"):
+        monkeypatch.setattr(compiler, name, None)
+    for n in (1, 2, 3, 7, 16, 97, 128, 300, 1009):
+        call(5, n, 9)
+        call(n, 5, 9)
+        call(1, 2, n)
+    assert mm.variant().executables == made
+
+
+def test_a_size_generic_text_does_not_depend_on_who_asks() -> None:
+    text = "def f(float(B,N) X) -> (Y) { S(b) +=! exp(X(b,n))  Y(b,n) = exp(X(b,n)) / S(b) }"
+    checked = tc.define(text).variant().checked
+    texts = set()
+    for b, n in ((1, 1), (3, 17), (64, 1000), (2, 1 << 22)):
+        bound = Variant(checked, detect(), 2)
+        sizes = {"B": b, "N": n}
+        spec = replace(spec_for(bound, sizes), sizes=None)
+        texts.add(bound.text(spec, bound.default_config(spec, sizes), sizes))
+    assert len(texts) == 1
+
+
+def test_sizes_of_about_the_same_share_a_choice_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     choose = Variant._chosen_config
 
@@ -29,11 +64,10 @@ def test_sizes_of_about_the_same_share_a_choice(monkeypatch: pytest.MonkeyPatch)
         return choose(self, spec, sizes)
 
     monkeypatch.setattr(Variant, "_chosen_config", counted)
-    mm: Any = tc.define(MM, tune="off")
-    mm(np.ones((3, 3), np.float32), np.ones((3, 5), np.float32))
+    bound = Variant(tc.define(MM).variant().checked, gpu_of("sm_90"), 0)
+    spec = replace(spec_for(bound, {"M": 8, "K": 8, "N": 8}), sizes=None)
     for n in range(100, 200):
-        a, b = np.ones((8, n), np.float32), np.ones((n, 9), np.float32)
-        np.testing.assert_array_equal(mm(a, b), np.full((8, 9), n))
+        bound._config_at(spec, {"M": 8, "K": n, "N": 9})
     assert len(made) <= 20
 
 
