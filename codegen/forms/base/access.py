@@ -30,11 +30,11 @@ class Linear:
         return dict(self.terms).get(dim, ZERO)
 
     def without(self, dims: Sequence[str]) -> Linear:
-        """Return the form with those counters at 0."""
+        """Return what is left with those counters at 0."""
         return replace(self, terms=tuple(t for t in self.terms if t[0] not in dims))
 
 
-def linear(
+def linear_of(
     subs: Sequence[typed.Expr], strides: Sequence[Size], dims: Mapping[str, AlignedDim]
 ) -> Linear | None:
     """Return the address of an access, or None if a subscript is not affine."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear, by_step, join, linear
+from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear, by_step, join, linear_of
 from tcdsl.codegen.forms.base.align import Aligned, AlignedStatement, align, open_rows
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.operands import Operands
@@ -118,7 +118,7 @@ def space_of(ctx: GroupContext[Any], *, pointwise: bool = False, uniform: bool =
 def columns_are_nearer(space: Space) -> bool:
     """Whether the innermost loop over rows takes smaller steps than those within rows."""
     column, inner = space.kept[-1].name, {w[-1].name for w in space.sweeps}
-    touched = [form for (buffer, _), form in space.linear.items() if buffer not in space.arena]
+    touched = [linear for (buffer, _), linear in space.linear.items() if buffer not in space.arena]
     near = sum(abs(x.step(column).evaluate(space.sizes)) for x in touched)
     far = sum(abs(x.step(n).evaluate(space.sizes)) for x in touched for n in inner)
     return near < far
@@ -140,7 +140,7 @@ def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Spac
         linears = _linears(ctx, aligned, strides, frozenset(ctx.group.local))
         # stores decide: a read that crosses them can be turned around in registers
         written = {s.target for s in ctx.group.statements}
-        stored = [form for (name, _), form in linears.items() if name in written]
+        stored = [linear for (name, _), linear in linears.items() if name in written]
         order = by_step(aligned.kept, stored, sizes)
         joined = _join(ctx, aligned, order, list(linears.values()))
         inner = order[order.index(joined[-2].name) + 1 :] if len(joined) > 1 else order
@@ -223,19 +223,19 @@ def _linears(
         for buffer, subs in accesses(step):
             if buffer in skip:
                 continue
-            form = linear(subs, strides[buffer], dims)
-            if form is None:
+            linear = linear_of(subs, strides[buffer], dims)
+            if linear is None:
                 raise ScheduleError(f"a subscript of '{buffer}' is not affine")
             if ctx.spec.sizes is not None:
-                form = _exact(form, dict(ctx.spec.sizes))
-            found[buffer, subs] = form
+                linear = _exact(linear, dict(ctx.spec.sizes))
+            found[buffer, subs] = linear
     return found
 
 
-def _exact(form: Linear, sizes: Mapping[str, int]) -> Linear:
+def _exact(linear: Linear, sizes: Mapping[str, int]) -> Linear:
     by = {n: Size.const(v) for n, v in sizes.items()}
-    terms = tuple((n, substitute_symbols(s, by)) for n, s in form.terms)
-    return Linear(tuple(t for t in terms if t[1] != ZERO), substitute_symbols(form.const, by))
+    terms = tuple((n, substitute_symbols(s, by)) for n, s in linear.terms)
+    return Linear(tuple(t for t in terms if t[1] != ZERO), substitute_symbols(linear.const, by))
 
 
 def _join(
@@ -300,5 +300,5 @@ def _finish(
     """Drop the counters of loops that were joined into others."""
     left = {x.name for x in (*kept, *(x for w in sweeps for x in w))}
     gone = [d.name for d in aligned.dims if d.name not in left]
-    forms = {a: form.without(gone) for a, form in linears.items()}
-    return Space(aligned, kept, sweeps, forms, arena, _with_strides(ctx))
+    linears = {a: linear.without(gone) for a, linear in linears.items()}
+    return Space(aligned, kept, sweeps, linears, arena, _with_strides(ctx))

@@ -55,13 +55,13 @@ class RowPoints(RowValues):
     ----------
     ctx, space
         The group and its loops.
-    form
+    walk
         How rows are walked.
     """
 
-    def __init__(self, ctx: Context, space: Space, form: RowWalk) -> None:
+    def __init__(self, ctx: Context, space: Space, walk: RowWalk) -> None:
         super().__init__(ctx, space)
-        self.form = form
+        self.walk = walk
         self.hoisted: dict[typed.Expr, Expr] = {}
         self.prefetched: set[Access] = set()  # what an earlier sweep has read
 
@@ -153,18 +153,18 @@ class RowPoints(RowValues):
             access = (x.tensor, x.subs)
             if access in point.local:
                 return point.local[access]
-            if self.form.prefetch and point.mask is None:
+            if self.walk.prefetch and point.mask is None:
                 scope.statements.extend(self.prefetches(access, point))
             return self.load(access, point, inner)
 
         def index(x: typed.IndexValue) -> Expr:
-            t = Vector(vexpr.integer_of(self.form.bits), self.form.lanes)
+            t = Vector(vexpr.integer_of(self.walk.bits), self.walk.lanes)
             first = b.add(point.counters[x.name], self.lows[x.name])
             return vexpr.vector_call("iota", t, b.cast(first, Scalar(t.dtype)))
 
         scope = vexpr.LaneScope(
-            lanes=self.form.lanes,
-            bits=self.form.bits,
+            lanes=self.walk.lanes,
+            bits=self.walk.bits,
             varies=lambda e: self.varies(e, inner, point),
             scalar=lambda e: self.hoist(e, point, inner, hoist),
             read=read,
@@ -203,13 +203,13 @@ class RowPoints(RowValues):
         """Return lanes elements of memory."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
-        t = Vector(stored.computed, self.form.lanes)
+        t = Vector(stored.computed, self.walk.lanes)
         half = f"_{short_name(stored)}" if stored.is_half else ""
         name = f"v{t.lanes}{short_name(t.dtype)}{half}"
         at = b.offset(pointer, index)
         step = self.space.linear[access].step(inner.name)
         if step != ONE:
-            count = point.count if point.count is not None else b.c64(self.form.lanes)
+            count = point.count if point.count is not None else b.c64(self.walk.lanes)
             return Call(f"tc_loadx_{name}", (at, self.size(step), count), t)
         if point.mask is not None:
             return Call(f"tc_loadm_{name}", (at, point.mask), t)
@@ -226,7 +226,7 @@ class RowPoints(RowValues):
         at = b.offset(pointer, index)
         step = self.space.linear[access].step(self.inner_of(point))
         if step != ONE:
-            count = point.count if point.count is not None else b.c64(self.form.lanes)
+            count = point.count if point.count is not None else b.c64(self.walk.lanes)
             return b.do(f"tc_storex_{name}", at, self.size(step), count, value)
         if point.mask is not None:
             return b.do(f"tc_storem_{name}", at, point.mask, value)
@@ -239,11 +239,11 @@ class RowPoints(RowValues):
     @property
     def mask_dtype(self) -> DType:
         """The element type that masks are named after."""
-        return vexpr.mask_dtype(self.form.bits)
+        return vexpr.mask_dtype(self.walk.bits)
 
     def tail(self, left: Expr) -> Expr:
         """Return the mask of the first `left` lanes."""
-        t = Mask(self.mask_dtype, self.form.lanes)
+        t = Mask(self.mask_dtype, self.walk.lanes)
         return Call(f"tc_tail_v{t.lanes}{short_name(t.dtype)}", (left,), t)
 
     def masked(self, point: RowPoint, value: Expr, other: Expr) -> Expr:

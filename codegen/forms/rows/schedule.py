@@ -46,12 +46,12 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
             return None
         for buffer, subs in accesses(step):
             dtype = ctx.operands.buffer(buffer).dtype
-            form = space.linear.get((buffer, subs))
+            linear = space.linear.get((buffer, subs))
             if dtype == BOOL:
                 return None
-            if dtype.is_half and form is not None:
+            if dtype.is_half and linear is not None:
                 stored = buffer == s.target and (column is not None or not step.folds)
-                if form.step(inner) not in ((ONE,) if stored else (ZERO, ONE)):
+                if linear.step(inner) not in ((ONE,) if stored else (ZERO, ONE)):
                     return None
 
         def mentions(e: typed.Expr, inner: str = inner) -> bool:
@@ -65,8 +65,8 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
     return bits
 
 
-def column_form(ctx: Context, space: Space) -> RowWalk | None:
-    """Return the form in which rows are walked side by side, or None where they cannot be."""
+def column_walk(ctx: Context, space: Space) -> RowWalk | None:
+    """Return how rows are walked side by side, or None where they cannot be."""
     if not space.kept or not space.sweeps or any(w.segment for w in space.aligned.sweeps):
         return None
     bits = vector_bits(ctx, space, column=space.kept[-1].name)
@@ -75,7 +75,7 @@ def column_form(ctx: Context, space: Space) -> RowWalk | None:
 
 def columns_are_near(ctx: Context, space: Space) -> bool:
     """Whether rows can be walked side by side, and that is how they lie in memory."""
-    if column_form(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
+    if column_walk(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
         return False
     return columns_are_nearer(space)
 
@@ -86,8 +86,8 @@ def _mentions(e: typed.Expr, space: Space, inner: str) -> bool:
         case typed.IndexValue(name):
             return name == inner
         case typed.Read(tensor, subs) if subs:
-            form = space.linear.get((tensor, subs))
-            return form is None or form.step(inner) != ZERO
+            linear = space.linear.get((tensor, subs))
+            return linear is None or linear.step(inner) != ZERO
         case _:
             return False
 
@@ -96,7 +96,7 @@ def _mentions(e: typed.Expr, space: Space, inner: str) -> bool:
 
 
 def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
-    """Return vector form, vectors a turn, and the size of a task."""
+    """Return vectors or not, vectors a turn, and the size of a task."""
     bits = vector_bits(ctx, space)
     task = Knob("task_us", (2, 8, 32))
     if bits is None:
@@ -108,7 +108,7 @@ def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
 
 def walk_knob(ctx: Context, space: Space) -> Knob:
     """Return the directions: a row at a time, and side by side where they can be."""
-    both = column_form(ctx, space) is not None
+    both = column_walk(ctx, space) is not None
     return Knob("walk", ("rows", "columns") if both else ("rows",))
 
 
@@ -116,7 +116,7 @@ def _is_pointwise(space: Space) -> bool:
     return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
 
 
-def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
+def default(ctx: Context, space: Space, along: str = "rows") -> dict[str, Value]:
     """Return explicit vectors where they fit, four a turn of known length with a short body.
 
     Rows side by side are not unrolled, so that the knob does not tell equal kernels apart.
@@ -132,7 +132,7 @@ def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
         total = ctx.extent(points(space.kept) * space.row_length())
         if len(space.sweeps) > 1 and total * _memory_per_point(ctx, space) > ctx.machine.l3_bytes:
             unroll = min(unroll, 2)  # measured: longer bursts of stores wait for memory
-        if walk == "columns":
+        if along == "columns":
             unroll = 1
         values |= {"vectors": True, "unroll": unroll}
         if _is_pointwise(space):
@@ -142,7 +142,7 @@ def default(ctx: Context, space: Space, walk: str = "rows") -> dict[str, Value]:
     return values
 
 
-def form_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> RowWalk:
+def walk_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> RowWalk:
     """Return what the knobs say."""
     bits = vector_bits(ctx, space)
     if values.get("vectors") and bits is not None:
@@ -181,10 +181,10 @@ def rows_ns(ctx: Context, space: Space, per_point: float, pieces: int) -> float:
     return divided_ns(rows * (length * per_point + 15.0), pieces, ctx.spec.threads)
 
 
-def point_ns(ctx: Context, space: Space, form: RowWalk) -> float:
+def point_ns(ctx: Context, space: Space, walk: RowWalk) -> float:
     """Return the time of one point of a row: all sweeps of it, memory or arithmetic."""
     compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
-    if form.lanes == 1:
+    if walk.lanes == 1:
         compute *= _SCALAR_FACTOR
     per_point = _memory_per_point(ctx, space)
     levels = (ctx.machine.l1_bytes, ctx.machine.l2_bytes, ctx.machine.l3_bytes)

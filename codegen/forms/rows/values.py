@@ -83,9 +83,9 @@ class RowValues:
 
     def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
         """Return the row's pointer of an access and the position behind it."""
-        form = self.space.linear[access]
-        rest = form.without(tuple(self.kept))
-        fixed = replace(form, terms=tuple(t for t in form.terms if t[0] in self.kept))
+        linear = self.space.linear[access]
+        rest = linear.without(tuple(self.kept))
+        fixed = replace(linear, terms=tuple(t for t in linear.terms if t[0] in self.kept))
         key = (access[0], fixed)
         if key not in self.pointers:
             base = self.base(access[0])
@@ -103,10 +103,10 @@ class RowValues:
         index = b.add(*(b.mul(c, self.size(step)) for c, step in inside))
         return self.pointers[key], index
 
-    def row_offset(self, form: Linear) -> Expr:
+    def row_offset(self, linear: Linear) -> Expr:
         """Return the part of an address that is the same in all of the row."""
-        terms = [b.mul(self.kept[n], self.size(step)) for n, step in form.terms if n in self.kept]
-        return b.add(*terms, self.size(form.const))
+        terms = [b.mul(self.kept[n], self.size(step)) for n, step in linear.terms if n in self.kept]
+        return b.add(*terms, self.size(linear.const))
 
     def element(self, access: Access, counters: Mapping[str, Expr]) -> Expr:
         """Return an element in its computing type."""

@@ -79,23 +79,23 @@ class ColumnNest(RowPoints):
         The columns [low, high) of the block.
     """
 
-    def __init__(self, ctx: Context, space: Space, form: RowWalk, block: int) -> None:
+    def __init__(self, ctx: Context, space: Space, walk: RowWalk, block: int) -> None:
         self.column = space.kept[-1]
         self.block = block
         # locals that outlive their sweep lie as [point of the row][column of the block]
-        forms = {
-            access: self._widened(form) if access[0] in space.arena else form
-            for access, form in space.linear.items()
+        linears = {
+            access: self._widened(linear) if access[0] in space.arena else linear
+            for access, linear in space.linear.items()
         }
-        super().__init__(ctx, replace(space, kept=space.kept[:-1], linear=forms), form)
+        super().__init__(ctx, replace(space, kept=space.kept[:-1], linear=linears), walk)
         self.low, self.high = b.i64(self.fresh("low")), b.i64(self.fresh("high"))
         self.tables: dict[str, Var] = {}  # per value of a row: one for each column
         self.start: Expr = self.low  # the column at which tables begin
 
-    def _widened(self, form: Linear) -> Linear:
+    def _widened(self, linear: Linear) -> Linear:
         width = Size.const(self.block)
-        terms = tuple((n, step * width) for n, step in form.terms)
-        return Linear((*terms, (self.column.name, ONE)), form.const * width)
+        terms = tuple((n, step * width) for n, step in linear.terms)
+        return Linear((*terms, (self.column.name, ONE)), linear.const * width)
 
     # ---- workspace
 
@@ -135,7 +135,7 @@ class ColumnNest(RowPoints):
     def kind(self, step: AlignedStatement) -> Vector:
         """Return the type of vectors of a statement's values."""
         dtype = self.operands.buffer(step.statement.target).dtype.computed
-        return Vector(dtype, self.form.lanes)
+        return Vector(dtype, self.walk.lanes)
 
     def place(self, step: AlignedStatement, p: RowPoint) -> Expr:
         """Return the address of a table at a point."""
@@ -255,7 +255,7 @@ class ColumnNest(RowPoints):
 
     def along(self, body: Callable[[RowPoint], list[Stmt]]) -> list[Stmt]:
         """Return the loops over the columns of the block: whole vectors, then one masked."""
-        lanes = self.form.lanes
+        lanes = self.walk.lanes
         var, main = b.i64(self.fresh("c")), b.i64(self.fresh("main"))
         whole = b.mul(b.div(b.sub(self.high, self.low), lanes), lanes)
         rest = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
@@ -269,10 +269,10 @@ class ColumnNest(RowPoints):
 
 
 def lower_columns(
-    ctx: Context, space: Space, form: RowWalk, point_ns: float, title: str
+    ctx: Context, space: Space, walk: RowWalk, point_ns: float, title: str
 ) -> Lowered:
     """Return the group as one phase of (outer row, block of columns) tasks."""
-    nest = ColumnNest(ctx, space, form, block_of(ctx, space))
+    nest = ColumnNest(ctx, space, walk, block_of(ctx, space))
     declarations, workspace = nest.workspace()
 
     def build(counters: Mapping[str, Expr], _: Expr) -> list[Stmt]:

@@ -67,8 +67,8 @@ class _SweepBody:
 class RowNest(RowPoints):
     """Builds the statements of a row."""
 
-    def __init__(self, ctx: Context, space: Space, form: RowWalk) -> None:
-        super().__init__(ctx, space, form)
+    def __init__(self, ctx: Context, space: Space, walk: RowWalk) -> None:
+        super().__init__(ctx, space, walk)
         self.held: dict[tuple[str, int], tuple[RowPoint, vexpr.LaneScope]] = {}
         self.whole = True  # rows are walked from end to end
 
@@ -133,9 +133,9 @@ class RowNest(RowPoints):
         """Return the accumulators of a fold."""
         s = step.statement
         dtype = self.operands.buffer(s.target).dtype.computed
-        if self.form.lanes > 1:
-            kind: Scalar | Vector = Vector(dtype, self.form.lanes)
-            count = min(self.held_count() or self.form.unroll, 4)
+        if self.walk.lanes > 1:
+            kind: Scalar | Vector = Vector(dtype, self.walk.lanes)
+            count = min(self.held_count() or self.walk.unroll, 4)
         else:
             kind, count = Scalar(dtype), 1
         accumulators = tuple(Var(self.fresh("acc"), kind) for _ in range(count))
@@ -144,19 +144,19 @@ class RowNest(RowPoints):
         long = length is None or length > BLOCK or len(passes) > 1
         blocked = operator(s.op) == "+" and dtype.is_float and long
         fold = Fold(step, dtype, accumulators, Var(self.fresh("sum"), kind) if blocked else None)
-        if self.form.lanes == 1 and fold.op in ("min", "max") and dtype.is_float:
+        if self.walk.lanes == 1 and fold.op in ("min", "max") and dtype.is_float:
             fold.unordered = b.var(self.fresh("unordered"), INT32)
         return fold
 
     def held_count(self) -> int | None:
         """Return the vectors of a row if all its sweeps keep it in registers, else None."""
-        if not self.whole or self.form.lanes == 1 or any(len(w) > 1 for w in self.space.sweeps):
+        if not self.whole or self.walk.lanes == 1 or any(len(w) > 1 for w in self.space.sweeps):
             return None
         lengths = {w[0].extent for w in self.space.sweeps}
         length = lengths.pop().constant if len(lengths) == 1 else None
-        if length is None or length > HELD_VECTORS * self.form.lanes or length == 0:
+        if length is None or length > HELD_VECTORS * self.walk.lanes or length == 0:
             return None
-        return -(-length // self.form.lanes)
+        return -(-length // self.walk.lanes)
 
     def looped(
         self, this: _SweepBody, loops: tuple[DimLoop, ...], span: tuple[Expr, Expr] | None
@@ -206,7 +206,7 @@ class RowNest(RowPoints):
 
     def innermost(self, this: _SweepBody, low: Expr, high: Expr) -> list[Stmt]:
         """Return the loop over [low, high) of the innermost counter."""
-        if self.form.lanes == 1:
+        if self.walk.lanes == 1:
             var = self.counter(this.inner)
             body = self.scalar_point(this, RowPoint({**this.outer, this.inner.name: var}))
             folds = (*this.folds.values(), *this.parts.values())
@@ -224,7 +224,7 @@ class RowNest(RowPoints):
     ) -> list[Stmt]:
         """Return whole turns of unrolled vectors, then masked ones."""
         var = self.counter(this.inner)
-        lanes, unroll = self.form.lanes, self.form.unroll
+        lanes, unroll = self.walk.lanes, self.walk.unroll
         turn = lanes * unroll
         count = b.sub(high, low)
         known = b.value_of(count)
@@ -252,13 +252,13 @@ class RowNest(RowPoints):
         point = RowPoint({**this.outer, this.inner.name: at})
         if count is None:
             return self.vector_point(this, point, 0)
-        point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.form.lanes))
+        point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.walk.lanes))
         point.count = count
         return [Let(point.mask, self.tail(count)), *self.vector_point(this, point, 0)]
 
     def streamed(self, this: _SweepBody) -> list[Access]:
         """Return what the pass may store past the cache: whole rows that nobody reads again."""
-        if not self.form.stream or this.folds or len(self.space.sweeps) > 1:
+        if not self.walk.stream or this.folds or len(self.space.sweeps) > 1:
             return []
         stored = [(s.statement.target, s.statement.subs) for s in this.steps]
         stored = [a for a in stored if self.in_memory(a[0])]
@@ -274,8 +274,8 @@ class RowNest(RowPoints):
         A masked vector goes first, up to the first aligned element.
         """
         counters = {**this.outer, this.inner.name: low}
-        size = self.form.bits // 8
-        line = self.form.lanes * size
+        size = self.walk.bits // 8
+        line = self.walk.lanes * size
         at = []
         for access in stored:
             pointer, index = self.address(access, counters)
@@ -299,7 +299,7 @@ class RowNest(RowPoints):
     def unrolled(self, this: _SweepBody, vectors: int) -> list[Stmt]:
         """Return a sweep over a short row, vector by vector, on values that are in registers."""
         out: list[Stmt] = []
-        inner, lanes = this.inner, self.form.lanes
+        inner, lanes = this.inner, self.walk.lanes
         length = inner.extent.constant
         assert length is not None
         for u in range(vectors):

@@ -24,7 +24,7 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return vector form, unrolling, stores past the cache, tiles, and task size."""
+    """Return vectors or not, unrolling, stores past the cache, tiles, and task size."""
     space = _space(ctx)
     found = schedule.knobs(ctx, space)
     if _can_turn(ctx, space):
@@ -42,7 +42,7 @@ def default(ctx: Context) -> dict[str, Value]:
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = _space(ctx)
-    per_point = schedule.point_ns(ctx, space, schedule.form_of(ctx, space, values))
+    per_point = schedule.point_ns(ctx, space, schedule.walk_of(ctx, space, values))
     if _can_turn(ctx, space) and not values.get("tiles"):
         per_point *= 5  # a cache line for every element
     pieces = ctx.extent(points(space.kept) * space.row_length())  # rows may be cut
@@ -52,12 +52,12 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over the box."""
     space = _space(ctx)
-    form = schedule.form_of(ctx, space, values)
-    each = schedule.point_ns(ctx, space, form)
+    walk = schedule.walk_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, walk)
     across = turned_loop(ctx, space)
-    if values.get("tiles") and form.lanes > 1 and across is not None:
-        return lower_tiles(ctx, space, form, across, each)
-    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), "pointwise")
+    if values.get("tiles") and walk.lanes > 1 and across is not None:
+        return lower_tiles(ctx, space, walk, across, each)
+    return lower_rows(ctx, space, walk, each, int(values.get("task_us", 8)), "pointwise")
 
 
 def _can_turn(ctx: Context, space: Space) -> bool:

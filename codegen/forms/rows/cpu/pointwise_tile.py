@@ -47,8 +47,8 @@ def turned_loop(ctx: Context, space: Space) -> DimLoop | None:
     Whatever is written must lie along the rows.
     """
     inner = space.sweeps[0][-1].name
-    for (buffer, _), form in space.linear.items():
-        if buffer in space.written and form.step(inner) != ONE:
+    for (buffer, _), linear in space.linear.items():
+        if buffer in space.written and linear.step(inner) != ONE:
             return None
     best, most = None, 0
     for loop in space.kept:
@@ -63,10 +63,10 @@ def _turned(ctx: Context, space: Space, loop: DimLoop) -> list[Access]:
     inner = space.sweeps[0][-1].name
     return [
         access
-        for access, form in space.linear.items()
+        for access, linear in space.linear.items()
         if access[0] not in space.written
-        and form.step(inner) not in (ZERO, ONE)
-        and form.step(loop.name) == ONE
+        and linear.step(inner) not in (ZERO, ONE)
+        and linear.step(loop.name) == ONE
         and ctx.operands.memory_dtype(access[0]) in (FLOAT32, FLOAT64)
     ]
 
@@ -74,16 +74,16 @@ def _turned(ctx: Context, space: Space, loop: DimLoop) -> list[Access]:
 class TileNest(RowPoints):
     """The statements of one square tile."""
 
-    def __init__(self, ctx: Context, space: Space, form: RowWalk, across: DimLoop) -> None:
+    def __init__(self, ctx: Context, space: Space, walk: RowWalk, across: DimLoop) -> None:
         rows = tuple(x for x in space.kept if x != across)
-        super().__init__(ctx, replace(space, kept=rows), form)
+        super().__init__(ctx, replace(space, kept=rows), walk)
         self.across = across
         self.inner = space.sweeps[0][-1]
         self.turned = _turned(ctx, space, across)
 
     def tile(self, t: Expr, v: Expr, rows: Expr | None, columns: Expr | None) -> list[Stmt]:
         """Return the tile at (t, v): whole, or its first rows and columns."""
-        lanes = self.form.lanes
+        lanes = self.walk.lanes
         out: list[Stmt] = []
         row_mask = column_mask = None
         if rows is not None and columns is not None:
@@ -104,7 +104,7 @@ class TileNest(RowPoints):
 
     def mask(self, count: Expr, out: list[Stmt]) -> Var:
         """Declare the mask of the first count lanes."""
-        mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.form.lanes))
+        mask = Var(self.fresh("tail"), Mask(self.mask_dtype, self.walk.lanes))
         out.append(Let(mask, self.tail(count)))
         return mask
 
@@ -118,7 +118,7 @@ class TileNest(RowPoints):
         out: list[Stmt],
     ) -> tuple[str, Vector]:
         """Load a square along the other loop and turn it; return its name and type."""
-        kind = Vector(self.stored(access[0]).computed, self.form.lanes)
+        kind = Vector(self.stored(access[0]).computed, self.walk.lanes)
         name = self.fresh("square")
         short = f"v{kind.lanes}{short_name(kind.dtype)}"
         c = b.i64(self.fresh("c"))
@@ -152,11 +152,11 @@ class TileNest(RowPoints):
 
 
 def lower_tiles(
-    ctx: Context, space: Space, form: RowWalk, across: DimLoop, point_ns: float
+    ctx: Context, space: Space, walk: RowWalk, across: DimLoop, point_ns: float
 ) -> Lowered:
     """Return tasks of (outer row, a run of tiles along the other loop)."""
-    nest = TileNest(ctx, space, form, across)
-    lanes = form.lanes
+    nest = TileNest(ctx, space, walk, across)
+    lanes = walk.lanes
     outer = ctx.operands.size(points(nest.space.kept))
     height = ctx.operands.size(across.extent)
     width = ctx.operands.size(nest.inner.extent)

@@ -48,9 +48,9 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 def default(ctx: Context) -> dict[str, Value]:
     """Return columns where they are nearer in memory than rows; split long folds of few results."""
     space = space_of(ctx)
-    walk = "columns" if schedule.columns_are_near(ctx, space) else "rows"
+    along = "columns" if schedule.columns_are_near(ctx, space) else "rows"
     pieces = points(space.kept)
-    if walk == "columns":
+    if along == "columns":
         blocks = maximum(ONE, space.kept[-1].extent // 1024)
         pieces = points(space.kept[:-1]) * blocks
     split = True
@@ -59,14 +59,14 @@ def default(ctx: Context) -> dict[str, Value]:
         split = ctx.at_least(work, 2 * PART_POINTS + 1) and not ctx.at_least(
             pieces, _ENOUGH_RESULTS
         )
-    return {**schedule.default(ctx, space, walk), "walk": walk, "split": split}
+    return {**schedule.default(ctx, space, along), "walk": along, "split": split}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = space_of(ctx)
-    form = schedule.form_of(ctx, space, values)
-    each = schedule.point_ns(ctx, space, form)
+    walk = schedule.walk_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, walk)
     near = schedule.columns_are_near(ctx, space)
     against = 1.0 if (values.get("walk") == "columns") == near else 4.0
     idle = 1.0 if values.get("split") == default(ctx)["split"] else 1.3
@@ -80,18 +80,18 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase, two where the fold is split."""
     space = space_of(ctx)
-    form = schedule.form_of(ctx, space, values)
-    each = schedule.point_ns(ctx, space, form)
+    walk = schedule.walk_of(ctx, space, values)
+    each = schedule.point_ns(ctx, space, walk)
     task_us = int(values.get("task_us", 8))
     split = _split(ctx, space) if values.get("split") else None
-    column = schedule.column_form(ctx, space)
+    column = schedule.column_walk(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         if split is not None:
             return lower_column_parts(ctx, space, column, each, split)
         return lower_columns(ctx, space, column, each, "reduction")
     if split is not None:
-        return lower_split(ctx, space, form, each, split)
-    return lower_rows(ctx, space, form, each, task_us, "row reduction")
+        return lower_split(ctx, space, walk, each, split)
+    return lower_rows(ctx, space, walk, each, task_us, "row reduction")
 
 
 def _is_reduction(space: Space) -> bool:

@@ -16,11 +16,11 @@ from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
 
 
 def lower_column_parts(
-    ctx: Context, space: Space, form: RowWalk, point_ns: float, split: Split
+    ctx: Context, space: Space, walk: RowWalk, point_ns: float, split: Split
 ) -> Lowered:
     """Return tasks of (part, outer row, block of columns), and the phase that combines."""
     planned = plan_split(ctx, split)
-    nest = ColumnNest(ctx, space, form, block_of(ctx, space))
+    nest = ColumnNest(ctx, space, walk, block_of(ctx, space))
     partials = Partials(ctx, space, nest, planned.parts)
     outer = ctx.operands.size(points(space.kept[:-1]))
     width = nest.size(nest.column.extent)
@@ -51,4 +51,4 @@ def lower_column_parts(
     tasks = b.mul(planned.plan_parts, outer, blocks)
     rows = ctx.operands.size(points(space.kept))
     price = cost(rows, ctx.operands.size(space.row_length()), point_ns)
-    return two_phases(ctx, space, body, tasks, price, planned, "column reduction", form)
+    return two_phases(ctx, space, body, tasks, price, planned, "column reduction", walk)

@@ -120,9 +120,9 @@ def plan_split(ctx: Context, split: Split) -> Planned:
 class PartNest(RowNest):
     """A row of one part: its folds end in the tables, nothing follows."""
 
-    def __init__(self, ctx: Context, space: Space, form: RowWalk, planned: Planned) -> None:
+    def __init__(self, ctx: Context, space: Space, walk: RowWalk, planned: Planned) -> None:
         alone = replace(space, aligned=replace(space.aligned, after=()))
-        super().__init__(ctx, alone, form)
+        super().__init__(ctx, alone, walk)
         self.partials = Partials(ctx, space, self, planned.parts)
         self.part, self.at = b.i64(self.fresh("part")), b.i64(self.fresh("at"))
 
@@ -133,11 +133,11 @@ class PartNest(RowNest):
 
 
 def lower_split(
-    ctx: Context, space: Space, form: RowWalk, point_ns: float, split: Split
+    ctx: Context, space: Space, walk: RowWalk, point_ns: float, split: Split
 ) -> Lowered:
     """Return a phase of (part, row) tasks along rows, and the phase that combines."""
     planned = plan_split(ctx, split)
-    nest = PartNest(ctx, space, form, planned)
+    nest = PartNest(ctx, space, walk, planned)
     rows = nest.partials.rows
     task, low, high = b.i64(nest.fresh("task")), b.i64(nest.fresh("low")), b.i64(nest.fresh("high"))
     body = b.block(
@@ -156,7 +156,7 @@ def lower_split(
     length = ctx.operands.size(space.row_length())
     tasks = b.mul(planned.plan_parts, rows)
     return two_phases(
-        ctx, space, body, tasks, cost(rows, length, point_ns), planned, "row reduction", form
+        ctx, space, body, tasks, cost(rows, length, point_ns), planned, "row reduction", walk
     )
 
 
@@ -168,14 +168,14 @@ def two_phases(
     cost_ns: Expr,
     planned: Planned,
     title: str,
-    form: RowWalk,
+    walk: RowWalk,
 ) -> Lowered:
     """Return the group as the phase given and one that combines its partial results."""
     first = _phase(ctx, f"{ctx.prefix}_part", body)
     second = _phase(ctx, f"{ctx.prefix}_whole", _combine(ctx, space, planned))
     rows = ctx.operands.size(points(space.kept))
     count = b.ceil_div(rows, _FINISH_POINTS)
-    kind = "vectors" if form.lanes > 1 else "simd"
+    kind = "vectors" if walk.lanes > 1 else "simd"
     return Lowered(
         form=f"{title} in parts, {kind}",
         functions=(first, second),

@@ -31,7 +31,7 @@ def matches(ctx: Context) -> bool:
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
-    """Return the direction, vector form, unrolling, prefetch and task size."""
+    """Return the direction, vectors or not, unrolling, prefetch and task size."""
     space = space_of(ctx)
     return (schedule.walk_knob(ctx, space), *schedule.knobs(ctx, space))
 
@@ -39,14 +39,14 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 def default(ctx: Context) -> dict[str, Value]:
     """Return the direction in which memory is nearer."""
     space = space_of(ctx)
-    walk = "columns" if schedule.columns_are_near(ctx, space) else "rows"
-    return {"walk": walk, **schedule.default(ctx, space, walk)}
+    along = "columns" if schedule.columns_are_near(ctx, space) else "rows"
+    return {"walk": along, **schedule.default(ctx, space, along)}
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = space_of(ctx)
-    per_point = schedule.point_ns(ctx, space, schedule.form_of(ctx, space, values))
+    per_point = schedule.point_ns(ctx, space, schedule.walk_of(ctx, space, values))
     if (values.get("walk") == "columns") != schedule.columns_are_near(ctx, space):
         per_point *= 4
     return schedule.rows_ns(ctx, space, per_point, pieces_of(ctx, space, values))
@@ -55,14 +55,14 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over rows."""
     space = space_of(ctx)
-    form = schedule.form_of(ctx, space, values)
+    walk = schedule.walk_of(ctx, space, values)
     sweeps = len(space.sweeps)
     title = f"rows of {sweeps} sweep{'s' if sweeps > 1 else ''}"
-    each = schedule.point_ns(ctx, space, form)
-    column = schedule.column_form(ctx, space)
+    each = schedule.point_ns(ctx, space, walk)
+    column = schedule.column_walk(ctx, space)
     if values.get("walk") == "columns" and column is not None:
         return lower_columns(ctx, space, column, each, title)
-    return lower_rows(ctx, space, form, each, int(values.get("task_us", 8)), title)
+    return lower_rows(ctx, space, walk, each, int(values.get("task_us", 8)), title)
 
 
 FORM = Form("rows", matches, knobs, default, cost_ns, lower)

@@ -30,15 +30,15 @@ class Tasks:
 
 
 def lower_rows(
-    ctx: Context, space: Space, form: RowWalk, point_ns: float, task_us: int, title: str
+    ctx: Context, space: Space, walk: RowWalk, point_ns: float, task_us: int, title: str
 ) -> Lowered:
     """Return the group as one phase over its rows."""
-    nest = RowNest(ctx, space, form)
+    nest = RowNest(ctx, space, walk)
     # what is cut is the range of the one loop over a row's points
     is_line = len(space.sweeps) == 1 and len(space.sweeps[0]) == 1
     cut = is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)
-    plan, tasks, count, params = _plan(ctx, space, form, point_ns, task_us, cut)
-    end = b.do("tc_stream_end") if form.stream and cut else None
+    plan, tasks, count, params = _plan(ctx, space, walk, point_ns, task_us, cut)
+    end = b.do("tc_stream_end") if walk.stream and cut else None
     body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)
     name = f"{ctx.prefix}_rows"
     function: Function = b.phase_function(
@@ -47,7 +47,7 @@ def lower_rows(
     total = ctx.operands.size(points(space.kept))
     length = ctx.operands.size(space.row_length())
     _, arena = nest.arena_offsets()
-    kind = "vectors" if form.lanes > 1 else "simd"
+    kind = "vectors" if walk.lanes > 1 else "simd"
     return Lowered(
         form=f"{title}, {kind}",
         functions=(function,),
@@ -71,12 +71,12 @@ def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
 
 
 def _plan(
-    ctx: Context, space: Space, form: RowWalk, point_ns: float, task_us: int, cut: bool
+    ctx: Context, space: Space, walk: RowWalk, point_ns: float, task_us: int, cut: bool
 ) -> tuple[list[Stmt], Tasks, Expr, int]:
     """Return the plan's statements, what the phase uses, the count of tasks, parameters used."""
     least, most = int(TASK_NS / point_ns), int(1000 * task_us / point_ns)
     most = max(most, least)
-    turn = max(16, form.lanes * form.unroll)
+    turn = max(16, walk.lanes * walk.unroll)
     rows = ctx.operands.size(points(space.kept))
     length = b.max64(ctx.operands.size(space.row_length()), 1)
     exact = ctx.is_exact()

@@ -36,18 +36,18 @@ class _Operand:
     again: bool
     copied: frozenset[int]
 
-    def touch(self, form: TeamWalk, *, by_rows: bool) -> Touch:
+    def touch(self, walk: TeamWalk, *, by_rows: bool) -> Touch:
         """Return how a kernel touches it; by_rows: threads of a warp are on rows side by side."""
         distance, size, requests = self.across if by_rows else self.apart, self.size, self.requests
-        if form.width in self.copied:
+        if walk.width in self.copied:
             requests, size, distance = (
-                requests / form.width,
-                size * form.width,
-                distance * form.width,
+                requests / walk.width,
+                size * walk.width,
+                distance * walk.width,
             )
         touch = Touch(requests, size, distance, 0.0 if self.again else self.footprint)
         # a warp reads so many neighbours, then others elsewhere: parts of sectors, where few
-        neighbours = min(WARP, form.team.rows if by_rows else form.team.lanes)
+        neighbours = min(WARP, walk.team.rows if by_rows else walk.team.lanes)
         span = abs(distance) * (neighbours - 1) + size
         sectors = WARP // neighbours * -(-span // SECTOR)
         more = max(1.0, sectors / touch.sectors())
@@ -69,23 +69,23 @@ def facts(ctx: GpuContext, program: RowProgram) -> CostFacts:
     return ctx.once("row facts", lambda: _facts(ctx, program))
 
 
-def cost_ns(ctx: GpuContext, program: RowProgram, form: TeamWalk, parts: int = 1) -> float:
+def cost_ns(ctx: GpuContext, program: RowProgram, walk: TeamWalk, parts: int = 1) -> float:
     """Return the predicted time of the kernel; parts: blocks that share a row."""
-    known, team, sweeps = facts(ctx, program), form.team, len(program.space.sweeps)
-    held = all(held_points(program, form, n) for n in range(sweeps - 1))
-    by_rows = bool(program.space.kept) and (team.walk == "columns" or team.lanes == 1)
-    touches = [x.touch(form, by_rows=by_rows) for x in known.operands if not (x.again and held)]
+    known, team, sweeps = facts(ctx, program), walk.team, len(program.space.sweeps)
+    held = all(held_points(program, walk, n) for n in range(sweeps - 1))
+    by_rows = bool(program.space.kept) and (team.along == "columns" or team.lanes == 1)
+    touches = [x.touch(walk, by_rows=by_rows) for x in known.operands if not (x.again and held)]
     count, threads = (
         float(known.rows) * known.length,
         float(max(1, known.rows)) * team.lanes * parts,
     )
-    under_way = form.unroll * form.width
+    under_way = walk.unroll * walk.width
     turns = sweeps * -(-known.length // (team.lanes * parts)) / under_way
     folding = _FOLD_OPS * sweeps * threads / max(1.0, count) if team.lanes > 1 else 0.0
-    in_flight = 4.0 * max(under_way, held_points(program, form, 0) or 0)
+    in_flight = 4.0 * max(under_way, held_points(program, walk, 0) or 0)
     work = Work(count, known.operations + folding, threads, turns, in_flight)
     waves = max(1.0, threads / (ctx.machine.sms * ctx.machine.threads_sm))
-    serial = team.lanes if team.walk == "columns" else 2 if team.meets_at_barriers else 0
+    serial = team.lanes if team.along == "columns" else 2 if team.meets_at_barriers else 0
     return kernel_ns(ctx.machine, work, touches) + sweeps * serial * _SHARED_NS * waves
 
 

@@ -41,11 +41,11 @@ _NAMES = {"+=": "sum", "*=": "product", "min=": "min", "max=": "max"}
 class Team:
     """The threads of a block: lanes to a row, of rows at a time; all powers of two.
 
-    walk: "rows", the lanes of a row are neighbours and so are the points they take; "columns",
+    along: "rows", the lanes of a row are neighbours and so are the points they take; "columns",
     threads of neighbouring rows are, and the lanes of a row are `rows` threads apart.
     """
 
-    walk: Literal["rows", "columns"]
+    along: Literal["rows", "columns"]
     lanes: int
     rows: int
 
@@ -57,12 +57,12 @@ class Team:
     @property
     def meets_at_barriers(self) -> bool:
         """Whether the lanes of a row are in several warps."""
-        return self.lanes > (WARP if self.walk == "rows" else 1)
+        return self.lanes > (WARP if self.along == "rows" else 1)
 
     @property
     def is_whole_warps(self) -> bool:
         """Whether all threads of a warp are of one row."""
-        return self.walk == "rows" and self.lanes >= WARP
+        return self.along == "rows" and self.lanes >= WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Gather:
         """
         if self.team.lanes == 1 or not accumulators:
             return []
-        if self.team.walk == "columns":
+        if self.team.along == "columns":
             return self._through_memory(accumulators, slot, lane)
         out = [self._across_lanes(a, min(self.team.lanes, WARP)) for a in accumulators]
         if self.team.lanes <= WARP:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import DimLoop
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.base.space import Access, points
-from tcdsl.codegen.forms.base.vexpr import walk
 from tcdsl.codegen.forms.rows.cuda.fold import Accumulator, Team
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.team import RowTeam
@@ -63,14 +63,14 @@ class TeamWalk:
     unroll: int
 
 
-def held_points(program: RowProgram, form: TeamWalk, n: int) -> int | None:
+def held_points(program: RowProgram, walk: TeamWalk, n: int) -> int | None:
     """Return the points of sweep n that each thread keeps in registers, None if it keeps none."""
     length, loops = program.lengths[n], program.space.sweeps[n]
     alike = (m for m, other in enumerate(program.space.sweeps) if other == loops)
     if not length or not any(program.kept[m] for m in alike):
         return None
-    count = -(-length // (form.team.lanes * form.width)) * form.width
-    budget = min(_REGISTERS_SM // form.team.threads - _OTHER_REGISTERS, _MOST_HELD)
+    count = -(-length // (walk.team.lanes * walk.width)) * walk.width
+    budget = min(_REGISTERS_SM // walk.team.threads - _OTHER_REGISTERS, _MOST_HELD)
     return count if program.live * count <= budget else None
 
 
@@ -91,16 +91,16 @@ class RowKernel(RowTeam):
     ----------
     ctx, program
         The group and what it computes.
-    form
+    walk
         How rows are walked.
     """
 
-    def __init__(self, ctx: GpuContext, program: RowProgram, form: TeamWalk) -> None:
-        super().__init__(ctx, program, form.team)
+    def __init__(self, ctx: GpuContext, program: RowProgram, walk: TeamWalk) -> None:
+        super().__init__(ctx, program, walk.team)
         self.gpu = ctx
-        self.form = form
+        self.walk = walk
         self.held: dict[typed.Expr, Array] = {}
-        self.is_aligned = aligned(ctx, program, form.width)
+        self.is_aligned = aligned(ctx, program, walk.width)
         if not isinstance(self.is_aligned, Const):
             v = Var(self.operands.local("aligned"), TRUTH)
             self.position.append(Let(v, self.is_aligned))
@@ -112,18 +112,18 @@ class RowKernel(RowTeam):
         They are those of a lane, until `gather` makes them those of the row.
         """
         folds = [self.accumulator(s) for s in self.space.aligned.sweeps[n].steps if s.folds]
-        count = held_points(self.program, self.form, n) if span is None else None
+        count = held_points(self.program, self.walk, n) if span is None else None
         arrays = [] if count is None else self.hold(n, count)
         known = self.invariants(n)
-        wide = copied(self.gpu, self.program, n, self.form.width) & self.touched(n, known)
+        wide = copied(self.gpu, self.program, n, self.walk.width) & self.touched(n, known)
 
-        def walk(wide: frozenset[Access]) -> Stmt:
+        def pieces(wide: frozenset[Access]) -> Stmt:
             this = _SweepLoop(n, folds, known, wide)
             return self.looped(this, span) if count is None else self.unrolled(this, count)
 
-        body = walk(wide)
+        body = pieces(wide)
         if wide and not isinstance(self.is_aligned, Const):
-            body = If(self.is_aligned, body, walk(frozenset()))
+            body = If(self.is_aligned, body, pieces(frozenset()))
         self.row += [*(a.start() for a in folds), *arrays, body]
         return folds
 
@@ -144,8 +144,8 @@ class RowKernel(RowTeam):
 
     def looped(self, sweep: _SweepLoop, span: tuple[Expr, Expr] | None) -> Stmt:
         """Return a loop over pieces of the row, `lanes` apart."""
-        width, loops = self.form.width, self.space.sweeps[sweep.n]
-        mark = Unroll(self.form.unroll)
+        width, loops = self.walk.width, self.space.sweeps[sweep.n]
+        mark = Unroll(self.walk.unroll)
         if span is None and self.team.lanes * width == 1:  # a nest needs no divisions
             nest = b.block(self.piece(sweep, {x.name: self.counter(x) for x in loops}, {}))
             for x in reversed(loops):
@@ -162,7 +162,7 @@ class RowKernel(RowTeam):
 
     def unrolled(self, sweep: _SweepLoop, count: int) -> Stmt:
         """Return a pass over the points that a thread keeps in registers."""
-        width, loops = self.form.width, self.space.sweeps[sweep.n]
+        width, loops = self.walk.width, self.space.sweeps[sweep.n]
         length = self.program.lengths[sweep.n]
         assert length is not None, "rows in registers have a known length"
         i, at = b.i64(self.operands.local("i")), self.point_variable(loops)
@@ -188,7 +188,7 @@ class RowKernel(RowTeam):
         held: the arrays, and the first place of the piece in them, of the values of this and
         earlier sweeps that stay in registers.
         """
-        width, n = self.form.width, sweep.n
+        width, n = self.walk.width, sweep.n
         if width == 1:
             return self.point(sweep, counters, _elements(held, b.c64(0)), {})
         inner = self.space.sweeps[n][-1].name
@@ -235,7 +235,7 @@ class RowKernel(RowTeam):
         for r in read_nodes(self.program.sweep_values(sweep.n), known):
             if (r.tensor, r.subs) in local:
                 known[r] = widen(local[r.tensor, r.subs], self.stored(r.tensor))
-        for e in sorted(new, key=lambda e: sum(1 for _ in walk(e))):  # parts before wholes
+        for e in sorted(new, key=lambda e: sum(1 for _ in vexpr.walk(e))):  # parts before wholes
             out.append(Assign(held[e], self.scalar(e, counters, out, known=known)))
             known[e] = held[e]
         left = iter(sweep.folds)
@@ -263,9 +263,9 @@ class RowKernel(RowTeam):
         return known
 
 
-def whole_rows(ctx: GpuContext, program: RowProgram, form: TeamWalk) -> RowKernel:
+def whole_rows(ctx: GpuContext, program: RowProgram, walk: TeamWalk) -> RowKernel:
     """Return the kernel in which each team walks rows from end to end."""
-    nest = RowKernel(ctx, program, form)
+    nest = RowKernel(ctx, program, walk)
     nest.open(b.cast(b.call("tc_block", type=b.INT), I64))
     aligned = program.space.aligned
     for n, sweep in enumerate(aligned.sweeps):

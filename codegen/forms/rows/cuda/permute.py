@@ -86,9 +86,9 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
         wasted *= -(-extent // tile) * tile / extent
     turned = crossing(ctx, space, across)
     touches = []
-    for access, form in space.linear.items():
-        step = 1 if access in turned else abs(form.step(inner.name).evaluate(space.sizes))
-        walked = tuple(x for x in (*space.kept, inner) if form.step(x.name) != ZERO)
+    for access, linear in space.linear.items():
+        step = 1 if access in turned else abs(linear.step(inner.name).evaluate(space.sizes))
+        walked = tuple(x for x in (*space.kept, inner) if linear.step(x.name) != ZERO)
         footprint = float(max(0, ctx.extent(points(walked)))) * sizes[access]
         touches.append(Touch(total * wasted, sizes[access], step * sizes[access], footprint))
     each = sum(operations(s.statement.value) for s in space.aligned.steps) + 4 * len(turned)
@@ -114,8 +114,8 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
 def across_loop(ctx: GpuContext, space: Space) -> DimLoop | None:
     """Return the loop over rows along which most reads that cross them have unit steps."""
     inner = inner_loop(space).name
-    stored = [form for (name, _), form in space.linear.items() if name in space.written]
-    if any(form.step(inner) != ONE for form in stored):
+    stored = [linear for (name, _), linear in space.linear.items() if name in space.written]
+    if any(linear.step(inner) != ONE for linear in stored):
         return None
     best = max(space.kept, key=lambda x: len(crossing(ctx, space, x)), default=None)
     return best if best is not None and crossing(ctx, space, best) else None
@@ -127,11 +127,11 @@ def crossing(ctx: GpuContext, space: Space, across: DimLoop) -> list[Access]:
     always = always_touched(ctx, space)
     return [
         access
-        for access, form in space.linear.items()
+        for access, linear in space.linear.items()
         if access[0] not in space.written
         and access in always
-        and form.step(inner) not in (ZERO, ONE)
-        and form.step(across.name) == ONE
+        and linear.step(inner) not in (ZERO, ONE)
+        and linear.step(across.name) == ONE
     ]
 
 

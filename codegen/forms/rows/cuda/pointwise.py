@@ -93,8 +93,8 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     function, launch = kernel(
         ctx, "pointwise", body, blocks=b.ceil_div(count, share), threads=threads
     )
-    form = f"pointwise, {width} x {vectors}" if width * vectors > 1 else "pointwise"
-    return LoweredKernels(form, (function,), (launch,))
+    title = f"pointwise, {width} x {vectors}" if width * vectors > 1 else "pointwise"
+    return LoweredKernels(title, (function,), (launch,))
 
 
 def space(ctx: GpuContext) -> Space:
@@ -158,11 +158,11 @@ def _index(function: str) -> Expr:
 def touch(ctx: GpuContext, found: Space, access: Access, width: int, *, copied: bool) -> Touch:
     """Return how a kernel touches an operand whose threads have width neighbours each."""
     inner = inner_loop(found)
-    form = found.linear[access]
+    linear = found.linear[access]
     size = ctx.operands.memory_dtype(access[0]).size_bytes
-    step = form.step(inner.name).evaluate(found.sizes)
+    step = linear.step(inner.name).evaluate(found.sizes)
     total = float(max(0, ctx.extent(_count(found))))
-    walked = [x for x in (*found.kept, inner) if form.step(x.name) != ZERO]
+    walked = [x for x in (*found.kept, inner) if linear.step(x.name) != ZERO]
     footprint = size * float(max(0, ctx.extent(points(tuple(walked)))))
     if copied:
         return Touch(total / width, size * width, size * width, footprint)

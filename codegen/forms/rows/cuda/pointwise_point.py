@@ -64,19 +64,19 @@ class PointText(RowValues):
 
     def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
         """Return the operand's pointer and the position behind it."""
-        form = self.space.linear.get(access, Linear((), ZERO))
-        if self.run is not None and self.is_run(form):
+        linear = self.space.linear.get(access, Linear((), ZERO))
+        if self.run is not None and self.is_run(linear):
             terms = [self.run]
         else:
-            steps = ((x.name, form.step(x.name)) for x in self.loops)
+            steps = ((x.name, linear.step(x.name)) for x in self.loops)
             terms = [b.mul(counters[n], self.size(s)) for n, s in steps if s != ZERO]
-        return self.operands.pointer(access[0]), b.add(*terms, self.size(form.const))
+        return self.operands.pointer(access[0]), b.add(*terms, self.size(linear.const))
 
-    def is_run(self, form: Linear) -> bool:
+    def is_run(self, linear: Linear) -> bool:
         """Whether all points in their order are neighbours in memory."""
         step = ONE
         for loop in reversed(self.loops):
-            if form.step(loop.name) != step:
+            if linear.step(loop.name) != step:
                 return False
             step = step * loop.extent
         return True

@@ -39,7 +39,7 @@ def widths(ctx: GpuContext, space: Space) -> tuple[int, ...]:
 def best_width(ctx: GpuContext, space: Space) -> int:
     """Return the width at which most accesses are copies, the largest of them."""
     inner = inner_loop(space).name
-    if any(form.step(inner) not in (Size(), ONE) for form in space.linear.values()):
+    if any(linear.step(inner) not in (Size(), ONE) for linear in space.linear.values()):
         return 1  # neighbours that are apart in memory are best read by neighbouring threads
     return max(widths(ctx, space), key=lambda w: (len(copied(ctx, space, w)), w))
 
@@ -67,12 +67,12 @@ def aligned(ctx: GpuContext, space: Space, width: int) -> tuple[Expr, ...]:
     if space.kept:
         multiples[ctx.operands.size(inner.extent)] = None
     for access in copied(ctx, space, width):
-        name, form = access[0], space.linear[access]
+        name, linear = access[0], space.linear[access]
         if ctx.operands.position(name) is not None:
             size = ctx.operands.memory_dtype(name).size_bytes * width
             address = b.cast(ctx.operands.pointer(name), Scalar(UINT64))
             addresses.setdefault(size, {})[address] = None
-        for step in (*(s for n, s in form.terms if n != inner.name), form.const):
+        for step in (*(s for n, s in linear.terms if n != inner.name), linear.const):
             if not _is_multiple(step, width):
                 multiples[ctx.operands.size(step)] = None
     unsigned = Scalar(UINT64)
@@ -136,12 +136,12 @@ def _is_legal(ctx: GpuContext, space: Space, width: int) -> bool:
 
 def _fits(ctx: GpuContext, space: Space, access: Access, width: int) -> bool:
     """Whether an access is in unit steps and no distance is known to break its alignment."""
-    form, inner = space.linear[access], inner_loop(space).name
+    linear, inner = space.linear[access], inner_loop(space).name
     if ctx.operands.memory_dtype(access[0]).size_bytes * width not in _COPIES:
         return False
-    if form.step(inner) != ONE:
+    if linear.step(inner) != ONE:
         return False
-    others = (*(s for n, s in form.terms if n != inner), form.const)
+    others = (*(s for n, s in linear.terms if n != inner), linear.const)
     return all(s.constant is None or s.constant % width == 0 for s in others)
 
 

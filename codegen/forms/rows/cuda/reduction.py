@@ -48,11 +48,11 @@ def default(ctx: GpuContext) -> dict[str, Value]:
     """Return what rows have; parts where whole rows leave multiprocessors without work."""
     program = program_of(ctx)
     values = rows_shape.default(ctx, program)
-    team = rows_shape.form_of(values).team
+    team = rows_shape.walk_of(values).team
     length, rows = facts(ctx, program).length, facts(ctx, program).rows
-    if team.walk == "rows" and -(-rows // team.rows) * team.lanes < ctx.machine.sms * 256:
+    if team.along == "rows" and -(-rows // team.rows) * team.lanes < ctx.machine.sms * 256:
         values |= {"lanes": 256, "threads": 256} if length > 256 * _LEAST else {}
-        team = rows_shape.form_of(values).team
+        team = rows_shape.walk_of(values).team
     parts = 1
     while (
         2 * parts <= PARTS[-1]
@@ -73,16 +73,16 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     """Return one kernel, two where blocks share rows."""
-    program, form = program_of(ctx), rows_shape.form_of(values)
-    nest, parts = whole_rows(ctx, program, form), int(values["parts"])
-    title = f"reduction along {form.team.walk}, {rows_shape.spoken(form)}"
+    program, walk = program_of(ctx), rows_shape.walk_of(values)
+    nest, parts = whole_rows(ctx, program, walk), int(values["parts"])
+    title = f"reduction along {walk.team.along}, {rows_shape.spoken(walk)}"
     if rows_shape.is_empty(nest.blocks()):
         return LoweredKernels(title, (), ())
     if parts > 1:
         title += f", {parts} blocks to a row"
-        return split_rows(ctx, program, form, parts, title)
+        return split_rows(ctx, program, walk, parts, title)
     blocks, body = nest.blocks(), nest.body()
-    function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=form.team.threads)
+    function, launch = kernel(ctx, "reduce", body, blocks=blocks, threads=walk.team.threads)
     return LoweredKernels(title, (*nest.functions, function), (launch,))
 
 

@@ -28,11 +28,11 @@ _LOADS = 8  # that a thread has under way
 
 
 def split_rows(
-    ctx: GpuContext, program: RowProgram, form: TeamWalk, parts: int, title: str
+    ctx: GpuContext, program: RowProgram, walk: TeamWalk, parts: int, title: str
 ) -> LoweredKernels:
-    """Return the two kernels; form: of the first; parts: blocks to a row."""
-    first = RowKernel(ctx, program, form)
-    team = _combining(ctx, program, form.team, parts)
+    """Return the two kernels; walk: of the first; parts: blocks to a row."""
+    first = RowKernel(ctx, program, walk)
+    team = _combining(ctx, program, walk.team, parts)
     second = RowKernel(ctx, program, TeamWalk(team, 1, _LOADS))
     folds = _fold_parts(first, parts)
     memory = [p for p, _ in folds]
@@ -43,7 +43,7 @@ def split_rows(
             "parts",
             first.body(),
             blocks=b.mul(first.blocks(), parts),
-            threads=form.team.threads,
+            threads=walk.team.threads,
             scratch=memory,
         ),
         kernel(
@@ -63,7 +63,7 @@ def split_rows(
 
 def _combining(ctx: GpuContext, program: RowProgram, team: Team, parts: int) -> Team:
     """Return the threads of a block that folds parts."""
-    if team.walk == "columns":
+    if team.along == "columns":
         return Team("columns", min(parts, 16), WARP)
     if not program.space.kept:
         lanes = max(WARP, min(parts, _MOST_LANES))
@@ -79,7 +79,7 @@ def _fold_parts(nest: RowKernel, parts: int) -> list[tuple[Var, Accumulator]]:
     block = b.cast(b.call("tc_block", type=b.INT), I64)
     part = nest.let(local("part"), b.mod(block, parts))
     nest.open(b.div(block, parts))
-    length = b.div(nest.size(points(nest.space.sweeps[0])), nest.form.width)
+    length = b.div(nest.size(points(nest.space.sweeps[0])), nest.walk.width)
     share = b.ceil_div(length, parts)
     low, high = b.i64(local("low")), b.i64(local("high"))
     nest.row += [
@@ -104,7 +104,7 @@ def _combine(nest: RowKernel, memory: Sequence[Var], parts: int) -> None:
     part = b.i64(nest.operands.local("part"))
     adds = [a.add(_place(nest, p, part, parts)) for a, p in zip(folds, memory, strict=True)]
     nest.row += [a.start() for a in folds]
-    mark = Unroll(nest.form.unroll)
+    mark = Unroll(nest.walk.unroll)
     nest.row.append(b.loop(part, nest.lane, parts, adds, step=nest.team.lanes, mark=mark))
     nest.gather(folds)
     results: list[tuple[AlignedStatement, Expr | None]] = [
@@ -116,6 +116,6 @@ def _combine(nest: RowKernel, memory: Sequence[Var], parts: int) -> None:
 
 def _place(nest: RowKernel, memory: Var, part: Expr, parts: int) -> Load:
     row = nest.row_position
-    if nest.team.walk == "rows":
+    if nest.team.along == "rows":
         return b.load(memory, b.add(b.mul(row, parts), part))
     return b.load(memory, b.add(b.mul(part, nest.rows), row))

@@ -43,11 +43,11 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     """Return one kernel over rows."""
-    program, form = program_of(ctx), rows_shape.form_of(values)
-    nest, team = whole_rows(ctx, program, form), form.team
+    program, walk = program_of(ctx), rows_shape.walk_of(values)
+    nest, team = whole_rows(ctx, program, walk), walk.team
     sweeps = len(program.space.sweeps)
-    held = any(held_points(program, form, n) for n in range(sweeps))
-    title = f"{team.walk} of {sweeps} sweep{'s' if sweeps > 1 else ''}, {rows_shape.spoken(form)}"
+    held = any(held_points(program, walk, n) for n in range(sweeps))
+    title = f"{team.along} of {sweeps} sweep{'s' if sweeps > 1 else ''}, {rows_shape.spoken(walk)}"
     title += ", in registers" if held else ""
     if rows_shape.is_empty(nest.blocks()):
         return LoweredKernels(title, (), ())

@@ -50,7 +50,7 @@ def default(ctx: GpuContext, program: RowProgram) -> dict[str, Value]:
         width = min(width, 4)
         lanes = _power(length / max(4, width), 1, WARP)
         either = _rows(lanes, 128, width), _rows(1, 128, 1)  # the latter for windows side by side
-        return min(either, key=lambda values: cost_ns(ctx, program, form_of(values)))
+        return min(either, key=lambda values: cost_ns(ctx, program, walk_of(values)))
     lanes = _power(length / 8, WARP, 512)
     while lanes < 1024 and program.live * length > 16 * lanes and length >= 8 * lanes:
         lanes *= 2
@@ -80,7 +80,7 @@ def _columns(ctx: GpuContext, known: CostFacts) -> dict[str, Value]:
     return {"walk": "columns", "lanes": lanes, "threads": threads, "width": 1, "unroll": 4}
 
 
-def form_of(values: Mapping[str, Value]) -> TeamWalk:
+def walk_of(values: Mapping[str, Value]) -> TeamWalk:
     """Return how rows are walked as the knobs have it.
 
     Raises
@@ -91,10 +91,10 @@ def form_of(values: Mapping[str, Value]) -> TeamWalk:
     lanes, threads, width = (int(values[n]) for n in ("lanes", "threads", "width"))
     if lanes > threads:
         raise ScheduleError(f"a row of {lanes} threads in a block of {threads}")
-    walk: Literal["rows", "columns"] = "columns" if values["walk"] == "columns" else "rows"
-    if walk == "columns" and width > 1:
+    along: Literal["rows", "columns"] = "columns" if values["walk"] == "columns" else "rows"
+    if along == "columns" and width > 1:
         raise ScheduleError(f"columns cannot be read {width} points at once")
-    return TeamWalk(Team(walk, lanes, threads // lanes), width, int(values["unroll"]))
+    return TeamWalk(Team(along, lanes, threads // lanes), width, int(values["unroll"]))
 
 
 def predicted_ns(
@@ -102,10 +102,10 @@ def predicted_ns(
 ) -> float:
     """Return the predicted time of a kernel; without end for one that cannot be built."""
     try:
-        form = form_of(values)
+        walk = walk_of(values)
     except ScheduleError:
         return _NEVER_NS
-    return cost_ns(ctx, program, form, parts)
+    return cost_ns(ctx, program, walk, parts)
 
 
 def _power(at_least: float, low: int, high: int) -> int:
@@ -116,9 +116,9 @@ def _power(at_least: float, low: int, high: int) -> int:
     return n
 
 
-def spoken(form: TeamWalk) -> str:
+def spoken(walk: TeamWalk) -> str:
     """Return the threads of a row and what they read at once, for people."""
-    lanes, width = form.team.lanes, form.width
+    lanes, width = walk.team.lanes, walk.width
     threads = f"{lanes} thread{'s' if lanes > 1 else ''} to a row"
     return f"{threads}, {width} points at once" if width > 1 else threads
 

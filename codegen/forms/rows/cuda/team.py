@@ -63,8 +63,8 @@ class RowTeam(RowValues):
         thread: Expr = b.cast(b.call("tc_thread", type=b.INT), I64)
         if team.lanes > 1 and team.rows > 1:
             thread = self.let(self.operands.local("thread"), thread)
-            by, within = (b.div, b.mod) if team.walk == "rows" else (b.mod, b.div)
-            apart = team.lanes if team.walk == "rows" else team.rows
+            by, within = (b.div, b.mod) if team.along == "rows" else (b.mod, b.div)
+            apart = team.lanes if team.along == "rows" else team.rows
             self.slot, self.lane = by(thread, apart), within(thread, apart)
             self.lane = self.let(self.operands.local("lane"), self.lane)
         elif team.lanes > 1:
@@ -112,10 +112,10 @@ class RowTeam(RowValues):
 
     def address(self, access: Access, counters: Mapping[str, Expr]) -> tuple[Var, Expr]:
         """Return a pointer and the position behind it: the row's where a row has several."""
-        form = self.space.linear[access]
-        if form.without(tuple(self.kept)).terms:
+        linear = self.space.linear[access]
+        if linear.without(tuple(self.kept)).terms:
             return super().address(access, counters)
-        return self.base(access[0]), self.row_offset(form)
+        return self.base(access[0]), self.row_offset(linear)
 
     # ---- folds
 

@@ -119,11 +119,11 @@ def _is_legal(ctx: GpuContext, program: RowProgram, width: int) -> bool:
 
 def _fits(ctx: GpuContext, space: Space, n: int, access: Access, width: int) -> bool:
     """Whether an access is in unit steps and all its pieces are as aligned as the first."""
-    form, inner = space.linear[access], space.sweeps[n][-1].name
+    linear, inner = space.linear[access], space.sweeps[n][-1].name
     if ctx.operands.memory_dtype(access[0]).size_bytes * width not in _COPIES:
         return False
-    others = (*(s for name, s in form.terms if name != inner), form.const)
-    return form.step(inner) == ONE and all(_is_multiple(s, width) for s in others)
+    others = (*(s for name, s in linear.terms if name != inner), linear.const)
+    return linear.step(inner) == ONE and all(_is_multiple(s, width) for s in others)
 
 
 def _is_multiple(size: Size, width: int) -> bool:
