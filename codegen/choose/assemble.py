@@ -201,5 +201,5 @@ def _header(
     if config.items:
         lines.append(f"config: {config}")
     for ctx, one in zip(contexts, lowered, strict=True):
-        lines += [f"{program.statements[m].text}    [{one.form}]" for m in ctx.group.members]
+        lines += [f"{program.statements[m].text}    [{one.title}]" for m in ctx.group.members]
     return "\n".join(lines)

@@ -257,7 +257,7 @@ def describe(
     arrangement = _arrangement(program, spec, config, machine, sizes)
     titles: dict[int, str] = {}
     for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
-        titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.form}"))
+        titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.title}"))
     return [(s.text, titles[i]) for i, s in enumerate(program.statements)]
 
 

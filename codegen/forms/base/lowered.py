@@ -28,10 +28,10 @@ class Lowered:
     costs and bytes need, and stores in `plan->param[param_base + i]` what the phases read.
     thread_bytes / shared_bytes: this group's needs; the unit takes the maximum / places groups'
     temporaries after each other.
-    form: for people, `contraction panel 6x4 packed B + epilogue`.
+    title: for people, `contraction panel 6x4 packed B + epilogue`.
     """
 
-    form: str
+    title: str
     functions: tuple[Function, ...]
     phases: tuple[Phase, ...]
     plan: tuple[Stmt, ...]

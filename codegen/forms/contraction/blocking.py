@@ -17,7 +17,7 @@ class Extents:
     in a. packs_a, packs_b: packing is a must. keeps_b: b must not be packed. near: of a, b and the
     output, whether the matrices of a group lie inside each other: those of a and b are packed
     together, the output's stored together. whole: the sum is not cut into passes, since the output
-    cannot hold partial sums. dots: the dot form is possible.
+    cannot hold partial sums. dots: the dot method is possible.
     """
 
     outer: Expr
@@ -39,11 +39,11 @@ class Extents:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """The choices of the panel form: constants, or variables of a size-generic phase.
+    """The choices of the panel method: constants, or variables of a size-generic phase.
 
     mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
     cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
-    m and n. pack_a, pack_b, dot: 0 or 1; dot: the dot form, without packing, over whole sums.
+    m and n. pack_a, pack_b, dot: 0 or 1; dot: the dot method, without packing, over whole sums.
     """
 
     mr: Expr

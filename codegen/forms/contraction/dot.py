@@ -1,4 +1,4 @@
-"""The dot form: few rows, both factors contiguous along k, vectors run along k.
+"""The dot method: few rows, both factors contiguous along k, vectors run along k.
 
     acc[r][v] += a[r][k .. k + lanes] * b[v][k .. k + lanes]
 

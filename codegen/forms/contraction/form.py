@@ -53,7 +53,7 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
-    for name in ("pack_a", "pack_b"):  # the dot form packs nothing, whatever panels need
+    for name in ("pack_a", "pack_b"):  # the dot method packs nothing, whatever panels need
         packing = {*_packing(x, name), bool(chosen[name])}
         out.append(Knob(name, tuple(sorted(packing))))
     out.append(Knob("depth", _depths(x)))
@@ -108,7 +108,7 @@ def _exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     x = panel.extents()
     _check(ctx, x, choice)
     g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
-    # the dot form needs register tiles for its epilogue only
+    # the dot method needs register tiles for its epilogue only
     tiles = () if choice.dot and panel.finish.is_plain else _remainders(x, choice)
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
@@ -177,8 +177,8 @@ def _lowered(
     tile: str,
 ) -> Lowered:
     packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) == 1]
-    form = {0: "panel", 1: "dot", None: "panel or dot"}[b.value_of(g.dot)]
-    words = ["contraction", form, *([tile] if form != "dot" else [])]
+    method = {0: "panel", 1: "dot", None: "panel or dot"}[b.value_of(g.dot)]
+    words = ["contraction", method, *([tile] if method != "dot" else [])]
     words += [f"packed {' '.join(packed)}"] if packed else []
     words += [] if panel.finish.is_plain else ["+ epilogue"]
     p = panel.problem
@@ -186,7 +186,7 @@ def _lowered(
     for fused in (p.outer, p.m, p.n, p.k):
         points *= ctx.extent(extent_of(fused))
     return Lowered(
-        form=" ".join(words),
+        title=" ".join(words),
         functions=tuple(functions),
         phases=(Phase(functions[-1].name, b.mul(x.groups, g.mt, g.nt), cost),),
         plan=plan,
@@ -199,7 +199,7 @@ def _lowered(
 
 
 def _panel(ctx: Context, *, swap: bool) -> Panel | None:
-    """Return the group in panel form, or None if it has none."""
+    """Return what the panel method is given, or None where it does not fit."""
     try:
         problem, finish = ctx.once(("split", swap), lambda: split_group(ctx, swap=swap))
     except Unfused:

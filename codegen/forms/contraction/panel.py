@@ -1,4 +1,4 @@
-"""A contraction in panel form: its facts, its workspace, its micro-kernels."""
+"""A contraction by the panel method: its facts, its workspace, its micro-kernels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A contraction in panel form: what a phase is written from."""
+    """A contraction by the panel method: what a phase is written from."""
 
     problem: Problem
     finish: Finish

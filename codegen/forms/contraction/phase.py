@@ -3,7 +3,7 @@
 A task is rows m0.. (mc of them) and columns n0.. (nc) of one outer point, or of a group of
 neighbours. Per pass along k it packs what is to be packed into its thread's workspace, then walks
 its register tiles: panels of b outside, rows of a inside. With constant extents everything but
-pointers folds; in a size-generic phase the blocking comes from the plan. The dot form shares all
+pointers folds; in a size-generic phase the blocking comes from the plan. The dot method shares all
 but the inner part.
 """
 
@@ -144,7 +144,7 @@ def _work(
 def _dots(
     panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock, dots: dict[int, Dot]
 ) -> Stmt:
-    """Return the dot form of a block, and the epilogue on its sums."""
+    """Return the dot method of a block, and the epilogue on its sums."""
     p = panel.problem
     i, j = panel.var("i"), panel.var("j")
     outside, inside = Lets(panel.var), Lets(panel.var)

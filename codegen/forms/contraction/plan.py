@@ -147,7 +147,7 @@ def plan_blocking(
 
 
 def _without(dot: Expr, flag: Expr) -> Expr:
-    """Return a flag of the panel form, 0 in the dot form."""
+    """Return a flag of the panel method, 0 in the dot method."""
     if value_of(flag) == 0:
         return flag
     return select(compare("!=", dot, 0), c64(0), flag)

@@ -1,4 +1,4 @@
-"""The analytic schedule of the panel form: register tile, packing, blocks, task grid.
+"""The analytic schedule of the panel method: register tile, packing, blocks, task grid.
 
 Formulas are written once, over loop-nest expressions. With constant sizes they fold to the
 numbers of the default config (`choice.py`); in a size-generic executable the same formulas are
@@ -195,13 +195,13 @@ def packs_b(x: Extents, machine: Machine, mr: Expr) -> Expr:
 
 
 def dot_cost(x: Extents, machine: Machine) -> Expr:
-    """Return the half cycles of the dot form: products, then a sum across the lanes of each."""
+    """Return the half cycles of the dot method: products, then a sum across the lanes of each."""
     step = mul(ceil_div(x.k, x.lanes), 2)
     return mul(x.m, x.n, add(div(step, machine.fma_per_cycle), ACROSS))
 
 
 def takes_dots(x: Extents, machine: Machine, tiles: Expr, pack_b: Expr) -> Expr:
-    """Return whether the dot form beats tiles half cycles and the packing of b: 0 or 1."""
+    """Return whether the dot method beats tiles half cycles and the packing of b: 0 or 1."""
     if not x.dots:
         return c64(0)
     packed = mul(pack_b, x.n, x.k)

@@ -92,7 +92,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     tasks = b.mul(*(ops.size(r.extent) for r in s.outputs))
     cost = float_product([ops.size(r.extent) for r in s.ranges], _POINT_NS)
     return Lowered(
-        form="arg reduction in lanes",
+        title="arg reduction in lanes",
         functions=(function,),
         phases=(Phase(name, tasks, cost),),
         plan=(),

@@ -118,7 +118,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     each = _ROW_NS + _ELEMENT_NS * min(block, max(1, ctx.extent(row.extent)))
     cost = float_product([tasks, *(ops.size(r.extent) for r in s.reductions)], each)
     return Lowered(
-        form="gather of rows",
+        title="gather of rows",
         functions=(function,),
         phases=(Phase(function.name, tasks, cost),),
         plan=(),

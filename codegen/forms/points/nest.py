@@ -86,7 +86,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         functions.append(function)
         phases.append(phase)
     return Lowered(
-        form=_form(s),
+        title=_title(s),
         functions=tuple(functions),
         phases=tuple(phases),
         plan=(),
@@ -95,7 +95,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
 
 
-def _form(s: Statement) -> str:
+def _title(s: Statement) -> str:
     if is_injective(s):
         return "nest"
     return "nest, points that meet in order" if injective_in(s) else "nest, serial"

@@ -108,7 +108,7 @@ def lower_copies(ctx: Context, scatter: Scatter, work_ns: float) -> Lowered:
         number *= max(1, ctx.extent(r.extent))
     tasks = b.ceil_div(copies.elements, _BLOCK)
     return Lowered(
-        form="scatter to copies",
+        title="scatter to copies",
         functions=functions,
         phases=(
             Phase(names[0], planned, float_product(points, max(0.001, work_ns / number))),

@@ -71,7 +71,7 @@ def lower_rows(ctx: Context, scatter: Scatter, ranges: int, work_ns: float) -> L
     tasks = b.mul(slabs, ranges, b.min64(columns, 1))
     phases.append(Phase(name, tasks, _cost(ctx, scatter, work_ns)))
     return Lowered(
-        form="scatter by rows" if ranges > 1 or scatter.slabs else "scatter in order",
+        title="scatter by rows" if ranges > 1 or scatter.slabs else "scatter in order",
         functions=tuple(functions),
         phases=tuple(phases),
         plan=(),

@@ -29,10 +29,10 @@ class LoweredKernels:
     """Kernels of one group, in the order they are started.
 
     scratch: bytes of each block of memory that the group's own kernels share, over the size
-    symbols. form: for people, `simt 128x128x8 + epilogue`.
+    symbols. title: for people, `simt 128x128x8 + epilogue`.
     """
 
-    form: str
+    title: str
     functions: tuple[Function, ...]
     launches: tuple[Launch, ...]
     scratch: tuple[Expr, ...] = ()

@@ -98,7 +98,7 @@ def in_parts(
     ctx: GpuContext,
     x: Contraction,
     splits: int,
-    form: str,
+    title: str,
     main: Callable[[Var | None], tuple[Function, Launch]],
 ) -> LoweredKernels:
     """Return the kernels of a contraction; main makes the one that computes parts of sums."""
@@ -108,14 +108,14 @@ def in_parts(
     if splits == 1:
         parts = [main(None)]
     else:
-        form = f"{form} in {splits} parts"
+        title = f"{title} in {splits} parts"
         partial = b.pointer(ops.local("partial"), x.dtype, restrict=True)
         parts = [main(partial), finish_kernel(ctx, x, partial, splits)]
         scratch = (b.mul(points, splits * x.dtype.size_bytes),)
     if not x.is_bare:
-        form = f"{form} + epilogue"
+        title = f"{title} + epilogue"
     functions, launches = zip(*parts, strict=True)
-    return LoweredKernels(form, functions, launches, scratch)
+    return LoweredKernels(title, functions, launches, scratch)
 
 
 def partial_place(ctx: GpuContext, x: Contraction, partial: Var, part: Expr, *at: Expr) -> Load:

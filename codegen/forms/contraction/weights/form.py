@@ -103,7 +103,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
         )
         functions.append(finish)
     return Lowered(
-        form=f"convolution weights {values['tile']}" + (" packed b" if c.pack else ""),
+        title=f"convolution weights {values['tile']}" + (" packed b" if c.pack else ""),
         functions=tuple(functions),
         phases=tuple(phases),
         plan=(),

@@ -86,7 +86,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     words = ["convolution", f"{choice.mr}x{choice.nv}"]
     words += [] if found.finishes[0].is_plain else ["+ epilogue"]
     return Lowered(
-        form=" ".join(words),
+        title=" ".join(words),
         functions=tuple(functions),
         phases=tuple(phases),
         plan=(),

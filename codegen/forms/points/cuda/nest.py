@@ -159,7 +159,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
         parts.append(_main(grid, s, inner, is_atomic=way == "atomic"))
     started = [p for p in parts if b.value_of(p[1].blocks) != 0]
     return LoweredKernels(
-        _form(s, way),
+        _title(s, way),
         tuple(f for f, _ in started),
         tuple(x for _, x in started),
         scratch,
@@ -275,7 +275,7 @@ def _way(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:
     return str(values.get("meeting", ways[0] if ways else ""))
 
 
-def _form(s: Statement, way: str) -> str:
+def _title(s: Statement, way: str) -> str:
     if is_injective(s):
         return "nest"
     if way == "order":

@@ -292,7 +292,7 @@ def lower_columns(
     rows = ctx.operands.size(points(space.kept))
     length = ctx.operands.size(space.row_length())
     return Lowered(
-        form=f"{title} along columns, vectors",
+        title=f"{title} along columns, vectors",
         functions=(function,),
         phases=(Phase(name, b.mul(outer, blocks), cost(rows, length, point_ns)),),
         plan=(),

@@ -203,7 +203,7 @@ def lower_tiles(
     )
     rows = b.mul(outer, height)
     return Lowered(
-        form="pointwise, turned tiles",
+        title="pointwise, turned tiles",
         functions=(function,),
         phases=(
             Phase(name, b.mul(outer, b.ceil_div(height, planned)), cost(rows, width, point_ns)),

@@ -177,7 +177,7 @@ def two_phases(
     count = b.ceil_div(rows, _FINISH_POINTS)
     kind = "vectors" if walk.lanes > 1 else "simd"
     return Lowered(
-        form=f"{title} in parts, {kind}",
+        title=f"{title} in parts, {kind}",
         functions=(first, second),
         phases=(
             Phase(first.name, tasks, cost_ns),

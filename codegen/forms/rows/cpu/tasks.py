@@ -49,7 +49,7 @@ def lower_rows(
     _, arena = nest.arena_offsets()
     kind = "vectors" if walk.lanes > 1 else "simd"
     return Lowered(
-        form=f"{title}, {kind}",
+        title=f"{title}, {kind}",
         functions=(function,),
         phases=(Phase(name, count, cost(total, length, point_ns)),),
         plan=tuple(plan),
