@@ -29,7 +29,7 @@ VERSION = 1  # of all kinds of records
 SUFFIX = ".json"
 _MOST_CHARS, _MOST_BRACKETS = 1 << 22, 1 << 16
 _SETTLED_NS = 2_000_000_000  # by which this module may be imported later than the first one
-_SOURCES = (".py", ".h", ".cuh", ".c", ".lark")
+_SOURCES = (".py", ".h", ".cuh", ".c", ".lark", ".json")
 _SUM = ".sum"  # of the files of a generator
 
 _imported_ns = time.time_ns()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.check.exact import LARGEST_EXTENT
@@ -13,6 +14,30 @@ from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import DType
 
 Shape = tuple[int, ...]
+
+
+class Head(Protocol):
+    """What of a checked definition `bind` looks at."""
+
+    @property
+    def name(self) -> str:
+        """The definition's."""
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """As `CheckedDef.sizes`."""
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """As `CheckedDef.scalars`."""
+
+    @property
+    def params(self) -> tuple[t.Tensor, ...]:
+        """The parameters."""
+
+    @property
+    def constraints(self) -> tuple[t.Constraint, ...]:
+        """The conditions."""
 
 
 def bind_generics(
@@ -63,7 +88,7 @@ def bind_generics(
 
 
 def bind(
-    checked: t.CheckedDef,
+    checked: Head,
     shapes: Sequence[Shape],
     dtypes: Sequence[DType] | None = None,
     scalars: Mapping[str, int | None] | None = None,
@@ -72,7 +97,7 @@ def bind(
 
     Parameters
     ----------
-    checked : CheckedDef
+    checked : CheckedDef, or its signature
     shapes : sequence of tuple of int
         Of the arguments, in the order of the parameters.
     dtypes : sequence of DType, optional

@@ -95,7 +95,7 @@ def run(task: Task) -> None:
     work = task.work
     kernel = work.kernel
     variant = kernel.session.variant(kernel.definition, dict(work.generics))
-    sizes = None if task.sizes is None else check_sizes(variant.checked, dict(task.sizes))
+    sizes = None if task.sizes is None else check_sizes(variant.signature, dict(task.sizes))
     if task.part != "kernel":
         kernel, variant, sizes = _of_gradient(kernel, variant, task.part, work.wrt, sizes)
     _compile(kernel.session, variant, sizes)
@@ -114,14 +114,14 @@ def _of_gradient(
     of = found.session.variant(found.definition, {})
     if sizes is None:
         return found, of, None
-    extents = {t.name: t.shape for t in variant.checked.params}
+    extents = {t.name: t.shape for t in variant.signature.params}
     extents |= {g.name: g.shape for g in made.gradient.given}
-    shapes = [tuple(n.evaluate(sizes) for n in extents[t.name]) for t in of.checked.params]
-    return found, of, bind(of.checked, shapes, None, {n: sizes[n] for n in of.checked.scalars})
+    shapes = [tuple(n.evaluate(sizes) for n in extents[t.name]) for t in of.signature.params]
+    return found, of, bind(of.signature, shapes, None, {n: sizes[n] for n in of.signature.scalars})
 
 
 def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None) -> None:
-    known = variant.checked.sizes
+    known = variant.signature.sizes
     model = dict.fromkeys(known, _MODEL_SIZE) if sizes is None else sizes
     exact = spec_for(variant, model)
     if known:

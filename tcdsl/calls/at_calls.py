@@ -34,7 +34,7 @@ def tune_first_call(call: KernelCall, session: Session) -> None:
         try:
             _tune(problem_of_call(call), session, reporter())
         except (UntunedError, OSError) as error:
-            name = call.variant.checked.name
+            name = call.variant.name
             warn(f"{name} runs untuned: {error}")
 
 

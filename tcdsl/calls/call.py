@@ -29,7 +29,6 @@ from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.codegen.toolchain.load import Loaded
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
-from tcdsl.grammar.types import typed
 
 _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes wrap
 
@@ -61,12 +60,12 @@ class KernelCall:
         NumberError
             If an integer is none of its parameter's type.
         """
-        for v, a, t in zip(values, arrays, variant.checked.params, strict=True):
+        for v, a, t in zip(values, arrays, variant.signature.params, strict=True):
             if not t.shape:
                 check_number(v, a, t.name, t.dtype)
         operands = tuple(
             (a if is_addressable(a) else a.copy()) if t.shape else v
-            for v, a, t in zip(values, arrays, variant.checked.params, strict=True)
+            for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
         )
         call = KernelCall(variant, sizes, operands)
         call.check_memory()
@@ -77,13 +76,13 @@ class KernelCall:
         """Types and shapes of the returns."""
         return tuple(
             (numpy_dtype(t.dtype), tuple(s.evaluate(self.sizes) for s in t.shape))
-            for t in self.variant.checked.returns
+            for t in self.variant.signature.returns
         )
 
     @property
     def spec(self) -> Spec:
         """The exact specialisation for these operands."""
-        params = self.variant.checked.params
+        params = self.variant.signature.params
         layouts = [
             layout_of(o) if t.shape else contiguous(0)
             for o, t in zip(self.operands, params, strict=True)
@@ -114,9 +113,8 @@ class KernelCall:
             If an output or a temporary would have 2**52 bytes or more.
         """
         temporaries = [
-            (f"'{b.tensor}'", b.shape, b.dtype.size_bytes)
-            for b in self.variant.program.buffers
-            if b.role == "temp"
+            (f"'{name}'", shape, dtype.size_bytes)
+            for name, dtype, shape in self.variant.signature.temporaries
         ]
         for what, shape, item in (*self._outputs, *temporaries):
             if self._bytes_of(shape, item) >= _MOST_BYTES:
@@ -129,7 +127,7 @@ class KernelCall:
     @property
     def _outputs(self) -> list[tuple[str, tuple[Size, ...], int]]:
         """How messages name the returns, their shapes, and bytes of an element."""
-        returns = self.variant.checked.returns
+        returns = self.variant.signature.returns
         return [(f"output '{t.name}'", t.shape, t.dtype.size_bytes) for t in returns]
 
     def _bytes_of(self, shape: tuple[Size, ...], item: int) -> int:
@@ -139,7 +137,7 @@ class KernelCall:
         symbols = ", ".join(map(str, shape))
         extents = tuple(n.evaluate(self.sizes) for n in shape)
         return AllocationError(
-            f"{self.variant.checked.name}: no memory for {what} of shape ({symbols}) = {extents}: "
+            f"{self.variant.name}: no memory for {what} of shape ({symbols}) = {extents}: "
             f"{self._bytes_of(shape, item)} bytes"
         )
 
@@ -166,7 +164,7 @@ class KernelCall:
 
     def entry(self, compiled: Compiled) -> Entry:
         """Return an executable of the CPU bound to these sizes and strides."""
-        checked, loaded = self.variant.checked, compiled.loaded
+        checked, loaded = self.variant.signature, compiled.loaded
         assert isinstance(loaded, Loaded), "entries are the CPU's"
         params = tuple(
             _form(o) if t.shape else numpy_dtype(t.dtype)
@@ -181,7 +179,7 @@ class KernelCall:
             tuple(self.sizes[s] for s in checked.sizes),
             params,
             returns,
-            self.variant.inplace,
+            self.variant.signature.inplace,
             loaded.library,
             tuple(  # scalars in bounds: another value is another size
                 i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
@@ -196,13 +194,12 @@ class KernelCall:
         `op=` without `!` on a return combines with the caller's buffer; where none is given, with
         the identity of op.
         """
-        checked = self.variant.checked
+        checked = self.variant.signature
         if not any(t.is_updated for t in checked.returns):
             return None
         values = []
-        for tensor, (dtype, _) in zip(checked.returns, self.return_types, strict=True):
-            first = next(s for s in typed.statements(checked.body) if s.target == tensor.name)
-            values.append(identity(first.op.rstrip("!"), dtype))
+        for op, (dtype, _) in zip(checked.starts, self.return_types, strict=True):
+            values.append(identity(op.rstrip("!"), dtype))
         return tuple(values)
 
     def initial(self) -> Outputs | None:
@@ -220,7 +217,7 @@ class KernelCall:
         TCTypeError, ShapeError
             If one is not an array of the right type and shape, or cannot be written.
         """
-        checked = self.variant.checked
+        checked = self.variant.signature
         outs = tuple(
             checked_output(checked.name, value, tensor, dtype, shape)
             for value, tensor, (dtype, shape) in zip(
@@ -246,7 +243,7 @@ class KernelCall:
         return any(
             isinstance(x, np.ndarray | DeviceArray)
             and may_share(out, x)
-            and not ((r, p) in self.variant.inplace and is_same_view(out, x))
+            and not ((r, p) in self.variant.signature.inplace and is_same_view(out, x))
             for p, x in enumerate(self.operands)
         )
 

@@ -45,7 +45,7 @@ def problem_of_call(call: KernelCall) -> Problem:
 
 def problem_of_sizes(variant: Variant, sizes: Mapping[str, int]) -> Problem:
     """Return the tuning problem of these sizes, all operands in C order."""
-    values = check_sizes(variant.checked, sizes)
+    values = check_sizes(variant.signature, sizes)
     return _problem(variant, spec_for(variant, values), 0)
 
 

@@ -185,7 +185,7 @@ class WithGradient(Generic[K]):
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
         call = kernel.call(*values, **given.generics)
-        checked = call.variant.checked
+        checked = call.variant.signature
         made = self.of(call.variant, call.sizes)
         if self._copy:
             is_own = {id(v) for v in given.values[:own_values]}
@@ -216,7 +216,7 @@ class WithGradient(Generic[K]):
         types = {k: BY_NAME.get(v, v) if isinstance(v, str) else v for k, v in generics.items()}
         f = whole_of(self.kernel)
         bound = f.session.variant(f.definition, types)
-        return self.of(bound, None if bound.checked.sizes else {}).backward
+        return self.of(bound, None if bound.signature.sizes else {}).backward
 
     def of(
         self,

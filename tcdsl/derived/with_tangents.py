@@ -19,8 +19,8 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.text.names import result_type
 
 if TYPE_CHECKING:
+    from tcdsl.calls.bindings.signature import Signature
     from tcdsl.calls.bindings.variant import Variant
-    from tcdsl.grammar.types.typed import CheckedDef
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class WithTangents(Generic[K]):
         by_name = dict(zip(self.kernel.params, given.values, strict=True))
         values = tuple(by_name[p] for p in kernel.params)
         bound = kernel.call(*values, **given.generics).variant
-        checked = bound.checked
+        checked = bound.signature
         found = self._directions(checked, directions)
         made = self.of(bound, tuple(found))
         results = made.called(*values, *found.values())
@@ -117,7 +117,7 @@ class WithTangents(Generic[K]):
             return known[1]
 
     def _directions(
-        self, checked: CheckedDef, given: Sequence[Any] | Mapping[str, Any]
+        self, checked: Signature, given: Sequence[Any] | Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the tangents that there are, by the names of their parameters."""
         name, params = self.kernel.name, self.kernel.params

@@ -90,7 +90,7 @@ class Described(Launcher):
         {'C': (2, 4)}
         """
         variant, sizes = self._at(args, named)
-        returns = variant.checked.returns
+        returns = variant.signature.returns
         return {t.name: tuple(n.evaluate(sizes) for n in t.shape) for t in returns}
 
     def output_dtypes(self, /, *args: Any, **named: Any) -> dict[str, np.dtype[Any]]:
@@ -106,7 +106,7 @@ class Described(Launcher):
             generics = {n: v for n, v in named.items() if n in known}
             shapes = self.session.shapes_of_any_rank(self.definition, generics)
             variant = self.session.variant(self.definition, generics, None, shapes)
-        return {t.name: numpy_dtype(t.dtype) for t in variant.checked.returns}
+        return {t.name: numpy_dtype(t.dtype) for t in variant.signature.returns}
 
     def flops(self, /, *args: Any, **named: Any) -> int:
         """Return the arithmetic operations of a call, counted in the text.

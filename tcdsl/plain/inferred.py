@@ -27,7 +27,7 @@ def outputs(
     variant, sizes = session.bind(definition, forms, generics)
     return tuple(
         AbstractArray(tuple(n.over(sizes, least, most) for n in t.shape), t.dtype)
-        for t in variant.checked.returns
+        for t in variant.signature.returns
     )
 
 
@@ -60,7 +60,7 @@ def at(
         return session.bind(definition, _forms(definition, args, generics), generics)
     shapes = session.shapes_named(definition, sizes)
     variant = session.variant(definition, generics, None, shapes)
-    return variant, check_sizes(variant.checked, sizes)
+    return variant, check_sizes(variant.signature, sizes)
 
 
 def _forms(

@@ -14,7 +14,6 @@ from torch.autograd import forward_ad
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text.errors import TCTypeError
-from tcdsl.grammar.types.typed import Loop
 from tcdsl.kernel import Kernel
 from tcdsl.torch.arguments import known_number
 from tcdsl.torch.blank import blank, empty, zeros
@@ -252,11 +251,11 @@ def _way(callee: Callee, values: Sequence[Any]) -> _Way | None:
         return of_before
     variant, sizes = bound(callee, values)
     is_concrete = all(type(n) is int for n in sizes.values())
-    checked, definition = variant.checked, runner.definition
+    definition = runner.definition
     runner.is_alike = not (
         definition.generics
         or any(map(has_any_rank, definition.params))
-        or any(isinstance(s, Loop) for s in checked.body)  # whose turns decide what is kept
+        or variant.signature.has_loops  # whose turns decide what is kept
     )
     derivative = runner.derivatives.of_bound(
         variant, sizes if is_concrete else None, callee.named, needs

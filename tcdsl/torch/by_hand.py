@@ -21,6 +21,7 @@ from tcdsl.torch.derivatives import Derivative, Derivatives, Needs, values_read
 
 if TYPE_CHECKING:
     from tcdsl.calls.bindings.session import Session, Shapes
+    from tcdsl.calls.bindings.signature import Signature
     from tcdsl.grammar.batch.definition import Randomness
     from tcdsl.kernel import Kernel
 
@@ -139,9 +140,7 @@ class WayBack:
         read = values_read(back)  # also by what it calls
         self._reads = tuple(not t.shape or t.name in read for t in back.params[: len(f.params)])
 
-    def __call__(
-        self, checked: CheckedDef, generics: Mapping[str, Any], needs: Needs
-    ) -> Derivative:
+    def __call__(self, checked: Signature, generics: Mapping[str, Any], needs: Needs) -> Derivative:
         """Return the derivative of a call; it computes all gradients that the definition gives."""
         known = {g.name for g in self._kernel.definition.generics}
         return ByHand(

@@ -17,10 +17,11 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.gradient import Differentiated
 from tcdsl.grammar.ranks.ellipsis import has_any_rank
-from tcdsl.grammar.types.typed import CheckedDef, Loop, statements, tensors_read
+from tcdsl.grammar.types.typed import CheckedDef, statements, tensors_read
 
 if TYPE_CHECKING:
     from tcdsl import kernel
+    from tcdsl.calls.bindings.signature import Signature
     from tcdsl.calls.bindings.variant import Variant
 
 _MAX_FORMS = 512
@@ -131,7 +132,7 @@ class Derivative:
         return found
 
 
-ByHand = Callable[[CheckedDef, Mapping[str, Any], Needs], Derivative]
+ByHand = Callable[["Signature", Mapping[str, Any], Needs], Derivative]
 
 
 class Derivatives:
@@ -188,7 +189,7 @@ class Derivatives:
         made = self.of_bound(variant, sizes, generics, needs)
         with self._lock:
             # the turns of loops decide what is kept
-            if any(isinstance(s, Loop) for s in variant.checked.body):
+            if variant.signature.has_loops:
                 self._is_one, self._has_loops = False, True
             self._known = thinned(self._known, _MAX_FORMS)
             self._known[self._key(values, generics, needs)] = made
@@ -215,15 +216,15 @@ class Derivatives:
     ) -> Derivative | None:
         """Return the derivative of the kernel bound to types; sizes are None where symbols are."""
         if self._by_hand is not None:
-            return self._by_hand(variant.checked, generics, needs)
-        if any(t.dtype.is_float for t in variant.checked.returns):
+            return self._by_hand(variant.signature, generics, needs)
+        if any(t.dtype.is_float for t in variant.signature.returns):
             return self._derived(variant, sizes, needs)
         return None
 
     def _derived(
         self, variant: Variant, sizes: Mapping[str, int] | None, needs: Needs
     ) -> Derivative | None:
-        checked = variant.checked
+        checked = variant.signature
         wrt = tuple(i for i, t in enumerate(checked.params) if needs[i] and t.dtype.is_float)
         if not wrt:
             return None
@@ -238,12 +239,11 @@ class Derivatives:
 
 
 def derived(
-    made: Differentiated[kernel.Kernel], checked: CheckedDef, wrt: tuple[int, ...]
+    made: Differentiated[kernel.Kernel], checked: Signature, wrt: tuple[int, ...]
 ) -> Derivative:
     """Return the derivative of a kernel bound to types by the parameters at wrt."""
     results = made.forward.returns
-    again = made.whole.variant().checked
-    read = values_read(again)
+    read = made.whole.variant().signature.read
     return Derivative(
         made.forward,
         made.backward,

@@ -94,7 +94,7 @@ def pushed(
     both = [*(d.primal for d in duals), *along.values()]
     wider = (kinds + "t" * len(along), integers, floats)
     results = torch.ops.tcdsl.call.default(*spelling_of(made.kernel), "", both, *wider)
-    returns = variant.checked.returns
+    returns = variant.signature.returns
     tangents = iter(results[len(returns) :])
     make: Any = forward_ad.make_dual
     return [

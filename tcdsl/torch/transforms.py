@@ -263,7 +263,7 @@ class _Step:
         variant, _ = self._bound(values)
         made = of.with_tangents().of(variant, wrt)
         given = [*self._asked(values), *(along[n] for n in wrt)]
-        results, returns = _outputs(made.kernel, {}, given), variant.checked.returns
+        results, returns = _outputs(made.kernel, {}, given), variant.signature.returns
         rest = iter(results[len(returns) :])
         return tuple(next(rest) if t.dtype.is_float else None for t in returns)
 

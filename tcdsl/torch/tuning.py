@@ -165,7 +165,7 @@ def autotune_training(
 
     variant, _ = tuning.requested(kernel, args, None, {}, generics)
     given = []
-    for value, t in zip(args, variant.checked.params, strict=True):
+    for value, t in zip(args, variant.signature.params, strict=True):
         if isinstance(value, tuple | list):
             tensor = torch.randn(value) if t.dtype.is_float else torch.zeros(value)
             given.append(tensor.to(torch_type(t.dtype)).requires_grad_(t.dtype.is_float))

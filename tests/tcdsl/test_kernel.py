@@ -121,7 +121,7 @@ def test_an_output_may_be_the_view_of_an_input_that_is_read_at_the_same_point() 
     expected = a + a
     add(a, a, out=a)
     np.testing.assert_array_equal(a, expected)
-    assert add.variant().inplace == ((0, 0), (0, 1))
+    assert add.variant().signature.inplace == ((0, 0), (0, 1))
 
 
 def test_an_output_that_overlaps_an_input_otherwise_is_right_too() -> None:

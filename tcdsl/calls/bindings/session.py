@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.calls.bindings import signature as signatures
 from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
@@ -39,6 +40,7 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.text.names import generic_values
 
 if TYPE_CHECKING:
@@ -123,22 +125,46 @@ class Session:
         with self._lock:
             found = self._variants.get(key)
             if found is None:
-                program = self.program_with(definition) if text else self.program
-                checked = check(program, definition.name, generics=generics)
-                for warning in () if self.out_dims is not None else checked.warnings:  # said before
-                    text = render(warning)
-                    if text not in self._warned:
-                        self._warned.add(text)
-                        warn(text)
-                if gpu is None:  # the CPU's results never depend on the moment
-                    identity = self._identity(definition, generics)
-                    found = Variant(checked, self.machine, self.threads, identity=identity)
-                else:
-                    asked = self.settings.deterministic
-                    found = Variant(checked, gpu, 0, is_deterministic=asked)
+                found = self._bound(definition, generics, gpu, is_ranked=text != "")
                 self._variants = thinned(self._variants, _MAX_VARIANTS)
                 self._variants[key] = found
             return found
+
+    def _bound(
+        self,
+        definition: nodes.Def,
+        generics: Mapping[str, int | DType],
+        gpu: Gpu | None,
+        *,
+        is_ranked: bool,
+    ) -> Variant:
+        """Return a new variant: one that has been checked before is not checked again."""
+        program = self.program_with(definition) if is_ranked else self.program
+
+        def checked() -> CheckedDef:
+            return check(program, definition.name, generics=generics)
+
+        identity = self._identity(definition, generics)
+        signature = signatures.read(identity, definition)
+        known = checked() if signature is None else None
+        if known is not None and self.out_dims is None:  # else they were said before
+            for warning in known.warnings:
+                text = render(warning)
+                if text not in self._warned:
+                    self._warned.add(text)
+                    warn(text)
+        # the CPU's results never depend on the moment
+        found = Variant(
+            known or checked,
+            gpu or self.machine,
+            0 if gpu else self.threads,
+            is_deterministic=gpu is not None and self.settings.deterministic,
+            identity=identity,
+            signature=signature,
+        )
+        if known is not None and not known.warnings:
+            signatures.write(identity, definition, found.signature)
+        return found
 
     def _identity(self, definition: nodes.Def, generics: Mapping[str, int | DType]) -> str:
         """Return a definition with all that it calls and its generics, as text."""
@@ -150,7 +176,7 @@ class Session:
             todo += (defs[n] for n in called)
         texts = [format_def(needed[n]) for n in sorted(needed)]
         return "\n".join(
-            [definition.name, *(f"{n} = {v}" for n, v in sorted(generics.items())), *texts]
+            [definition.name, *(f"{n} = {v!r}" for n, v in sorted(generics.items())), *texts]
         )
 
     def program_with(self, definition: nodes.Def) -> nodes.Program:
@@ -273,7 +299,7 @@ class Session:
         values = bind_generics(definition, dtypes, generic_values(definition, generics))
         shapes = [a.shape for a in arrays]
         variant = self.variant(definition, values, gpu, shapes)
-        checked = variant.checked
+        checked = variant.signature
         for param, array in zip(checked.params, arrays, strict=True):
             if param.shape or not param.dtype.is_integer:
                 continue

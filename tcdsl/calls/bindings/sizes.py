@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tcdsl.grammar.check.bind import bind
+from tcdsl.grammar.check.bind import Head, bind
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
-from tcdsl.grammar.types.typed import CheckedDef
 
 
-def check_sizes(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]:
+def check_sizes(checked: Head, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes in the order of the definition, after what a call would check.
 
     Integral scalars that bounds depend on are named like sizes.

@@ -47,7 +47,7 @@ def tuned_config(
         if variant.is_legal(spec, config):
             return config
         warn_once(
-            f"{variant.checked.name}: the config in {where} is none of this program's: "
+            f"{variant.name}: the config in {where} is none of this program's: "
             f"{config!s:.200}; the default serves"
         )
     return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tcdsl.calls.bindings.index import Index
+from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
@@ -57,7 +57,8 @@ class Variant:
     machine is the CPU with the number of threads that a call may use, or a GPU with 0 threads: all
     GPUs of the same description share a variant. is_deterministic: see `Spec`. identity: the
     definition and its types as text, by which later processes find what was chosen and compiled;
-    without it nothing is kept.
+    without it nothing is kept. checked: the definition; or what checks it, where its signature is
+    known, which is all that calls ask where the executable is.
 
     The first sizes get an executable of their own, with every extent a constant. The next ones
     bring a size-generic executable, which serves all others from then on; a layout class of its
@@ -72,23 +73,26 @@ class Variant:
 
     def __init__(
         self,
-        checked: CheckedDef,
+        checked: CheckedDef | Callable[[], CheckedDef],
         machine: Machine | Gpu,
         threads: int,
         *,
         is_deterministic: bool = False,
         identity: str | None = None,
+        signature: Signature | None = None,
     ) -> None:
-        self.checked = checked
-        self.name = checked.name
+        self._lock = Lock()
+        self._checked = checked
+        self._signature = signature
+        self._program: Program | None = None
         self.identity = identity
+        self.name = self.checked.name if signature is None else signature.name
         self._index: Index | None = None
         if identity is not None and isinstance(machine, Machine):
-            self._index = Index(identity, checked.name, machine)
+            self._index = Index(identity, self.name, machine)
         self.machine = machine
         self.threads = threads
         self.is_deterministic = is_deterministic
-        self._lock = Lock()
         self._compiled: dict[tuple[Spec, Config], Compiled] = {}
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
         self._own_classes: list[Layouts] = []
@@ -96,17 +100,32 @@ class Variant:
         self._generic: dict[Spec, list[tuple[Regime, Compiled]]] = {}
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
-    @cached_property
-    def program(self) -> Program:
-        """The statements."""
-        with stack_for(self.checked.name):
-            return program_of(self.checked)
+    @property
+    def checked(self) -> CheckedDef:
+        """The definition, checked at its first use."""
+        with self._lock:
+            if callable(self._checked):
+                self._checked = self._checked()
+            return self._checked
 
-    @cached_property
-    def inplace(self) -> tuple[tuple[int, int], ...]:
-        """Returns and parameters that may be one view; see `inplace_pairs`."""
-        with stack_for(self.checked.name):
-            return inplace_pairs(self.program)
+    @property
+    def program(self) -> Program:
+        """The statements, made at their first use."""
+        with self._lock:
+            if self._program is None:
+                with stack_for(self.name):
+                    self._program = program_of(self.checked)
+            return self._program
+
+    @property
+    def signature(self) -> Signature:
+        """What calls ask of the definition."""
+        with self._lock:
+            if self._signature is None:
+                program = self.program
+                with stack_for(self.name):
+                    self._signature = Signature.of(self.checked, program, inplace_pairs(program))
+            return self._signature
 
     @property
     def executables(self) -> tuple[Compiled, ...]:
@@ -142,7 +161,7 @@ class Variant:
         with self._lock:
             found = self._serving.get(key)
             if found is None:
-                with stack_for(self.checked.name):
+                with stack_for(self.name):
                     found = self._choose(sizes, layouts, tuned, advised, is_small)
                 self._serving = thinned(self._serving, _MAX_SERVED)
                 self._serving[key] = found
@@ -168,7 +187,7 @@ class Variant:
         config = tuned(exact)
         if config is not None and (found := self._compile_found(exact, config, sizes)) is not None:
             return found
-        if self._exact is None or not self.program.sizes:
+        if self._exact is None or not self.signature.sizes:
             self._exact = key
         if self._exact == key:
             config = advised(exact)
@@ -178,7 +197,7 @@ class Variant:
 
     def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
         """Compile what serves these sizes where others came first."""
-        with self._lock, stack_for(self.checked.name):
+        with self._lock, stack_for(self.name):
             return self._generic_for(sizes, layouts, is_small=False)
 
     def default_of_calls(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
@@ -195,7 +214,7 @@ class Variant:
 
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config, as a file has it, is one of this program's at exact sizes."""
-        with stack_for(self.checked.name):
+        with stack_for(self.name):
             sizes = dict(spec.sizes or ())
             return compiler.is_legal(self.program, spec, config, self.machine, sizes)
 
@@ -206,7 +225,7 @@ class Variant:
         try:
             return self.compile(exact, config, sizes)
         except (ScheduleError, CompileError) as error:
-            text = f"{self.checked.name}: a tuned config is not used: {str(error)[:400]}"
+            text = f"{self.name}: a tuned config is not used: {str(error)[:400]}"
             warn(text)
             return None
 
@@ -228,7 +247,7 @@ class Variant:
     def _compiled_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Regime, Compiled]:
         """Return the executable of the CPU for all sizes of the regime of these."""
         recorded = (
-            () if self._index is None else self._index.generic_choices(spec, self.checked.sizes)
+            () if self._index is None else self._index.generic_choices(spec, self.signature.sizes)
         )
         for config, regime in recorded:
             if regime.holds(sizes) and (found := self._found(spec, config, sizes)) is not None:
@@ -241,7 +260,7 @@ class Variant:
     def _generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
         """Return the analytic choice of an executable of the CPU for all sizes of a regime."""
         assert isinstance(self.machine, Machine)
-        with stack_for(self.checked.name):
+        with stack_for(self.name):
             return compiler.generic_choice(self.program, spec, self.machine, sizes)
 
     def _config_at(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
@@ -277,12 +296,12 @@ class Variant:
         """Return the analytic choice."""
         if spec.sizes is None and not self.is_for_gpu:
             return self._generic_choice(spec, sizes)[0]
-        with stack_for(self.checked.name):
+        with stack_for(self.name):
             return compiler.default_config(self.program, spec, self.machine, sizes)
 
     def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
         """Return the C or CUDA text of an executable."""
-        with stack_for(self.checked.name):
+        with stack_for(self.name):
             unit = self._unit(spec, config, sizes)
             return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
 
@@ -307,7 +326,7 @@ class Variant:
         return isinstance(self.machine, Gpu)
 
     def _unit(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Unit:
-        name, machine = self.checked.name, self.machine
+        name, machine = self.name, self.machine
         if spec.sizes is None and isinstance(machine, Machine):
             return compiler.lower_generic(self.program, spec, config, machine, sizes, name)
         return compiler.lower(self.program, spec, config, machine, sizes, name)
@@ -325,7 +344,7 @@ class Variant:
                 if self.is_for_gpu:
                     loaded = LoadedUnit(self.program, unit)
                 else:
-                    loaded = load.compile_and_load(compiler.emit_c(unit), self.checked.name)
+                    loaded = load.compile_and_load(compiler.emit_c(unit), self.name)
                     if self._index is not None:
                         self._index.keep_object(spec, config, sizes, loaded)
                 known = self._compiled[spec, config] = Compiled(spec, config, loaded)
@@ -353,7 +372,7 @@ def _about(size: int) -> tuple[int, bool]:
 
 def spec_for(variant: Variant, sizes: Mapping[str, int]) -> Spec:
     """Return the specialisation to exact sizes, all operands in C order."""
-    program = variant.program
-    layouts = tuple(contiguous(len(program.buffer(b).shape)) for b in program.operands)
+    signature = variant.signature
+    layouts = tuple(contiguous(len(t.shape)) for t in (*signature.params, *signature.returns))
     exact = tuple(sizes.items())
     return Spec(exact, layouts, variant.threads, is_deterministic=variant.is_deterministic)

@@ -52,10 +52,10 @@ class BoundCall:
         self._faults = faults_of(gpu)
         self._is_checked = check != "off"
         self._fresh = [(shape, dtype) for dtype, shape in call.return_types]
-        params = call.variant.checked.params
+        params = call.variant.signature.params
         self._scalars = [(i, converter(t)) for i, t in enumerate(params) if not t.shape]
         self._params = len(params)
-        self._inplace = call.variant.inplace
+        self._inplace = call.variant.signature.inplace
         arrays = [*call.operands, *(call.outs or ())]
         # forms only: the arrays themselves are the caller's to free
         self._forms = [(a.shape, a.strides) if isinstance(a, DeviceArray) else None for a in arrays]
@@ -133,7 +133,7 @@ class BoundCall:
 
 def operand_strides(call: KernelCall) -> list[tuple[int, ...]]:
     """Return the strides of all operands, in elements."""
-    params = call.variant.checked.params
+    params = call.variant.signature.params
     own = [
         element_strides(o) if t.shape else () for o, t in zip(call.operands, params, strict=True)
     ]

@@ -155,9 +155,9 @@ class DeviceCalls(DeviceArguments):
         variant, sizes = self._dispatch.session.bind(
             self._dispatch.definition, arrays, given.generics, device.gpu
         )
-        params = variant.checked.params
+        params = variant.signature.params
         self._in_bounds = frozenset(
-            i for i, t in enumerate(params) if t.name in variant.checked.scalars
+            i for i, t in enumerate(params) if t.name in variant.signature.scalars
         )
         return KernelCall.of(variant, sizes, seen, arrays)
 

@@ -1,0 +1,228 @@
+"""What calls ask of a definition bound to types; found by a record, it is not checked to be called.
+
+The check of a text takes longer than all else that the first call of a compiled kernel does, and
+gives little of it to the call: operands, sizes, conditions. That little is a record, by the
+definition with its types and by the text that places in messages point into. A text that has
+faults or warnings has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.toolchain import records
+from tcdsl.grammar.proofs.plain import from_plain, plain
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.source import Source, Span
+from tcdsl.grammar.types.dtypes import BY_NAME, DType
+from tcdsl.grammar.types.typed import (
+    CheckedDef,
+    Constraint,
+    Loop,
+    Tensor,
+    statements,
+    tensors_read,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """All that calls ask of a definition, which is not its statements.
+
+    name, sizes, scalars, params, returns, constraints: those of the `CheckedDef`. starts: the
+    operator of the first statement on each return. temporaries: names, types and shapes. inplace:
+    returns and parameters that may be one view (`inplace_pairs`). has_loops: whether turns are
+    counted. read: the parameters whose values are read, not only their extents.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    scalars: tuple[str, ...]
+    params: tuple[Tensor, ...]
+    returns: tuple[Tensor, ...]
+    constraints: tuple[Constraint, ...]
+    starts: tuple[str, ...]
+    temporaries: tuple[tuple[str, DType, tuple[Size, ...]], ...]
+    inplace: tuple[tuple[int, int], ...]
+    has_loops: bool
+    read: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        checked: CheckedDef, program: Program, inplace: tuple[tuple[int, int], ...]
+    ) -> Signature:
+        """Return the signature of a definition."""
+        ops: dict[str, str] = {}
+        read = {*checked.scalars}
+        for s in statements(checked.body):
+            ops.setdefault(s.target, s.op)
+            read.update(tensors_read(s.value, *s.subs))
+        return Signature(
+            checked.name,
+            checked.sizes,
+            checked.scalars,
+            checked.params,
+            checked.returns,
+            checked.constraints,
+            tuple(ops.get(t.name, "") for t in checked.returns),
+            tuple((b.tensor, b.dtype, b.shape) for b in program.buffers if b.role == "temp"),
+            inplace,
+            any(isinstance(s, Loop) for s in checked.body),
+            tuple(t.name for t in checked.params if t.name in read),
+        )
+
+
+def read(identity: str, definition: nodes.Def) -> Signature | None:
+    """Return the signature that a definition has by a record, None if there is none."""
+    source = _source(definition)
+    if source is None:
+        return None
+    return records.read("signature", (identity, source.text), _Reader(definition, source).signature)
+
+
+def write(identity: str, definition: nodes.Def, signature: Signature) -> None:
+    """Keep the signature of a definition that was checked without a warning."""
+    source = _source(definition)
+    spans = [t.span for t in (*signature.params, *signature.returns)]
+    spans += [c.span for c in signature.constraints]
+    if source is None or any(s is not None and s.source is not source for s in spans):
+        return  # a program made it, in part: its places are in several texts
+    value = [
+        signature.name,
+        signature.sizes,
+        signature.scalars,
+        [_plain_tensor(t) for t in signature.params],
+        [_plain_tensor(t) for t in signature.returns],
+        [_plain_constraint(c) for c in signature.constraints],
+        signature.starts,
+        [[n, d.name, [plain(x) for x in shape]] for n, d, shape in signature.temporaries],
+        signature.inplace,
+        signature.has_loops,
+        signature.read,
+    ]
+    records.write("signature", (identity, source.text), value, signature.name)
+
+
+def _source(definition: nodes.Def) -> Source | None:
+    """Return the text that places in a definition point into; one bound to ranks has its heads'."""
+    spans = [definition.span, *(head.span for head in (*definition.params, *definition.returns))]
+    return next((span.source for span in spans if span is not None), None)
+
+
+def _plain_tensor(t: Tensor) -> list[Any]:
+    shape, low = ([plain(n) for n in sizes] for sizes in (t.shape, t.low))
+    return [t.name, t.dtype.name, shape, low, t.is_updated, _plain_span(t.span)]
+
+
+def _plain_constraint(c: Constraint) -> list[Any]:
+    return [plain(c.size), c.relation, c.message, _plain_span(c.span)]
+
+
+def _plain_span(span: Span | None) -> list[int] | None:
+    return None if span is None else [span.start, span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads what `write` has written; ValueError if it is anything else."""
+
+    definition: nodes.Def
+    source: Source
+
+    def signature(self, value: object) -> Signature:
+        match value:
+            case [str(name), sizes, scalars, params, returns, constraints, starts, temps, inplace,
+                  bool(has_loops), read]:  # fmt: skip
+                found = Signature(
+                    name,
+                    _each(sizes, _text),
+                    _each(scalars, _text),
+                    _each(params, lambda v: self._tensor(v, "param")),
+                    _each(returns, lambda v: self._tensor(v, "return")),
+                    _each(constraints, self._constraint),
+                    _each(starts, _text),
+                    _each(temps, _temporary),
+                    _each(inplace, _pair),
+                    has_loops,
+                    _each(read, _text),
+                )
+                self._check(found)
+                return found
+        raise ValueError("it is no signature")
+
+    def _check(self, found: Signature) -> None:
+        """Check that it is one of the definition."""
+        heads = self.definition.name, self.definition.params, self.definition.returns
+        name, params, returns = heads
+        if not (
+            found.name == name
+            and [t.name for t in found.params] == [p.name for p in params]
+            and [t.name for t in found.returns] == [r.name for r in returns]
+            and len(found.starts) == len(returns)
+            and all(r < len(returns) and p < len(params) for r, p in found.inplace)
+        ):
+            raise ValueError("it is the signature of another definition")
+
+    def _tensor(self, value: object, role: Literal["param", "return"]) -> Tensor:
+        match value:
+            case [str(name), str(dtype), list(shape), list(low), bool(is_updated), span] if len(
+                shape
+            ) == len(low):
+                sizes, lows = tuple(map(from_plain, shape)), tuple(map(from_plain, low))
+                place = self._span(span)
+                return Tensor(name, _dtype(dtype), sizes, lows, role, is_updated, span=place)
+        raise ValueError("it is no tensor")
+
+    def _constraint(self, value: object) -> Constraint:
+        match value:
+            case [size, ">=0" | "==0" as relation, str(message), span]:
+                known: Literal[">=0", "==0"] = ">=0" if relation == ">=0" else "==0"
+                return Constraint(from_plain(size), known, message, self._span(span))
+        raise ValueError("it is no constraint")
+
+    def _span(self, value: object) -> Span | None:
+        match value:
+            case None:
+                return None
+            case [int(start), int(end)] if 0 <= start <= end <= len(self.source.text):
+                return Span(start, end, self.source)
+        raise ValueError("it is no place in the text")
+
+
+def _each(value: object, read: Callable[[object], T]) -> tuple[T, ...]:
+    if not isinstance(value, list):
+        raise ValueError("expected a list")
+    return tuple(map(read, value))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("expected a text")
+    return value
+
+
+def _dtype(name: str) -> DType:
+    found = BY_NAME.get(name)
+    if found is None:
+        raise ValueError("it is no type")
+    return found
+
+
+def _temporary(value: object) -> tuple[str, DType, tuple[Size, ...]]:
+    match value:
+        case [str(name), str(dtype), list(shape)]:
+            return name, _dtype(dtype), tuple(map(from_plain, shape))
+    raise ValueError("it is no temporary")
+
+
+def _pair(value: object) -> tuple[int, int]:
+    match value:
+        case [int(r), int(p)] if r >= 0 and p >= 0:
+            return r, p
+    raise ValueError("it is no pair of a return and a parameter")
