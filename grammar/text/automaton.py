@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
+TABLES = Path(__file__).with_name("tables.json")
 END = "$END"  # the terminal behind the last word
 
 
@@ -223,7 +224,7 @@ def _made(rule: Rule, parts: list[Tree | Token]) -> Tree | Token:
 @cache
 def automaton() -> Automaton:
     """Return the automaton of `tc.lark`, read at its first use."""
-    found = json.loads(files(__package__).joinpath("tables.json").read_text(encoding="utf-8"))
+    found = json.loads(TABLES.read_text(encoding="utf-8"))
     terminals = found["terminals"]
     words = "|".join(f"(?P<t{i}>{pattern})" for i, pattern in enumerate(terminals.values()))
     return Automaton(

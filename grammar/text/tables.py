@@ -8,13 +8,9 @@ tables of a grammar are always the same text.
 from __future__ import annotations
 
 import json
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from tcdsl.grammar.text.automaton import END
-
-FILE = Path(__file__).parent / "tables.json"
+from tcdsl.grammar.text.automaton import END, TABLES
 
 
 def tables_of(grammar: str) -> dict[str, Any]:
@@ -98,9 +94,9 @@ def text_of(tables: dict[str, Any]) -> str:
 
 def made() -> str:
     """Return the tables of our grammar."""
-    grammar = files(__package__).joinpath("tc.lark").read_text(encoding="utf-8")
+    grammar = TABLES.with_name("tc.lark").read_text(encoding="utf-8")
     return text_of(tables_of(grammar))
 
 
 if __name__ == "__main__":
-    FILE.write_text(made(), encoding="utf-8")
+    TABLES.write_text(made(), encoding="utf-8")

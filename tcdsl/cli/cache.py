@@ -26,7 +26,7 @@ def cache() -> None:
 
 
 def _database(given: Path | None) -> Path:
-    from tcdsl.calls.bindings.tuned import default_database
+    from tcdsl.calls.bindings.settings import default_database
 
     return given or default_database()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.bindings.session import Session, parsed
@@ -14,7 +14,6 @@ from tcdsl.calls.bounds import bounds_error
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.device_calls import DeviceCalls
-from tcdsl.calls.gpu.raw import RawCall
 from tcdsl.calls.host import HostCalls
 from tcdsl.calls.operands.device_arrays import is_on_device
 from tcdsl.calls.process.bounded import thinned
@@ -24,6 +23,9 @@ from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.plain.described import Described
+
+if TYPE_CHECKING:
+    from tcdsl.calls.gpu.raw import RawCall
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings import signature as signatures
 from tcdsl.calls.bindings.origin import check_given, number_of
-from tcdsl.calls.bindings.settings import Settings
+from tcdsl.calls.bindings.settings import Settings, default_database
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.calls.operands.arguments import Operand, dtype_of
@@ -341,8 +341,6 @@ class Session:
     @property
     def database(self) -> Path:
         """The SQLite file of tuned configs that calls look into."""
-        from tcdsl.calls.bindings.tuned import default_database  # on use: it needs SQLite
-
         return self.settings.cache or default_database()
 
     def tuned(self, variant: Variant) -> Callable[[Spec], Config | None]:

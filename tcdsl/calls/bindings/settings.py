@@ -13,7 +13,9 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from tcdsl.autotune.store.schema import NAME
 from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.codegen.toolchain.cachedir import usable_folder
 from tcdsl.grammar.text.errors import TCTypeError
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ Check = Literal["async", "sync", "off"]
 
 _MOST_SAVED = 1 << 27  # characters of settings: tuned configs may be among them
 _MOST_THREADS = 2**31 - 1  # the launcher counts them in an int
+
+
+def default_database() -> Path:
+    """Return the SQLite file of tuned configs in the user's cache folder."""
+    return usable_folder() / NAME
 
 
 @dataclass(frozen=True, slots=True)

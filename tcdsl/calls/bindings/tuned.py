@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.key import ProblemKey
-from tcdsl.autotune.store.schema import NAME
 from tcdsl.autotune.store.tuning_file import warn_once
 from tcdsl.autotune.targets.cpu.problem import key_of
 from tcdsl.autotune.targets.space import space_of
@@ -16,15 +15,9 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
-from tcdsl.codegen.toolchain.cachedir import usable_folder
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import Shipped
-
-
-def default_database() -> Path:
-    """Return the SQLite file of tuned configs in the user's cache folder."""
-    return usable_folder() / NAME
 
 
 def tuned_config(

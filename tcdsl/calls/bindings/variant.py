@@ -12,10 +12,7 @@ from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.device.launch import LoadedUnit
-from tcdsl.codegen.forms.base.regime import Regime
-from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.choose.late import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
@@ -29,7 +26,10 @@ from tcdsl.grammar.text.stack import stack_for
 from tcdsl.grammar.types.typed import CheckedDef
 
 if TYPE_CHECKING:
+    from tcdsl.codegen.device.launch import LoadedUnit
     from tcdsl.codegen.device.standalone import Standalone
+    from tcdsl.codegen.forms.base.regime import Regime
+    from tcdsl.codegen.loops.loopir import Unit
 
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
@@ -342,6 +342,8 @@ class Variant:
                 unit = self._unit(spec, config, sizes)
                 loaded: load.Loaded | LoadedUnit
                 if self.is_for_gpu:
+                    from tcdsl.codegen.device.launch import LoadedUnit  # on use: not on the CPU
+
                     loaded = LoadedUnit(self.program, unit)
                 else:
                     loaded = load.compile_and_load(compiler.emit_c(unit), self.name)

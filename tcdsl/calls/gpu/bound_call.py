@@ -6,7 +6,7 @@ import ctypes
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.settings import Check
 from tcdsl.calls.bounds import OperandNames
@@ -16,10 +16,12 @@ from tcdsl.calls.operands.arguments import as_float, check_integer, element_stri
 from tcdsl.calls.operands.device_arrays import DeviceArray, dense_strides
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
-from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.grammar.text.errors import DeviceError
 from tcdsl.grammar.types.typed import Tensor
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.device.launch import LoadedUnit
 
 
 class BoundCall:

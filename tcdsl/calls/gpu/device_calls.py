@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.gpu.arguments import NUMBERS, DeviceArguments, array_of
 from tcdsl.calls.gpu.bound_call import BoundCall
 from tcdsl.calls.gpu.copies import copy, fill, new_array
-from tcdsl.calls.gpu.raw import RawCall
 from tcdsl.calls.operands.arguments import Operand
 from tcdsl.calls.operands.device_arrays import (
     DeviceArray,
@@ -24,8 +23,10 @@ from tcdsl.calls.operands.foreign import like, written
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.device.device import Device
-from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+
+if TYPE_CHECKING:
+    from tcdsl.calls.gpu.raw import RawCall
 
 _MAX_KNOWN = 4096  # forms of operands whose bound calls are kept
 
@@ -126,6 +127,8 @@ class DeviceCalls(DeviceArguments):
 
     def raw(self, given: Arguments) -> RawCall:
         """Return what a call with arrays of a device starts, without starting it."""
+        from tcdsl.calls.gpu.raw import RawCall  # on use: most kernels never have one
+
         seen = self._seen(given)
         dispatch, count = self._dispatch, len(self._dispatch.params)
         arrays = self._arrays(given, seen)
@@ -231,6 +234,8 @@ class DeviceCalls(DeviceArguments):
             return found
 
     def _made(self, call: KernelCall, device: Device, executable: object) -> BoundCall:
+        from tcdsl.codegen.device.launch import LoadedUnit  # on use: not on the CPU
+
         assert isinstance(executable, LoadedUnit), "a GPU's variant has executables of a GPU"
         check = self._dispatch.session.settings.check
         return BoundCall(call, executable, device, self._dispatch.operand_names, check)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tcdsl.grammar.text import tables
-from tcdsl.grammar.text.automaton import Stuck, Token, Tree, automaton
+from tcdsl.grammar.text.automaton import TABLES, Stuck, Token, Tree, automaton
 from tcdsl.grammar.text.refusal import _WORD
 
 CATALOG = json.loads((Path(__file__).parents[2] / "data" / "tc_catalog.json").read_text())
@@ -25,11 +24,11 @@ TEXTS = [entry["tc"] for entry in CATALOG] + [
 
 
 def grammar() -> str:
-    return files("tcdsl.grammar.text").joinpath("tc.lark").read_text(encoding="utf-8")
+    return TABLES.with_name("tc.lark").read_text(encoding="utf-8")
 
 
 def test_the_grammar_is_strict_lalr_and_its_tables_are_kept() -> None:
-    assert tables.made() == tables.FILE.read_text(encoding="utf-8")
+    assert tables.made() == TABLES.read_text(encoding="utf-8")
 
 
 def test_a_word_that_a_pattern_matches_too_has_no_tables() -> None:

@@ -1,0 +1,25 @@
+"""`compile.py`, loaded at its first use: a call whose executable is found by a record does without.
+
+The forms are two thirds of our code and their classes most of an import's time. Attributes set here
+hide those of the module, as a test may want.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["compiler"]
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.choose import compile as compiler
+else:
+
+    class _Late:
+        """A module by its name."""
+
+        def __getattr__(self, name: str) -> Any:
+            from tcdsl.codegen.choose import compile as module
+
+            return getattr(module, name)
+
+    compiler = _Late()
