@@ -149,7 +149,7 @@ def bind(
             origins[name] = f"{name} = {value} is the scalar argument"
     open_names = {name for name in checked.scalars if name not in values}
     for constraint in checked.constraints:
-        if open_names.isdisjoint(constraint.size.symbols()):
+        if not open_names or open_names.isdisjoint(constraint.size.symbols()):
             _check_constraint(call, constraint, values, origins)
     return {name: values[name] for name in checked.sizes if name not in open_names}
 

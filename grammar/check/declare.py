@@ -35,6 +35,8 @@ def type_variables(definition: n.Def) -> frozenset[str]:
     """Return the generics that are used as types."""
     names = {g.name for g in definition.generics}
     used = {p.type.name for p in (*definition.params, *definition.returns) if p.type is not None}
+    if names <= used:  # asked at calls: the body need not be gone through
+        return frozenset(names)
     return frozenset(names & (used | applied(definition.body)))
 
 

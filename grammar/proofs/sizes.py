@@ -136,8 +136,12 @@ class Size:
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the value for given sizes."""
-        value: int = self.over(values, min, max)
-        return value
+        total = 0
+        for factors, term in self.terms:  # asked at each call of a new size: no generators
+            for atom in factors:
+                term *= values[atom.name] if type(atom) is Symbol else _over(atom, values, min, max)
+            total += term
+        return total
 
     def over(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -35,7 +36,7 @@ _MOST_BYTES = 1 << 52  # beyond all memory, and far from where counts of bytes w
 Outputs = tuple[Any, ...]  # arrays, all of the host or all of one device
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelCall:
     """A definition with all that one call decides.
 
@@ -71,7 +72,7 @@ class KernelCall:
         call.check_memory()
         return call
 
-    @property
+    @cached_property
     def return_types(self) -> tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]:
         """Types and shapes of the returns."""
         return tuple(
@@ -79,7 +80,7 @@ class KernelCall:
             for t in self.variant.signature.returns
         )
 
-    @property
+    @cached_property
     def spec(self) -> Spec:
         """The exact specialisation for these operands."""
         params = self.variant.signature.params

@@ -71,7 +71,7 @@ class Dispatch:
 
     def is_settled(self, call: KernelCall) -> bool:
         """Whether calls of this form go on with the same executable."""
-        return call.spec not in self._online
+        return not self._online or call.spec not in self._online
 
     def candidate(self, call: KernelCall) -> Compiled | None:
         """Return an executable that is tried in this very call, where tuning at calls says so."""

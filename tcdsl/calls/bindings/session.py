@@ -315,12 +315,20 @@ class Session:
         numbers = {p.name: number_of(a) for p, a in zip(checked.params, arrays, strict=True)}
         known = (n for n in checked.scalars if numbers[n] is not None or n in each)
         scalars = {n: numbers[n] for n in known}
-        if self.origin is not None:  # says more than the constraints of the text do
-            names = [p.name for p in definition.params]
-            call = f"{definition.name}({', '.join(names)})"
+        if self.origin is None:
+            return variant, bind(checked, shapes, expected, scalars)
+        refused: ShapeError | None = None
+        try:
+            sizes = bind(checked, shapes, expected, scalars)
+        except ShapeError as error:  # the origin says more than the constraints of the text do
+            refused = error
             sizes = bind(replace(checked, constraints=()), shapes, expected, scalars)
-            check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
-        return variant, bind(checked, shapes, expected, scalars)
+        names = [p.name for p in definition.params]
+        call = f"{definition.name}({', '.join(names)})"
+        check_given(self.origin, dict(zip(names, arrays, strict=True)), sizes, call)
+        if refused is not None:
+            raise refused
+        return variant, sizes
 
     def _dtypes(
         self, definition: nodes.Def, arrays: Sequence[Operand | AbstractArray]
@@ -353,11 +361,15 @@ class Session:
 
     def advised(self, variant: Variant) -> Callable[[Spec], Config | None]:
         """Return how to find another size's config that suits an exact specialisation."""
-        if not self._has_configs:
-            return lambda spec: None
-        from tcdsl.calls.bindings.tuned import neighbour_config  # on use: it needs SQLite
 
-        return lambda spec: neighbour_config(variant, spec, self.database, self.settings.configs)
+        def found(spec: Spec) -> Config | None:
+            if not self._has_configs:
+                return None
+            from tcdsl.calls.bindings.tuned import neighbour_config  # on use: it needs SQLite
+
+            return neighbour_config(variant, spec, self.database, self.settings.configs)
+
+        return found
 
     @property
     def _has_configs(self) -> bool:
