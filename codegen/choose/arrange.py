@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -116,19 +116,20 @@ def arrange(
         offsets, shared_base = places(program, spec, temps)
         return Operands(program, spec, offsets), shared_base
 
-    def contexts(groups: Sequence[Group], temps: tuple[str, ...]) -> list[GroupContext[Any]]:
-        operands, shared_base = memory(temps)
-        return [
-            GroupContext(
-                program, g, spec, machine, values, f"g{i}", 0, shared_base, operands, asked
-            )
-            for i, g in enumerate(groups)
-        ]
+    met: dict[tuple[object, ...], tuple[GroupContext[Any], dict[str, AnyForm]]] = {}
 
-    def forms(ctx: GroupContext[Any]) -> dict[str, AnyForm]:
-        plain = all(_is_plain(program, s) for s in ctx.group.statements)
-        asked = [x for x in offered if plain or x.takes_any_points]
-        return {x.name: x for x in asked if x.matches(ctx)}
+    def taken(g: Group, temps: tuple[str, ...]) -> tuple[GroupContext[Any], Mapping[str, AnyForm]]:
+        """Return a group as forms see it, and those that take it: each is asked once."""
+        key = g.members, g.local, g.origins, temps
+        if key not in met:
+            operands, base = memory(temps)
+            ctx: GroupContext[Any] = GroupContext(
+                program, g, spec, machine, values, "g0", 0, base, operands, asked
+            )
+            plain = all(_is_plain(program, s) for s in g.statements)
+            able = [x for x in offered if plain or x.takes_any_points]
+            met[key] = ctx, {x.name: x for x in able if x.matches(ctx)}
+        return met[key]
 
     every = tuple(dict.fromkeys(x.home for x in program.buffers if x.role == "temp"))
 
@@ -147,18 +148,17 @@ def arrange(
             return is_contraction(alone.statements[0]) and has_tiles(alone)
 
         def has_tiles(part: Group) -> bool:
-            return any(x.has_tiles for x in forms(contexts([part], every)[0]).values())
+            return any(x.has_tiles for x in taken(part, every)[1].values())
 
         product = next((i for i in range(count) if stays(i)), count)
         longest = count
         if product < count:
-            ending = forms(contexts([group.part(0, product + 1)], every)[0])
+            _, ending = taken(group.part(0, product + 1), every)
             ends = any(x.ends_group for x in ending.values())
             longest = product + 1 if ends else count
         for stop in range(longest, 0, -1):
             head = group.part(0, stop)
-            taken = has_tiles(head) if stop > product else forms(contexts([head], every)[0])
-            if taken:
+            if has_tiles(head) if stop > product else taken(head, every)[1]:
                 return [head, *(fitting(group.part(stop, count)) if stop < count else ())]
         text = group.statements[0].text
         raise ScheduleError(f"{program.name}: no form takes '{text}'")
@@ -167,8 +167,9 @@ def arrange(
     made = [s.target for g in groups for s in g.statements if s.target not in g.local]
     stored = {program.buffer(name).home for name in made}
     temps = tuple(home for home in every if home in stored)
-    arranged = tuple(contexts(groups, temps))
-    return Arrangement(partition.name, arranged, tuple(map(forms, arranged)), temps, asked)
+    found = [taken(g, temps) for g in groups]
+    contexts = tuple(replace(ctx, prefix=f"g{i}") for i, (ctx, _) in enumerate(found))
+    return Arrangement(partition.name, contexts, tuple(f for _, f in found), temps, asked)
 
 
 def _is_plain(program: Program, s: Statement) -> bool:
