@@ -1,7 +1,10 @@
 """The tangent of every tensor, statement by statement forwards.
 
 What a statement reads has a tangent already; what it writes gets one, by a statement that stands
-before it where it reads what is overwritten, or behind it where it reads what is stored.
+before it where it reads what is overwritten, or behind it where it reads what is stored
+(`t_Y(i) = t_X(i) * (1 - Y(i) * Y(i))`). A sum of products has a sum for each factor, so that each
+is a contraction. An extreme has the tangent of its first point, a product that of each factor times
+the others, by the same lines as the way back.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@
 What a segment overwrites `expand.py` keeps within it, and before it the state. The gradient runs a
 segment again, keeps its turns, and goes back through them: T / c + c states in place of T, for one
 more forward pass. Known as checkpointing; the split of the loop as strip-mining.
+
+Without sums the bits are those of the gradient without segments. The rest is a loop of its own:
+bounds `min(c, T - c * s)` would be extents that change from turn to turn, which no fast form takes.
 """
 
 from __future__ import annotations

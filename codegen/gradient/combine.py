@@ -1,4 +1,14 @@
-"""Adjoints through reductions that are not sums: `max=`, `min=` and `*=`."""
+"""Adjoints through reductions that are not sums: `max=`, `min=` and `*=`.
+
+The first point of an extreme gets all of its adjoint; for a NaN it is the first point of all. It is
+found by an integer minimum over the points that nothing beats, where the value is rounded once and
+so has the same bits in every kernel (a read, a sum, a product); else by an arg reduction.
+
+What a factor gets is the product of the others (`other_factors`). Refused: products before and
+behind each factor, which are right to any order and a loop over n; to read the product that the
+forward pass kept: under a condition that read is not hoisted, and the pass takes three times as
+long.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
       h(n) = tanh(h(n) + X(t, n))               h_all(t, n) = tanh(h_all(t - 1, n) + X(t, n))
     }                                         }
 
-Known to compilers as array expansion.
+Known to compilers as array expansion. A half state rounds in every turn, as in the definition.
 """
 
 from __future__ import annotations

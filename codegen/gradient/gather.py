@@ -4,6 +4,10 @@
 
 An output index that stands with coefficient 1 or -1 in a subscript is solved for; then no two
 points write one element but through reductions. Else the share is a scatter.
+
+Of several indices the one with the larger extent is solved for; where that is not known the one
+whose extent shares sizes with the dimension, a pixel rather than a tap (`pivots`). Subscripts of a
+scatter are clamped, which gives a temporary its box: the forward pass has checked them.
 """
 
 from __future__ import annotations

@@ -90,7 +90,11 @@ def spread(parts: Sequence[Part], name: str, at: Expr) -> list[Part]:
 
 
 def forwards(parts: Sequence[Part]) -> list[Part]:
-    """Return parts whose loops all count up: what goes back reads turn `high - 1 - t`."""
+    """Return parts whose loops all count up: what goes back reads turn `high - 1 - t`.
+
+    Until then the variable of a loop that goes back is the forward turn, so that it and the loop of
+    the forward pass name what they share alike.
+    """
     out: list[Part] = []
     for part in parts:
         if isinstance(part, Line):

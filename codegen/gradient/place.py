@@ -10,6 +10,10 @@ they held before it. So every read finds what it found on the way there, whateve
 what is kept grows with what is written, never with the whole state. A statement in place is one
 between two versions of the elements that it writes, its *local*: `A_old` before, `A_new` after.
 Known from the reverse mode of imperative programs as a tape of overwritten values.
+
+What nothing reads again is neither kept nor restored nor set to 0: a row written twice in a turn
+keeps nothing. Elements that data chooses by an index of the statement (`A(I(t, p), n) += ...`, with
+reads of `A` that need it) are kept whole in each turn. Of state in place there are no segments.
 """
 
 from __future__ import annotations

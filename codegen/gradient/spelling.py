@@ -3,6 +3,9 @@
 float32(A(i)) * float32(B(i))   ->   A(i) * B(i)          for halves, computed in float32 anyway
 S(i) = 0.0                      ->   S(i) = float64(0.0)  where S is float64
 A(int64(I(b)), d)               ->   A(I(b), d)
+
+Without them the text has other types than the tree: the second derivative of a double program with
+a loop would be refused.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ d_W(i, k) += d_O(t, i) * X(t, k)           ->
 a_G(g, n) = 0.0 where g in 0:2                   a_G(0, n) = a(n) * y(n)
 a_G(0, n) += a(n) * y(n)                   ->    a_G(1, n) = a(n) * x(n)
 a_G(1, n) += a(n) * x(n)
+
+`op=!` on a part of a tensor begins that part only: the other elements stay. So parts that together
+are the box (`O(2 * y)` and `O(2 * y + 1)`) need no fill before them.
 """
 
 from __future__ import annotations
