@@ -8,7 +8,20 @@ and the masked load becomes `vblendps $31, 128(%rdi), ...`, which reads the whol
 lies behind the array. It is right as long as the mask is made when the code runs. Each loop has a
 zero of its own: where a branch tells one (`y + y_zero == 0`), nothing follows for the lanes of the
 loop inside. Addresses keep the plain variable, and so do conditions that hold something else that
-is known only then, unless another condition may tell it.
+is known only then, unless another condition may tell it (`N == 39 && i < N`): so size-generic
+kernels, and taps of a window around run-time rows, have no zeros in them.
+
+Masked stores are never widened, scalar loads never moved before their condition; for masks of 64
+bytes, and for `vmaskmov`, there is no such instruction.
+
+Time with it over time without (1 thread, gcc 12.2, AVX-512, 10 % quantile of 150 rounds in turn):
+3x3 depthwise and pools of 14, 15 and 56 1.00; stencils with a guard 1.00 to 1.01; causal rows 1.01;
+padded stencils of 30x30 0.88, of 512x512 0.42; rows of three padded taps 0.37 to 0.80, since gcc
+peeled the first turn of those loops, after which they were no vectors.
+
+Refused: `-fno-tree-vectorize` and the like, for which all loops pay; an opaque truth beside the
+condition: gcc unswitches the loop, and the mask is a constant again; opaque variables in every
+condition, with which taps of windows took 1.2 to 1.4 times as long.
 """
 
 from __future__ import annotations

@@ -14,6 +14,11 @@ writes has the same effect: behind `tc_settle` the compiler can no longer know t
 caller holds what the copy holds, so checks, guards and addresses all use the copy (`verify_data`
 holds it to that). A read that does not change along the loop is done before it. A loop with reads
 under a condition, or whose place other reads choose, runs in order.
+
+Time over that with plain loads (1 thread, AVX-512, loaded machine): a sum of exp of padded elements
+1.05, of padded elements alone 1.08, by int64 subscripts 1.2: their copy waits for memory that the
+gathers waited for anyway. Copies of fewer than 32 points would take longer than vectors of cheap
+bodies gain.
 """
 
 from __future__ import annotations

@@ -5,7 +5,13 @@ guard (a checked read inside a branch), it becomes statements in front: `Values.
 
 What is read to choose an element is read once a point, and named: checks, guards and the address
 all use the name (`const tc_i64 t_0 = tc_once_i64(I + b)`), whoever writes the array meanwhile.
-`verify` holds that no address depends on another kind of load.
+`verify` holds that no address depends on another kind of load. A plain load with a name is not
+enough: short of registers, gcc reads the array again in the name's place. So `tc_once_*` is
+volatile on the CPU, and `ld.relaxed.cta` on a GPU, which the first level may still serve. What is
+read for a condition in a branch is kept before it (`J(I(b)) < N ? A(J(I(b))) : 0`).
+
+Plain are loads of temporaries, which nobody else writes, and of a byte that goes as it is into a
+table of 256: it is inside.
 """
 
 from __future__ import annotations
