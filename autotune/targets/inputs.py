@@ -15,7 +15,7 @@ import numpy as np
 
 from tcdsl.autotune.worker.case import Array
 from tcdsl.codegen.program.dtypes import numpy_dtype
-from tcdsl.codegen.program.program import indices_of, reads_of
+from tcdsl.codegen.program.expressions import indices_of, reads_of
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.grammar.types.typed import CheckedDef, Expr

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tcdsl.autotune.worker.case import Array
-from tcdsl.codegen.program.program import Program, Statement, walk_typed
+from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import BUILTINS, STEPS
 from tcdsl.grammar.types.dtypes import DType

@@ -26,7 +26,12 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.order import Order, Placed, misses
 from tcdsl.codegen.gradient.push import joined, push
 from tcdsl.codegen.gradient.versions import STARTING, Version, Versions, VersionStep, apart
-from tcdsl.codegen.program.program import all_from_lowest, map_typed, reads_of, substitute_indices
+from tcdsl.codegen.program.expressions import (
+    all_from_lowest,
+    map_typed,
+    reads_of,
+    substitute_indices,
+)
 from tcdsl.codegen.program.ssa import covers_box, identity_of
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed

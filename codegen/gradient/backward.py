@@ -36,8 +36,8 @@ from tcdsl.codegen.gradient.versions import (
     reads_in,
     steps,
 )
-from tcdsl.codegen.program.program import (
-    affine_of,
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import (
     from_lowest,
     indices_of,
     map_typed,

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, statements
-from tcdsl.codegen.program.program import map_typed
+from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed

@@ -21,7 +21,8 @@ from typing import Protocol
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part
 from tcdsl.codegen.gradient.versions import STARTING, Version, VersionStep
-from tcdsl.codegen.program.program import affine_of, from_lowest
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import from_lowest
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed

@@ -17,7 +17,7 @@ from dataclasses import replace
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, placed, spread, walk
 from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.versions import Version
-from tcdsl.codegen.program.program import indices_of, map_operands, walk_typed
+from tcdsl.codegen.program.expressions import indices_of, map_operands, walk_typed
 from tcdsl.codegen.program.ssa import covers_box
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.sizes import Size

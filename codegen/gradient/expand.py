@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
-from tcdsl.codegen.program.program import map_typed
+from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.codegen.program.ssa import identity_of, writes_all
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size

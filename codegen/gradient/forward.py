@@ -17,7 +17,7 @@ from tcdsl.codegen.gradient.versions import (
     reads_in,
     steps,
 )
-from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.ssa import covers_box, identity_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp

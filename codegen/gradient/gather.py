@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.versions import VersionStep
-from tcdsl.codegen.program.program import affine_of, indices_of, substitute_indices
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import indices_of, substitute_indices
 from tcdsl.codegen.program.subscripts import Piece, injective_in, pivots, solved
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative

@@ -14,7 +14,8 @@ from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import type_in_text
 from tcdsl.codegen.gradient.versions import STARTING, Version, Versions
-from tcdsl.codegen.program.program import affine_of, from_lowest, indices_of, reads_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import from_lowest, indices_of, reads_of
 from tcdsl.codegen.program.ssa import identity_of
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64

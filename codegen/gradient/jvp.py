@@ -19,7 +19,7 @@ from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_dead
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
-from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import RangeError
 from tcdsl.grammar.text.parser import parse

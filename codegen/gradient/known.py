@@ -6,7 +6,7 @@ O(i) = tanh(Z(i))   ->   1 - tanh(Z(i)) * tanh(Z(i)) is 1 - O(i) * O(i)
 from __future__ import annotations
 
 from tcdsl.codegen.gradient import build as g
-from tcdsl.codegen.program.program import map_operands
+from tcdsl.codegen.program.expressions import map_operands
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr
 

@@ -8,7 +8,7 @@ from itertools import count
 
 from tcdsl.codegen.gradient.order import Placed
 from tcdsl.codegen.gradient.versions import Turns
-from tcdsl.codegen.program.program import map_typed, reads_of
+from tcdsl.codegen.program.expressions import map_typed, reads_of
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp

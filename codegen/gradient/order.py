@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.ssa import writes_all
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.proofs.ranges import Interval, interval, over_turns

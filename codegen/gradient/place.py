@@ -26,7 +26,7 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, placed, wal
 from tcdsl.codegen.gradient.order import Placed, misses
 from tcdsl.codegen.gradient.tidy import only, reading, without_dead
 from tcdsl.codegen.gradient.versions import Version, Versions
-from tcdsl.codegen.program.program import substitute_indices
+from tcdsl.codegen.program.expressions import substitute_indices
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr

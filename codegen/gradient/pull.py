@@ -11,7 +11,7 @@ from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.rules import partials, refuse, turns_of
-from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Expr

@@ -20,8 +20,8 @@ from tcdsl.codegen.gradient.versions import (
     point_of,
     steps,
 )
-from tcdsl.codegen.program.program import (
-    affine_of,
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import (
     all_from_lowest,
     from_lowest,
     indices_of,

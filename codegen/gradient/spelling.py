@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
-from tcdsl.codegen.program.program import map_typed
+from tcdsl.codegen.program.expressions import map_typed
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT64, DType
 from tcdsl.grammar.types.typed import Expr

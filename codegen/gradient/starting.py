@@ -19,7 +19,7 @@ from dataclasses import replace
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.versions import Version
-from tcdsl.codegen.program.program import indices_of
+from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.spelling import with_types
-from tcdsl.codegen.program.program import indices_of
+from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.unparse import expr_text
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.proofs.sizes import Size

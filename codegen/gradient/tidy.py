@@ -14,14 +14,8 @@ from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
 from tcdsl.codegen.gradient.versions import Version
-from tcdsl.codegen.program.program import (
-    Affine,
-    affine_of,
-    map_operands,
-    map_typed,
-    reads_of,
-    walk_typed,
-)
+from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
 from tcdsl.codegen.program.subscripts import expr_of
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.proofs.ranges import Interval, interval

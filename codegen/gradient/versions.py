@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tcdsl.codegen.program.program import (
-    reads_of,
-    substitute_indices,
-)
+from tcdsl.codegen.program.expressions import reads_of, substitute_indices
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.source import Span

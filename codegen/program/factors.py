@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.program.inline import is_contraction
-from tcdsl.codegen.program.program import (
-    Statement,
-    affine_of,
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import (
     from_lowest,
     indices_of,
     map_operands,
     reads_of,
     walk_typed,
 )
+from tcdsl.codegen.program.inline import is_contraction
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.ranges import Interval, interval
 from tcdsl.grammar.proofs.signs import maximum
 from tcdsl.grammar.proofs.sizes import Size

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from tcdsl.codegen.program.program import map_operands, map_typed, reads_of, walk_typed
+from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.check.padding import is_inside
 from tcdsl.grammar.proofs.ranges import Interval, Prover

@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.program.group import Group
-from tcdsl.codegen.program.program import (
-    Program,
-    Statement,
-    affine_of,
-    carried,
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import (
     indices_of,
     map_typed,
     reads_of,
     substitute_indices,
     walk_typed,
 )
+from tcdsl.codegen.program.group import Group
+from tcdsl.codegen.program.program import Program, Statement, carried
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64

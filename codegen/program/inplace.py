@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tcdsl.codegen.program.program import Program, Statement, affine_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
 

@@ -6,7 +6,7 @@ the square of its depth.
 
 from __future__ import annotations
 
-from tcdsl.codegen.program.program import operands_of
+from tcdsl.codegen.program.expressions import operands_of
 from tcdsl.grammar.types import typed
 
 

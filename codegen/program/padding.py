@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.expressions import map_typed, walk_typed
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.inline import is_contraction, with_value
-from tcdsl.codegen.program.program import Affine, Statement, affine_of, map_typed, walk_typed
+from tcdsl.codegen.program.program import Statement
 from tcdsl.codegen.program.subscripts import tile_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed

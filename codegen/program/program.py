@@ -1,18 +1,19 @@
-"""`Program`: a definition as statements in SSA form over buffers, and walks over its expressions.
+"""`Program`: a definition as statements in SSA form over buffers.
 
 It is what fusion and forms work on; `ssa.py` makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, assert_never
+from dataclasses import dataclass, field
+from typing import Literal
 
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import INT32, INT64, DType
+from tcdsl.grammar.types.dtypes import DType
 from tcdsl.grammar.types.typed import Constraint, Expr, Range
 
 
@@ -33,33 +34,6 @@ class Buffer:
     low: tuple[Size, ...]
     role: Literal["param", "return", "temp"]
     home: str
-
-
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """sum of coefficient * index variable + constant: what most subscripts are."""
-
-    terms: tuple[tuple[str, int], ...]
-    const: Size
-
-    def coefficient(self, var: str) -> int:
-        """Return the coefficient of an index variable."""
-        return dict(self.terms).get(var, 0)
-
-    def at(self, point: Mapping[str, Size]) -> Size:
-        """Return its value where the index variables have these values."""
-        total = self.const
-        for name, coefficient in self.terms:
-            total = total + point[name] * coefficient
-        return total
-
-    @property
-    def plain(self) -> str | None:
-        """The variable if this is that variable alone, else None."""
-        match self.terms:
-            case ((name, 1),) if self.const == Size.const(0):
-                return name
-        return None
 
 
 # a version, and of each of its dimensions the index that is its subscript, if that is one
@@ -226,173 +200,5 @@ def carried(program: Program) -> frozenset[str]:
     return frozenset(name for name, home in homes.items() if home in written & longer)
 
 
-# ---- expressions of the language
-
-
-def map_operands(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Return e with f applied to its direct operands."""
-    match e:
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            return e
-        case typed.Read(subs=subs):
-            return replace(e, subs=tuple(map(f, subs)))
-        case typed.Unary(operand=a) | typed.Cast(operand=a):
-            return replace(e, operand=f(a))
-        case typed.Binary(lhs=a, rhs=b):
-            return replace(e, lhs=f(a), rhs=f(b))
-        case typed.Select(cond=c, then=a, other=b):
-            return replace(e, cond=f(c), then=f(a), other=f(b))
-        case typed.Builtin(args=args):
-            return replace(e, args=tuple(map(f, args)))
-        case _:
-            assert_never(e)
-
-
-def from_lowest(sub: Expr, low: Size) -> Expr:
-    """Return a subscript that counts from the lowest element of a box."""
-    if low == Size.const(0):
-        return sub
-    return typed.Binary("-", sub, typed.SizeValue(low, INT64), INT64)
-
-
-def all_from_lowest(subs: Sequence[Expr], low: Sequence[Size]) -> tuple[Expr, ...]:
-    """Return the subscripts of an element, counted from the lowest element of a box."""
-    return tuple(from_lowest(e, x) for e, x in zip(subs, low, strict=True))
-
-
-def reads_from_lowest(
-    e: Expr, tensors: Mapping[str, typed.Tensor], version: Callable[[str], str]
-) -> Expr:
-    """Return e with versions for names of tensors and subscripts from their lowest elements."""
-
-    def one(x: Expr) -> Expr:
-        if not isinstance(x, typed.Read):
-            return x
-        subs = all_from_lowest(x.subs, tensors[x.tensor].low)
-        return replace(x, tensor=version(x.tensor), subs=subs)
-
-    return map_typed(e, one)
-
-
-def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild e bottom-up, passing each node through f."""
-    first, chain = typed.spine(e)
-    done = f(map_operands(first, lambda x: map_typed(x, f)))
-    for link in chain:
-        done = f(replace(link, lhs=done, rhs=map_typed(link.rhs, f)))
-    return done
-
-
-def operands_of(e: Expr) -> tuple[Expr, ...]:
-    """Return the direct operands of an expression, subscripts among them."""
-    match e:
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            return ()
-        case typed.Read(subs=parts) | typed.Builtin(args=parts):
-            return parts
-        case typed.Unary(operand=a) | typed.Cast(operand=a):
-            return (a,)
-        case typed.Binary(lhs=a, rhs=b):
-            return (a, b)
-        case typed.Select(cond=c, then=a, other=b):
-            return (c, a, b)
-        case _:
-            assert_never(e)
-
-
-def walk_typed(e: Expr) -> Iterator[Expr]:
-    """Yield e and everything in it, parents first."""
-    todo = [e]
-    while todo:
-        x = todo.pop()
-        yield x
-        todo += reversed(operands_of(x))
-
-
-def reads_of(e: Expr) -> tuple[typed.Read, ...]:
-    """Return the reads in e, in order."""
-    return tuple(x for x in walk_typed(e) if isinstance(x, typed.Read))
-
-
-def indices_of(e: Expr) -> frozenset[str]:
-    """Return the index variables in e."""
-    return frozenset(x.name for x in walk_typed(e) if isinstance(x, typed.IndexValue))
-
-
-def substitute_indices(e: Expr, by: Mapping[str, Expr], *, address: bool = False) -> Expr:
-    """Return e with expressions in place of index variables.
-
-    As a number an index keeps the type it had; in an address (address=True, and in subscripts)
-    arithmetic is exact whatever the types are.
-    """
-    match e:
-        case typed.IndexValue(name, dtype) if name in by:
-            new = by[name]
-            return new if address or new.dtype == dtype else typed.Cast(new, dtype)
-        case typed.Read():
-            return map_operands(e, lambda x: substitute_indices(x, by, address=True))
-        case typed.Binary("+" | "-" | "*" | "/" | "%") | typed.Unary("-"):
-            return map_operands(e, lambda x: substitute_indices(x, by, address=address))
-        case _:
-            return map_operands(e, lambda x: substitute_indices(x, by))
-
-
 def _plain(subs: tuple[Expr, ...]) -> tuple[str | None, ...]:
     return tuple(a.plain if (a := affine_of(e)) else None for e in subs)
-
-
-def affine_of(expr: Expr) -> Affine | None:
-    """Return a subscript as an affine map of index variables, or None if it is not one."""
-    match expr:
-        case typed.IndexValue(name):
-            return Affine(((name, 1),), Size.const(0))
-        case typed.SizeValue(size):
-            return Affine((), size)
-        case typed.Lit(value) if isinstance(value, int):
-            return Affine((), Size.const(int(value)))
-        case typed.Cast(typed.IndexValue() | typed.SizeValue() as operand, dtype):
-            return affine_of(operand) if dtype in (INT32, INT64) else None
-        case typed.Unary("-", operand):
-            return _combine(Affine((), Size.const(0)), affine_of(operand), -1)
-        case typed.Binary("+", lhs, rhs):
-            return _combine(affine_of(lhs), affine_of(rhs), 1)
-        case typed.Binary("-", lhs, rhs):
-            return _combine(affine_of(lhs), affine_of(rhs), -1)
-        case typed.Binary("*", lhs, rhs):
-            return _product(affine_of(lhs), affine_of(rhs))
-        case typed.Binary("/", lhs, rhs):  # of sizes; not of indices
-            return _quotient(affine_of(lhs), affine_of(rhs))
-        case _:
-            return None
-
-
-def _combine(a: Affine | None, b: Affine | None, sign: int) -> Affine | None:
-    """Return a + sign * b."""
-    if a is None or b is None:
-        return None
-    total = dict(a.terms)
-    for name, c in b.terms:
-        total[name] = total.get(name, 0) + sign * c
-    return Affine(tuple((n, c) for n, c in total.items() if c), a.const + b.const * sign)
-
-
-def _quotient(a: Affine | None, b: Affine | None) -> Affine | None:
-    if a is None or b is None or a.terms or b.terms:
-        return None
-    return Affine((), a.const // b.const)
-
-
-def _product(a: Affine | None, b: Affine | None) -> Affine | None:
-    """Return a * b where one is a constant and the product has integer coefficients."""
-    if a is None or b is None:
-        return None
-    if a.terms:
-        a, b = b, a
-    if a.terms:
-        return None
-    if not b.terms:
-        return Affine((), a.const * b.const)
-    c = a.const.constant
-    if c is None:
-        return None
-    return Affine(tuple((n, k * c) for n, k in b.terms if k * c), b.const * c)

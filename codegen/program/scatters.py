@@ -19,17 +19,16 @@ from itertools import product
 from math import prod
 
 from tcdsl.codegen.program import program
-from tcdsl.codegen.program.factors import split
-from tcdsl.codegen.program.guards import Bounds, Guards
-from tcdsl.codegen.program.inline import is_contraction
-from tcdsl.codegen.program.program import (
-    Affine,
-    affine_of,
+from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.expressions import (
     all_from_lowest,
     from_lowest,
     indices_of,
     substitute_indices,
 )
+from tcdsl.codegen.program.factors import split
+from tcdsl.codegen.program.guards import Bounds, Guards
+from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.subscripts import (
     MOST_PIECES,
     Piece,

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.inline import is_contraction
-from tcdsl.codegen.program.program import Statement, Touch, affine_of
+from tcdsl.codegen.program.program import Statement, Touch
 
 Names = dict[str, str]  # from a shared axis to an output index of a statement
 Dims = dict[str, int]  # from a shared axis to a dimension of a version

@@ -6,19 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.dtypes import identity, numpy_dtype
-from tcdsl.codegen.program.factors import Factor, split
-from tcdsl.codegen.program.program import (
-    Buffer,
-    Program,
-    Statement,
-    TurnLoop,
-    affine_of,
+from tcdsl.codegen.program.expressions import (
     all_from_lowest,
     map_typed,
     reads_from_lowest,
     reads_of,
 )
+from tcdsl.codegen.program.factors import Factor, split
+from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
 from tcdsl.codegen.program.subscripts import MOST_PIECES, injective_in, is_tiling, tile_of
 from tcdsl.codegen.program.unparse import statement_text

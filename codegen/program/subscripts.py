@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, lcm, prod
 
-from tcdsl.codegen.program.program import Affine, affine_of, indices_of, substitute_indices
+from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.expressions import indices_of, substitute_indices
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64

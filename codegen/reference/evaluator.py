@@ -15,7 +15,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from tcdsl.codegen.program.dtypes import identity
-from tcdsl.codegen.program.program import walk_typed
+from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.reference.arithmetic import Array
 from tcdsl.codegen.reference.expressions import Evaluator, Points
 from tcdsl.grammar.proofs.sizes import Symbol

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base.align import AlignedDim
-from tcdsl.codegen.program.program import affine_of
+from tcdsl.codegen.program.affine import affine_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 

@@ -21,13 +21,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tcdsl.codegen.program.program import (
-    Statement,
-    affine_of,
-    indices_of,
-    map_typed,
-    reads_of,
-)
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import indices_of, map_typed, reads_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 

@@ -36,8 +36,8 @@ from tcdsl.codegen.loops.loopir import (
     Un,
     Var,
 )
+from tcdsl.codegen.program.expressions import operands_of, walk_typed
 from tcdsl.codegen.program.numbers import Numbers
-from tcdsl.codegen.program.program import operands_of, walk_typed
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 

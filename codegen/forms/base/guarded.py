@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from tcdsl.codegen.forms.base.context import GroupContext
-from tcdsl.codegen.program.program import affine_of, operands_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import operands_of
 from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed

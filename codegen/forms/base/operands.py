@@ -15,7 +15,8 @@ from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Let, Load, Opaque
 from tcdsl.codegen.loops.names import fresh, safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables
 from tcdsl.codegen.machine.spec import Layout, Spec
-from tcdsl.codegen.program.program import Buffer, Program, indices_of
+from tcdsl.codegen.program.expressions import indices_of
+from tcdsl.codegen.program.program import Buffer, Program
 from tcdsl.grammar.proofs import sizes as sz
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size

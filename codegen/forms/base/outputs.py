@@ -6,7 +6,8 @@ from collections import Counter
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.program import subscripts
-from tcdsl.codegen.program.program import Statement, affine_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.program import Statement
 
 
 def innermost(operands: Operands, s: Statement) -> str | None:

@@ -26,7 +26,8 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.wall import TASK_NS
-from tcdsl.codegen.program.program import Statement, walk_typed
+from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 from tcdsl.grammar.types.typed import Range

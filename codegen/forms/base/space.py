@@ -16,7 +16,8 @@ from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.vexpr import walk
 from tcdsl.codegen.loops.loopir import Var
-from tcdsl.codegen.program.program import Statement, reads_of
+from tcdsl.codegen.program.expressions import reads_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import ScheduleError

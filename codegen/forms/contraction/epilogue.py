@@ -20,7 +20,9 @@ from tcdsl.codegen.forms.contraction.problem import (
 )
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Var
-from tcdsl.codegen.program.program import Statement, affine_of, map_typed
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import map_typed
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 

@@ -15,12 +15,9 @@ from typing import Any
 
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.space import strides_of
-from tcdsl.codegen.program.program import (
-    Program,
-    Statement,
-    affine_of,
-    indices_of,
-)
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import indices_of
+from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed

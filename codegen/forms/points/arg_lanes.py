@@ -41,7 +41,9 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
-from tcdsl.codegen.program.program import Statement, affine_of, walk_typed
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 

@@ -43,7 +43,9 @@ from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
-from tcdsl.codegen.program.program import Statement, affine_of, reads_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import reads_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
 

@@ -22,7 +22,7 @@ from tcdsl.codegen.forms.points.scatter_points import Scatter, scatter_of
 from tcdsl.codegen.forms.points.scatter_rows import FILL_NS, lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import SERIAL_NS, wall_ns
-from tcdsl.codegen.program.program import walk_typed
+from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.grammar.proofs.sizes import Size
 
 _RANGES = (1, 2, 4, 8, 16, 32, 64)  # of rows, each of which all points are looked through for

@@ -14,7 +14,9 @@ from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Assign, Expr, If, Let, Load, Return, Serial, Stmt
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.program import Statement, affine_of, indices_of, reads_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import indices_of, reads_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Range

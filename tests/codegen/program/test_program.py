@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tcdsl.codegen.program.program import Affine, Program, affine_of, carried
+from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.program import Program, carried
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.proofs.sizes import Size

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tcdsl.codegen.machine.gpu import WARP, Gpu
-from tcdsl.codegen.program.program import walk_typed
+from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.grammar.types import typed
 
 LAUNCH_NS = 3000.0

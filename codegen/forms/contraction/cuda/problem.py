@@ -25,15 +25,14 @@ from tcdsl.codegen.forms.contraction.problem import (
     operand_of,
     reach_of,
 )
-from tcdsl.codegen.program.program import (
-    Program,
-    Statement,
+from tcdsl.codegen.program.expressions import (
     indices_of,
     map_operands,
     reads_of,
     substitute_indices,
     walk_typed,
 )
+from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 

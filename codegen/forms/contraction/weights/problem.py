@@ -28,8 +28,9 @@ from tcdsl.codegen.forms.contraction.problem import (
     operand_of,
     reach_of,
 )
+from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.padding import Guard, unpadded
-from tcdsl.codegen.program.program import Affine, Statement, affine_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 

@@ -28,9 +28,10 @@ from tcdsl.codegen.forms.contraction.problem import (
     operand_of,
     reach_of,
 )
+from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import Guard, pieces, unpadded
-from tcdsl.codegen.program.program import Statement, indices_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types import typed
 
 MOST_TAPS = 32  # of a row of the window: each is code in every micro-kernel

@@ -37,7 +37,8 @@ from tcdsl.codegen.loops.loopir import Assign, Expr, Function, Launch, Let, Load
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.config import Knob, Value
-from tcdsl.codegen.program.program import Statement, affine_of
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Range

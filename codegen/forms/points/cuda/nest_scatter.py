@@ -37,7 +37,8 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.program import Statement, indices_of, reads_of
+from tcdsl.codegen.program.expressions import indices_of, reads_of
+from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64
 from tcdsl.grammar.types.typed import Range

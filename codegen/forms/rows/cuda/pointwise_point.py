@@ -27,7 +27,8 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.program.program import Statement, reads_of
+from tcdsl.codegen.program.expressions import reads_of
+from tcdsl.codegen.program.program import Statement
 
 
 @dataclass

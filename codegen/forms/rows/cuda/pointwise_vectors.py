@@ -17,7 +17,7 @@ from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import Access, Space, accesses
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Bin, Expr, Scalar
-from tcdsl.codegen.program.program import reads_of
+from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import UINT64

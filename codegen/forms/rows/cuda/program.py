@@ -20,7 +20,7 @@ from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.space import Space, combines, points, space_of
 from tcdsl.codegen.forms.base.vexpr import operands, walk
-from tcdsl.codegen.program.program import map_typed, walk_typed
+from tcdsl.codegen.program.expressions import map_typed, walk_typed
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32

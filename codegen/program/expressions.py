@@ -1,0 +1,120 @@
+"""Walks over typed expressions: what is in them, and the same with other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.typed import Expr
+
+
+def map_operands(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Return e with f applied to its direct operands."""
+    match e:
+        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
+            return e
+        case typed.Read(subs=subs):
+            return replace(e, subs=tuple(map(f, subs)))
+        case typed.Unary(operand=a) | typed.Cast(operand=a):
+            return replace(e, operand=f(a))
+        case typed.Binary(lhs=a, rhs=b):
+            return replace(e, lhs=f(a), rhs=f(b))
+        case typed.Select(cond=c, then=a, other=b):
+            return replace(e, cond=f(c), then=f(a), other=f(b))
+        case typed.Builtin(args=args):
+            return replace(e, args=tuple(map(f, args)))
+        case _:
+            assert_never(e)
+
+
+def from_lowest(sub: Expr, low: Size) -> Expr:
+    """Return a subscript that counts from the lowest element of a box."""
+    if low == Size.const(0):
+        return sub
+    return typed.Binary("-", sub, typed.SizeValue(low, INT64), INT64)
+
+
+def all_from_lowest(subs: Sequence[Expr], low: Sequence[Size]) -> tuple[Expr, ...]:
+    """Return the subscripts of an element, counted from the lowest element of a box."""
+    return tuple(from_lowest(e, x) for e, x in zip(subs, low, strict=True))
+
+
+def reads_from_lowest(
+    e: Expr, tensors: Mapping[str, typed.Tensor], version: Callable[[str], str]
+) -> Expr:
+    """Return e with versions for names of tensors and subscripts from their lowest elements."""
+
+    def one(x: Expr) -> Expr:
+        if not isinstance(x, typed.Read):
+            return x
+        subs = all_from_lowest(x.subs, tensors[x.tensor].low)
+        return replace(x, tensor=version(x.tensor), subs=subs)
+
+    return map_typed(e, one)
+
+
+def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild e bottom-up, passing each node through f."""
+    first, chain = typed.spine(e)
+    done = f(map_operands(first, lambda x: map_typed(x, f)))
+    for link in chain:
+        done = f(replace(link, lhs=done, rhs=map_typed(link.rhs, f)))
+    return done
+
+
+def operands_of(e: Expr) -> tuple[Expr, ...]:
+    """Return the direct operands of an expression, subscripts among them."""
+    match e:
+        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
+            return ()
+        case typed.Read(subs=parts) | typed.Builtin(args=parts):
+            return parts
+        case typed.Unary(operand=a) | typed.Cast(operand=a):
+            return (a,)
+        case typed.Binary(lhs=a, rhs=b):
+            return (a, b)
+        case typed.Select(cond=c, then=a, other=b):
+            return (c, a, b)
+        case _:
+            assert_never(e)
+
+
+def walk_typed(e: Expr) -> Iterator[Expr]:
+    """Yield e and everything in it, parents first."""
+    todo = [e]
+    while todo:
+        x = todo.pop()
+        yield x
+        todo += reversed(operands_of(x))
+
+
+def reads_of(e: Expr) -> tuple[typed.Read, ...]:
+    """Return the reads in e, in order."""
+    return tuple(x for x in walk_typed(e) if isinstance(x, typed.Read))
+
+
+def indices_of(e: Expr) -> frozenset[str]:
+    """Return the index variables in e."""
+    return frozenset(x.name for x in walk_typed(e) if isinstance(x, typed.IndexValue))
+
+
+def substitute_indices(e: Expr, by: Mapping[str, Expr], *, address: bool = False) -> Expr:
+    """Return e with expressions in place of index variables.
+
+    As a number an index keeps the type it had; in an address (address=True, and in subscripts)
+    arithmetic is exact whatever the types are.
+    """
+    match e:
+        case typed.IndexValue(name, dtype) if name in by:
+            new = by[name]
+            return new if address or new.dtype == dtype else typed.Cast(new, dtype)
+        case typed.Read():
+            return map_operands(e, lambda x: substitute_indices(x, by, address=True))
+        case typed.Binary("+" | "-" | "*" | "/" | "%") | typed.Unary("-"):
+            return map_operands(e, lambda x: substitute_indices(x, by, address=address))
+        case _:
+            return map_operands(e, lambda x: substitute_indices(x, by))
