@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,28 +109,6 @@ def lower_generic(
     """Return what `lower` does of a size-generic executable of the CPU: the same for a regime."""
     arrangement = _arranged_for_all(program, spec, config, machine, sizes)
     return _unit(arrangement, program, spec, config, machine, name)
-
-
-@on_own_stack
-def space(
-    program: Program, spec: Spec, machine: Machine | Gpu, sizes: Mapping[str, int]
-) -> tuple[Knob, ...]:
-    """Return all knobs of all partitions and forms; `complete` tells which of them count."""
-    names: dict[str, dict[Value, None]] = {}
-
-    def offer(name: str, values: Sequence[Value]) -> None:
-        names.setdefault(name, {}).update(dict.fromkeys(values))
-
-    for partition in partitions(program):
-        offer("partition", (partition.name,))
-        config = Config.of({"partition": partition.name})
-        arrangement = _arrangement(program, spec, config, machine, sizes)
-        for i, taken in enumerate(arrangement.forms):
-            offer(f"g{i}.form", tuple(taken))
-            for form in taken:
-                for knob in arrangement.options(i, form)[0]:
-                    offer(f"g{i}.{knob.name}", knob.values)
-    return tuple(Knob(n, tuple(v)) for n, v in names.items())
 
 
 @on_own_stack

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tcdsl.codegen.choose import compile as compiler
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.toolchain.cc import Compiler, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, spec_of
+from tests.codegen.knobs import knobs_of
 
 
 def cases_under(p: Problem, configs: Sequence[Mapping[str, Value]]) -> list[Case]:
@@ -18,7 +18,7 @@ def cases_under(p: Problem, configs: Sequence[Mapping[str, Value]]) -> list[Case
     out = []
     for exact in (True, False):
         spec = spec_of(p, exact=exact)
-        space = {k.name: k.values for k in compiler.space(p.program, spec, detect(), p.sizes)}
+        space = {k.name: k.values for k in knobs_of(p.program, spec, detect(), p.sizes)}
         out += [
             Case(p, exact, Config.of(c))
             for c in configs

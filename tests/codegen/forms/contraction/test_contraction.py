@@ -29,6 +29,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.codegen.knobs import knobs_of
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -324,7 +325,7 @@ def test_every_knob_value_computes_the_same() -> None:
     p = matmul(NT, 40, 70, 150)
     machine, spec = detect(), spec_of(p, exact=True)
     start = compiler.default_config(p.program, spec, machine, p.sizes)
-    knobs = compiler.space(p.program, spec, machine, p.sizes)
+    knobs = knobs_of(p.program, spec, machine, p.sizes)
     cases = [Case(p, exact=True)]
     for knob in knobs:
         if knob.name in ("partition", "g0.form"):

@@ -29,6 +29,7 @@ from tests.codegen.forms.contraction.test_contraction import (
     tensors,
 )
 from tests.codegen.harness import Problem, problem, spec_of
+from tests.codegen.knobs import knobs_of
 from tests.cusim.harness import differential, lowered, simulate
 from tests.tiers import sampled
 
@@ -54,7 +55,7 @@ def form_of(p: Problem) -> str:
 
 def most_parts(p: Problem) -> int:
     """Return 2, or 1 where the sum is too short for two parts."""
-    knobs = compiler.space(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
+    knobs = knobs_of(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
     legal = next(k.values for k in knobs if k.name == "g0.splits")
     return 2 if 2 in legal else 1
 

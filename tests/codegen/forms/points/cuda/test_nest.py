@@ -20,6 +20,7 @@ from tcdsl.grammar.text.errors import BoundsError
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
 from tests.codegen.harness import problem, spec_of
+from tests.codegen.knobs import knobs_of
 from tests.codegen.programs import PROGRAMS, View, problem_of
 from tests.cusim.harness import differential, lowered, simulate
 
@@ -62,7 +63,7 @@ def test_a_thread_may_have_several_points(rng: np.random.Generator) -> None:
 @pytest.mark.deep
 def test_every_knob_is_right(rng: np.random.Generator) -> None:
     p = problem_of(PROGRAMS["matmul"], {"M": 17, "N": 33, "K": 9}, rng)
-    space = compiler.space(p.program, spec_of(p, exact=False, threads=0), gpu_of("sm_90"), p.sizes)
+    space = knobs_of(p.program, spec_of(p, exact=False, threads=0), gpu_of("sm_90"), p.sizes)
     configs = [Config.of({k.name: v}) for k in space for v in k.values]
     differential(p, *configs, terms=20)
 

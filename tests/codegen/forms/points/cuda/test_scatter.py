@@ -17,6 +17,7 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import Problem, problem, spec_of
+from tests.codegen.knobs import knobs_of
 from tests.cusim.harness import differential, lowered, simulate
 
 ROWS = "def f(int32(B) I, float(B,D) X, float(N) L) -> (float(N,D) H) { H(I(b),d) +=! X(b,d) }"
@@ -55,7 +56,7 @@ def test_the_tuner_has_no_atomics_where_the_same_bits_are_asked_for(
     p = rows(rng, 4, 6, 9)
     gpu = gpu_of("sm_90")
     for asked, ways in ((False, ("atomic", *IN_ORDER)), (True, IN_ORDER)):
-        space = compiler.space(p.program, spec(p, is_deterministic=asked), gpu, p.sizes)
+        space = knobs_of(p.program, spec(p, is_deterministic=asked), gpu, p.sizes)
         assert next(k.values for k in space if k.name == "g0.meeting") == ways
 
 
@@ -144,7 +145,7 @@ def test_rows_that_must_be_checked_to_be_found_are_compared_in_pairs() -> None:
     }"""
     zero = np.zeros(3, np.int32)
     p = problem(text, zero, zero, np.zeros(3, np.float32), np.zeros(3, np.float32))
-    space = compiler.space(
+    space = knobs_of(
         p.program, spec(p, is_deterministic=True), gpu_of("sm_90"), p.sizes
     )  # fmt: skip
     assert next(k.values for k in space if k.name == "g0.meeting") == ("pairs", "order")

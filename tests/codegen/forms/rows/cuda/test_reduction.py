@@ -16,6 +16,7 @@ from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.forms.rows.test_reduction import COLUMNS, MIDDLE, PLANES, ROWS, TOTAL
 from tests.codegen.harness import Array, Problem, problem, spec_of
+from tests.codegen.knobs import knobs_of
 from tests.cusim.harness import differential, lowered, simulate
 from tests.cusim.simulator import Order
 from tests.tiers import sampled
@@ -130,7 +131,7 @@ def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
         problem(COLUMNS, normal(rng, 130, 33), normal(rng, 130)),
         problem(PLANES, normal(rng, 2, 3, 4, 12)),
     ):
-        space = compiler.space(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
+        space = knobs_of(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
         knobs = {k.name.removeprefix("g0."): k.values for k in space if k.name.startswith("g0.")}
         for walk in knobs["walk"]:
             for lanes in knobs["lanes"]:

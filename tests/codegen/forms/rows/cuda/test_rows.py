@@ -22,6 +22,7 @@ from tests.codegen.forms.rows.test_rows import (
     SOFTMAX,
 )
 from tests.codegen.harness import Array, Problem, problem, spec_of
+from tests.codegen.knobs import knobs_of
 from tests.codegen.programs import View, viewed
 from tests.cusim.harness import differential, lowered, simulate
 from tests.cusim.simulator import Order
@@ -103,7 +104,7 @@ def test_addresses_do_not_change_a_bit(rng: np.random.Generator) -> None:
 def test_what_pieces_do_not_divide_is_refused() -> None:
     def widths(b: int, n: int, *, exact: bool = True) -> tuple[Value, ...]:
         p = problem(SOFTMAX, np.zeros((b, n), np.float32))
-        space = compiler.space(p.program, spec_of(p, exact=exact, threads=0), GPU, p.sizes)
+        space = knobs_of(p.program, spec_of(p, exact=exact, threads=0), GPU, p.sizes)
         return next(k.values for k in space if k.name == "g0.width")
 
     assert widths(3, 260) == (1, 2, 4)
@@ -228,7 +229,7 @@ def test_every_value_of_every_knob(rng: np.random.Generator) -> None:
         problem(LAYERNORM, normal(rng, 3, 72), normal(rng, 72), normal(rng, 72)),
         problem(CHANNELS, normal(rng, 2, 24, 40)),
     ):
-        space = compiler.space(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
+        space = knobs_of(p.program, spec_of(p, exact=True, threads=0), GPU, p.sizes)
         knobs = {k.name.removeprefix("g0."): k.values for k in space if k.name.startswith("g0.")}
         for walk in knobs["walk"]:
             for lanes in knobs["lanes"]:
