@@ -34,6 +34,8 @@ FOREIGN_TYPES = {
 def type_variables(definition: n.Def) -> frozenset[str]:
     """Return the generics that are used as types."""
     names = {g.name for g in definition.generics}
+    if not names:
+        return frozenset()
     used = {p.type.name for p in (*definition.params, *definition.returns) if p.type is not None}
     if names <= used:  # asked at calls: the body need not be gone through
         return frozenset(names)

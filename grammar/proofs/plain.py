@@ -6,6 +6,8 @@ from typing import TypeAlias, assert_never
 
 from tcdsl.grammar.proofs.sizes import Atom, FloorDiv, Max, Min, Modulo, Monomial, Size, Symbol
 
+_DEEPEST = 32  # sizes in sizes
+
 Plain: TypeAlias = "list[Plain] | str | int | bool"
 
 
@@ -21,7 +23,7 @@ def plain(size: Size) -> list[Plain]:
     return [[c, *map(_plain_atom, atoms)] for atoms, c in size.terms]
 
 
-def from_plain(value: object) -> Size:
+def from_plain(value: object, depth: int = 0) -> Size:
     """Return the size that `plain` made a list of.
 
     Raises
@@ -29,9 +31,9 @@ def from_plain(value: object) -> Size:
     ValueError
         If it is anything else.
     """
-    if not isinstance(value, list):
+    if not isinstance(value, list) or depth > _DEEPEST:
         raise ValueError("a size is a list of terms")
-    return Size(tuple(map(_term, value)))
+    return Size(tuple(_term(term, depth + 1) for term in value))
 
 
 def _plain_atom(atom: Atom) -> Plain:
@@ -50,23 +52,23 @@ def _plain_atom(atom: Atom) -> Plain:
             assert_never(other)
 
 
-def _term(value: object) -> tuple[Monomial, int]:
+def _term(value: object, depth: int) -> tuple[Monomial, int]:
     match value:
         case [int() as coefficient, *atoms] if not isinstance(coefficient, bool):
-            return tuple(map(_atom, atoms)), coefficient
+            return tuple(_atom(atom, depth) for atom in atoms), coefficient
     raise ValueError("a term is a coefficient and its atoms")
 
 
-def _atom(value: object) -> Atom:
+def _atom(value: object, depth: int) -> Atom:
     match value:
         case [str(name), bool(signed)] if name.isidentifier():
             return Symbol(name, signed)
         case ["/", n, d]:
-            return FloorDiv(from_plain(n), from_plain(d))
+            return FloorDiv(from_plain(n, depth), from_plain(d, depth))
         case ["%", n, d]:
-            return Modulo(from_plain(n), from_plain(d))
+            return Modulo(from_plain(n, depth), from_plain(d, depth))
         case ["min", *args] if args:
-            return Min(tuple(map(from_plain, args)))
+            return Min(tuple(from_plain(a, depth) for a in args))
         case ["max", *args] if args:
-            return Max(tuple(map(from_plain, args)))
+            return Max(tuple(from_plain(a, depth) for a in args))
     raise ValueError("it is no atom of a size")

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
-from tcdsl.grammar.proofs.sizes import Atom, FloorDiv, Max, Min, Modulo, Size, Symbol
-
-_DEEPEST = 8  # of sizes in sizes, as a file has them
+from tcdsl.grammar.proofs.plain import from_plain, plain
+from tcdsl.grammar.proofs.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Regime:
 
     def to_plain(self) -> list[object]:
         """Return it as lists, texts and numbers."""
-        return [[_plain(size), n, answer] for size, n, answer in self.answers]
+        return [[plain(size), n, answer] for size, n, answer in self.answers]
 
     @staticmethod
     def from_plain(value: object, names: Collection[str]) -> Regime:
@@ -47,62 +45,13 @@ class Regime:
         for one in value:
             match one:
                 case [terms, int() as n, bool() as answer]:
-                    answers.append((_size(terms, names), n, answer))
+                    size = from_plain(terms)
+                    if not {*size.symbols()} <= {*names}:
+                        raise ValueError("it is a size of another definition")
+                    answers.append((size, n, answer))
                 case _:
                     raise ValueError("an answer is a size, a number and a truth value")
         return Regime(tuple(answers))
-
-
-def _plain(size: Size) -> list[object]:
-    """Return the terms of a size: (factors, coefficient)."""
-    return [[[_plain_atom(a) for a in factors], c] for factors, c in size.terms]
-
-
-def _plain_atom(atom: Atom) -> object:
-    match atom:
-        case Symbol(name):
-            return name
-        case FloorDiv(n, d):
-            return ["/", _plain(n), _plain(d)]
-        case Modulo(n, d):
-            return ["%", _plain(n), _plain(d)]
-        case Min(args):
-            return ["min", *map(_plain, args)]
-        case Max(args):
-            return ["max", *map(_plain, args)]
-        case _:
-            assert_never(atom)
-
-
-def _size(value: object, names: Collection[str], depth: int = 0) -> Size:
-    if not isinstance(value, list) or depth > _DEEPEST:
-        raise ValueError("a size is a list of terms")
-    terms = []
-    for term in value:
-        match term:
-            case [[*factors], int() as c]:
-                terms.append((tuple(_atom(x, names, depth + 1) for x in factors), c))
-            case _:
-                raise ValueError("a term is factors and a number")
-    return Size(tuple(terms))
-
-
-def _atom(value: object, names: Collection[str], depth: int) -> Atom:
-    match value:
-        case str() if value in names:
-            return Symbol(value)
-        case [str() as kind, first, *rest]:
-            args = tuple(_size(x, names, depth) for x in (first, *rest))
-            match kind, args:
-                case "/", (n, d):
-                    return FloorDiv(n, d)
-                case "%", (n, d):
-                    return Modulo(n, d)
-                case "min", _:
-                    return Min(args)
-                case "max", _:
-                    return Max(args)
-    raise ValueError("it is no size of this definition")
 
 
 class Asked:

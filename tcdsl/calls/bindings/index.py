@@ -3,9 +3,10 @@
 The text of an executable follows from the definition, its types, the specialisation, its config,
 the machine and the generator; its object from the text, the compiler and its flags. So a record by
 all these names the object, and others the analytic choices: of exact sizes one, of size-generic
-executables one for each `Regime` of sizes. A record may be
-lost, and is trusted with nothing that the objects beside it are not trusted with: a config that is
-none of this program's is refused by whoever lowers it, an object that is not there is compiled.
+executables one for each `Regime` of sizes; and that a config of a file is one of the program's. A
+record may be lost, and is trusted with nothing that the objects beside it are not trusted with: a
+config that is none of this program's is refused by whoever lowers it, an object that is not there
+is compiled.
 """
 
 from __future__ import annotations
@@ -61,6 +62,14 @@ class Index:
         value = [config.to_json(), regime.to_plain()]
         records.write("regime", self._parts(spec, {}), value, self.name)
 
+    def is_legal(self, spec: Spec, config: Config) -> bool:
+        """Whether a config of anywhere was found to be one of this program's."""
+        return bool(records.read("legal", self._legal(spec, config), _true))
+
+    def keep_legal(self, spec: Spec, config: Config) -> None:
+        """Keep that a config is one of this program's."""
+        records.write("legal", self._legal(spec, config), True, self.name)
+
     def object(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> load.Loaded | None:
         """Return an executable, loaded, if it was compiled before and is still there."""
         key = records.read("object", self._compiled(spec, config, sizes), _object_key)
@@ -82,11 +91,20 @@ class Index:
         at = {} if spec.sizes is None else dict(sizes)  # those for all sizes know none of them
         return self.identity, repr(self.machine), repr(spec), json.dumps(at)
 
+    def _legal(self, spec: Spec, config: Config) -> Sequence[str]:
+        return *self._parts(spec, dict(spec.sizes or ())), config.to_json()
+
     def _compiled(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Sequence[str]:
         found = find_compiler()
         flags = Source(self.name, "").all_flags(found)
         compiler = found.kind, found.version, found.isa_key, *flags
         return *self._parts(spec, sizes), config.to_json(), *compiler
+
+
+def _true(value: object) -> bool:
+    if value is not True:
+        raise ValueError("only what is legal is kept")
+    return True
 
 
 def _object_key(value: object) -> str:

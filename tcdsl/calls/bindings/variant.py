@@ -214,9 +214,14 @@ class Variant:
 
     def is_legal(self, spec: Spec, config: Config) -> bool:
         """Whether a config, as a file has it, is one of this program's at exact sizes."""
+        if self._index is not None and self._index.is_legal(spec, config):
+            return True
         with stack_for(self.name):
             sizes = dict(spec.sizes or ())
-            return compiler.is_legal(self.program, spec, config, self.machine, sizes)
+            found = compiler.is_legal(self.program, spec, config, self.machine, sizes)
+        if found and self._index is not None:
+            self._index.keep_legal(spec, config)
+        return found
 
     def _compile_found(
         self, exact: Spec, config: Config, sizes: Mapping[str, int]

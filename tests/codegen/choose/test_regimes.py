@@ -138,17 +138,17 @@ def test_a_regime_comes_back_from_json() -> None:
 
 
 def nested(depth: int) -> object:
-    return [[[["max", nested(depth - 1)]], 1]] if depth else []
+    return [[1, ["max", nested(depth - 1)]]] if depth else []
 
 
 @pytest.mark.parametrize(
     "value",
     [
         None, {}, "N", [1], [[[], 1]], [[[], "1", True]], [[[], 1, 1]], [[7, 1, True]],
-        [[[[["N"], 1.5]], 1, True]], [[[["N", 1]], 1, True]], [[[[["K"], 1]], 1, True]],
-        [[[[[["N"]], 1]], 1, True]], [[[[[["max"]], 1]], 1, True]],
-        [[[[[["/", []]], 1]], 1, True]], [[[[[["**", [], []]], 1]], 1, True]],
-        [[nested(20), 1, True]],
+        [[[[1.5, ["N", False]]], 1, True]], [[[["N", 1]], 1, True]],
+        [[[[1, ["K", False]]], 1, True]], [[[[1, [["N", False]]]], 1, True]],
+        [[[[1, ["max"]]], 1, True]], [[[[1, ["/", []]]], 1, True]],
+        [[[[1, ["**", [], []]]], 1, True]], [[nested(40), 1, True]],
     ],
 )  # fmt: skip
 def test_what_is_no_regime_is_refused(value: object) -> None:

@@ -34,12 +34,16 @@ def test_a_size_is_read_as_it_was_written(size: Size) -> None:
     assert from_plain(json.loads(json.dumps(plain(size)))) == size
 
 
+def deep(depth: int) -> object:
+    return [[1, ["max", deep(depth - 1)]]] if depth else []
+
+
 @pytest.mark.parametrize(
     "value",
     [
         None, 3, "N", {}, [3], [[]], [[True]], [["N"]], [[1.5]], [[1, "N"]], [[1, ["N"]]],
         [[1, ["N", 0]]], [[1, ["not a name", False]]], [[1, ["/", [[1]]]]], [[1, ["min"]]],
-        [[1, ["pow", [[1]], [[2]]]]], [[1, ["%", [[1]], 3]]],
+        [[1, ["pow", [[1]], [[2]]]]], deep(40), [[1, ["%", [[1]], 3]]],
     ],
     ids=repr,
 )  # fmt: skip

@@ -17,6 +17,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings import index, session
 from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain import contentfile, objects, records
 from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.host import detect
@@ -56,7 +57,14 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(compiler, name, count)
 
-    for name in ("default_config", "lower", "generic_choice", "lower_generic", "emit_c"):
+    for name in (
+        "default_config",
+        "lower",
+        "generic_choice",
+        "lower_generic",
+        "emit_c",
+        "is_legal",
+    ):
         counted(name)
     return done
 
@@ -254,6 +262,23 @@ def test_what_a_definition_calls_belongs_to_it(work: list[str]) -> None:
     assert work == []
     np.testing.assert_array_equal(sums(4, 6), 2 * first)
     assert work == ALL
+
+
+def test_a_tuned_config_is_held_against_its_program_once(work: list[str]) -> None:
+    first: Any = tc.define(TEXT)
+    bound = first.call(X, W).variant
+    spec = first.call(X, W).spec
+    config = bound.default_config(spec, {"M": 7, "N": 13})
+    other = Config.of({**dict(config.items), "g0.form": "no form"})
+    work.clear()
+    for asked in (1, 0):
+        again = tc.define(TEXT).call(X, W).variant
+        assert again.is_legal(spec, config)
+        assert work.count("is_legal") == asked
+        work.clear()
+    for _ in range(2):  # what is wrong is said by the program, each time
+        assert not tc.define(TEXT).call(X, W).variant.is_legal(spec, other)
+    assert work.count("is_legal") == 2
 
 
 # ---- what is lost or wrong
