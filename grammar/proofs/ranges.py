@@ -50,7 +50,12 @@ def interval(size: Size, domain: Domain) -> Interval:
 
 
 def _depends(monomial: Monomial, domain: Domain) -> bool:
-    return any(s in domain for s in Size(((monomial, 1),)).symbols())
+    return any(
+        a.name in domain
+        if isinstance(a, Symbol)
+        else any(s in domain for s in Size.atom(a).symbols())
+        for a in monomial
+    )
 
 
 def _scaled(part: Interval, factor: int) -> Interval:

@@ -93,16 +93,26 @@ class Size:
         return Size((((atom,), 1),))
 
     def __add__(self, other: Size | int) -> Size:
-        return _sum((*self.terms, *_size(other).terms))
+        other = _size(other)
+        if (value := other.constant) is not None:
+            return _moved(self, value)
+        if (value := self.constant) is not None:
+            return _moved(other, value)
+        return _sum((*self.terms, *other.terms))
 
     def __sub__(self, other: Size | int) -> Size:
-        return self + -_size(other)
+        return self + (-other)
 
     def __mul__(self, other: Size | int) -> Size:
+        other = _size(other)
+        if (value := other.constant) is not None:
+            return _scaled(self, value)
+        if (value := self.constant) is not None:
+            return _scaled(other, value)
         return _sum(
             (tuple(sorted((*m, *n), key=_atom_key)), c * d)
             for m, c in self.terms
-            for n, d in _size(other).terms
+            for n, d in other.terms
         )
 
     def __neg__(self) -> Size:
@@ -117,18 +127,15 @@ class Size:
     @property
     def constant(self) -> int | None:
         """The value if this is a constant, else None."""
-        match self.terms:
-            case ():
-                return 0
-            case (((), value),):
-                return value
-            case _:
-                return None
+        terms = self.terms
+        if not terms:
+            return 0
+        return None if terms[0][0] else terms[0][1]  # it is the last term, here the only one
 
     @property
     def offset(self) -> int:
         """The constant term."""
-        return next((c for m, c in self.terms if not m), 0)
+        return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
 
     def symbols(self) -> tuple[str, ...]:
         """Return the names it depends on, sorted."""
@@ -198,6 +205,22 @@ def divides(d: Size, n: Size) -> bool:
 
 def _size(value: Size | int) -> Size:
     return value if isinstance(value, Size) else Size.const(value)
+
+
+def _moved(size: Size, by: int) -> Size:
+    """Return size + by: the constant is the last term."""
+    if by == 0:
+        return size
+    last = size.offset
+    others = size.terms[:-1] if last else size.terms
+    return Size((*others, ((), last + by)) if last + by else others)
+
+
+def _scaled(size: Size, factor: int) -> Size:
+    """Return size * factor: the order of its terms stays."""
+    if factor == 1:
+        return size
+    return Size(tuple((m, c * factor) for m, c in size.terms)) if factor else Size()
 
 
 @lru_cache(maxsize=1 << 14)

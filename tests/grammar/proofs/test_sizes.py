@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum, substitute_symbols
-from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.proofs.sizes import Size, _sum
 
 NAMES = ("N", "M", "K")
 N, M, K, H, KH, W = (Size.symbol(s) for s in ("N", "M", "K", "H", "KH", "W"))
@@ -89,6 +89,21 @@ def test_equal_sums_are_equal_objects(a: Pair, b: Pair) -> None:
     assert hash(a[0] + b[0]) == hash(b[0] + a[0])
     assert a[0] - a[0] == Size()
     assert (a[0] + b[0]) * 2 == a[0] * 2 + b[0] * 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes, st.integers(-3, 3))
+def test_a_constant_moves_and_scales_to_the_one_form(pair: Pair, c: int) -> None:
+    a = pair[0]
+    for found, terms in (
+        (a + c, (*a.terms, ((), c))),
+        (C(c) + a, (*a.terms, ((), c))),
+        (a - c, (*a.terms, ((), -c))),
+        (a * c, [(m, k * c) for m, k in a.terms]),
+        (C(c) * a, [(m, k * c) for m, k in a.terms]),
+    ):
+        assert found == _sum(terms)
+        assert found.offset == dict(found.terms).get((), 0)
 
 
 @settings(max_examples=200, deadline=None)
