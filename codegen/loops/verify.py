@@ -341,7 +341,7 @@ class _Checker:
             self.fail(f"an index is {t}")
 
     def same(self, expected: Type, got: Type, what: str) -> None:
-        if _plain(expected) != _plain(got):
+        if expected != got and _plain(expected) != _plain(got):
             self.fail(f"{what}: {expected} and {got}")
 
 

@@ -45,7 +45,7 @@ from tcdsl.codegen.loops.loopir import (
     Unit,
     Var,
 )
-from tcdsl.codegen.loops.walk import children, own_exprs, walk_expr
+from tcdsl.codegen.loops.walk import children, own_exprs, walk_expr, walk_stmt
 from tcdsl.grammar.text.errors import InternalError
 
 _BOUNDED = ("tc_min_", "tc_max_", "tc_clamp_", "tc_mod_")
@@ -95,6 +95,11 @@ class _Facts:
     unasked: dict[str, _Names] = field(default_factory=dict)
     loose: set[str] = field(default_factory=set)
     asked: _Names = _NONE
+
+    @property
+    def by_name(self) -> tuple[dict[str, _Names], dict[str, _Names]]:
+        """What is noted of reads, by variable."""
+        return self.chosen, self.unasked
 
     def inner(self, asked: _Names = _NONE) -> _Facts:
         """Return the facts of a block inside; what it finds of variables is found for all."""
@@ -146,7 +151,10 @@ class _Walk:
                 for e in (s.low, s.high, s.step):
                     self.addresses(e, facts)
                     self.give(var, e, facts)
-                for _ in range(2):  # what the end of a turn assigns, the next one sees
+                own = _declared(body)
+                before = self.known(facts, own)
+                self.stmt(body, facts.inner())
+                if self.known(facts, own) != before:  # what a turn assigns, the next one sees
                     self.stmt(body, facts.inner())
             case Eval(Call("tc_settle", (Address(Elem(array=name)),))):
                 facts.loose.discard(name)
@@ -157,6 +165,15 @@ class _Walk:
             case _:
                 for e in own_exprs(s):
                     self.addresses(e, facts)
+
+    def known(self, facts: _Facts, own: _Names) -> tuple[object, ...]:
+        """Return all that is known of names but of a body's own, which each turn declares anew."""
+        return (
+            *({n: x for n, x in by.items() if x and n not in own} for by in facts.by_name),
+            facts.loose - own,
+            self.private - own,
+            self.settled - own,
+        )
 
     def declare(self, name: str, facts: _Facts) -> None:
         """Forget another variable of that name, which stood in a block beside this one."""
@@ -234,6 +251,9 @@ class _Walk:
 
     def unasked(self, e: Expr, facts: _Facts) -> _Names:
         """Return those of them that neither a condition nor the expression holds within bounds."""
+        found = self._through(e, facts.unasked) - facts.asked
+        if not found:
+            return _NONE
         within = _NONE
         for x in walk_expr(e):
             if isinstance(x, Call) and x.function.startswith(_BOUNDED):
@@ -242,7 +262,7 @@ class _Walk:
                 within |= self.reads(x.lhs, facts)
             elif isinstance(x, Select):  # one of the two, whatever was read
                 within |= self.reads(x.cond, facts)
-        return self._through(e, facts.unasked) - facts.asked - within
+        return found - within
 
     def _through(self, e: Expr, by: Mapping[str, _Names]) -> _Names:
         found = _NONE
@@ -336,6 +356,15 @@ def _values(e: Expr) -> Iterator[Expr]:
 
 def _is_byte(t: object) -> bool:
     return isinstance(t, Scalar) and t.dtype.kind == "uint" and t.dtype.bits <= 16
+
+
+def _declared(body: Stmt) -> _Names:
+    """Return the names that are declared in a statement."""
+    return frozenset(
+        s.name if isinstance(s, Array) else s.var.name
+        for s in walk_stmt(body)
+        if isinstance(s, Let | For | Array)
+    )
 
 
 def _leaves(s: Stmt) -> bool:

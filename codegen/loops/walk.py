@@ -174,7 +174,8 @@ def walk_expr(e: Expr) -> Iterator[Expr]:
     while todo:
         x = todo.pop()
         yield x
-        todo += reversed(children(x))
+        if below := children(x):
+            todo.extend(reversed(below))
 
 
 def walk_stmt(s: Stmt) -> Iterator[Stmt]:

@@ -36,7 +36,7 @@ from tcdsl.grammar.types import dtypes as d
 index, byte = b.pointer("I", d.INT64, const=True), b.pointer("U", d.UINT8, const=True)
 table, out = b.pointer("A", d.FLOAT32, const=True), b.pointer("O", d.FLOAT32)
 own = b.pointer("own", d.INT64)
-i, j, t, n = b.i64("i"), b.i64("j"), b.i64("t"), b.c64(7)
+i, j, k, t, u, n = *map(b.i64, "ijktu"), b.c64(7)
 element = b.load(table, t)
 inside = b.all_of(b.compare(">=", t, 0), b.compare("<", t, n))
 outside = b.any_of(b.compare("<", t, 0), b.compare(">=", t, n))
@@ -186,6 +186,27 @@ BROKEN: dict[str, tuple[tuple[Stmt, ...], str]] = {
     "read twice": (
         (read_once, If(outside, fault), store(b.load(table, once(b.load(index, i))))),
         "nothing asks",
+    ),
+    "a plain load of the turn before": (
+        (
+            Let(j, b.c64(0), mutable=True),
+            b.loop(t, 0, 7, store(b.load(table, j)), Assign(j, b.load(index, t))),
+        ),
+        "plain load",
+    ),
+    "what the turn before read": (
+        (
+            Let(j, b.c64(0), mutable=True),
+            b.loop(
+                t,
+                0,
+                7,
+                b.loop(u, 0, 3, store(b.load(table, j))),
+                Let(k, once(b.load(index, t))),
+                Assign(j, k),
+            ),
+        ),
+        "nothing asks where k lies",
     ),
 }
 
