@@ -123,8 +123,8 @@ def _overtaking(program: Program, near: Sequence[Group], count: int) -> list[Gro
     if any(len(g.statements) > 1 for g in near):
         return None
     seed = near[seed_of([g.statements[0] for g in near[:count]])]
-    here = program.segment(near[0].members[0])
-    run = list(takewhile(lambda g: program.segment(g.members[0]) == here, near))
+    here = program.stretch(near[0].members[0])
+    run = list(takewhile(lambda g: program.stretch(g.members[0]) == here, near))
     waiting: list[Group] = []
     while (out := outsider([g.statements[0] for g in run], run.index(seed))) is not None:
         if out < count:
@@ -155,7 +155,7 @@ def can_join(
 ) -> bool:
     """Whether groups that follow each other may be one."""
     statements = [s for g in run for s in g.statements]
-    if len({program.segment(m) for g in run for m in g.members}) > 1:
+    if len({program.stretch(m) for g in run for m in g.members}) > 1:
         return False
     is_padded = paddings and has_padding(statements)
     last = program.buffer(statements[-1].target)

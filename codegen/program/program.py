@@ -37,7 +37,7 @@ class Buffer:
 
 
 # a version, and of each of its dimensions the index that is its subscript, if that is one
-Touch = tuple[str, tuple[str | None, ...]]
+PlainAccess = tuple[str, tuple[str | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,9 @@ class Statement:
     _reads: tuple[typed.Read, ...] | None = field(
         default=None, init=False, compare=False, repr=False
     )
-    _touched: tuple[Touch, ...] | None = field(default=None, init=False, compare=False, repr=False)
+    _accesses: tuple[PlainAccess, ...] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
 
     @property
     def outputs(self) -> tuple[Range, ...]:
@@ -107,15 +109,15 @@ class Statement:
         assert self._reads is not None
         return self._reads
 
-    def touched(self) -> tuple[Touch, ...]:
+    def plain_accesses(self) -> tuple[PlainAccess, ...]:
         """Return what it goes on from, reads and writes, in that order."""
-        if self._touched is None:
+        if self._accesses is None:
             target = _plain(self.subs)
             reads = [(r.tensor, _plain(r.subs)) for r in self.reads()]
             base = [] if self.base is None else [(self.base, target)]
-            object.__setattr__(self, "_touched", (*base, *reads, (self.target, target)))
-        assert self._touched is not None
-        return self._touched
+            object.__setattr__(self, "_accesses", (*base, *reads, (self.target, target)))
+        assert self._accesses is not None
+        return self._accesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class Program:
         """The variables of the loops."""
         return frozenset(x.var for x in self.loops)
 
-    def segment(self, position: int) -> int:
+    def stretch(self, position: int) -> int:
         """Return a number that statements share if no loop begins or ends between them."""
         if not self.loops:
             return 0
@@ -183,7 +185,7 @@ def carried(program: Program) -> frozenset[str]:
     """Return versions that live longer than names tell: through turns of a loop, or around it.
 
     All versions of a memory that some loop writes; but not those of a temporary that is written
-    anew and read within one segment.
+    anew and read within one stretch.
     """
     if not program.loops:
         return frozenset()
@@ -191,9 +193,9 @@ def carried(program: Program) -> frozenset[str]:
     inside = {i for x in program.loops for i in range(x.first, x.last)}
     written = {homes[program.statements[i].target] for i in inside}
     longer = {homes[name] for name in program.outputs}
-    made: dict[str, int] = {}  # the segment that makes a version
+    made: dict[str, int] = {}  # the stretch that makes a version
     for i, s in enumerate(program.statements):
-        here = program.segment(i)
+        here = program.stretch(i)
         used = [r.tensor for r in s.reads()] + ([s.base] if s.base is not None else [])
         longer |= {homes[name] for name in used if made.get(name) != here}
         made[s.target] = here

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.inline import is_contraction
-from tcdsl.codegen.program.program import Statement, Touch
+from tcdsl.codegen.program.program import PlainAccess, Statement
 
 Names = dict[str, str]  # from a shared axis to an output index of a statement
 Dims = dict[str, int]  # from a shared axis to a dimension of a version
@@ -73,7 +73,7 @@ def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | in
     axes = [r.name for r in statements[seed].outputs]
     if not axes:
         return seed
-    touched = [s.touched() for s in statements]
+    accesses = [s.plain_accesses() for s in statements]
     outputs = [frozenset(r.name for r in s.outputs) for s in statements]
     names: list[Names] = [{} for _ in statements]
     names[seed] = dict(zip(axes, axes, strict=True))
@@ -86,23 +86,23 @@ def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | in
     while True:
         before = [dict(m) for m in names]
         for k, mine in enumerate(names):
-            if not _spread(touched[k], outputs[k], mine, made):
+            if not _spread(accesses[k], outputs[k], mine, made):
                 return k
         if names != before:
             continue
-        for at, mine in zip(touched, names, strict=True):
+        for at, mine in zip(accesses, names, strict=True):
             if len(mine) == len(axes):
                 _learn(at, mine, read, made)
         # one at a time: what it is told may tell others more than an input can
         if not any(
             _suggest(at, own, mine, read, made, len(axes))
-            for at, own, mine in zip(touched, outputs, names, strict=True)
+            for at, own, mine in zip(accesses, outputs, names, strict=True)
             if len(mine) != len(axes) and (folds or len(own) == len(axes))
         ):
             break
     spans = [{r.name: (r.low, r.high) for r in s.outputs} for s in statements]
     for k, mine in enumerate(names):
-        if len(mine) != len(axes) or not _is_aligned(touched[k], mine, made):
+        if len(mine) != len(axes) or not _is_aligned(accesses[k], mine, made):
             return k
         if any(spans[k][mine[axis]] != spans[seed][axis] for axis in axes):
             return k
@@ -110,10 +110,10 @@ def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | in
 
 
 def _spread(
-    touched: Sequence[Touch], outputs: frozenset[str], mine: Names, made: dict[str, Dims]
+    accesses: Sequence[PlainAccess], outputs: frozenset[str], mine: Names, made: dict[str, Dims]
 ) -> bool:
     """Carry axes between a statement and the versions it touches; false on a contradiction."""
-    for tensor, plain in touched:
+    for tensor, plain in accesses:
         if tensor not in made:
             continue
         for axis, d in made[tensor].items():
@@ -130,17 +130,17 @@ def _spread(
 
 
 def _learn(
-    touched: Sequence[Touch], mine: Names, read: dict[str, Dims], made: dict[str, Dims]
+    accesses: Sequence[PlainAccess], mine: Names, read: dict[str, Dims], made: dict[str, Dims]
 ) -> None:
     """Learn from a finished statement where inputs have the axes."""
-    for tensor, plain in _inputs(touched, made):
+    for tensor, plain in _inputs(accesses, made):
         where = {axis: plain.index(n) for axis, n in mine.items() if n in plain}
         if len(where) == len(mine):
             read.setdefault(tensor, where)
 
 
 def _suggest(
-    touched: Sequence[Touch],
+    accesses: Sequence[PlainAccess],
     outputs: frozenset[str],
     mine: Names,
     read: dict[str, Dims],
@@ -148,7 +148,7 @@ def _suggest(
     count: int,
 ) -> bool:
     """Finish a statement by where inputs have the axes, if that tells."""
-    for tensor, plain in _inputs(touched, made):
+    for tensor, plain in _inputs(accesses, made):
         found = {axis: plain[d] for axis, d in read.get(tensor, {}).items()}
         chosen = {axis: n for axis, n in found.items() if n is not None and n in outputs}
         fits = all(chosen.get(axis) == n for axis, n in mine.items())
@@ -158,14 +158,14 @@ def _suggest(
     return False
 
 
-def _inputs(touched: Sequence[Touch], made: dict[str, Dims]) -> list[Touch]:
+def _inputs(accesses: Sequence[PlainAccess], made: dict[str, Dims]) -> list[PlainAccess]:
     """Return what a statement touches of versions that are not made here."""
-    return [t for t in touched if t[0] not in made]
+    return [t for t in accesses if t[0] not in made]
 
 
-def _is_aligned(touched: Sequence[Touch], mine: Names, made: dict[str, Dims]) -> bool:
+def _is_aligned(accesses: Sequence[PlainAccess], mine: Names, made: dict[str, Dims]) -> bool:
     """Whether every version made here is touched at the reader's own shared indices."""
-    for tensor, plain in touched:
+    for tensor, plain in accesses:
         if any(plain[d] != mine[axis] for axis, d in made.get(tensor, {}).items()):
             return False
     return True
