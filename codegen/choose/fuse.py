@@ -73,7 +73,7 @@ def gather(
         if rows and len(run) < len(near):
             run = _longer(program, near, run, paddings)
         wanted.subtract(n for g in run for n in g.wanted())  # by later ones, from here on
-        out.append(join(run, wanted))
+        out.append(fused_group(run, wanted))
         left = _without(left, run)
     return out
 
@@ -176,7 +176,7 @@ def uses(program: Program, later: Sequence[Group]) -> Counter[str]:
     return found
 
 
-def join(run: Sequence[Group], wanted: Mapping[str, int]) -> Group:
+def fused_group(run: Sequence[Group], wanted: Mapping[str, int]) -> Group:
     """Return groups as one; wanted: how many read a version after it."""
     if len(run) == 1:
         return run[0]

@@ -153,7 +153,7 @@ def _classes(statements: Sequence[Statement]) -> dict[Key, str] | None:
     members: dict[Key, set[Key]] = {k: {k} for k in parent}
     ranges = {(n, r.name): (r.low, r.high) for n, s in enumerate(statements) for r in s.ranges}
 
-    def join(a: Key, b: Key) -> None:
+    def unite(a: Key, b: Key) -> None:
         a, b = parent[a], parent[b]
         disjoint = not {n for n, _ in members[a]} & {n for n, _ in members[b]}
         if a != b and disjoint and ranges[a] == ranges[b]:
@@ -169,18 +169,18 @@ def _classes(statements: Sequence[Statement]) -> dict[Key, str] | None:
                 for made, used in zip(statements[w].subs, subs, strict=True):
                     x, y = _shifted(made), _shifted(used)
                     if x is not None and y is not None and x[1] == y[1]:
-                        join((w, x[0]), (n, y[0]))
+                        unite((w, x[0]), (n, y[0]))
     seen: dict[tuple[str, int, Size], Key] = {}
     for n, s in enumerate(statements):  # both read X(b, i): one pass over it may serve both
         for tensor, subs in own_reads(s):
             for place, sub in enumerate(subs):
                 if (x := _shifted(sub)) is not None:
-                    join(seen.setdefault((tensor, place, x[1]), (n, x[0])), (n, x[0]))
+                    unite(seen.setdefault((tensor, place, x[1]), (n, x[0])), (n, x[0]))
     outputs = [[r.name for r in s.ranges if r.kind == "output"] for s in statements]
     for n in range(1, len(statements)):  # side by side over one box
         if len(outputs[n]) == len(outputs[0]):
             for i, j in zip(outputs[0], outputs[n], strict=True):
-                join((0, i), (n, j))
+                unite((0, i), (n, j))
     names: dict[Key, str] = {}
     for k, root in parent.items():
         if root not in names:

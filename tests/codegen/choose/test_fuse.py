@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose.fuse import can_join, gather, join, partitions, separate, uses
+from tcdsl.codegen.choose.fuse import can_join, fused_group, gather, partitions, separate, uses
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline
 from tcdsl.codegen.program.padding import unpadded
@@ -185,7 +185,7 @@ def random_partition(p: Program, rng: np.random.Generator) -> Partition:
     while rest:
         legal = [n for n in range(1, len(rest) + 1) if n == 1 or can_join(p, rest[:n])]
         count = int(rng.choice(legal))
-        out.append(join(rest[:count], uses(p, rest[count:])))
+        out.append(fused_group(rest[:count], uses(p, rest[count:])))
         rest = rest[count:]
     return Partition("random", tuple(out))
 
