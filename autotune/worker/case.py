@@ -62,16 +62,16 @@ class Operand:
     def size_bytes(self) -> int:
         """Bytes from the lowest element to the highest, with what lies between them."""
         low, high = self._reach
-        return (high - low + 1) * dtype_of(self.dtype).itemsize
+        return (high - low + 1) * dtype_named(self.dtype).itemsize
 
     @property
     def lead_bytes(self) -> int:
         """Bytes from the lowest element to element 0, ..., 0: strides may be negative."""
-        return -self._reach[0] * dtype_of(self.dtype).itemsize
+        return -self._reach[0] * dtype_named(self.dtype).itemsize
 
     def view(self, memory: Array, start: int = 0) -> Array:
         """Return the operand in bytes whose lowest element begins at start."""
-        dtype = dtype_of(self.dtype)
+        dtype = dtype_named(self.dtype)
         strides = tuple(s * dtype.itemsize for s in self.element_strides)
         return np.ndarray(self.shape, dtype, memory.data, start + self.lead_bytes, strides)
 
@@ -155,7 +155,7 @@ class Case:
         return Case(operands, data, expected, tuple(head["sizes"]), head["threads"])
 
 
-def dtype_of(name: str) -> np.dtype[Any]:
+def dtype_named(name: str) -> np.dtype[Any]:
     """Return the NumPy dtype of a language type."""
     return numpy_dtype(BY_NAME[name])
 
@@ -190,7 +190,7 @@ def _bytes_of(array: Array) -> Array:
 
 
 def _typed(raw: Array, operand: Operand) -> Array:
-    return raw.view(dtype_of(operand.dtype)).reshape(operand.shape)
+    return raw.view(dtype_named(operand.dtype)).reshape(operand.shape)
 
 
 def _mapped(path: Path) -> Array:

@@ -24,7 +24,7 @@ from tcdsl.autotune.targets.compare import difference
 from tcdsl.autotune.targets.cuda.bench import CudaBench
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built
-from tcdsl.autotune.worker.case import Case, dtype_of
+from tcdsl.autotune.worker.case import Case, dtype_named
 from tcdsl.calls.operands.arguments import element_strides, layout_of
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Layout, Spec
@@ -204,7 +204,7 @@ def _array_of(
     shape: tuple[int, ...], steps: tuple[int, ...], data: Array | None, dtype: str
 ) -> Array:
     """Return an array with these strides, in elements."""
-    kind = dtype_of(dtype)
+    kind = dtype_named(dtype)
     ends = [(n - 1) * s for n, s in zip(shape, steps, strict=True)] if 0 not in shape else []
     low = sum(e for e in ends if e < 0)
     room = np.zeros((sum(e for e in ends if e > 0) - low + 1) * kind.itemsize, np.uint8)

@@ -99,7 +99,9 @@ def _number(pattern: str, text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def blocks_per_sm(gpu: Gpu, resources: Resources, threads: int, dynamic_shared: int = 0) -> int:
+def active_blocks_per_sm(
+    gpu: Gpu, resources: Resources, threads: int, dynamic_shared: int = 0
+) -> int:
     """Return how many blocks of a kernel run on a multiprocessor at once; 0: it cannot start.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tcdsl.grammar.check.call import Call
-from tcdsl.grammar.check.declare import dtype_of, size_of, type_variables
+from tcdsl.grammar.check.declare import declared_dtype, size_of, type_variables
 from tcdsl.grammar.check.exact import Exact
 from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.check.scope import SilentError, Tensor, near
@@ -167,7 +167,7 @@ def bind(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
             wanted,
         )
     tensor.is_read = True
-    type_ = dtype_of(call.inner, param.type)
+    type_ = declared_dtype(call.inner, param.type)
     if type_ != tensor.type:
         raise FaultError(
             "TC305",
@@ -189,7 +189,7 @@ def bind(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
 def _scalar(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
     """Compute a scalar argument into a temporary."""
     assert param.type is not None
-    type_ = dtype_of(call.inner, param.type)
+    type_ = declared_dtype(call.inner, param.type)
     name = call.session.fresh(f"{call.callee}_{param.name}")
     tensor = Tensor(name, "temp", arg.span, type_, ())
     call.add_temporary(name, tensor)

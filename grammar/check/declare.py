@@ -111,7 +111,7 @@ def declare_generics(session: Session, frame: Frame, values: Mapping[str, int | 
         )
 
 
-def dtype_of(frame: Frame, ref: n.TypeRef) -> DType:
+def declared_dtype(frame: Frame, ref: n.TypeRef) -> DType:
     """Return the type that a declaration names."""
     if ref.name in BY_NAME:
         return BY_NAME[ref.name]
@@ -171,7 +171,7 @@ def _declare_param(session: Session, frame: Frame, param: n.Param) -> None:
                 raise FaultError(
                     "TC114", "a dimension of a parameter is a size or an integer", dim.span
                 )
-    tensor.type = dtype_of(frame, ref)
+    tensor.type = declared_dtype(frame, ref)
     tensor.dims = tuple(dims)
     tensor.is_poisoned = False
     if not dims and tensor.type.is_integer:
@@ -215,7 +215,7 @@ def annotate(session: Session, frame: Frame, tensor: Tensor, param: n.Param) -> 
     if ref is None:
         return
     tensor.declared = ref.span.text if ref.span is not None else ref.name
-    tensor.type = dtype_of(frame, ref)
+    tensor.type = declared_dtype(frame, ref)
     dims = []
     for dim in ref.dims or ():
         assert not isinstance(dim, n.Dots), "'...' is replaced before the check"

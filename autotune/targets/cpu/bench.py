@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.autotune.targets.cpu.check import Checker, LoadedCandidate
-from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_of
+from tcdsl.autotune.worker.case import Array, Case, Operand, dtype_named
 from tcdsl.autotune.worker.timing import HostSampler, Run
 from tcdsl.codegen.runtime import Entry, Launcher
 
@@ -59,14 +59,14 @@ class CpuBench:
         entry = Entry(
             candidate.address,
             self._case.sizes,
-            tuple(dtype_of(o.dtype) if o.role == "scalar" else _form(o) for o in inputs),
+            tuple(dtype_named(o.dtype) if o.role == "scalar" else _form(o) for o in inputs),
             tuple(_form(o) for o in outputs),
             keep=candidate,
             max_threads=self._case.threads,
             bounds=tuple(
                 i
                 for i, o in enumerate(inputs)
-                if o.role == "scalar" and dtype_of(o.dtype).kind in "iu"
+                if o.role == "scalar" and dtype_named(o.dtype).kind in "iu"
             ),
         )
         launcher = Launcher(
@@ -87,7 +87,7 @@ class CpuBench:
 
 
 def _form(operand: Operand) -> tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...] | None]:
-    return dtype_of(operand.dtype), operand.shape, operand.strides
+    return dtype_named(operand.dtype), operand.shape, operand.strides
 
 
 def _no_slow_path(*args: object, **kwargs: object) -> None:

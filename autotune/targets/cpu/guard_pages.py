@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tcdsl.autotune.worker.case import Array, Operand, dtype_of
+from tcdsl.autotune.worker.case import Array, Operand, dtype_named
 
 Place = Literal["after", "before"]  # which guard page the array touches
 
@@ -83,7 +83,7 @@ class GuardedArray:
 
     def __init__(self, operand: Operand, place: Place, data: Array | None) -> None:
         self._operand, self._data = operand, data
-        self._dtype = dtype_of(operand.dtype)
+        self._dtype = dtype_named(operand.dtype)
         self._memory = GuardedBytes(operand.size_bytes, place, self._dtype.itemsize)
         self.address = self._memory.address + operand.lead_bytes
         self.values = operand.view(self._memory.bytes)

@@ -22,7 +22,7 @@ from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.toolchain.nvrtc import Cubin, default_jobs
-from tcdsl.codegen.toolchain.resources import blocks_per_sm
+from tcdsl.codegen.toolchain.resources import active_blocks_per_sm
 from tcdsl.grammar.text.errors import CompileError
 
 Compile = Callable[[Emitted], Cubin]
@@ -77,7 +77,7 @@ class Cubins:
         """Return why a kernel cannot start on this GPU, or None."""
         for start in plan(unit, self.sizes).starts:
             resources = cubin.report.kernel(start.function)
-            if not blocks_per_sm(self.gpu, resources, start.threads, start.shared_bytes):
+            if not active_blocks_per_sm(self.gpu, resources, start.threads, start.shared_bytes):
                 shared = resources.shared + start.shared_bytes
                 return (
                     f"{start.function}: no block of {start.threads} threads with "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcdsl.autotune.worker.case import Array, Operand, dtype_of
+from tcdsl.autotune.worker.case import Array, Operand, dtype_named
 from tcdsl.codegen.device.device import Device
 
 MARGIN = 4096  # bytes on each side
@@ -74,7 +74,7 @@ class DeviceOperand:
         self, device: Device, stream: int, operand: Operand, data: Array | None, shift: int
     ) -> None:
         self.operand, self._data = operand, data
-        shift_bytes = shift * dtype_of(operand.dtype).itemsize
+        shift_bytes = shift * dtype_named(operand.dtype).itemsize
         self._memory = Margins(device, stream, operand.size_bytes, shift_bytes)
         self.address = self._memory.address + operand.lead_bytes
         self.reset(_SEALED)

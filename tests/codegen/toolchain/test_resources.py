@@ -6,7 +6,7 @@ import pytest
 
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
-from tcdsl.codegen.toolchain.resources import Resources, blocks_per_sm, read_report
+from tcdsl.codegen.toolchain.resources import Resources, active_blocks_per_sm, read_report
 
 LOG = """ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 ptxas info    : 0 bytes gmem, 48 bytes cmem[3]
@@ -85,4 +85,4 @@ def kernel(registers: int, shared: int = 0) -> Resources:
 def test_blocks_of_a_multiprocessor(
     arch: str, registers: int, shared: int, threads: int, dynamic: int, blocks: int
 ) -> None:
-    assert blocks_per_sm(gpu_of(arch), kernel(registers, shared), threads, dynamic) == blocks
+    assert active_blocks_per_sm(gpu_of(arch), kernel(registers, shared), threads, dynamic) == blocks

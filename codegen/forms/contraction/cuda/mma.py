@@ -24,8 +24,8 @@ from tcdsl.codegen.forms.contraction.cuda.mma_schedule import (
     TILES,
     WARPS,
     WarpTiling,
-    blocks_per_sm,
     check,
+    planned_blocks_per_sm,
     predicted_ns,
 )
 from tcdsl.codegen.forms.contraction.cuda.mma_tile import ChunkTile
@@ -136,7 +136,7 @@ def _main(
         body,
         blocks=block_count(ctx, x, t),
         threads=t.threads,
-        min_blocks=blocks_per_sm(t, ctx.machine) if t.registers > 128 else 0,
+        min_blocks=planned_blocks_per_sm(t, ctx.machine) if t.registers > 128 else 0,
         shared_bytes=t.shared_bytes,
         scratch=[] if partial is None else [partial],
     )

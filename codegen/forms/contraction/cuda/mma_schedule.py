@@ -71,7 +71,7 @@ def check(_: ContractionShape, t: WarpTiling, gpu: Gpu) -> None:
         raise ScheduleError(f"tile {t.name} needs {t.registers} registers")
 
 
-def blocks_per_sm(t: WarpTiling, gpu: Gpu) -> int:
+def planned_blocks_per_sm(t: WarpTiling, gpu: Gpu) -> int:
     """Return how many blocks a multiprocessor holds at once, by registers and shared memory."""
     by_registers = gpu.registers // (-(-t.registers // 8) * 8 * t.threads)
     by_shared = gpu.shared_sm // (t.shared_bytes + 1024)
@@ -85,7 +85,7 @@ def predicted_ns(x: ContractionShape, t: WarpTiling, gpu: Gpu) -> float:
     if not blocks:
         return 0.0
     depth = ceil(ceil(x.k / t.bk) / t.splits) * t.bk
-    per_sm = min(blocks_per_sm(t, gpu), ceil(blocks / gpu.sms))
+    per_sm = min(planned_blocks_per_sm(t, gpu), ceil(blocks / gpu.sms))
     rate = gpu.peak_gflops() / gpu.sms * _RATIO.get(gpu.capability, _CONSUMER_RATIO)
     # fragments come through shared memory: 64 x 64 of a warp hide that
     feeding = t.um * t.un / (t.um * t.un + 16.0 * (t.um + t.un))

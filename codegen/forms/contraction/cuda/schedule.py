@@ -68,7 +68,7 @@ def registers(x: ContractionShape, t: ThreadTiling) -> int:
     return t.um * t.un * words + fragments + staged + _SPARE_REGISTERS
 
 
-def blocks_per_sm(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> int:
+def planned_blocks_per_sm(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> int:
     """Return how many blocks a multiprocessor holds at once, at the registers they are given."""
     given = max(32, -(-registers(x, t) // 8) * 8)
     by_shared = gpu.shared_sm // (shared_bytes(x, t) + 1024)
@@ -81,7 +81,7 @@ def min_blocks(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> int:
 
     Large tiles are held to the registers they were chosen for; small ones get what they ask for.
     """
-    return blocks_per_sm(x, t, gpu) if registers(x, t) > 96 else 0
+    return planned_blocks_per_sm(x, t, gpu) if registers(x, t) > 96 else 0
 
 
 def predicted_ns(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> float:
@@ -90,7 +90,7 @@ def predicted_ns(x: ContractionShape, t: ThreadTiling, gpu: Gpu) -> float:
     blocks = tiles * t.splits
     if not blocks:
         return 0.0
-    resident = blocks_per_sm(x, t, gpu)
+    resident = planned_blocks_per_sm(x, t, gpu)
     depth = ceil(ceil(x.k / t.bk) / t.splits) * t.bk
     flops_ns = gpu.peak_gflops() / (x.sum_size / 4 if x.sum_size > 4 else 1) / gpu.sms
     # a thread's tile feeds its FMAs from shared memory: small ones wait for it
