@@ -12,7 +12,7 @@ from math import gcd
 
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.ssa import writes_all
-from tcdsl.grammar.check.forms import Forms
+from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
@@ -161,7 +161,7 @@ class Order:
                 first, last = made.low, made.high
             elif holds(last + 1 - made.low):
                 last = made.high
-        at = interval(Forms().of(read.subs[d]), _domain(p.statement))
+        at = interval(SymbolicValues().of(read.subs[d]), _domain(p.statement))
         if first is None or last is None or at.low is None or at.high is None:
             return False
         return holds(at.low - first) and holds(last - at.high)
@@ -172,12 +172,12 @@ class Order:
         for p in self.written[name]:
             s, loops = p.statement, p.loops[depth:]
             turns = {x.var: Interval(x.low, x.high - 1) for x in loops}
-            forms = [Forms().of(e) for e in s.subs]
+            values = [SymbolicValues().of(e) for e in s.subs]
             if not all(
-                any(_counts(f, x, loops[i + 1 :], s) for f in forms) for i, x in enumerate(loops)
+                any(_counts(f, x, loops[i + 1 :], s) for f in values) for i, x in enumerate(loops)
             ):
                 return False
-            boxes.append([(f, over_turns(interval(f, _domain(s)), turns)) for f in forms])
+            boxes.append([(f, over_turns(interval(f, _domain(s)), turns)) for f in values])
         return all(
             any(_apart(a, b) or _differ(f, g) for (f, a), (g, b) in zip(x, y, strict=True))
             for i, x in enumerate(boxes)
@@ -220,12 +220,12 @@ def _made_until(w: Placed, p: Placed, d: int, depth: int) -> Interval | None:
 
     None where it has to be taken for nothing.
     """
-    form, deeper = Forms().of(w.statement.subs[d]), w.loops[depth:]
+    value, deeper = SymbolicValues().of(w.statement.subs[d]), w.loops[depth:]
     if not deeper:
-        return interval(form, _domain(w.statement)) if w.at < p.at else None
+        return interval(value, _domain(w.statement)) if w.at < p.at else None
     (x, *more) = deeper
     turn = Size.symbol(x.var, signed=True)
-    if more or turn.symbols()[0] in (form - turn).symbols():
+    if more or turn.symbols()[0] in (value - turn).symbols():
         return None
     if any(x is y for y in p.loops):
         last = turn if w.at < p.at else turn - 1
@@ -233,18 +233,18 @@ def _made_until(w: Placed, p: Placed, d: int, depth: int) -> Interval | None:
         last = x.high - 1
     else:
         return None
-    return Interval(form - turn + x.low, form - turn + last)
+    return Interval(value - turn + x.low, value - turn + last)
 
 
-def _counts(form: Size, loop: typed.Loop, inner: Loops, s: typed.Statement) -> bool:
+def _counts(value: Size, loop: typed.Loop, inner: Loops, s: typed.Statement) -> bool:
     """Whether a subscript differs in any two turns of a loop, whatever the turns of inner ones.
 
     It is c * turn + what all inner turns together change by less than c.
     """
     symbol = Size.symbol(loop.var, signed=True)
     (monomial, _) = symbol.terms[0]
-    c = next((k for m, k in form.terms if m == monomial), 0)
-    rest = form - symbol * c
+    c = next((k for m, k in value.terms if m == monomial), 0)
+    rest = value - symbol * c
     names = set(rest.symbols())
     if not c or loop.var in names or not names.isdisjoint(r.name for r in s.ranges):
         return False
@@ -296,10 +296,10 @@ def misses(
             ends = (substitute_symbols(low, names), substitute_symbols(high - 1, names))
             names[name] = Size.symbol(f"{mark} {name}", signed=True)
             domain[f"{mark} {name}"] = Interval(*ends)
-    forms = Forms()
+    symbolic = SymbolicValues()
     for target, sub in zip(w.statement.subs, read.subs, strict=True):
-        a = substitute_symbols(forms.of(target), renamed[0])
-        b = substitute_symbols(forms.of(sub), renamed[1])
+        a = substitute_symbols(symbolic.of(target), renamed[0])
+        b = substitute_symbols(symbolic.of(sub), renamed[1])
         if any(s.startswith("?") for s in (*a.symbols(), *b.symbols())):
             continue
         at = over_turns(interval(a - b, domain), domain)

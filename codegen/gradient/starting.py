@@ -20,7 +20,7 @@ from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.expressions import indices_of
-from tcdsl.grammar.check.forms import Forms
+from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 
@@ -99,11 +99,11 @@ def _slice(line: Line, values: Mapping[str, Version]) -> Slice | None:
                 return None
             found.append(None)
             continue
-        form = Forms().of(e)
-        names = set(form.symbols())
+        value = SymbolicValues().of(e)
+        names = set(value.symbols())
         if any(n.startswith("?") or n in told for n in names):
             return None
-        found.append(form)
+        found.append(value)
     return None if spans else tuple(found)
 
 

@@ -17,7 +17,7 @@ from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
 from tcdsl.codegen.program.subscripts import expr_of
-from tcdsl.grammar.check.forms import Forms
+from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, interval
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
@@ -175,7 +175,7 @@ def _compared(e: typed.Binary) -> Expr:
 
 
 def folded(e: Expr) -> Expr:
-    """Return an affine subscript in its shortest form; another one as it is."""
+    """Return an affine subscript as short as it goes; another one as it is."""
     a = affine_of(e)
     if a is None or any(isinstance(x, typed.Cast) for x in walk_typed(e)):
         return e
@@ -247,8 +247,8 @@ def _known(cond: Expr) -> frozenset[Expr]:
 
 
 def _holds(e: typed.Binary, domain: Mapping[str, Interval]) -> bool:
-    forms = Forms()
-    a, b = forms.of(e.lhs), forms.of(e.rhs)
+    symbolic = SymbolicValues()
+    a, b = symbolic.of(e.lhs), symbolic.of(e.rhs)
     if any(s.startswith("?") for s in (*a.symbols(), *b.symbols())):
         return False
     difference = b - a if e.op in ("<", "<=") else a - b

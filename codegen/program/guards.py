@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 
 from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
-from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.check.padding import is_inside
+from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -42,7 +42,7 @@ class Guards:
     ranges: Sequence[Range]
     bounds: Bounds
     turns: Mapping[str, Interval]
-    forms: Forms = field(default_factory=Forms)
+    symbolic: SymbolicValues = field(default_factory=SymbolicValues)
 
     def moved(self, e: Expr) -> Expr:
         """Return an expression with its conditions at reads, the innermost first."""
@@ -97,7 +97,7 @@ class Guards:
                 a, b = self._sides_of(cond.lhs), self._sides_of(cond.rhs)
                 return None if a is None or b is None else a | b
             case typed.Binary("<" | "<=" | ">" | ">=") if cond.lhs.dtype.is_integer:
-                return frozenset(map(self._shortest, self.forms.facts(cond, truth=True)))
+                return frozenset(map(self._shortest, self.symbolic.facts(cond, truth=True)))
             case _:
                 return None
 
@@ -105,7 +105,7 @@ class Guards:
         """Return the sizes that are >= 0 where a read is inside its tensor."""
         sides = []
         for sub, (low, high) in zip(read.subs, self.bounds(read.tensor), strict=True):
-            at = self.forms.of(sub)
+            at = self.symbolic.of(sub)
             sides += [self._shortest(at - low), self._shortest(high - 1 - at)]
         return sides
 
@@ -129,7 +129,7 @@ class Guards:
         lasts += [
             x.high - x.low for x in self.turns.values() if x.low is not None and x.high is not None
         ]
-        return Prover(domain | self.forms.unknowns, lasts, self.turns).holds(side)
+        return Prover(domain | self.symbolic.unknowns, lasts, self.turns).holds(side)
 
 
 def _factors(e: Expr) -> Iterator[Expr]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from tcdsl.grammar.check.call import Call
 from tcdsl.grammar.check.declare import declared_dtype, size_of, type_variables
 from tcdsl.grammar.check.exact import Exact
-from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.check.scope import SilentError, Tensor, near
 from tcdsl.grammar.check.statement import check_comprehension
+from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.check.target import declare
 from tcdsl.grammar.check.values import convert
 from tcdsl.grammar.check.wide import fits_in
@@ -198,21 +198,21 @@ def _scalar(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
     statement = check_comprehension(call.session, call.frame, node)
     call.statements.append(statement)
     if type_.is_integer:
-        form = _form_of(call, statement.value)
-        if not any(s.startswith("?") for s in form.symbols()):
-            tensor.host = form
+        value = _value_of(call, statement.value)
+        if not any(s.startswith("?") for s in value.symbols()):
+            tensor.host = value
     return tensor
 
 
-def _form_of(call: Call, expr: t.Expr) -> Size:
+def _value_of(call: Call, expr: t.Expr) -> Size:
     """Return the value of a scalar argument where it keeps to its type, else an unknown."""
-    forms = Forms()
+    values = SymbolicValues()
     for tensor in call.frame.tensors.values():
         if tensor.host is not None and tensor.type is not None:
-            forms.know(t.Read(tensor.name, (), tensor.type, ()), tensor.host)
+            values.know(t.Read(tensor.name, (), tensor.type, ()), tensor.host)
     prover = Prover({}, (), call.session.turns)
-    exact = Exact(forms, lambda *x: call.session.is_trial or fits_in(call.session, prover, *x))
-    return forms.of(exact.number(expr))
+    exact = Exact(values, lambda *x: call.session.is_trial or fits_in(call.session, prover, *x))
+    return values.of(exact.number(expr))
 
 
 def _unify(

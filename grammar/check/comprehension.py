@@ -20,7 +20,7 @@ class Comprehension:
     """What the steps of `statement.py` share.
 
     domain: solved ranges, inclusive on both ends, by the checked name of the index.
-    subs, forms: the subscripts of the target, typed and as sizes.
+    subs, symbolic_subs: the subscripts of the target, typed and as symbolic values.
     """
 
     session: Session
@@ -31,7 +31,7 @@ class Comprehension:
     typer: Typer
     domain: dict[str, Interval]
     subs: tuple[t.Expr, ...] = ()
-    forms: tuple[Size, ...] = ()
+    symbolic_subs: tuple[Size, ...] = ()
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Comprehension:
         """Return what is known at the points of the statement."""
         turns = self.session.turns.values()
         lasts = (x.high - x.low for x in turns if x.low is not None and x.high is not None)
-        known = self.domain | self.typer.forms.unknowns
+        known = self.domain | self.typer.symbolic.unknowns
         return Prover(known, (*self.extents(), *lasts), self.session.turns)
 
     def demand(self, size: Size, message: str, span: Span | None) -> bool:

@@ -231,7 +231,7 @@ def size_of(session: Session, frame: Frame, node: n.Expr, what: str) -> Size:
     """Return an expression of sizes, generics and scalar parameters."""
     typer = Typer(Names(frame, StatementScope(), session.defs, lambda name: name))
     at = Context(is_subscript=True, new_indices=False)
-    form = typer.forms.of(typer.integer(node, at, what))
-    if any(s.startswith("?") for s in form.symbols()):
+    size = typer.symbolic.of(typer.integer(node, at, what))
+    if any(s.startswith("?") for s in size.symbols()):
         raise FaultError("TC209", f"{what} is not understood", node.span)
-    return form
+    return size

@@ -88,8 +88,8 @@ def bound(typer: Typer, node: n.Expr, name: str, may_use: str) -> Size:
                 Note(f"bounds may use {may_use}"),
             )
     del typer.accesses[accesses:]
-    form = typer.forms.of(integral(value, node, what))
-    if any(s.startswith("?") for s in form.symbols()):
+    bound = typer.symbolic.of(integral(value, node, what))
+    if any(s.startswith("?") for s in bound.symbols()):
         raise FaultError(
             "TC209",
             f"{what} is not understood",
@@ -97,7 +97,7 @@ def bound(typer: Typer, node: n.Expr, name: str, may_use: str) -> Size:
             "",
             Note("a bound is made of sizes, integers and scalars by + - * / % min max"),
         )
-    return form
+    return bound
 
 
 def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tuple[t.Range, ...]:
@@ -108,7 +108,7 @@ def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tup
         for k, x in work.scope.indices.items()
         if k in by_name
     }
-    unknowns = work.typer.forms.unknowns
+    unknowns = work.typer.symbolic.unknowns
     accesses = (*work.typer.accesses, *exists)
     plain = [b for a in accesses if not a.context.guarded for b in _bounds_of(a)]
     bounds = [b for a in accesses for b in _bounds_of(a)]
@@ -149,8 +149,8 @@ def _target_bounds(work: Comprehension) -> list[Bound]:
     """Return what a known box of the target says of the indices on the left."""
     if work.target.dims is None and work.target.box is None:
         return []
-    pairs = zip(work.forms, work.target.bounds(), strict=True)
-    return [Bound(form, low, high) for form, (low, high) in pairs]
+    pairs = zip(work.symbolic_subs, work.target.bounds(), strict=True)
+    return [Bound(value, low, high) for value, (low, high) in pairs]
 
 
 def _declared_bounds(work: Comprehension) -> list[Bound]:
@@ -158,8 +158,8 @@ def _declared_bounds(work: Comprehension) -> list[Bound]:
     if work.target.dims is None:
         return []
     return [
-        Bound(form, Size(), extent)
-        for form, sub, extent in zip(work.forms, work.subs, work.target.dims, strict=True)
+        Bound(value, Size(), extent)
+        for value, sub, extent in zip(work.symbolic_subs, work.subs, work.target.dims, strict=True)
         if isinstance(sub, t.IndexValue)
     ]
 
@@ -167,7 +167,7 @@ def _declared_bounds(work: Comprehension) -> list[Bound]:
 def _unsolved(
     work: Comprehension, key: str, index: Index, accesses: tuple[Access, ...]
 ) -> Diagnostic:
-    about = [b for a in accesses for b in _bounds_of(a) if index.name in b.form.symbols()]
+    about = [b for a in accesses for b in _bounds_of(a) if index.name in b.value.symbols()]
     notes = [_cure(work, key, index, accesses)]
     if hint := near(key, work.frame.names()):
         notes.append(hint)
@@ -189,11 +189,11 @@ def _cure(work: Comprehension, key: str, index: Index, accesses: tuple[Access, .
     """
     partners = {x.name: k for k, x in work.scope.indices.items() if x.name not in work.domain}
     for access in accesses:
-        for form, (low, high) in zip(access.forms, access.tensor.bounds(), strict=True):
-            step = _step(form, index.name)
+        for value, (low, high) in zip(access.symbolic_subs, access.tensor.bounds(), strict=True):
+            step = _step(value, index.name)
             if step is None:
                 continue
-            if not access.padded and any(n in partners for n in form.symbols() if n != index.name):
+            if not access.padded and any(n in partners for n in value.symbols() if n != index.name):
                 return Note(f"give one of them a range: where {key} in 0:3, say")
             first, end = (
                 e if e == Size() or step == ONE else (e + step - 1) // step for e in (low, high)
@@ -206,15 +206,15 @@ def _cure(work: Comprehension, key: str, index: Index, accesses: tuple[Access, .
     return Note(f"give it one: where {key} in 0:{size}, say{number}")
 
 
-def _step(form: Size, name: str) -> Size | None:
+def _step(value: Size, name: str) -> Size | None:
     """Return by how much a subscript grows with an index; None where it does not, or not evenly."""
-    at = [substitute_symbols(form, {name: Size.const(k)}) for k in range(3)]
+    at = [substitute_symbols(value, {name: Size.const(k)}) for k in range(3)]
     step = at[1] - at[0]
     return step if step != Size() and step == at[2] - at[1] and is_nonnegative(step) else None
 
 
 def _bounds_of(access: Access) -> list[Bound]:
-    return [Bound(form, low, high) for form, low, high in access.bounds()]
+    return [Bound(value, low, high) for value, low, high in access.bounds()]
 
 
 def _left_open(access: Access) -> list[Bound]:
@@ -225,9 +225,9 @@ def _left_open(access: Access) -> list[Bound]:
 
     return [
         Bound(
-            b.form,
-            None if b.low is None or ensured(b.form - b.low) else b.low,
-            None if b.high is None or ensured(b.high - 1 - b.form) else b.high,
+            b.value,
+            None if b.low is None or ensured(b.value - b.low) else b.low,
+            None if b.high is None or ensured(b.high - 1 - b.value) else b.high,
         )
         for b in _bounds_of(access)
     ]

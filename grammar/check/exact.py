@@ -2,8 +2,9 @@
 
     i * 3000000 < N   ->   int32(i * 3000000) < N       where i * 3000000 may leave int32
 
-The cast to the type that it has anyway changes no value. It is opaque: `Forms`, and all that reads
-conditions later, take what stands in it for an unknown number, so nothing is proved by it.
+The cast to the type that it has anyway changes no value. It is opaque: `SymbolicValues`, and all
+that reads conditions later, take what stands in it for an unknown number, so nothing is proved by
+it.
 Sums and products are right in the end if their last value is, since integers wrap: only what is
 compared, divided, chosen from or converted has to be in range.
 
@@ -16,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tcdsl.grammar.check.forms import Forms, is_unknown, is_within
+from tcdsl.grammar.check.symbolic import SymbolicValues, is_unknown, is_within
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
 from tcdsl.grammar.types import typed as t
 
-Fits = Callable[[Size, t.Expr], bool]  # whether a form is in the range of an expression's type
+Fits = Callable[[Size, t.Expr], bool]  # whether a value is in the range of an expression's type
 
 RING = ("+", "-", "*")
 CHOOSING = ("min", "max", "clamp")
@@ -32,7 +33,7 @@ LARGEST_EXTENT = 2**48  # more elements than any memory has addresses for; calls
 class Exact:
     """Marks arithmetic of one statement that may wrap."""
 
-    forms: Forms
+    symbolic: SymbolicValues
     fits: Fits
 
     def number(self, e: t.Expr) -> t.Expr:
@@ -93,13 +94,13 @@ class Exact:
     def _in_range(self, e: t.Expr, value: t.Expr) -> t.Expr:
         """Return e, marked unless value is in the range of its type.
 
-        What `Forms` does not understand it takes for unknown anyway; but numbers without data are
-        understood elsewhere too.
+        What `SymbolicValues` does not understand it takes for unknown anyway; but numbers without
+        data are understood elsewhere too.
         """
-        form = self.forms.of(value)
-        if is_unknown(form):
+        found = self.symbolic.of(value)
+        if is_unknown(found):
             return e if any(t.tensors_read(value)) else t.Cast(e, e.dtype, span=e.span)
-        return e if self.fits(form, e) else t.Cast(e, e.dtype, span=e.span)
+        return e if self.fits(found, e) else t.Cast(e, e.dtype, span=e.span)
 
 
 def magnitude(size: Size) -> int:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from tcdsl.grammar.check import operators
 from tcdsl.grammar.check.exact import Exact
-from tcdsl.grammar.check.forms import Forms
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.padding import is_inside
 from tcdsl.grammar.check.scope import Index, Tensor
+from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.check.values import Value, coerce, convert, integral, meeting, want_bool
 from tcdsl.grammar.check.wording import declared_here, given, plain_args
 from tcdsl.grammar.proofs.sizes import Size, divides
@@ -63,16 +63,16 @@ class Access:
     tensor: Tensor
     node: n.Apply
     subs: tuple[t.Expr, ...]
-    forms: tuple[Size, ...]
+    symbolic_subs: tuple[Size, ...]
     context: Context
     padded: bool = False
 
     def bounds(self) -> list[tuple[Size, Size, Size]]:
         """Return subscripts, as sizes, that have to lie in [low, high), with low and high."""
         return [
-            (form, low, high)
-            for sub, form, (low, high) in zip(
-                self.subs, self.forms, self.tensor.bounds(), strict=True
+            (value, low, high)
+            for sub, value, (low, high) in zip(
+                self.subs, self.symbolic_subs, self.tensor.bounds(), strict=True
             )
             if not self.padded or isinstance(sub, t.IndexValue)
         ]
@@ -92,7 +92,7 @@ class Typer:
     judge: Callable[[Access], tuple[bool, ...]] | None = None
     margins: Callable[[Access], tuple[tuple[bool, bool], ...]] | None = None
     exact: Exact | None = None
-    forms: Forms = field(default_factory=Forms)
+    symbolic: SymbolicValues = field(default_factory=SymbolicValues)
     accesses: list[Access] = field(default_factory=list)
     wide: list[tuple[Size, Span | None]] = field(default_factory=list)
     quotients: list[n.Binary] = field(default_factory=list)
@@ -231,8 +231,8 @@ class Typer:
         access = self._access(tensor, inner, at, padded=True)
         if self.exact is not None:  # what lies inside is told by comparing
             access = replace(access, subs=tuple(map(self.exact.number, access.subs)))
-            forms = tuple(map(self.forms.of, access.subs))
-            access = self.accesses[-1] = replace(access, forms=forms)
+            values = tuple(map(self.symbolic.of, access.subs))
+            access = self.accesses[-1] = replace(access, symbolic_subs=values)
         rank = len(access.subs)
         margins = self.margins(access) if self.margins is not None else ((True, True),) * rank
         inside = is_inside(access.subs, tensor.whole_bounds(), margins, node.span)
@@ -285,8 +285,8 @@ class Typer:
         for a in args:  # accesses nest 200 deep, and a comprehension is a frame of its own
             sub = integral(self.value(a, inner), a, f"a subscript of '{node.name}'")
             subs.append(sub if self.exact is None else self.exact.operands(sub))
-        forms = tuple(self.forms.of(s) for s in subs)
-        access = Access(tensor, node, tuple(subs), forms, at, padded)
+        values = tuple(self.symbolic.of(s) for s in subs)
+        access = Access(tensor, node, tuple(subs), values, at, padded)
         self.accesses.append(access)
         return access
 
@@ -296,7 +296,7 @@ class Typer:
         assert tensor.type is not None
         read: t.Expr = t.Read(tensor.name, access.subs, stored, checked, span=access.node.span)
         if tensor.host is not None:
-            self.forms.know(read, tensor.host)
+            self.symbolic.know(read, tensor.host)
         return Value(convert(read, stored.computed), tensor.type)
 
     def _builtin(self, function: Function, node: n.Apply, at: Context) -> Value:
@@ -336,7 +336,7 @@ class Typer:
             right_at = at
             if binary.op in ("&&", "||"):
                 want_bool(value, binary.lhs, f"the left of '{binary.op}'")
-                facts = self.forms.facts(value.expr, binary.op == "&&")
+                facts = self.symbolic.facts(value.expr, binary.op == "&&")
                 right_at = _guarded(at, facts)
             right = self.value(binary.rhs, right_at)
             left, value = value, operators.binary(binary, value, right, at.hint)
@@ -354,7 +354,7 @@ class Typer:
         value = self._met(value, left, right)
         if node.op != "/" or not value.type.is_integer or value.literal:
             return value
-        a, b = self.forms.of(left.expr), self.forms.of(right.expr)
+        a, b = self.symbolic.of(left.expr), self.symbolic.of(right.expr)
         return value if divides(b, a) else replace(value, quotient=node)
 
     def _met(self, value: Value, *parts: Value) -> Value:
@@ -377,7 +377,7 @@ class Typer:
         cond = self.value(node.cond, replace(at, is_subscript=False, decides=True, hint=FLOAT32))
         want_bool(cond, node.cond, "the condition of '?:'")
         then, other = (
-            self.value(arm, _guarded(at, self.forms.facts(cond.expr, truth)))
+            self.value(arm, _guarded(at, self.symbolic.facts(cond.expr, truth)))
             for arm, truth in ((node.then, True), (node.other, False))
         )
         return self._met(operators.select(node.span, cond, then, other, at.hint), then, other)

@@ -24,12 +24,12 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
     prover = work.prover()
     guarded, facts = access.context.guarded, access.context.facts
     checked = []
-    for d, (form, (low, high)) in enumerate(
-        zip(access.forms, access.tensor.whole_bounds(), strict=True)
+    for d, (value, (low, high)) in enumerate(
+        zip(access.symbolic_subs, access.tensor.whole_bounds(), strict=True)
     ):
-        sides = [form - low, high - 1 - form]
+        sides = [value - low, high - 1 - value]
         open_sides = [s for s in sides if not prover.holds(s, facts)]
-        if open_sides and not guarded and _is_exact(work, form):
+        if open_sides and not guarded and _is_exact(work, value):
             open_sides = _demand_inside(work, access, d, open_sides, prover)
         if open_sides and not guarded and _needs_an_element(work, access, d, open_sides, prover):
             open_sides = []
@@ -45,8 +45,10 @@ def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...
         return ((True, True),) * len(access.subs)
     prover, facts = work.prover(), access.context.facts
     sides = [
-        (not prover.holds(form - low, facts), not prover.holds(high - 1 - form, facts))
-        for form, (low, high) in zip(access.forms, access.tensor.whole_bounds(), strict=True)
+        (not prover.holds(value - low, facts), not prover.holds(high - 1 - value, facts))
+        for value, (low, high) in zip(
+            access.symbolic_subs, access.tensor.whole_bounds(), strict=True
+        )
     ]
     if access.tensor is work.target:
         _own_read(work, access, prover)
@@ -68,10 +70,10 @@ def _needs_an_element(
     return work.demand(last, message, access.node.span)
 
 
-def _is_exact(work: Comprehension, form: Size) -> bool:
+def _is_exact(work: Comprehension, value: Size) -> bool:
     """Whether some point of the statement takes the bounds of a subscript."""
-    from_data = any(s.startswith("?") for s in form.symbols())
-    return not from_data and is_exact(form, work.domain | work.session.turns)
+    from_data = any(s.startswith("?") for s in value.symbols())
+    return not from_data and is_exact(value, work.domain | work.session.turns)
 
 
 def _demand_inside(
@@ -80,14 +82,14 @@ def _demand_inside(
     """Make calls check the sides; return those that have no bound to check."""
     left = []
     node = access.node.args[d] if access.node.args else access.node
-    text = node.span.text if node.span is not None else str(access.forms[d])
+    text = node.span.text if node.span is not None else str(access.symbolic_subs[d])
     low, high = access.tensor.whole_bounds()[d]
     for side in sides:
         worst = prover.interval(side).low
         if worst is None:  # a factor of unknown sign
             left.append(side)
             continue
-        at = prover.interval(access.forms[d])
+        at = prover.interval(access.symbolic_subs[d])
         where = f"is {at.low}" if at.low == at.high else f"runs from {at.low} to {at.high}"
         message = (
             f"subscript '{text}' {where}, but dimension {d} of '{access.node.name}' "
@@ -100,11 +102,11 @@ def _demand_inside(
 
 def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
     """Refuse a read of the target at elements that the statement writes."""
-    domain = work.domain | work.typer.forms.unknowns  # in one turn: variables of loops are fixed
+    domain = work.domain | work.typer.symbolic.unknowns  # in one turn: variables of loops are fixed
     has_reduction = any(x.kind == "reduction" for x in work.scope.indices.values())
-    if access.forms == work.forms and not has_reduction:
+    if access.symbolic_subs == work.symbolic_subs and not has_reduction:
         return
-    for mine, its in zip(work.forms, access.forms, strict=True):
+    for mine, its in zip(work.symbolic_subs, access.symbolic_subs, strict=True):
         a, b = interval(mine, domain), interval(its, domain)
         for x, y in ((a, b), (b, a)):
             if x.low is None or y.high is None:
@@ -113,7 +115,7 @@ def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
                 return
     name = work.name
     cure = "write the result under a second name"
-    if access.forms == work.forms:
+    if access.symbolic_subs == work.symbolic_subs:
         what = "in a reduction, which may not read its own target"
     else:
         what = "at elements it may write"

@@ -94,14 +94,14 @@ def _check(work: Comprehension) -> t.Statement:
         work.typer,
         judge=partial(judge, work),
         margins=partial(margins, work),
-        exact=Exact(work.typer.forms, partial(fits, work)),
+        exact=Exact(work.typer.symbolic, partial(fits, work)),
         accesses=[],
         wide=[],
         quotients=[],
         nodes=0,
     )
     work.subs = typed_subscripts(work)
-    work.forms = tuple(work.typer.forms.of(s) for s in work.subs)
+    work.symbolic_subs = tuple(work.typer.symbolic.of(s) for s in work.subs)
     want_one_to_one(work)
     value = _right(work)
     values_fit(work)

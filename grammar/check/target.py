@@ -81,7 +81,7 @@ def type_left(work: Comprehension) -> None:
     work.typer.names.new_kind = "output"
     work.subs = subs = typed_subscripts(work)
     work.typer.names.new_kind = "reduction"
-    work.forms = tuple(work.typer.forms.of(s) for s in subs)
+    work.symbolic_subs = tuple(work.typer.symbolic.of(s) for s in subs)
     rank = work.target.rank
     if rank is not None and rank != len(subs):
         indices = "1 index" if len(subs) == 1 else f"{len(subs)} indices"
@@ -107,10 +107,10 @@ def want_one_to_one(work: Comprehension) -> None:
     """Refuse an assignment in which two points may write one element; what combines may meet."""
     if work.node.op not in ("=", "argmin=!", "argmax=!"):
         return
-    known = _with_quotients(work.forms)
+    known = _with_quotients(work.symbolic_subs)
     free = {x.name for x in work.scope.indices.values() if x.kind == "output"}
     while free:
-        told = {name for form in known for name in _told(work, form, free)}
+        told = {name for value in known for name in _told(work, value, free)}
         if not told:
             left = work.node.target
             raise FaultError(
@@ -124,13 +124,13 @@ def want_one_to_one(work: Comprehension) -> None:
         free -= told
 
 
-def _told(work: Comprehension, form: Size, free: set[str]) -> tuple[str, ...]:
-    """Return those of the free indices in a form whose values its value tells.
+def _told(work: Comprehension, value: Size, free: set[str]) -> tuple[str, ...]:
+    """Return those of the free indices in a symbolic value whose values it tells.
 
     One alone; or the digits of a number: `R * h + r` with r in 0:R.
     """
-    names = tuple(s for s in form.symbols() if s in free)
-    factors = {name: _factor(form, name) for name in names}
+    names = tuple(s for s in value.symbols() if s in free)
+    factors = {name: _factor(value, name) for name in names}
     if not names or any(f is None for f in factors.values()):
         return ()
     if len(names) == 1:
@@ -150,12 +150,12 @@ def _told(work: Comprehension, form: Size, free: set[str]) -> tuple[str, ...]:
     return ()
 
 
-def _factor(form: Size, name: str) -> Size | None:
-    """Return c of c * name + what does not depend on name; None where form is not so."""
+def _factor(value: Size, name: str) -> Size | None:
+    """Return c of c * name + what does not depend on name; None where it is not so."""
     symbol = Size.symbol(name, signed=True)
     (atom,) = symbol.terms[0][0]
     factor, rest = Size(), Size()
-    for monomial, coefficient in form.terms:
+    for monomial, coefficient in value.terms:
         if monomial.count(atom) == 1:
             left = list(monomial)
             left.remove(atom)
@@ -165,12 +165,12 @@ def _factor(form: Size, name: str) -> Size | None:
     return None if name in (*factor.symbols(), *rest.symbols()) else factor
 
 
-def _with_quotients(forms: Sequence[Size]) -> list[Size]:
-    """Return forms, and e wherever both e / d and e % d are among them."""
-    known = list(forms)
-    for _ in forms:
-        for form in tuple(known):
-            match form.terms:
+def _with_quotients(values: Sequence[Size]) -> list[Size]:
+    """Return values, and e wherever both e / d and e % d are among them."""
+    known = list(values)
+    for _ in values:
+        for value in tuple(known):
+            match value.terms:
                 case (((Modulo(e, d),), 1),) if e not in known and e // d in known:
                     known.append(e)
     return known
@@ -186,8 +186,8 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
         return (False,) * len(work.subs)
     prover = work.prover()
     checked = []
-    for d, (form, extent) in enumerate(zip(work.forms, work.target.dims, strict=True)):
-        open_sides = [x for x in (form, extent - 1 - form) if not prover.holds(x)]
+    for d, (value, extent) in enumerate(zip(work.symbolic_subs, work.target.dims, strict=True)):
+        open_sides = [x for x in (value, extent - 1 - value) if not prover.holds(x)]
         is_sure = [_demand_inside(work, d, side, prover) for side in open_sides]  # all of them
         checked.append(not all(is_sure))
     return tuple(checked)
@@ -195,10 +195,10 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
 
 def _grow(work: Comprehension) -> None:
     # what is read from data may be anything: only what the text makes of it bounds a result
-    domain = work.domain | dict.fromkeys(work.typer.forms.unknowns, ANY)
+    domain = work.domain | dict.fromkeys(work.typer.symbolic.unknowns, ANY)
     lows, highs, plain = [], [], []
-    for d, (form, sub) in enumerate(zip(work.forms, work.subs, strict=True)):
-        at = over_turns(interval(form, domain), work.session.turns)
+    for d, (value, sub) in enumerate(zip(work.symbolic_subs, work.subs, strict=True)):
+        at = over_turns(interval(value, domain), work.session.turns)
         if at.low is None or at.high is None:
             at_sub = (work.node.target.subs or ())[d].span
             raise FaultError(
@@ -222,9 +222,9 @@ def _undeclared(work: Comprehension) -> Note:
     taken = {*work.frame.names(), *work.scope.indices}
     size = next(k for k in (f"D{n}" for n in range(len(taken) + 1)) if k not in taken)
     dims = []
-    for form in work.forms:
-        high = interval(form, work.domain).high
-        from_data = any(s.startswith("?") for s in form.symbols())
+    for value in work.symbolic_subs:
+        high = interval(value, work.domain).high
+        from_data = any(s.startswith("?") for s in value.symbols())
         dims.append(size if from_data or high is None else str(high + 1))
     written = f"{work.target.type}({', '.join(dims)}) {work.name}"
     return Note(f"declare it, -> ({written}), where {size} is a size or a generic")
@@ -237,12 +237,12 @@ def _unbounded(span: Span | None) -> Note:
 
 def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> bool:
     """Make calls check side >= 0; False where only the kernel can, point by point."""
-    form = work.forms[d]
-    at, worst = prover.interval(form), prover.interval(side).low
-    from_data = any(name.startswith("?") for name in form.symbols())
+    value = work.symbolic_subs[d]
+    at, worst = prover.interval(value), prover.interval(side).low
+    from_data = any(name.startswith("?") for name in value.symbols())
     if from_data or at.low is None or at.high is None or worst is None:
         return False
-    if not is_exact(form, work.domain | work.session.turns):
+    if not is_exact(value, work.domain | work.session.turns):
         return False
     assert work.target.dims is not None
     message = (

@@ -10,8 +10,8 @@ import re
 
 from tcdsl.grammar.check.comprehension import Comprehension
 from tcdsl.grammar.check.exact import magnitude
-from tcdsl.grammar.check.forms import of_type
 from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.symbolic import of_type
 from tcdsl.grammar.proofs.ranges import Prover
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size, Symbol
@@ -21,7 +21,7 @@ from tcdsl.grammar.types.dtypes import INT32, INT64
 INT32_MAX = 2**31 - 1
 
 
-def fits(work: Comprehension, form: Size, e: t.Expr) -> bool:
+def fits(work: Comprehension, value: Size, e: t.Expr) -> bool:
     """Whether a sum or product of indices, sizes and data keeps to its type at every point.
 
     What is made of indices and sizes each call can check, so it is demanded of them if it may
@@ -29,13 +29,13 @@ def fits(work: Comprehension, form: Size, e: t.Expr) -> bool:
     """
     if work.session.is_trial:
         return True
-    return fits_in(work.session, work.prover(), form, e)
+    return fits_in(work.session, work.prover(), value, e)
 
 
-def fits_in(session: Session, prover: Prover, form: Size, e: t.Expr) -> bool:
-    """Whether a form keeps to a type where the prover's facts hold, demanding what calls check."""
+def fits_in(session: Session, prover: Prover, value: Size, e: t.Expr) -> bool:
+    """Whether a value keeps to a type where the prover's facts hold, demanding what calls check."""
     dtype = e.dtype
-    at, limits = prover.interval(form), of_type(dtype)
+    at, limits = prover.interval(value), of_type(dtype)
     if at.low is None or at.high is None or limits.low is None or limits.high is None:
         return False
     if dtype == INT64 and max(magnitude(at.low), magnitude(at.high)) < 2**63:
@@ -44,23 +44,23 @@ def fits_in(session: Session, prover: Prover, form: Size, e: t.Expr) -> bool:
     open_sides = [s for s in sides if not is_nonnegative(s, prover.given)]
     if not open_sides:
         return True
-    if dtype not in (INT32, INT64) or any(name.startswith("?") for name in form.symbols()):
+    if dtype not in (INT32, INT64) or any(name.startswith("?") for name in value.symbols()):
         return False
     if any(is_nonnegative(-s - 1) for s in open_sides):
         return False
-    text = e.span.text if e.span is not None else str(form)
-    message = f"'{text}' does not fit {dtype}{_cure(form, e, text)}"
+    text = e.span.text if e.span is not None else str(value)
+    message = f"'{text}' does not fit {dtype}{_cure(value, e, text)}"
     for s in open_sides:
         session.demand(s, message, e.span)
     return True
 
 
-def _cure(form: Size, e: t.Expr, text: str) -> str:
+def _cure(value: Size, e: t.Expr, text: str) -> str:
     if e.dtype != INT32:
         return ""
     if isinstance(e, t.Cast):
         return ": write int64 for int32"
-    names = [n for n in form.symbols() if re.search(rf"\b{re.escape(n)}\b", text)]
+    names = [n for n in value.symbols() if re.search(rf"\b{re.escape(n)}\b", text)]
     return f": convert its indices, as in int64({names[0] if names else 'i'})"
 
 

@@ -148,23 +148,23 @@ def is_exact(size: Size, domain: Domain) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """low <= form < high, what one subscript of one access asks for; None: no such limit."""
+    """low <= value < high, what one subscript of one access asks for; None: no such limit."""
 
-    form: Size
+    value: Size
     low: Size | None
     high: Size | None
 
     def __str__(self) -> str:
         low = "" if self.low is None else f"{self.low} <= "
         high = "" if self.high is None else f" < {self.high}"
-        return f"{low}{self.form}{high}"
+        return f"{low}{self.value}{high}"
 
 
 def linear(bound: Bound) -> Bound:
     """Return an equal condition without an outer division: i / 2 < N is i < 2 * N."""
     while True:
-        offset = bound.form.offset
-        match (bound.form - offset).terms:
+        offset = bound.value.offset
+        match (bound.value - offset).terms:
             case (((FloorDiv(n, d),), 1),) if (d.constant or 0) > 0:
                 low, high = (
                     None if e is None else (e - offset) * d for e in (bound.low, bound.high)
@@ -222,12 +222,12 @@ def solve(
 
 def _limits(bound: Bound, name: str, free: Sequence[str], known: Domain) -> Interval:
     """Return the values that a condition leaves to an index alone free in it."""
-    names = bound.form.symbols()
+    names = bound.value.symbols()
     if name not in names or any(f in names for f in free if f != name):
         return ANY
     symbol = Size.symbol(name, signed=True)
-    coefficient = next((c for m, c in bound.form.terms if m == symbol.terms[0][0]), 0)
-    other = bound.form - symbol * coefficient
+    coefficient = next((c for m, c in bound.value.terms if m == symbol.terms[0][0]), 0)
+    other = bound.value - symbol * coefficient
     if coefficient == 0 or name in other.symbols():
         return ANY
     # coefficient * name + other lies in [low, high - 1] for every value of other.

@@ -1,4 +1,4 @@
-"""Integer expressions as `Size`s over indices, and what conditions say of them."""
+"""Symbolic values: integer expressions as `Size`s over indices, and what conditions say."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ MAX_FACTOR = 2**31
 MAX_OFFSET = 2**62
 
 
-class Forms:
-    """The forms of one statement's integer expressions.
+class SymbolicValues:
+    """The symbolic values of one statement's integer expressions.
 
     An index is a signed symbol of its name. What is read from data is an unknown: a signed symbol
-    `?0`, `?1`, ..., the same for equal expressions, whose bounds stand in `unknowns`. A form is the
-    value up to wrapping, and the very value of what `exact.py` has been through.
+    `?0`, `?1`, ..., the same for equal expressions, whose bounds stand in `unknowns`. The
+    symbolic value is the value up to wrapping, and the very value of what `exact.py` has been
+    through.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Forms:
         self._known[read] = value
 
     def of(self, expr: t.Expr, depth: int = 0) -> Size:
-        """Return the form of an integer expression."""
+        """Return the symbolic value of an integer expression."""
         if depth > MAX_DEPTH:
             return self._unknown(None, expr.dtype)
         deeper = depth + 1
@@ -55,10 +56,10 @@ class Forms:
                 return self._fitting(-self.of(operand, deeper), expr)
             case t.Binary(op) if op in ARITHMETIC:
                 first, chain = t.spine(expr)
-                form = self.of(first, deeper)
+                chained = self.of(first, deeper)
                 for binary in chain:
-                    form = self._operate(binary, form, self.of(binary.rhs, deeper))
-                return form
+                    chained = self._operate(binary, chained, self.of(binary.rhs, deeper))
+                return chained
             case t.Builtin("min", (lhs, rhs)):
                 return minimum(self.of(lhs, deeper), self.of(rhs, deeper))
             case t.Builtin("max", (lhs, rhs)):
@@ -77,16 +78,16 @@ class Forms:
             return self._unknown(expr, expr.dtype)
         match expr.op:
             case "+":
-                form = a + b
+                value = a + b
             case "-":
-                form = a - b
+                value = a - b
             case "*":
-                form = a * b
+                value = a * b
             case "/":
-                form = a // b
+                value = a // b
             case _:
-                form = a % b
-        return self._fitting(form, expr)
+                value = a % b
+        return self._fitting(value, expr)
 
     def facts(self, cond: t.Expr, truth: bool) -> tuple[Size, ...]:
         """Return sizes that are >= 0 where a condition has a truth value."""
@@ -108,24 +109,24 @@ class Forms:
                     continue
         return tuple(found)
 
-    def _bounds(self, form: Size) -> Interval:
-        if any(name.startswith("?") for name in form.symbols()):
-            return interval(form, self.unknowns)
-        return Interval(form, form)
+    def _bounds(self, value: Size) -> Interval:
+        if any(name.startswith("?") for name in value.symbols()):
+            return interval(value, self.unknowns)
+        return Interval(value, value)
 
-    def _fitting(self, form: Size, expr: t.Expr) -> Size:
-        """Return the form, or an unknown if data may make the arithmetic wrap."""
+    def _fitting(self, value: Size, expr: t.Expr) -> Size:
+        """Return the value, or an unknown if data may make the arithmetic wrap."""
         dtype = expr.dtype
-        if any(abs(c) > (MAX_FACTOR if m else MAX_OFFSET) for m, c in form.terms):
+        if any(abs(c) > (MAX_FACTOR if m else MAX_OFFSET) for m, c in value.terms):
             return self._unknown(expr, dtype)  # int64 might wrap
-        unknown = {s for s in form.symbols() if s.startswith("?")}
+        unknown = {s for s in value.symbols() if s.startswith("?")}
         if not unknown:  # indices and sizes: where it matters, exact.py sees to it that they fit
-            return form if dtype in (INT32, INT64) else self._unknown(expr, dtype)
+            return value if dtype in (INT32, INT64) else self._unknown(expr, dtype)
         if dtype == INT64:
             narrow = all(_is_narrow(self.unknowns[s]) for s in unknown)
-            return form if narrow or len(form.terms) == 1 else self._unknown(expr, dtype)
-        at, limits = interval(form, self.unknowns), of_type(dtype)
-        return form if _is_inside(at, limits) else self._unknown(expr, dtype)
+            return value if narrow or len(value.terms) == 1 else self._unknown(expr, dtype)
+        at, limits = interval(value, self.unknowns), of_type(dtype)
+        return value if _is_inside(at, limits) else self._unknown(expr, dtype)
 
     def _unknown(self, expr: t.Expr | None, dtype: DType, bounds: Interval | None = None) -> Size:
         name = self._names.get(expr) if expr is not None and _is_small(expr) else None
@@ -159,9 +160,9 @@ def is_within(source: DType, dtype: DType) -> bool:
     return source.kind in ("uint", "bool") and source.bits < dtype.bits
 
 
-def is_unknown(form: Size) -> bool:
-    """Whether a form says no more than that there is a number."""
-    match form.terms:
+def is_unknown(value: Size) -> bool:
+    """Whether a value says no more than that there is a number."""
+    match value.terms:
         case (((Symbol(name),), 1),):
             return name.startswith("?")
         case _:
