@@ -62,7 +62,7 @@ def arguments_of(call: Call, args: Sequence[n.Arg]) -> tuple[list[n.Expr], dict[
 
 
 def _constant(call: Call, name: str, node: n.Expr) -> int:
-    value = size_of(call.session, call.frame, node, f"the value of '{name}'").constant
+    value = size_of(call.state, call.frame, node, f"the value of '{name}'").constant
     if value is None:
         raise FaultError(
             "TC125",
@@ -95,10 +95,10 @@ def bind_callee(call: Call, args: Sequence[n.Expr]) -> None:
                 Note(f"'{param.name}' is declared here", param.span),
             )
         shapes.append(tuple(1 if e.constant == 1 else 2 for e in tensor.extents()))
-    known, key = call.session.ranked, (call.callee, tuple(shapes))
+    known, key = call.state.ranked, (call.callee, tuple(shapes))
     if key not in known:
         try:
-            known[key] = with_ranks(call.definition, call.session.defs, shapes)
+            known[key] = with_ranks(call.definition, call.state.defs, shapes)
         except FaultError as fault:
             here = Note(f"in the call of '{call.callee}' here", call.span)
             fault.diagnostic = replace(fault.diagnostic, notes=(*fault.diagnostic.notes, here))
@@ -138,7 +138,7 @@ def _tensor(call: Call, arg: n.Expr) -> Tensor | None:
 
 def bind(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
     """Make an argument the callee's parameter."""
-    declare(call.session, call.inner, param.name, param.name_span)
+    declare(call.state, call.inner, param.name, param.name_span)
     assert param.type is not None
     rank = len(param.type.dims or ())
     tensor = _tensor(call, arg)
@@ -190,12 +190,12 @@ def _scalar(call: Call, param: n.Param, arg: n.Expr) -> Tensor:
     """Compute a scalar argument into a temporary."""
     assert param.type is not None
     type_ = declared_dtype(call.inner, param.type)
-    name = call.session.fresh(f"{call.callee}_{param.name}")
+    name = call.state.fresh(f"{call.callee}_{param.name}")
     tensor = Tensor(name, "temp", arg.span, type_, ())
     call.add_temporary(name, tensor)
     target = n.Target(name, None, span=arg.span)
     node = n.Comprehension(target, "=", arg, span=arg.span)
-    statement = check_comprehension(call.session, call.frame, node)
+    statement = check_comprehension(call.state, call.frame, node)
     call.statements.append(statement)
     if type_.is_integer:
         value = _value_of(call, statement.value)
@@ -210,8 +210,8 @@ def _value_of(call: Call, expr: t.Expr) -> Size:
     for tensor in call.frame.tensors.values():
         if tensor.host is not None and tensor.type is not None:
             values.know(t.Read(tensor.name, (), tensor.type, ()), tensor.host)
-    prover = Prover({}, (), call.session.turns)
-    exact = Exact(values, lambda *x: call.session.is_trial or fits_in(call.session, prover, *x))
+    prover = Prover({}, (), call.state.turns)
+    exact = Exact(values, lambda *x: call.state.is_trial or fits_in(call.state, prover, *x))
     return values.of(exact.number(expr))
 
 
@@ -233,7 +233,7 @@ def _unify(
             raise AssertionError(dim)
     what = f"'{dim.name}'" if isinstance(dim, n.Name) else "the dimension"
     message = f"dimension {d} of '{name}' is {extent}, but {what} of '{call.callee}' is {wanted}"
-    if not call.session.demand(extent - wanted, message, span, "==0"):
+    if not call.state.demand(extent - wanted, message, span, "==0"):
         raise FaultError("TC210", message, span, "", note)
 
 
@@ -243,10 +243,10 @@ def _from_zero(call: Call, tensor: Tensor) -> Tensor:
     if all(low == Size() for low, _ in bounds):
         return tensor
     assert tensor.type is not None
-    name = call.session.fresh(f"{call.callee}_{tensor.name}")
+    name = call.state.fresh(f"{call.callee}_{tensor.name}")
     copy = Tensor(name, "temp", tensor.span, tensor.type, tensor.extents(), first_op="=")
     call.add_temporary(name, copy)
-    names = [call.session.fresh(f"i{d}") for d in range(len(bounds))]
+    names = [call.state.fresh(f"i{d}") for d in range(len(bounds))]
     at = tuple(t.IndexValue(i, INT64) for i in names)
     subs = tuple(
         t.Binary("+", i, t.SizeValue(low, INT64), INT64)

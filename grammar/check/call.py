@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tcdsl.grammar.check.scope import FatalError, Frame, Tensor, near
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
@@ -22,7 +22,7 @@ MAX_CALLS = 50  # calls within calls
 class Call:
     """What the steps of a call share: frame is the caller's, inner the callee's."""
 
-    session: Session
+    state: CheckState
     frame: Frame
     span: Span | None
     definition: n.Def
@@ -37,17 +37,17 @@ class Call:
     def add_temporary(self, name: str, tensor: Tensor) -> None:
         """Give the caller a tensor that its text does not name."""
         self.frame.tensors[name] = tensor
-        self.session.tensors.append(tensor)
+        self.state.tensors.append(tensor)
         tensor.is_read = True
 
 
-def call_of(session: Session, frame: Frame, span: Span | None, callee: str) -> Call:
+def call_of(state: CheckState, frame: Frame, span: Span | None, callee: str) -> Call:
     """Return a call of the definition of that name, which may not call itself."""
-    defs = session.defs
+    defs = state.defs
     if callee not in defs:
         problem = f"no definition is called '{callee}'"
         raise FaultError("TC120", problem, span, "", near(callee, defs))
-    names = [name for name, _ in session.calls]
+    names = [name for name, _ in state.calls]
     if callee in names:
         cycle = [*names[names.index(callee) :], callee]
         raise FaultError(
@@ -60,30 +60,30 @@ def call_of(session: Session, frame: Frame, span: Span | None, callee: str) -> C
     if len(names) > MAX_CALLS:
         raise FatalError("TC130", f"calls nested deeper than {MAX_CALLS}", span)
     definition = defs[callee]
-    return Call(session, frame, span, definition, Frame(definition, is_entry=False))
+    return Call(state, frame, span, definition, Frame(definition, is_entry=False))
 
 
-def inlined(session: Session, callee: str, depth: int = 0) -> int:
+def inlined(state: CheckState, callee: str, depth: int = 0) -> int:
     """Return how many statements a call becomes: the body of the callee, and of those it calls."""
-    known = session.inlined
+    known = state.inlined
     if callee not in known and depth <= MAX_CALLS:
         known[callee] = 0  # of a definition that calls itself; the call says so
-        definition = session.defs[callee]
+        definition = state.defs[callee]
         hidden = {*declared_names(definition), *targets_of(definition.body)}
-        names = session.defs.keys() - hidden
-        known[callee] = _count(session, definition.body, names, depth)
+        names = state.defs.keys() - hidden
+        known[callee] = _count(state, definition.body, names, depth)
     return known.get(callee, 0)
 
 
-def _count(session: Session, body: Sequence[n.Stmt], names: Collection[str], depth: int) -> int:
+def _count(state: CheckState, body: Sequence[n.Stmt], names: Collection[str], depth: int) -> int:
     total = 0
     for node in body:
         total += 1
         match node:
             case n.Comprehension(value=n.Apply(name)) | n.MultiCall(callee=name) if name in names:
-                total += inlined(session, name, depth + 1)
+                total += inlined(state, name, depth + 1)
             case n.ForLoop(body=inner):
-                total += _count(session, inner, names, depth)
+                total += _count(state, inner, names, depth)
             case n.Comprehension() | n.MultiCall():
                 pass
             case _:

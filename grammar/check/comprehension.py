@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.scope import Frame, StatementScope, Tensor
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
@@ -23,7 +23,7 @@ class Comprehension:
     subs, symbolic_subs: the subscripts of the target, typed and as symbolic values.
     """
 
-    session: Session
+    state: CheckState
     frame: Frame
     node: n.Comprehension
     target: Tensor
@@ -50,14 +50,14 @@ class Comprehension:
 
     def prover(self) -> Prover:
         """Return what is known at the points of the statement."""
-        turns = self.session.turns.values()
+        turns = self.state.turns.values()
         lasts = (x.high - x.low for x in turns if x.low is not None and x.high is not None)
         known = self.domain | self.typer.symbolic.unknowns
-        return Prover(known, (*self.extents(), *lasts), self.session.turns)
+        return Prover(known, (*self.extents(), *lasts), self.state.turns)
 
     def demand(self, size: Size, message: str, span: Span | None) -> bool:
         """Make calls check size >= 0 unless the statement has no point; False: always wrong."""
         if is_nonnegative(-size - 1):
             return False
         empty = [-last - 1 for last in self.extents() if not is_nonnegative(last)]
-        return self.session.demand(maximum(size, *empty), message, span)
+        return self.state.demand(maximum(size, *empty), message, span)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tcdsl.grammar.check.expressions import Context, Typer
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.scope import Frame, SilentError, StatementScope, Tensor, near
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.target import declare
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
@@ -68,7 +68,7 @@ def size_names(definition: n.Def) -> frozenset[str]:
     )
 
 
-def declare_generics(session: Session, frame: Frame, values: Mapping[str, int | DType]) -> None:
+def declare_generics(state: CheckState, frame: Frame, values: Mapping[str, int | DType]) -> None:
     """Bind the generics of a frame to the values given and to their defaults.
 
     An integer that a dimension is named after needs no value: it is that size.
@@ -77,7 +77,7 @@ def declare_generics(session: Session, frame: Frame, values: Mapping[str, int | 
     types, sizes = type_variables(definition), size_names(definition)
     for generic in definition.generics:
         name = generic.name
-        declare(session, frame, name, generic.span)
+        declare(state, frame, name, generic.span)
         frame.where[name] = generic.span
         value = values.get(name, generic.default)
         if name in types:
@@ -124,20 +124,20 @@ def declared_dtype(frame: Frame, ref: n.TypeRef) -> DType:
     raise FaultError("TC304", f"'{ref.name}' is not a type", ref.span, "", hint or Note(declare_it))
 
 
-def declare_params(session: Session, frame: Frame, values: Mapping[str, int | DType]) -> None:
+def declare_params(state: CheckState, frame: Frame, values: Mapping[str, int | DType]) -> None:
     """Declare the generics and parameters of the entry; dimensions become sizes."""
-    declare_generics(session, frame, values)
+    declare_generics(state, frame, values)
     for param in frame.definition.params:
         try:
-            _declare_param(session, frame, param)
+            _declare_param(state, frame, param)
         except FaultError as fault:
-            session.report(fault.diagnostic)
+            state.report(fault.diagnostic)
     for param in frame.definition.params:
         if param.type is not None:
             for dim in param.type.dims or ():
                 if isinstance(dim, n.Name) and dim.name in frame.tensors:
                     tensor = frame.tensors[dim.name]
-                    session.report(
+                    state.report(
                         Diagnostic(
                             "TC101",
                             f"'{dim.name}' is already a parameter",
@@ -148,14 +148,14 @@ def declare_params(session: Session, frame: Frame, values: Mapping[str, int | DT
                     )
 
 
-def _declare_param(session: Session, frame: Frame, param: n.Param) -> None:
+def _declare_param(state: CheckState, frame: Frame, param: n.Param) -> None:
     name, ref = param.name, param.type
-    declare(session, frame, name, param.name_span or param.span)
+    declare(state, frame, name, param.name_span or param.span)
     frame.where[name] = param.span
     tensor = Tensor(name, "param", param.span)
     frame.tensors[name] = tensor
     frame.inputs.add(name)
-    session.tensors.append(tensor)
+    state.tensors.append(tensor)
     if ref is None:  # the parser refuses it
         raise FaultError("TC304", f"parameter '{name}' has no type", param.span)
     tensor.declared = ref.span.text if ref.span is not None else ref.name
@@ -166,7 +166,7 @@ def _declare_param(session: Session, frame: Frame, param: n.Param) -> None:
             case n.IntLit(value):
                 dims.append(Size.const(value))
             case n.Name(size):
-                dims.append(_size(session, frame, size, dim))
+                dims.append(_size(state, frame, size, dim))
             case _:
                 raise FaultError(
                     "TC114", "a dimension of a parameter is a size or an integer", dim.span
@@ -179,37 +179,37 @@ def _declare_param(session: Session, frame: Frame, param: n.Param) -> None:
         tensor.host = Size.symbol(name, signed=not is_short)
 
 
-def _size(session: Session, frame: Frame, name: str, node: n.Name) -> Size:
+def _size(state: CheckState, frame: Frame, name: str, node: n.Name) -> Size:
     if name in frame.ints:
         frame.used_generics.add(name)
         return Size.const(frame.ints[name])
     if name not in frame.sizes:
         is_generic = any(g.name == name for g in frame.definition.generics)
-        if not is_generic and (frame.role(name) is None or name in session.defs):
-            declare(session, frame, name, node.span)
+        if not is_generic and (frame.role(name) is None or name in state.defs):
+            declare(state, frame, name, node.span)
         frame.sizes[name] = Size.symbol(name)
         frame.where.setdefault(name, node.span)
     frame.used_generics.add(name)
     return frame.sizes[name]
 
 
-def declare_returns(session: Session, frame: Frame) -> None:
+def declare_returns(state: CheckState, frame: Frame) -> None:
     """Declare the returns of the entry."""
     for param in frame.definition.returns:
         try:
-            declare(session, frame, param.name, param.name_span or param.span)
+            declare(state, frame, param.name, param.name_span or param.span)
             frame.where[param.name] = param.span
             tensor = Tensor(param.name, "return", param.span)
             frame.tensors[param.name] = tensor
-            session.tensors.append(tensor)
-            annotate(session, frame, tensor, param)
+            state.tensors.append(tensor)
+            annotate(state, frame, tensor, param)
         except FaultError as fault:
-            session.report(fault.diagnostic)
+            state.report(fault.diagnostic)
         except SilentError:
             continue
 
 
-def annotate(session: Session, frame: Frame, tensor: Tensor, param: n.Param) -> None:
+def annotate(state: CheckState, frame: Frame, tensor: Tensor, param: n.Param) -> None:
     """Give a return its declared type and extents."""
     ref = param.type
     if ref is None:
@@ -219,17 +219,17 @@ def annotate(session: Session, frame: Frame, tensor: Tensor, param: n.Param) -> 
     dims = []
     for dim in ref.dims or ():
         assert not isinstance(dim, n.Dots), "'...' is replaced before the check"
-        extent = size_of(session, frame, dim, f"a dimension of '{param.name}'")
+        extent = size_of(state, frame, dim, f"a dimension of '{param.name}'")
         message = f"a dimension of '{param.name}', {extent}, is negative"
-        if not session.demand(extent, message, dim.span):
+        if not state.demand(extent, message, dim.span):
             raise FaultError("TC206", f"{message} for all sizes", dim.span)
         dims.append(extent)
     tensor.dims = tuple(dims)
 
 
-def size_of(session: Session, frame: Frame, node: n.Expr, what: str) -> Size:
+def size_of(state: CheckState, frame: Frame, node: n.Expr, what: str) -> Size:
     """Return an expression of sizes, generics and scalar parameters."""
-    typer = Typer(Names(frame, StatementScope(), session.defs, lambda name: name))
+    typer = Typer(Names(frame, StatementScope(), state.defs, lambda name: name))
     at = Context(is_subscript=True, new_indices=False)
     size = typer.symbolic.of(typer.integer(node, at, what))
     if any(s.startswith("?") for s in size.symbols()):

@@ -9,7 +9,7 @@ from tcdsl.grammar.check.declare import declare_params, declare_returns
 from tcdsl.grammar.check.expand import MAX_STATEMENTS, check_body, too_large
 from tcdsl.grammar.check.leftovers import report_leftovers
 from tcdsl.grammar.check.scope import FatalError, Frame, near
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.unread import targets, without_unread
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import has_dots, with_ranks
@@ -68,23 +68,23 @@ def check(
         except FaultError as fault:
             raise_one(fault.diagnostic)
     taken = {*identifiers(program), *identifiers(definition)}
-    session = Session(defs, taken, declared_names(definition))
+    state = CheckState(defs, taken, declared_names(definition))
     frame = Frame(definition)
-    session.calls.append((definition.name, definition.name_span))
+    state.calls.append((definition.name, definition.name_span))
     try:
-        declare_params(session, frame, dict(generics or {}))
-        declare_returns(session, frame)
+        declare_params(state, frame, dict(generics or {}))
+        declare_returns(state, frame)
     except FaultError as fault:
-        session.report(fault.diagnostic)
-    raise_all(session.diagnostics)
+        state.report(fault.diagnostic)
+    raise_all(state.diagnostics)
     try:
         with stack_for(definition.name):
-            body = check_body(session, frame, definition.body)
+            body = check_body(state, frame, definition.body)
     except FatalError as fault:
         raise_one(fault.diagnostic)
-    report_leftovers(session, frame)
-    raise_all(session.diagnostics)
-    return _finished(session, frame, body)
+    report_leftovers(state, frame)
+    raise_all(state.diagnostics)
+    return _finished(state, frame, body)
 
 
 def want_bounded(program: n.Program) -> None:
@@ -97,8 +97,8 @@ def want_bounded(program: n.Program) -> None:
     """
     defs, _ = _defs(program)
     for name, definition in defs.items():
-        session = Session(defs, set(), declared_names(definition))
-        if inlined(session, name) > MAX_STATEMENTS:
+        state = CheckState(defs, set(), declared_names(definition))
+        if inlined(state, name) > MAX_STATEMENTS:
             raise_one(too_large(definition.name_span).diagnostic)
 
 
@@ -133,13 +133,13 @@ def _entry(defs: Mapping[str, n.Def], name: str | None) -> n.Def:
     return defs[str(name)]
 
 
-def _finished(session: Session, frame: Frame, body: tuple[t.Stmt, ...]) -> t.CheckedDef:
+def _finished(state: CheckState, frame: Frame, body: tuple[t.Stmt, ...]) -> t.CheckedDef:
     params = tuple(x.finished() for x in frame.tensors.values() if x.role == "param")
     returns = tuple(x.finished() for x in frame.tensors.values() if x.role == "return")
     body = without_unread(body, [r.name for r in returns])
     written = {*targets(body)}
-    temps = tuple(x.finished() for x in session.tensors if x.role == "temp" and x.name in written)
-    constraints = tuple(session.constraints.values())
+    temps = tuple(x.finished() for x in state.tensors if x.role == "temp" and x.name in written)
+    constraints = tuple(state.constraints.values())
     used = set(_symbols(body, (*returns, *temps), constraints))
     scalars = tuple(p.name for p in params if not p.shape and p.name in used)
     sizes = tuple(dict.fromkeys(s for p in params for d in p.shape for s in d.symbols()))
@@ -152,7 +152,7 @@ def _finished(session: Session, frame: Frame, body: tuple[t.Stmt, ...]) -> t.Che
         temps,
         body,
         constraints,
-        tuple(d for d in session.diagnostics if d.severity == "warning"),
+        tuple(d for d in state.diagnostics if d.severity == "warning"),
         _text(frame.definition),
     )
 

@@ -120,7 +120,7 @@ def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tup
             work.domain |= solve(free, conditions, work.domain | unknowns)
     unsolved = [(k, x) for k, x in work.scope.indices.items() if x.name not in work.domain]
     for key, index in unsolved:
-        work.session.report(_unsolved(work, key, index, accesses))
+        work.state.report(_unsolved(work, key, index, accesses))
     if unsolved:
         raise SilentError
     ranges = []
@@ -134,7 +134,7 @@ def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tup
             ranges.append(t.Range(index.name, at.low, at.high + 1, index.kind))
             extent = at.high + 1 - at.low
             message = f"the range of '{key}' would have {extent} values"
-            if not work.session.demand(extent, message, index.span):
+            if not work.state.demand(extent, message, index.span):
                 clause = next((c for c, _, _ in given if c.name == key), None)
                 raise FaultError(
                     "TC206",

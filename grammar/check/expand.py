@@ -12,7 +12,7 @@ from tcdsl.grammar.check.leftovers import report_leftovers
 from tcdsl.grammar.check.loop import check_loop
 from tcdsl.grammar.check.results import hand_back, result_of, want_distinct
 from tcdsl.grammar.check.scope import FatalError, Frame, SilentError, Tensor
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.statement import check_comprehension
 from tcdsl.grammar.check.target import target_of
 from tcdsl.grammar.check.wording import given
@@ -26,38 +26,38 @@ from tcdsl.grammar.types import typed as t
 MAX_STATEMENTS = 5_000  # of a definition whose calls are inlined
 
 
-def check_body(session: Session, frame: Frame, body: Iterable[n.Stmt]) -> tuple[t.Stmt, ...]:
-    """Return the checked statements, calls inlined; what is wrong goes to the session."""
+def check_body(state: CheckState, frame: Frame, body: Iterable[n.Stmt]) -> tuple[t.Stmt, ...]:
+    """Return the checked statements, calls inlined; what is wrong goes to the state."""
     done: list[t.Stmt] = []
     body = tuple(body)
     frame.later = set(targets_of(body)) - set(frame.tensors)
 
     def is_call(name: str) -> bool:
-        return name in session.defs and frame.role(name) is None
+        return name in state.defs and frame.role(name) is None
 
     for node in body:
-        session.statements += 1
+        state.statements += 1
         frame.later -= set(targets_of((node,)))
-        if session.statements > MAX_STATEMENTS:
+        if state.statements > MAX_STATEMENTS:
             raise too_large(node.span)
         try:
             match node:
                 case n.Comprehension(value=n.Apply(name) as apply) if is_call(name):
-                    done += _single(session, frame, node, apply)
+                    done += _single(state, frame, node, apply)
                 case n.Comprehension():
-                    done.append(check_comprehension(session, frame, node))
+                    done.append(check_comprehension(state, frame, node))
                 case n.MultiCall(targets, callee, args):
-                    done += _inline(session, frame, node.span, callee, targets, args)
+                    done += _inline(state, frame, node.span, callee, targets, args)
                     for target in targets:
                         frame.tensors[target.name].is_read = True  # not all need be wanted
                 case n.ForLoop():
-                    done.append(check_loop(session, frame, node, check_body))
+                    done.append(check_loop(state, frame, node, check_body))
                 case _:
                     assert_never(node)
         except FatalError:
             raise
         except FaultError as fault:
-            session.report(fault.diagnostic)
+            state.report(fault.diagnostic)
         except SilentError:
             continue
     return tuple(done)
@@ -69,7 +69,7 @@ def too_large(span: Span | None) -> FatalError:
     return FatalError("TC130", "calls make the definition too large", span, label)
 
 
-def _single(session: Session, frame: Frame, node: n.Comprehension, apply: n.Apply) -> list[t.Stmt]:
+def _single(state: CheckState, frame: Frame, node: n.Comprehension, apply: n.Apply) -> list[t.Stmt]:
     """Check `y = f(x)`."""
     problem = None
     if node.op != "=":
@@ -81,11 +81,11 @@ def _single(session: Session, frame: Frame, node: n.Comprehension, apply: n.Appl
     if problem is not None:
         cure = Note(f"'{apply.name}' is a definition: write x = {apply.name}(...), then use x(i)")
         raise FaultError("TC122", problem, node.span, "", cure)
-    return _inline(session, frame, node.span, apply.name, (node.target,), apply.args)
+    return _inline(state, frame, node.span, apply.name, (node.target,), apply.args)
 
 
 def _inline(
-    session: Session,
+    state: CheckState,
     frame: Frame,
     span: Span | None,
     callee: str,
@@ -93,9 +93,9 @@ def _inline(
     args: Sequence[n.Arg],
 ) -> list[t.Stmt]:
     """Check a call; return the statements it becomes."""
-    outer = [target_of(session, frame, target) for target in targets]
+    outer = [target_of(state, frame, target) for target in targets]
     try:
-        call = call_of(session, frame, span, callee)
+        call = call_of(state, frame, span, callee)
         _run(call, targets, outer, args)
     except (FaultError, SilentError):
         for tensor in outer:
@@ -108,7 +108,7 @@ def _run(
     call: Call, targets: Sequence[n.Target], outer: Sequence[Tensor], args: Sequence[n.Arg]
 ) -> None:
     """Take the arguments, check the body in the callee's frame, hand the results back."""
-    session, definition = call.session, call.definition
+    state, definition = call.state, call.definition
     positional, values = arguments_of(call, args)
     if len(outer) == len(definition.returns):
         bind_callee(call, positional)
@@ -124,7 +124,7 @@ def _run(
         )
     want_distinct(targets)
     infer_types(call, positional, values)
-    declare_generics(session, call.inner, values)
+    declare_generics(state, call.inner, values)
     passed = [
         bind(call, param, arg) for param, arg in zip(definition.params, positional, strict=True)
     ]
@@ -132,16 +132,16 @@ def _run(
         result_of(call, param, tensor, passed)
         for param, tensor in zip(definition.returns, outer, strict=True)
     ]
-    if session.statements + inlined(session, call.callee) > MAX_STATEMENTS:
+    if state.statements + inlined(state, call.callee) > MAX_STATEMENTS:
         raise too_large(call.span)  # before the work, not after it
-    session.calls.append((call.callee, call.span))
-    before = session.error_count
+    state.calls.append((call.callee, call.span))
+    before = state.error_count
     try:
-        call.statements += check_body(session, call.inner, definition.body)
-        report_leftovers(session, call.inner)
+        call.statements += check_body(state, call.inner, definition.body)
+        report_leftovers(state, call.inner)
     finally:
-        session.calls.pop()
-    if session.error_count > before:
+        state.calls.pop()
+    if state.error_count > before:
         raise SilentError
     for target, tensor, result in zip(targets, outer, results, strict=True):
         hand_back(call, target, tensor, result)

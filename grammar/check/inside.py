@@ -19,7 +19,7 @@ from tcdsl.grammar.text.fault import FaultError
 
 def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
     """Return which subscripts need a check at run time; demand what calls can check."""
-    if work.session.is_trial:
+    if work.state.is_trial:
         return (False,) * len(access.subs)
     prover = work.prover()
     guarded, facts = access.context.guarded, access.context.facts
@@ -41,7 +41,7 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
 
 def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...]:
     """Return which subscripts of a padded access may lie below, and beyond, their dimension."""
-    if work.session.is_trial:
+    if work.state.is_trial:
         return ((True, True),) * len(access.subs)
     prover, facts = work.prover(), access.context.facts
     sides = [
@@ -73,7 +73,7 @@ def _needs_an_element(
 def _is_exact(work: Comprehension, value: Size) -> bool:
     """Whether some point of the statement takes the bounds of a subscript."""
     from_data = any(s.startswith("?") for s in value.symbols())
-    return not from_data and is_exact(value, work.domain | work.session.turns)
+    return not from_data and is_exact(value, work.domain | work.state.turns)
 
 
 def _demand_inside(

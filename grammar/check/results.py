@@ -32,18 +32,18 @@ def want_distinct(targets: Sequence[n.Target]) -> None:
 
 def result_of(call: Call, param: n.Param, outer: Tensor, passed: Sequence[Tensor]) -> Tensor:
     """Return the tensor that the callee writes: the caller's own if nothing is in the way."""
-    declare(call.session, call.inner, param.name, param.name_span)
+    declare(call.state, call.inner, param.name, param.name_span)
     is_free = not outer.is_written and outer.type is None and outer not in passed
     if is_free:
         result = outer
     else:
-        name = call.session.fresh(f"{call.callee}_{param.name}")
+        name = call.state.fresh(f"{call.callee}_{param.name}")
         result = Tensor(name, "temp", param.span)
         call.add_temporary(name, result)
     call.inner.tensors[param.name] = result
     call.inner.results.add(param.name)
     call.inner.where[param.name] = param.span
-    annotate(call.session, call.inner, result, param)
+    annotate(call.state, call.inner, result, param)
     return result
 
 
@@ -54,11 +54,11 @@ def hand_back(call: Call, target: n.Target, outer: Tensor, result: Tensor) -> No
     if outer.dims is not None and len(outer.dims) == result.rank:
         for d, (want, got) in enumerate(zip(outer.dims, result.extents(), strict=True)):
             message = f"dimension {d} of '{outer.name}' is {want}, but the result has {got}"
-            if not call.session.demand(got - want, message, target.span, "==0"):
+            if not call.state.demand(got - want, message, target.span, "==0"):
                 raise FaultError("TC210", message, target.span, "", declared_here(outer))
-    names = [call.session.fresh(f"i{d}") for d in range(result.rank or 0)]
+    names = [call.state.fresh(f"i{d}") for d in range(result.rank or 0)]
     subs = tuple(n.Name(name, span=target.span) for name in names)
     value = n.Apply(result.name, subs, span=call.span)
     left = n.Target(target.name, subs, span=target.span, name_span=target.name_span)
     node = n.Comprehension(left, "=", value, span=call.span, op_span=call.span)
-    call.statements.append(check_comprehension(call.session, call.frame, node))
+    call.statements.append(check_comprehension(call.state, call.frame, node))

@@ -28,7 +28,7 @@ from tcdsl.grammar.check.scope import (
     is_update,
     near,
 )
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.target import (
     declare,
     target_of,
@@ -57,7 +57,7 @@ INITIALISING: dict[n.AssignOp, n.AssignOp] = {
 }
 
 
-def check_comprehension(session: Session, frame: Frame, node: n.Comprehension) -> t.Statement:
+def check_comprehension(state: CheckState, frame: Frame, node: n.Comprehension) -> t.Statement:
     """Return the checked statement; its target is added to the frame.
 
     Raises
@@ -65,15 +65,15 @@ def check_comprehension(session: Session, frame: Frame, node: n.Comprehension) -
     FaultError, SilentError
         If it is wrong; the target is then poisoned, so that its readers stay silent.
     """
-    target = target_of(session, frame, node.target)
+    target = target_of(state, frame, node.target)
     scope = StatementScope()
-    names = Names(frame, scope, session.defs, lambda name: session.index_name(frame, name))
+    names = Names(frame, scope, state.defs, lambda name: state.index_name(frame, name))
     typer = Typer(names)
-    work = Comprehension(session, frame, node, target, scope, typer, {})
+    work = Comprehension(state, frame, node, target, scope, typer, {})
     try:
-        _lets(session, frame, scope, node)
+        _lets(state, frame, scope, node)
         if node.equivalent is not None:
-            _warn_equivalent(session, node.equivalent)
+            _warn_equivalent(state, node.equivalent)
         if target.is_poisoned:
             raise SilentError
         return _check(work)
@@ -232,7 +232,7 @@ def _not_initialised(work: Comprehension, op: n.AssignOp) -> n.AssignOp:
             Note(f"write '{op}!' to start from the identity of the reduction"),
             near(name, (k for k in work.frame.tensors if k != name)),
         )
-    work.session.report(
+    work.state.report(
         Diagnostic(
             "TC150",
             f"'{op}' starts from the contents of '{name}', from the identity of the "
@@ -256,11 +256,11 @@ def _fits(target: DType, value: DType, literal: bool) -> bool:
     return target == value or (target != BOOL and promote(target, value) == target)
 
 
-def _lets(session: Session, frame: Frame, scope: StatementScope, node: n.Comprehension) -> None:
+def _lets(state: CheckState, frame: Frame, scope: StatementScope, node: n.Comprehension) -> None:
     for clause in node.clauses:
         if not isinstance(clause, n.Let):
             continue
-        declare(session, frame, clause.name, clause.span)
+        declare(state, frame, clause.name, clause.span)
         if clause.name in scope.lets:
             first = Note("the first is here", scope.lets[clause.name].span)
             message = f"'{clause.name}' has two values"
@@ -276,7 +276,7 @@ def _warn_quotients(work: Comprehension) -> None:
         text, lhs = node.span.text, node.lhs.span
         divisor = node.span.source.text[lhs.end : node.span.end].partition("/")[2]
         top = f"{lhs.text}.0" if isinstance(node.lhs, n.IntLit) else f"float({lhs.text})"
-        work.session.report(
+        work.state.report(
             Diagnostic(
                 "TC153",
                 f"'{text}' is a quotient of integers, rounded down before it meets a float",
@@ -291,8 +291,8 @@ def _warn_quotients(work: Comprehension) -> None:
         )
 
 
-def _warn_equivalent(session: Session, node: n.Equivalent) -> None:
-    session.report(
+def _warn_equivalent(state: CheckState, node: n.Equivalent) -> None:
+    state.report(
         Diagnostic(
             "TC151",
             "'<=>' is a remark of the original language and has no effect",

@@ -13,7 +13,7 @@ from itertools import permutations
 from tcdsl.grammar.check.comprehension import Comprehension
 from tcdsl.grammar.check.expressions import Context
 from tcdsl.grammar.check.scope import Box, Frame, Tensor
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.ranges import ANY, Prover, interval, is_exact, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative
@@ -28,7 +28,7 @@ from tcdsl.grammar.types.builtins import is_reserved
 _MAX_DIGITS = 4  # indices that make one subscript together: R * h + r
 
 
-def target_of(session: Session, frame: Frame, node: n.Target) -> Tensor:
+def target_of(state: CheckState, frame: Frame, node: n.Target) -> Tensor:
     """Return the tensor that a statement writes, a new temporary if nothing has its name."""
     name, span = node.name, node.name_span or node.span
     tensor = frame.tensors.get(name)
@@ -43,15 +43,15 @@ def target_of(session: Session, frame: Frame, node: n.Target) -> Tensor:
                 Note("write the result under another name"),
             )
         return tensor
-    declare(session, frame, name, span)
-    typed_name = name if frame.is_entry else session.fresh(f"{frame.definition.name}_{name}")
-    tensor = Tensor(typed_name, "temp", span, whole=session.foreseen.get(name))
+    declare(state, frame, name, span)
+    typed_name = name if frame.is_entry else state.fresh(f"{frame.definition.name}_{name}")
+    tensor = Tensor(typed_name, "temp", span, whole=state.foreseen.get(name))
     frame.tensors[name] = tensor
-    session.tensors.append(tensor)
+    state.tensors.append(tensor)
     return tensor
 
 
-def declare(session: Session, frame: Frame, name: str, span: Span | None) -> None:
+def declare(state: CheckState, frame: Frame, name: str, span: Span | None) -> None:
     """Refuse a name that has a role already or is reserved."""
     if is_reserved(name):
         raise FaultError(
@@ -62,7 +62,7 @@ def declare(session: Session, frame: Frame, name: str, span: Span | None) -> Non
             Note("choose another name"),
         )
     role = frame.role(name)
-    if role is None and name in session.defs:
+    if role is None and name in state.defs:
         role = "a definition"
     if role is not None:
         place = frame.where.get(name)
@@ -198,7 +198,7 @@ def _grow(work: Comprehension) -> None:
     domain = work.domain | dict.fromkeys(work.typer.symbolic.unknowns, ANY)
     lows, highs, plain = [], [], []
     for d, (value, sub) in enumerate(zip(work.symbolic_subs, work.subs, strict=True)):
-        at = over_turns(interval(value, domain), work.session.turns)
+        at = over_turns(interval(value, domain), work.state.turns)
         if at.low is None or at.high is None:
             at_sub = (work.node.target.subs or ())[d].span
             raise FaultError(
@@ -242,7 +242,7 @@ def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> b
     from_data = any(name.startswith("?") for name in value.symbols())
     if from_data or at.low is None or at.high is None or worst is None:
         return False
-    if not is_exact(value, work.domain | work.session.turns):
+    if not is_exact(value, work.domain | work.state.turns):
         return False
     assert work.target.dims is not None
     message = (

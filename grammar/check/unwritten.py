@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from tcdsl.grammar.check.comprehension import Comprehension
 from tcdsl.grammar.check.scope import Tensor
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
@@ -22,7 +22,7 @@ def note_unwritten(work: Comprehension, given: Collection[str]) -> None:
     given: the indices that have a range in the text; theirs is what was asked for.
     """
     work.target.writers += 1
-    if work.target.dims is None or work.target.writers > 1 or work.session.is_trial:
+    if work.target.dims is None or work.target.writers > 1 or work.state.is_trial:
         return
     names = {x.name: key for key, x in work.scope.indices.items() if key not in given}
     work.target.unwritten = tuple(
@@ -33,11 +33,11 @@ def note_unwritten(work: Comprehension, given: Collection[str]) -> None:
     )
 
 
-def report_unwritten(session: Session, tensor: Tensor) -> None:
+def report_unwritten(state: CheckState, tensor: Tensor) -> None:
     """Warn of it where no other statement writes the tensor."""
     if tensor.writers == 1:
         for diagnostic in tensor.unwritten:
-            session.report(diagnostic)
+            state.report(diagnostic)
     tensor.unwritten = ()
 
 
@@ -48,12 +48,12 @@ def _left_of(work: Comprehension, d: int, name: str, key: str) -> Iterator[Diagn
     assert at.low is not None
     assert at.high is not None
     low, end, extent = at.low, at.high + 1, work.target.dims[d]
-    if any(s in work.session.turns or s.startswith("?") for s in (*low.symbols(), *end.symbols())):
+    if any(s in work.state.turns or s.startswith("?") for s in (*low.symbols(), *end.symbols())):
         return
     index = work.scope.indices[key]
     for first, behind in ((Size(), low), (end, extent)):
         count = behind - first
-        if is_nonnegative(-count, _known(work.session)):
+        if is_nonnegative(-count, _known(work.state)):
             continue
         some = "" if is_nonnegative(count - 1) else ", if there are any"
         cure = f"write all of them, as in where {key} in 0:{extent}, with 'pad' for what is outside"
@@ -70,9 +70,9 @@ def _left_of(work: Comprehension, d: int, name: str, key: str) -> Iterator[Diagn
         )
 
 
-def _known(session: Session) -> tuple[Size, ...]:
+def _known(state: CheckState) -> tuple[Size, ...]:
     """Return sizes that each call sees to be >= 0."""
     known: list[Size] = []
-    for c in session.constraints.values():
+    for c in state.constraints.values():
         known += (c.size,) if c.relation == ">=0" else (c.size, -c.size)
     return tuple(known[:_MAX_KNOWN])

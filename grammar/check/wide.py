@@ -10,7 +10,7 @@ import re
 
 from tcdsl.grammar.check.comprehension import Comprehension
 from tcdsl.grammar.check.exact import magnitude
-from tcdsl.grammar.check.session import Session
+from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.symbolic import of_type
 from tcdsl.grammar.proofs.ranges import Prover
 from tcdsl.grammar.proofs.signs import is_nonnegative
@@ -27,12 +27,12 @@ def fits(work: Comprehension, value: Size, e: t.Expr) -> bool:
     What is made of indices and sizes each call can check, so it is demanded of them if it may
     hold; of data nothing is demanded.
     """
-    if work.session.is_trial:
+    if work.state.is_trial:
         return True
-    return fits_in(work.session, work.prover(), value, e)
+    return fits_in(work.state, work.prover(), value, e)
 
 
-def fits_in(session: Session, prover: Prover, value: Size, e: t.Expr) -> bool:
+def fits_in(state: CheckState, prover: Prover, value: Size, e: t.Expr) -> bool:
     """Whether a value keeps to a type where the prover's facts hold, demanding what calls check."""
     dtype = e.dtype
     at, limits = prover.interval(value), of_type(dtype)
@@ -51,7 +51,7 @@ def fits_in(session: Session, prover: Prover, value: Size, e: t.Expr) -> bool:
     text = e.span.text if e.span is not None else str(value)
     message = f"'{text}' does not fit {dtype}{_cure(value, e, text)}"
     for s in open_sides:
-        session.demand(s, message, e.span)
+        state.demand(s, message, e.span)
     return True
 
 
@@ -71,9 +71,9 @@ def values_fit(work: Comprehension) -> None:
         text = span.text if span is not None else str(size)
         message = f"'{text}' does not fit int32, as which it is used: write int64({text})"
         if at.high is not None:
-            work.session.require(-at.high + INT32_MAX, message, span)
+            work.state.require(-at.high + INT32_MAX, message, span)
         if at.low is not None and _is_signed(size):
-            work.session.require(at.low + INT32_MAX + 1, message, span)
+            work.state.require(at.low + INT32_MAX + 1, message, span)
 
 
 def _is_signed(size: Size) -> bool:

@@ -22,7 +22,7 @@ MAX_KNOWN = 12  # constraints from which others are tried to be proved
 
 
 @dataclass(slots=True)
-class Session:
+class CheckState:
     """The state of one check; frames come and go, this stays."""
 
     defs: Mapping[str, n.Def]
