@@ -1,4 +1,12 @@
-"""A way back that somebody wrote: a definition held against the one whose derivative it is."""
+"""A way back that somebody wrote: a definition held against the one whose derivative it is.
+
+What depends on a call is told by the call: the convolution of the announcement of 2018 says that O
+has the extents of I, which is so for windows of 1 only. All its gradients are computed at each
+call, and its second derivative is derived from it.
+
+Over a batch all float outputs have the batch, also those that are one for all: the way back takes
+an adjoint for each element, and nobody but its author knows that it is linear.
+"""
 
 from __future__ import annotations
 

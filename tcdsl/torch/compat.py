@@ -1,5 +1,7 @@
 """What the Python API of 2018 had and ours spells otherwise: taken, translated or told.
 
+Names of a text come before these keywords; one that neither API has is an error.
+
 References
 ----------
 Tensor Comprehensions v0.1.1, ``tensor_comprehensions/tc_unit.py``.

@@ -2,6 +2,8 @@
 
 A kernel is an object of a type in C, which Dynamo cannot look into. It traces `_call` instead, in
 which a kernel is strings, so that kernels of one text share a graph, and the call is the operator.
+A kernel that another text replaces is noticed. A `define` in traced code runs once, while it is
+traced. Dynamo takes a second to import, so a finder waits until somebody else imports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Calls on tensors of a GPU: on torch's current stream, with outputs from torch's allocator."""
+"""Calls on tensors of a GPU: on torch's current stream, with outputs from torch's allocator.
+
+A device whose streams and memory are torch's stands in for CuPy's; all else is that of
+`tcdsl.Kernel`. Tensors are read by their pointers: nobody waits. CuPy's arrays among them are
+waited for, and CuPy's stream waits then, since its pool gives memory out again in the order of that
+stream. Records of faults go by the handle of the stream, whoever asked for it. Where a tensor comes
+in, tensors come out; a `tcdsl.Kernel`, and `kernel.raw`, stay on CuPy's stream.
+"""
 
 from __future__ import annotations
 

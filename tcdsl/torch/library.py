@@ -9,6 +9,12 @@ One operator serves every kernel: the text is an argument, so that a graph holds
 and a saved program runs wherever this module is imported. kinds has a letter for each parameter of
 the kernel: "t", the next tensor; "i", the next integer; "u", the next integer, one of 64 bits
 without a sign; "f", the next float. "" is all tensors.
+
+Refused: an operator for each text, which a saved program would not know; `custom_op`, 9.6 us a
+call; objects of classes that graphs know, for which every tracer needs rules. Here a call takes 7.9
+us: 3.9 are PyTorch's boxing of its arguments (3.2 were they one string), 1.8 the kernel. Its
+strings are told apart once (`Callee`). Where nothing but memory is behind autograd, the training
+forward runs without a second dispatch: a recorded call takes 21 us, with it 60.
 """
 
 from __future__ import annotations

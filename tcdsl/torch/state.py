@@ -1,4 +1,9 @@
-"""Tuned configs in the state dict of a layer: a tensor, so that files of tensors take it."""
+"""Tuned configs in the state dict of a layer: a tensor, so that files of tensors take it.
+
+A text or a dict would break files of tensors; a tensor of bytes also stays what it is when a module
+is cast to half types. It is read as a stranger's (`autotune/store/shipped.py`): what is damaged is
+left out with a warning, what was made for another machine serves nobody.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""First values of a layer's parameters: what the caller says, else what the text suggests."""
+"""First values of a layer's parameters: what the caller says, else what the text suggests.
+
+Uniform within 1/sqrt(n) for n weights summed up in one element: the rule of `nn.Linear` and
+`nn.Conv2d` for their layouts, right for all others too. What is not summed and of rank 0 or 1 is 1
+as a factor, else 0, as in torch's norms; torch's random bias is not taken over, since a text does
+not say which layer a bias belongs to.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def kernel_set(machine: Machine) -> tuple[tuple[int, int], ...]:
     """Return the tiles of a size-generic executable, few enough to be compiled quickly.
 
     Other numbers of rows run in parts; never more rows for more vectors, since columns have
-    remainders too.
+    remainders too. 13 rows serve batches of small matrices.
     """
     rows = {1: (1, 2, 4, 8, 13), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6), 4: (1, 2, 4, 6)}
     return tuple((mr, nv) for mr, nv in register_tiles(machine) if mr in rows[nv])

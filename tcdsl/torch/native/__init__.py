@@ -6,6 +6,15 @@ for: the first call that Python sees starts a thread, this one a process that co
 (`codegen/toolchain/aside.py`), and when that has ended calls change over.
 
 ``TCDSL_TORCH_BRIDGE=0`` leaves it away. `tcdsl doctor` tells how it stands.
+
+Whether a tensor is plain is one comparison of its dispatch keys, an output comes from torch's
+allocator without its dispatcher, modes are thread locals. What is compiled, 18 s, is kept for a
+torch, a Python and a compiler, and held against torch's answers when it is loaded.
+
+Three tensors of 8 numbers, without and with it, the least of many repeats in one run: `out=` 1.5
+and 0.37 us (NumPy's arrays 0.20), fresh outputs 1.96 and 0.59 (`torch.empty` 0.74), recorded a
+product 8.0 and 3.9, a sum 8.8 and 4.7 (`torch.add` 1.8), of which 1.6 are the node and 0.6 the
+kernel.
 """
 
 from __future__ import annotations
