@@ -222,6 +222,8 @@ def use_bridge(bridge: object) -> None:
         runtime.bridge(kind, bridge)
 
 
+# python -m timeit -s "import torch" "torch.empty(2**23).fill_(1)": 65 ms; 0.2 where the memory is
+# kept (-s "import torch; y = torch.empty(2**23)" "y.fill_(1)"); of 4 MiB 27 and 26 us.
 _OWN_MEMORY = 32 << 20  # bytes; from here on the C library gives freed memory back to the system
 
 
