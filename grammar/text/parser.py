@@ -1,4 +1,8 @@
-"""Text to syntax tree: the automaton of our grammar and what surrounds it.
+"""Text to syntax tree: Lark's LALR(1) parser and what surrounds it.
+
+Building Lark takes 35 ms, so neither its cache file, a pickle in a shared folder, nor generated
+parser code is worth it: the first `parse` pays, `import tcdsl` does not load lark. That the grammar
+holds in strict mode is tested; users do not need the package that this mode takes.
 
 After a fault reading goes on at the next line that begins with `def`, the only place where no fault
 can follow from the one before: where a statement ends is not marked.
@@ -7,8 +11,10 @@ can follow from the one before: where a statement ends is not marked.
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from tcdsl.grammar.text.automaton import Stuck, automaton
 from tcdsl.grammar.text.builder import build
 from tcdsl.grammar.text.errors import MAX_SHOWN, Diagnostic, InternalError, raise_all
 from tcdsl.grammar.text.nodes import Program
@@ -50,6 +56,8 @@ def parse(text: str, name: str = "<text>", *, keeps_groups: bool = False) -> Pro
     >>> parse("def f(float(N) A) -> (B) { B(i) = 2 * A(i) }").defs[0].name
     'f'
     """
+    from lark.exceptions import UnexpectedInput
+
     source = Source(text, name)
     raise_all(_unreadable(source))
     faults: list[Diagnostic] = []
@@ -57,9 +65,9 @@ def parse(text: str, name: str = "<text>", *, keeps_groups: bool = False) -> Pro
     while len(faults) < MAX_SHOWN:
         try:
             # Blanks for what is already refused keep the places of the rest.
-            tree = automaton().parse(" " * start + text[start:])
-        except Stuck as fault:
-            refusal = refusal_of(fault, source)
+            tree = lark_parser().parse(" " * start + text[start:])
+        except UnexpectedInput as fault:
+            refusal = refusal_of(fault, lark_parser(), source)
             faults.append(explain(refusal))
             following = _NEXT_DEF.search(text, max(refusal.at, start + 1))
             if following is None:
@@ -86,3 +94,12 @@ def _unreadable(source: Source) -> list[Diagnostic]:
         at = Span(character.start(), character.end(), source)
         return [Diagnostic("TC002", message, at, "no text may hold it, comments neither")]
     return []
+
+
+@cache
+def lark_parser() -> Any:
+    """Return the parser of tc.lark, built at its first use."""
+    from lark import Lark  # its import and the tables cost as much as the whole rest of `import`
+
+    grammar = files(__package__).joinpath("tc.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False)

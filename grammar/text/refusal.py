@@ -1,13 +1,16 @@
-"""Where and why the automaton refused a text, in terms that a message can be made of."""
+"""Where and why Lark refused a text, in terms that a message can be made of."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tcdsl.grammar.text.automaton import Stuck, Token, Tree
 from tcdsl.grammar.text.source import Source, Span
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree
+    from lark.exceptions import UnexpectedInput
 
 _WORD = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*"
@@ -40,7 +43,7 @@ class Refusal:
     at: int
     word: str
     wanted: frozenset[str]
-    stack: tuple[Token | Tree, ...]
+    stack: tuple[Token | Tree[Token], ...]
 
     @property
     def span(self) -> Span:
@@ -53,6 +56,7 @@ class Refusal:
 
     def span_of_token(self, token: Token) -> Span:
         """Return the place of a token."""
+        assert token.start_pos is not None
         return self.span_of(token.start_pos, token.start_pos + len(token))
 
     def before(self, count: int = 1) -> Token | None:
@@ -78,13 +82,22 @@ class Refusal:
         return brackets
 
 
-def refusal_of(fault: Stuck, source: Source) -> Refusal:
-    """Return what the automaton says of a text."""
-    if fault.at is None:
-        return Refusal(source, _end(source.text), "", fault.wanted, fault.stack)
-    word = _WORD.match(source.text, fault.at)
+def refusal_of(fault: UnexpectedInput, lark: Lark, source: Source) -> Refusal:
+    """Return what a fault of Lark's LALR parser says."""
+    parser: Any = fault.interactive_parser
+    stack = tuple(parser.parser_state.value_stack)
+    patterns = {terminal.name: terminal.pattern for terminal in lark.terminals}
+    wanted = frozenset(
+        patterns[name].value if name in patterns and patterns[name].type == "str" else name
+        for name in parser.accepts()
+    )
+    token = getattr(fault, "token", None)
+    if token is not None and token.type == "$END":
+        return Refusal(source, _end(source.text), "", wanted, stack)
+    assert fault.pos_in_stream is not None
+    word = _WORD.match(source.text, fault.pos_in_stream)
     assert word is not None
-    return Refusal(source, fault.at, word.group(), fault.wanted, fault.stack)
+    return Refusal(source, fault.pos_in_stream, word.group(), wanted, stack)
 
 
 def _end(text: str) -> int:

@@ -1,7 +1,7 @@
 """Why a text is not a program: one message for each common slip, and a general one.
 
-Each rule looks at the place where the automaton stopped, at what could stand there and at what was
-read before; the first rule that knows the slip says what to do about it.
+Each rule looks at the place where Lark stopped, at what could stand there and at what was read
+before; the first rule that knows the slip says what to do about it.
 """
 
 from __future__ import annotations

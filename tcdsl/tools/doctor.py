@@ -37,7 +37,7 @@ def examine(*, measure: bool = True) -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     versions = [f"Python {platform.python_version()}"]
-    versions += [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy")]
+    versions += [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "lark", "scipy")]
     yield Finding("python", "ok", ", ".join(versions))
     if getattr(sys, "_is_gil_enabled", lambda: True)() is False:
         yield Finding(

@@ -7,15 +7,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from tcdsl.grammar.text import nodes as n
-from tcdsl.grammar.text.automaton import automaton
 from tcdsl.grammar.text.errors import TCSyntaxError
 from tcdsl.grammar.text.format import format_program
-from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.parser import lark_parser, parse
 
 CATALOG = json.loads((Path(__file__).parents[2] / "data" / "tc_catalog.json").read_text())
 
@@ -30,15 +30,21 @@ def expression(text: str) -> n.Expr:
     return made.value
 
 
+def test_the_grammar_is_strict_lalr() -> None:
+    from lark import Lark
+
+    grammar = files("tcdsl.grammar.text").joinpath("tc.lark").read_text(encoding="utf-8")
+    Lark(grammar, parser="lalr", strict=True, maybe_placeholders=False)
+
+
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry["name"])
 def test_a_text_of_the_original_parses(entry: dict[str, str]) -> None:
     names = [definition.name for definition in parse(entry["tc"]).defs]
     assert entry["def_name"] in names
 
 
-def test_a_parse_loads_no_lark() -> None:
-    parse = "from tcdsl.grammar.text.parser import parse; parse('def f() -> (B) { B = 1 }')"
-    code = f"import sys; {parse}; sys.exit('lark' in sys.modules)"
+def test_parser_module_loads_no_lark() -> None:
+    code = "import sys, tcdsl.grammar.text.parser; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -270,7 +276,7 @@ def test_no_text_is_too_deep_to_be_refused(text: str) -> None:
 
 @pytest.mark.wide
 def test_parsers_in_many_threads_give_the_same() -> None:
-    automaton.cache_clear()
+    lark_parser.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         programs = list(pool.map(parse, [EVERYTHING] * 32))
     assert all(program == programs[0] for program in programs)
