@@ -1,8 +1,8 @@
 """Text to syntax tree: Lark's LALR(1) parser and what surrounds it.
 
-Building Lark takes 35 ms, so neither its cache file, a pickle in a shared folder, nor generated
-parser code is worth it: the first `parse` pays, `import tcdsl` does not load lark. That the grammar
-holds in strict mode is tested; users do not need the package that this mode takes.
+The first `parse` loads lark, `import tcdsl` does not; Lark's tables lie beside the grammar
+(`tables.py`). That the grammar holds in strict mode is tested; users do not need the package that
+this mode takes.
 
 After a fault reading goes on at the next line that begins with `def`, the only place where no fault
 can follow from the one before: where a statement ends is not marked.
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from tcdsl.grammar.text import tables
 from tcdsl.grammar.text.builder import build
 from tcdsl.grammar.text.errors import MAX_SHOWN, Diagnostic, InternalError, raise_all
 from tcdsl.grammar.text.nodes import Program
@@ -98,8 +98,5 @@ def _unreadable(source: Source) -> list[Diagnostic]:
 
 @cache
 def lark_parser() -> Any:
-    """Return the parser of tc.lark, built at its first use."""
-    from lark import Lark  # its import and the tables cost as much as the whole rest of `import`
-
-    grammar = files(__package__).joinpath("tc.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+    """Return the parser of tc.lark, made at its first use."""
+    return tables.read() or tables.built()

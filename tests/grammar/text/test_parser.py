@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text import tables
 from tcdsl.grammar.text.errors import TCSyntaxError
 from tcdsl.grammar.text.format import format_program
 from tcdsl.grammar.text.parser import lark_parser, parse
@@ -35,6 +36,25 @@ def test_the_grammar_is_strict_lalr() -> None:
 
     grammar = files("tcdsl.grammar.text").joinpath("tc.lark").read_text(encoding="utf-8")
     Lark(grammar, parser="lalr", strict=True, maybe_placeholders=False)
+
+
+def test_the_tables_beside_the_grammar_are_its_own() -> None:
+    kept, built = tables.read(), tables.built()
+    assert kept is not None, f"they are of another Lark or grammar: see {tables.__file__}"
+    for entry in (*CATALOG, {"tc": EVERYTHING}):
+        assert kept.parse(entry["tc"]) == built.parse(entry["tc"])
+
+
+@pytest.mark.parametrize(("what", "other"), [("lark", "0.1"), ("grammar", "0" * 64)])
+def test_tables_of_another_lark_or_grammar_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str, other: str
+) -> None:
+    kept = json.loads((tables.HERE / "tables.json").read_text())
+    (tmp_path / "tables.json").write_text(json.dumps({**kept, what: other}))
+    (tmp_path / "tc.lark").write_text((tables.HERE / "tc.lark").read_text())
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    assert tables.read() is None
+    assert tables.built().parse(EVERYTHING)
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry["name"])
