@@ -27,8 +27,8 @@ Access = tuple[str, tuple[typed.Expr, ...]]  # a buffer and subscripts
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """Loops and addresses.
+class IterationSpace:
+    """The loops of a row group, and where its accesses lie at their counters.
 
     arena: elements that each local kept for a later sweep takes. sizes: representative values of
     all symbols, run-time strides among them.
@@ -100,7 +100,9 @@ def combines(s: Statement) -> bool:
     return s.resumes
 
 
-def space_of(ctx: GroupContext[Any], *, pointwise: bool = False, uniform: bool = False) -> Space:
+def space_of(
+    ctx: GroupContext[Any], *, pointwise: bool = False, uniform: bool = False
+) -> IterationSpace:
     """Return loops and addresses of a group.
 
     pointwise: its rows are the innermost loop. uniform: sweeps over the same dimensions have the
@@ -116,7 +118,7 @@ def space_of(ctx: GroupContext[Any], *, pointwise: bool = False, uniform: bool =
     )
 
 
-def columns_are_nearer(space: Space) -> bool:
+def columns_are_nearer(space: IterationSpace) -> bool:
     """Whether the innermost loop over rows takes smaller steps than those within rows."""
     column, inner = space.kept[-1].name, {w[-1].name for w in space.sweeps}
     touched = [linear for (buffer, _), linear in space.linear.items() if buffer not in space.arena]
@@ -125,7 +127,7 @@ def columns_are_nearer(space: Space) -> bool:
     return near < far
 
 
-def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> Space:
+def _space_of(ctx: GroupContext[Any], pointwise: bool, *, uniform: bool) -> IterationSpace:
     for s in ctx.group.statements:
         _check(s, ctx.group.local)
     aligned = align(ctx.group.statements)
@@ -297,9 +299,9 @@ def _finish(
     sweeps: tuple[tuple[DimLoop, ...], ...],
     linears: Mapping[Access, Linear],
     arena: Mapping[str, Size],
-) -> Space:
+) -> IterationSpace:
     """Drop the counters of loops that were joined into others."""
     left = {x.name for x in (*kept, *(x for w in sweeps for x in w))}
     gone = [d.name for d in aligned.dims if d.name not in left]
     linears = {a: linear.without(gone) for a, linear in linears.items()}
-    return Space(aligned, kept, sweeps, linears, arena, _with_strides(ctx))
+    return IterationSpace(aligned, kept, sweeps, linears, arena, _with_strides(ctx))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.space import Access, Space, combines
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, combines
 from tcdsl.codegen.forms.rows.fold import combined, operator
 from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
@@ -59,7 +59,7 @@ class RowPoints(RowValues):
         How rows are walked.
     """
 
-    def __init__(self, ctx: Context, space: Space, walk: RowWalk) -> None:
+    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk) -> None:
         super().__init__(ctx, space)
         self.walk = walk
         self.hoisted: dict[typed.Expr, Expr] = {}

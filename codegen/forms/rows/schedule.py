@@ -10,7 +10,7 @@ from tcdsl.codegen.forms.base.access import ONE, ZERO
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
-from tcdsl.codegen.forms.base.space import Space, accesses, columns_are_nearer, points
+from tcdsl.codegen.forms.base.space import IterationSpace, accesses, columns_are_nearer, points
 from tcdsl.codegen.forms.rows.point import RowWalk
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
@@ -24,7 +24,7 @@ _BYTES_PER_NS = (120.0, 60.0, 30.0, 15.0)  # of one core, from L1, L2, L3 and me
 _SCALAR_FACTOR = 1.4  # what the C compiler's vectors cost against explicit ones
 
 
-def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | None:
+def vector_bits(ctx: Context, space: IterationSpace, column: str | None = None) -> int | None:
     """Return the lane width in which the whole group runs, or None where vectors do not fit.
 
     column: the loop whose values lie in the lanes; the innermost one of each sweep if None.
@@ -65,7 +65,7 @@ def vector_bits(ctx: Context, space: Space, column: str | None = None) -> int | 
     return bits
 
 
-def column_walk(ctx: Context, space: Space) -> RowWalk | None:
+def column_walk(ctx: Context, space: IterationSpace) -> RowWalk | None:
     """Return how rows are walked side by side, or None where they cannot be."""
     if not space.kept or not space.sweeps or any(w.segment for w in space.aligned.sweeps):
         return None
@@ -73,14 +73,14 @@ def column_walk(ctx: Context, space: Space) -> RowWalk | None:
     return None if bits is None else RowWalk(vexpr.lanes_of(bits, ctx.machine), bits, 1)
 
 
-def columns_are_near(ctx: Context, space: Space) -> bool:
+def columns_are_near(ctx: Context, space: IterationSpace) -> bool:
     """Whether rows can be walked side by side, and that is how they lie in memory."""
     if column_walk(ctx, space) is None or ctx.extent(space.kept[-1].extent) < 4:
         return False
     return columns_are_nearer(space)
 
 
-def _mentions(e: typed.Expr, space: Space, inner: str) -> bool:
+def _mentions(e: typed.Expr, space: IterationSpace, inner: str) -> bool:
     """Whether a leaf may differ along the innermost loop."""
     match e:
         case typed.IndexValue(name):
@@ -95,7 +95,7 @@ def _mentions(e: typed.Expr, space: Space, inner: str) -> bool:
 # ---- knobs
 
 
-def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
+def knobs(ctx: Context, space: IterationSpace) -> tuple[Knob, ...]:
     """Return vectors or not, vectors a turn, and the size of a task."""
     bits = vector_bits(ctx, space)
     task = Knob("task_us", (2, 8, 32))
@@ -106,17 +106,17 @@ def knobs(ctx: Context, space: Space) -> tuple[Knob, ...]:
     return (*vectors, memory, task)
 
 
-def walk_knob(ctx: Context, space: Space) -> Knob:
+def walk_knob(ctx: Context, space: IterationSpace) -> Knob:
     """Return the directions: a row at a time, and side by side where they can be."""
     both = column_walk(ctx, space) is not None
     return Knob("walk", ("rows", "columns") if both else ("rows",))
 
 
-def _is_pointwise(space: Space) -> bool:
+def _is_pointwise(space: IterationSpace) -> bool:
     return len(space.sweeps) == 1 and not any(s.folds for s in space.aligned.steps)
 
 
-def default(ctx: Context, space: Space, along: str = "rows") -> dict[str, Value]:
+def default(ctx: Context, space: IterationSpace, along: str = "rows") -> dict[str, Value]:
     """Return explicit vectors where they fit, four a turn of known length with a short body.
 
     Rows side by side are not unrolled, so that the knob does not tell equal kernels apart.
@@ -142,7 +142,7 @@ def default(ctx: Context, space: Space, along: str = "rows") -> dict[str, Value]
     return values
 
 
-def walk_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> RowWalk:
+def walk_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> RowWalk:
     """Return what the knobs say."""
     bits = vector_bits(ctx, space)
     if values.get("vectors") and bits is not None:
@@ -172,7 +172,7 @@ def _point_ns(step: AlignedStatement) -> float:
     return total + (_ARITHMETIC_NS if step.folds else 0.0)
 
 
-def rows_ns(ctx: Context, space: Space, per_point: float, pieces: int) -> float:
+def rows_ns(ctx: Context, space: IterationSpace, per_point: float, pieces: int) -> float:
     """Return the predicted time of a call: of the points of all rows, and of rows by themselves.
 
     pieces: what tasks are made of, as many as there are.
@@ -181,7 +181,7 @@ def rows_ns(ctx: Context, space: Space, per_point: float, pieces: int) -> float:
     return divided_ns(rows * (length * per_point + 15.0), pieces, ctx.spec.threads)
 
 
-def point_ns(ctx: Context, space: Space, walk: RowWalk) -> float:
+def point_ns(ctx: Context, space: IterationSpace, walk: RowWalk) -> float:
     """Return the time of one point of a row: all sweeps of it, memory or arithmetic."""
     compute = sum(_point_ns(s) for w in space.aligned.sweeps for s in w.steps)
     if walk.lanes == 1:
@@ -193,7 +193,7 @@ def point_ns(ctx: Context, space: Space, walk: RowWalk) -> float:
     return max(compute, per_point / rate) + 0.002
 
 
-def _memory_per_point(ctx: Context, space: Space) -> float:
+def _memory_per_point(ctx: Context, space: IterationSpace) -> float:
     """Return the bytes of inputs and outputs, each counted once, per point of a row."""
     sweeps = space.aligned.sweeps
     # In the order of the text: a sum of floats by the order of a set differs between processes.
@@ -201,7 +201,7 @@ def _memory_per_point(ctx: Context, space: Space) -> float:
     return sum(_bytes_per_point(ctx, space, t) for t in touched if t not in ctx.group.local)
 
 
-def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
+def _bytes_per_point(ctx: Context, space: IterationSpace, buffer: str) -> float:
     if ctx.operands.is_scalar(buffer):
         return 0.0
     elements, total = 1, max(1, ctx.extent(points(space.kept) * space.row_length()))
@@ -210,7 +210,7 @@ def _bytes_per_point(ctx: Context, space: Space, buffer: str) -> float:
     return min(1.0, elements / total) * ctx.operands.memory_dtype(buffer).size_bytes
 
 
-def _output_bytes(ctx: Context, space: Space) -> Size:
+def _output_bytes(ctx: Context, space: IterationSpace) -> Size:
     total = ZERO
     for name in sorted(space.written - set(ctx.group.local)):
         elements = ONE

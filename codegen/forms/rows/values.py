@@ -11,7 +11,7 @@ from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.scalars import narrow, widen
-from tcdsl.codegen.forms.base.space import Access, Space
+from tcdsl.codegen.forms.base.space import Access, IterationSpace
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Offset, Pointer, Stmt, Var
 from tcdsl.codegen.loops.names import fresh, safe_name
@@ -29,7 +29,7 @@ class RowValues:
         The group and its loops.
     """
 
-    def __init__(self, ctx: GroupContext[Any], space: Space) -> None:
+    def __init__(self, ctx: GroupContext[Any], space: IterationSpace) -> None:
         self.ctx = ctx
         self.space = space
         self.operands: Operands = ctx.operands

@@ -40,7 +40,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Workload:
     """What a kernel does.
 
     points: in all, each of so many operations. turns: of a thread, one after the other.
@@ -54,7 +54,7 @@ class Work:
     in_flight: float
 
 
-def kernel_ns(gpu: Gpu, work: Work, touches: Iterable[Touch]) -> float:
+def kernel_ns(gpu: Gpu, work: Workload, touches: Iterable[Touch]) -> float:
     """Return the predicted time of a kernel, its launch included."""
     listed = list(touches)
     registers = _OWN_REGISTERS + work.in_flight / 4

@@ -19,7 +19,7 @@ from operator import mul
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels
-from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
+from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Workload, kernel_ns, operations
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
@@ -116,13 +116,13 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     touches = [_touch(ctx, s, s.target, s.subs, inner, _points(ctx, s.outputs))]
     touches += [_touch(ctx, s, r.tensor, r.subs, inner, points) for r in s.reads() if r.subs]
     in_flight = sum(x.bytes for x in touches[1:]) * (_UNROLLED if s.reductions else 1)
-    work = Work(points, operations(s.value) + 1, threads, points / max(1.0, threads), in_flight)
+    work = Workload(points, operations(s.value) + 1, threads, points / max(1.0, threads), in_flight)
     fill = 0.0
     if s.base is None and not s.covers:
         size = ctx.operands.memory_dtype(s.target).size_bytes
         elements = prod(max(0, ctx.extent(x)) for x in ctx.operands.buffer(s.target).shape)
         touch = Touch(elements, size, size, elements * size)
-        fill = kernel_ns(ctx.machine, Work(elements, 0, elements / each, each, 0), [touch])
+        fill = kernel_ns(ctx.machine, Workload(elements, 0, elements / each, each, 0), [touch])
     if way in ("pairs", "ranges"):
         return fill + _chains_ns(ctx, s, way, work, touches)
     meeting = [r for r in s.outputs if r not in ranges]
@@ -131,12 +131,14 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     return fill + waits + kernel_ns(ctx.machine, work, touches)
 
 
-def _chains_ns(ctx: GpuContext, s: Statement, way: str, work: Work, touches: list[Touch]) -> float:
+def _chains_ns(
+    ctx: GpuContext, s: Statement, way: str, work: Workload, touches: list[Touch]
+) -> float:
     """Return the time of both kernels of chains: of the links, and of the points."""
     ranges = _threaded(s, False)
     meeting = _points(ctx, (r for r in s.outputs if r not in ranges))
-    pairs = Work(meeting * meeting, 4, meeting, meeting / _UNROLLED, 4)
-    each = Work(work.points, work.operations, _points(ctx, s.outputs), 1, work.in_flight)
+    pairs = Workload(meeting * meeting, 4, meeting, meeting / _UNROLLED, 4)
+    each = Workload(work.points, work.operations, _points(ctx, s.outputs), 1, work.in_flight)
     links = (
         kernel_ns(ctx.machine, pairs, [])
         if way == "pairs"

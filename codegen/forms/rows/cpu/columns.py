@@ -19,7 +19,7 @@ from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.scalars import identity
-from tcdsl.codegen.forms.base.space import Access, Space, points
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.fold import combined, merged, operator
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
@@ -50,7 +50,7 @@ _ROWS = 8  # points of a row that are added up before they meet the accumulators
 Span = tuple[Expr, Expr]
 
 
-def pieces_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> int:
+def pieces_of(ctx: Context, space: IterationSpace, values: Mapping[str, Value]) -> int:
     """Return how many pieces tasks are made of: rows, or blocks of columns."""
     if values.get("walk") != "columns" or not space.kept:
         return ctx.extent(points(space.kept))
@@ -58,7 +58,7 @@ def pieces_of(ctx: Context, space: Space, values: Mapping[str, Value]) -> int:
     return ctx.extent(points(space.kept[:-1])) * blocks
 
 
-def block_of(ctx: Context, space: Space) -> int:
+def block_of(ctx: Context, space: IterationSpace) -> int:
     """Return how many columns are taken through the sweeps together."""
     if len(space.sweeps) == 1 and not space.arena:
         return LARGEST_BLOCK
@@ -79,7 +79,7 @@ class ColumnNest(RowPoints):
         The columns [low, high) of the block.
     """
 
-    def __init__(self, ctx: Context, space: Space, walk: RowWalk, block: int) -> None:
+    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk, block: int) -> None:
         self.column = space.kept[-1]
         self.block = block
         # locals that outlive their sweep lie as [point of the row][column of the block]
@@ -269,7 +269,7 @@ class ColumnNest(RowPoints):
 
 
 def lower_columns(
-    ctx: Context, space: Space, walk: RowWalk, point_ns: float, title: str
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, title: str
 ) -> Lowered:
     """Return the group as one phase of (outer row, block of columns) tasks."""
     nest = ColumnNest(ctx, space, walk, block_of(ctx, space))

@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.base.access import ONE, DimLoop
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.scalars import combine
-from tcdsl.codegen.forms.base.space import Access, Space, accesses, combines
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses, combines
 from tcdsl.codegen.forms.rows.fold import Fold, combined, operator
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
@@ -67,7 +67,7 @@ class _SweepBody:
 class RowNest(RowPoints):
     """Builds the statements of a row."""
 
-    def __init__(self, ctx: Context, space: Space, walk: RowWalk) -> None:
+    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk) -> None:
         super().__init__(ctx, space, walk)
         self.held: dict[tuple[str, int], tuple[RowPoint, vexpr.LaneScope]] = {}
         self.whole = True  # rows are walked from end to end

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.base.space import Space, points, space_of
+from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
@@ -60,11 +60,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     return lower_rows(ctx, space, walk, each, int(values.get("task_us", 8)), "pointwise")
 
 
-def _can_turn(ctx: Context, space: Space) -> bool:
+def _can_turn(ctx: Context, space: IterationSpace) -> bool:
     return schedule.vector_bits(ctx, space) is not None and turned_loop(ctx, space) is not None
 
 
-def _space(ctx: Context) -> Space:
+def _space(ctx: Context) -> IterationSpace:
     return space_of(ctx, pointwise=True)
 
 

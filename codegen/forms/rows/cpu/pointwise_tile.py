@@ -14,7 +14,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Access, Space, points
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
@@ -41,7 +41,7 @@ from tcdsl.grammar.types.dtypes import FLOAT32, FLOAT64, INT32
 _TASK_POINTS = 1 << 16
 
 
-def turned_loop(ctx: Context, space: Space) -> DimLoop | None:
+def turned_loop(ctx: Context, space: IterationSpace) -> DimLoop | None:
     """Return the loop along which reads that cross the rows have unit steps, None if there is none.
 
     Whatever is written must lie along the rows.
@@ -58,7 +58,7 @@ def turned_loop(ctx: Context, space: Space) -> DimLoop | None:
     return best
 
 
-def _turned(ctx: Context, space: Space, loop: DimLoop) -> list[Access]:
+def _turned(ctx: Context, space: IterationSpace, loop: DimLoop) -> list[Access]:
     """Return the reads with unit steps along a loop over rows, and larger ones within a row."""
     inner = space.sweeps[0][-1].name
     return [
@@ -74,7 +74,7 @@ def _turned(ctx: Context, space: Space, loop: DimLoop) -> list[Access]:
 class TileNest(RowPoints):
     """The statements of one square tile."""
 
-    def __init__(self, ctx: Context, space: Space, walk: RowWalk, across: DimLoop) -> None:
+    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk, across: DimLoop) -> None:
         rows = tuple(x for x in space.kept if x != across)
         super().__init__(ctx, replace(space, kept=rows), walk)
         self.across = across
@@ -152,7 +152,7 @@ class TileNest(RowPoints):
 
 
 def lower_tiles(
-    ctx: Context, space: Space, walk: RowWalk, across: DimLoop, point_ns: float
+    ctx: Context, space: IterationSpace, walk: RowWalk, across: DimLoop, point_ns: float
 ) -> Lowered:
     """Return tasks of (outer row, a run of tiles along the other loop)."""
     nest = TileNest(ctx, space, walk, across)

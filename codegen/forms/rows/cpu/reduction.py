@@ -14,7 +14,7 @@ from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.base.space import Space, points, space_of
+from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
 from tcdsl.codegen.forms.rows.cpu.columns import lower_columns, pieces_of
 from tcdsl.codegen.forms.rows.cpu.reduction_columns import lower_column_parts
@@ -94,14 +94,14 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     return lower_rows(ctx, space, walk, each, task_us, "row reduction")
 
 
-def _is_reduction(space: Space) -> bool:
+def _is_reduction(space: IterationSpace) -> bool:
     sweeps = space.aligned.sweeps
     if len(sweeps) != 1 or sweeps[0].before or sweeps[0].segment:
         return False
     return all(s.folds for s in sweeps[0].steps)
 
 
-def _split(ctx: Context, space: Space) -> Split:
+def _split(ctx: Context, space: IterationSpace) -> Split:
     """Return the parts of a fold: their number depends on sizes only."""
     outermost = space.sweeps[0][0]
     length = ctx.operands.size(space.row_length())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered
-from tcdsl.codegen.forms.base.space import Space, points
+from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.columns import ColumnNest, block_loop, block_of
 from tcdsl.codegen.forms.rows.cpu.reduction_split import Partials, Split, plan_split, two_phases
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
@@ -16,7 +16,7 @@ from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
 
 
 def lower_column_parts(
-    ctx: Context, space: Space, walk: RowWalk, point_ns: float, split: Split
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, split: Split
 ) -> Lowered:
     """Return tasks of (part, outer row, block of columns), and the phase that combines."""
     planned = plan_split(ctx, split)

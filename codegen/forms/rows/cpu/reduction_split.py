@@ -13,7 +13,7 @@ from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.scalars import combine
-from tcdsl.codegen.forms.base.space import Space, points
+from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
@@ -61,7 +61,7 @@ class Split:
 class Partials:
     """Where partial results lie: one table of [part][row] per fold, in shared memory."""
 
-    def __init__(self, ctx: Context, space: Space, nest: RowPoints, parts: Expr) -> None:
+    def __init__(self, ctx: Context, space: IterationSpace, nest: RowPoints, parts: Expr) -> None:
         self.rows = ctx.operands.size(points(space.kept))
         self.pointers: dict[str, Var] = {}
         self.declarations: list[Stmt] = []
@@ -85,7 +85,7 @@ def table_bytes(rows: Expr, parts: Expr, size: int) -> Expr:
     return b.mul(b.ceil_div(b.mul(rows, parts, size), 64), 64)
 
 
-def shared_bytes(ctx: Context, space: Space, parts: Expr) -> Expr:
+def shared_bytes(ctx: Context, space: IterationSpace, parts: Expr) -> Expr:
     """Return the bytes of all tables."""
     rows = ctx.operands.size(points(space.kept))
     total: Expr = b.c64(0)
@@ -120,7 +120,9 @@ def plan_split(ctx: Context, split: Split) -> Planned:
 class PartNest(RowNest):
     """A row of one part: its folds end in the tables, nothing follows."""
 
-    def __init__(self, ctx: Context, space: Space, walk: RowWalk, planned: Planned) -> None:
+    def __init__(
+        self, ctx: Context, space: IterationSpace, walk: RowWalk, planned: Planned
+    ) -> None:
         alone = replace(space, aligned=replace(space.aligned, after=()))
         super().__init__(ctx, alone, walk)
         self.partials = Partials(ctx, space, self, planned.parts)
@@ -133,7 +135,7 @@ class PartNest(RowNest):
 
 
 def lower_split(
-    ctx: Context, space: Space, walk: RowWalk, point_ns: float, split: Split
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, split: Split
 ) -> Lowered:
     """Return a phase of (part, row) tasks along rows, and the phase that combines."""
     planned = plan_split(ctx, split)
@@ -162,7 +164,7 @@ def lower_split(
 
 def two_phases(
     ctx: Context,
-    space: Space,
+    space: IterationSpace,
     body: Stmt,
     tasks: Expr,
     cost_ns: Expr,
@@ -194,7 +196,7 @@ def _phase(ctx: Context, name: str, body: Stmt) -> Function:
     return b.phase_function(name, b.block(ctx.operands.declare(body), Return(b.const(0, INT32))))
 
 
-def _combine(ctx: Context, space: Space, planned: Planned) -> Stmt:
+def _combine(ctx: Context, space: IterationSpace, planned: Planned) -> Stmt:
     """Return the second phase: add up the parts row by row, then what follows from the fold."""
     nest = RowNest(
         ctx, replace(space, sweeps=(), aligned=replace(space.aligned, sweeps=())), RowWalk(1, 32, 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.base.space import Space, points
+from tcdsl.codegen.forms.base.space import IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.nest import RowNest
 from tcdsl.codegen.forms.rows.point import RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
@@ -30,7 +30,7 @@ class Tasks:
 
 
 def lower_rows(
-    ctx: Context, space: Space, walk: RowWalk, point_ns: float, task_us: int, title: str
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, task_us: int, title: str
 ) -> Lowered:
     """Return the group as one phase over its rows."""
     nest = RowNest(ctx, space, walk)
@@ -71,7 +71,7 @@ def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
 
 
 def _plan(
-    ctx: Context, space: Space, walk: RowWalk, point_ns: float, task_us: int, cut: bool
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, task_us: int, cut: bool
 ) -> tuple[list[Stmt], Tasks, Expr, int]:
     """Return the plan's statements, what the phase uses, the count of tasks, parameters used."""
     least, most = int(TASK_NS / point_ns), int(1000 * task_us / point_ns)
@@ -110,7 +110,7 @@ def _plan(
     return plan, Tasks(in_phase, b.plan_param(base + 1)), count, 2
 
 
-def _walk(ctx: Context, space: Space, nest: RowNest, tasks: Tasks) -> Stmt:
+def _walk(ctx: Context, space: IterationSpace, nest: RowNest, tasks: Tasks) -> Stmt:
     """Return the loops of a phase over the rows, or parts of rows, of its tasks."""
     length = ctx.operands.size(space.row_length())
     rows = ctx.operands.size(points(space.kept))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.access import ZERO
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Work, kernel_ns, operations
+from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Workload, kernel_ns, operations
 from tcdsl.codegen.forms.base.space import Access, accesses, points
 from tcdsl.codegen.forms.rows.cuda.kernel import TeamWalk, held_points
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
@@ -83,7 +83,7 @@ def cost_ns(ctx: GpuContext, program: RowProgram, walk: TeamWalk, parts: int = 1
     turns = sweeps * -(-known.length // (team.lanes * parts)) / under_way
     folding = _FOLD_OPS * sweeps * threads / max(1.0, count) if team.lanes > 1 else 0.0
     in_flight = 4.0 * max(under_way, held_points(program, walk, 0) or 0)
-    work = Work(count, known.operations + folding, threads, turns, in_flight)
+    work = Workload(count, known.operations + folding, threads, turns, in_flight)
     waves = max(1.0, threads / (ctx.machine.sms * ctx.machine.threads_sm))
     serial = team.lanes if team.along == "columns" else 2 if team.meets_at_barriers else 0
     return kernel_ns(ctx.machine, work, touches) + sweeps * serial * _SHARED_NS * waves

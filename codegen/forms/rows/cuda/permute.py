@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
-from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operations
+from tcdsl.codegen.forms.base.cuda.traffic import Touch, Workload, kernel_ns, operations
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.scalars import widen
-from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import KernelPoint, PointText
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import always_touched, inner_loop
 from tcdsl.codegen.loops import build as b
@@ -94,7 +94,7 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     each = sum(operations(s.statement.value) for s in space.aligned.steps) + 4 * len(turned)
     mine = tile * tile // threads
     in_flight = mine * sum(sizes[a] for a in turned)
-    work = Work(total * wasted, each, total / mine, 1, in_flight)
+    work = Workload(total * wasted, each, total / mine, 1, in_flight)
     return kernel_ns(ctx.machine, work, touches)
 
 
@@ -111,7 +111,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     return LoweredKernels(f"permute {tile}x{tile}", (function,), (launch,))
 
 
-def across_loop(ctx: GpuContext, space: Space) -> DimLoop | None:
+def across_loop(ctx: GpuContext, space: IterationSpace) -> DimLoop | None:
     """Return the loop over rows along which most reads that cross them have unit steps."""
     inner = inner_loop(space).name
     stored = [linear for (name, _), linear in space.linear.items() if name in space.written]
@@ -121,7 +121,7 @@ def across_loop(ctx: GpuContext, space: Space) -> DimLoop | None:
     return best if best is not None and crossing(ctx, space, best) else None
 
 
-def crossing(ctx: GpuContext, space: Space, across: DimLoop) -> list[Access]:
+def crossing(ctx: GpuContext, space: IterationSpace, across: DimLoop) -> list[Access]:
     """Return the reads with unit steps along a loop over rows, and larger ones within a row."""
     inner = inner_loop(space).name
     always = always_touched(ctx, space)
@@ -135,11 +135,11 @@ def crossing(ctx: GpuContext, space: Space, across: DimLoop) -> list[Access]:
     ]
 
 
-def _space(ctx: GpuContext) -> Space:
+def _space(ctx: GpuContext) -> IterationSpace:
     return space_of(ctx, pointwise=True)
 
 
-def _tiles(ctx: GpuContext, space: Space, across: DimLoop) -> tuple[int, ...]:
+def _tiles(ctx: GpuContext, space: IterationSpace, across: DimLoop) -> tuple[int, ...]:
     """Return the sides of tiles for whose squares there is shared memory."""
     types = [ctx.operands.memory_dtype(name) for name, _ in crossing(ctx, space, across)]
     return tuple(n for n in TILES if sum(t.size_bytes * n * _pitch(n, t) for t in types) <= _SHARED)
@@ -162,7 +162,7 @@ class _TileText(PointText):
     """
 
     def __init__(
-        self, ctx: GpuContext, space: Space, across: DimLoop, tile: int, threads: int
+        self, ctx: GpuContext, space: IterationSpace, across: DimLoop, tile: int, threads: int
     ) -> None:
         super().__init__(ctx, space)
         self.tile = tile

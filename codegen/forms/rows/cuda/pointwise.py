@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from tcdsl.codegen.forms.base.access import ZERO
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels, kernel
-from tcdsl.codegen.forms.base.cuda.traffic import Touch, Work, kernel_ns, operations
+from tcdsl.codegen.forms.base.cuda.traffic import Touch, Workload, kernel_ns, operations
 from tcdsl.codegen.forms.base.form import Form
-from tcdsl.codegen.forms.base.space import Access, Space, points, space_of
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows.cuda.pointwise_point import PointText
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import (
     aligned,
@@ -76,7 +76,7 @@ def cost_ns(ctx: GpuContext, values: Mapping[str, Value]) -> float:
     sizes = (ctx.operands.memory_dtype(n).size_bytes for n, _ in found.linear)
     in_flight = width * vectors * sum(sizes)
     each = sum(operations(s.statement.value) for s in found.aligned.steps)
-    work = Work(total, each, total / (width * vectors), 1, in_flight)
+    work = Workload(total, each, total / (width * vectors), 1, in_flight)
     return kernel_ns(ctx.machine, work, touches)
 
 
@@ -97,7 +97,7 @@ def lower(ctx: GpuContext, values: Mapping[str, Value]) -> LoweredKernels:
     return LoweredKernels(title, (function,), (launch,))
 
 
-def space(ctx: GpuContext) -> Space:
+def space(ctx: GpuContext) -> IterationSpace:
     """Return the loops of the group.
 
     Raises
@@ -108,7 +108,7 @@ def space(ctx: GpuContext) -> Space:
     return space_of(ctx, pointwise=True)
 
 
-def _count(found: Space) -> Size:
+def _count(found: IterationSpace) -> Size:
     return points((*found.kept, inner_loop(found)))
 
 
@@ -155,7 +155,9 @@ def _index(function: str) -> Expr:
     return b.cast(Call(function, (), Scalar(INT32)), I64)
 
 
-def touch(ctx: GpuContext, found: Space, access: Access, width: int, *, copied: bool) -> Touch:
+def touch(
+    ctx: GpuContext, found: IterationSpace, access: Access, width: int, *, copied: bool
+) -> Touch:
     """Return how a kernel touches an operand whose threads have width neighbours each."""
     inner = inner_loop(found)
     linear = found.linear[access]

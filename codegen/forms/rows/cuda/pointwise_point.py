@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.scalars import combine, narrow, widen
-from tcdsl.codegen.forms.base.space import Access, Space, combines
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, combines
 from tcdsl.codegen.forms.rows.cuda.pointwise_vectors import copied, inner_loop, steady
 from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
@@ -49,7 +49,7 @@ class PointText(RowValues):
         The group and its loops.
     """
 
-    def __init__(self, ctx: GpuContext, space: Space) -> None:
+    def __init__(self, ctx: GpuContext, space: IterationSpace) -> None:
         super().__init__(ctx, space)
         self.gpu = ctx
         self.loops = (*space.kept, inner_loop(space))

@@ -14,7 +14,7 @@ from functools import reduce
 from tcdsl.codegen.forms.base.access import ONE, DimLoop
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.guarded import inside
-from tcdsl.codegen.forms.base.space import Access, Space, accesses
+from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Bin, Expr, Scalar
 from tcdsl.codegen.program.expressions import reads_of
@@ -26,17 +26,17 @@ WIDTHS = (1, 2, 4, 8, 16)
 _COPIES = (4, 8, 16)  # bytes that a thread loads or stores at once
 
 
-def inner_loop(space: Space) -> DimLoop:
+def inner_loop(space: IterationSpace) -> DimLoop:
     """Return the loop along which vectors lie."""
     return space.sweeps[0][-1]
 
 
-def widths(ctx: GpuContext, space: Space) -> tuple[int, ...]:
+def widths(ctx: GpuContext, space: IterationSpace) -> tuple[int, ...]:
     """Return the numbers of elements that a thread may store at once, 1 among them."""
     return tuple(w for w in WIDTHS if w == 1 or _is_legal(ctx, space, w))
 
 
-def best_width(ctx: GpuContext, space: Space) -> int:
+def best_width(ctx: GpuContext, space: IterationSpace) -> int:
     """Return the width at which most accesses are copies, the largest of them."""
     inner = inner_loop(space).name
     if any(linear.step(inner) not in (Size(), ONE) for linear in space.linear.values()):
@@ -44,7 +44,7 @@ def best_width(ctx: GpuContext, space: Space) -> int:
     return max(widths(ctx, space), key=lambda w: (len(copied(ctx, space, w)), w))
 
 
-def copied(ctx: GpuContext, space: Space, width: int) -> tuple[Access, ...]:
+def copied(ctx: GpuContext, space: IterationSpace, width: int) -> tuple[Access, ...]:
     """Return the accesses that are copies of width elements, in the order of the text."""
     if width == 1:
         return ()
@@ -57,7 +57,7 @@ def copied(ctx: GpuContext, space: Space, width: int) -> tuple[Access, ...]:
     return tuple(found)
 
 
-def aligned(ctx: GpuContext, space: Space, width: int) -> tuple[Expr, ...]:
+def aligned(ctx: GpuContext, space: IterationSpace, width: int) -> tuple[Expr, ...]:
     """Return the conditions under which all copies are aligned; temporaries always are."""
     if width == 1:
         return ()
@@ -106,12 +106,12 @@ def steady(e: typed.Expr) -> Iterator[typed.Read]:
             pass
 
 
-def always_touched(ctx: GpuContext, space: Space) -> frozenset[Access]:
+def always_touched(ctx: GpuContext, space: IterationSpace) -> frozenset[Access]:
     """Return what may be touched at every point: not the reads that only a guard keeps inside."""
     return frozenset(_always(ctx, space))
 
 
-def _always(ctx: GpuContext, space: Space) -> Iterator[Access]:
+def _always(ctx: GpuContext, space: IterationSpace) -> Iterator[Access]:
     dims = {d.name: d for d in space.aligned.dims}
     for step in space.aligned.steps:
         s = step.statement
@@ -125,7 +125,7 @@ def _always(ctx: GpuContext, space: Space) -> Iterator[Access]:
                 yield r.tensor, r.subs
 
 
-def _is_legal(ctx: GpuContext, space: Space, width: int) -> bool:
+def _is_legal(ctx: GpuContext, space: IterationSpace, width: int) -> bool:
     """Whether all that is stored is copied, so that threads do not share a piece of memory."""
     extent = inner_loop(space).extent.constant
     if extent is not None and (extent < width or (space.kept and extent % width)):
@@ -134,7 +134,7 @@ def _is_legal(ctx: GpuContext, space: Space, width: int) -> bool:
     return stored <= set(copied(ctx, space, width))
 
 
-def _fits(ctx: GpuContext, space: Space, access: Access, width: int) -> bool:
+def _fits(ctx: GpuContext, space: IterationSpace, access: Access, width: int) -> bool:
     """Whether an access is in unit steps and no distance is known to break its alignment."""
     linear, inner = space.linear[access], inner_loop(space).name
     if ctx.operands.memory_dtype(access[0]).size_bytes * width not in _COPIES:

@@ -18,7 +18,7 @@ from typing import Any
 
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import GroupContext
-from tcdsl.codegen.forms.base.space import Space, combines, points, space_of
+from tcdsl.codegen.forms.base.space import IterationSpace, combines, points, space_of
 from tcdsl.codegen.forms.base.vexpr import operands, walk
 from tcdsl.codegen.program.expressions import map_typed, walk_typed
 from tcdsl.grammar.text.errors import ScheduleError
@@ -39,7 +39,7 @@ class RowProgram:
     of each sweep, None where they are not known.
     """
 
-    space: Space
+    space: IterationSpace
     values: Mapping[str, typed.Expr]
     kept: tuple[Mapping[typed.Expr, int], ...] = ()
     live: int = 0
@@ -98,7 +98,7 @@ def _program_of(ctx: GroupContext[Any]) -> RowProgram:
     return RowProgram(space, values, kept, live, lengths)
 
 
-def _is_read(space: Space, target: str) -> bool:
+def _is_read(space: IterationSpace, target: str) -> bool:
     return any(r.tensor == target for s in space.aligned.steps for r in s.statement.reads())
 
 

@@ -13,7 +13,7 @@ from functools import reduce
 
 from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import GpuContext
-from tcdsl.codegen.forms.base.space import Access, Space
+from tcdsl.codegen.forms.base.space import Access, IterationSpace
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram, unguarded
 from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
@@ -117,7 +117,7 @@ def _is_legal(ctx: GpuContext, program: RowProgram, width: int) -> bool:
     return found
 
 
-def _fits(ctx: GpuContext, space: Space, n: int, access: Access, width: int) -> bool:
+def _fits(ctx: GpuContext, space: IterationSpace, n: int, access: Access, width: int) -> bool:
     """Whether an access is in unit steps and all its pieces are as aligned as the first."""
     linear, inner = space.linear[access], space.sweeps[n][-1].name
     if ctx.operands.memory_dtype(access[0]).size_bytes * width not in _COPIES:
