@@ -86,12 +86,12 @@ class Statement:
         """
         if self.covers or self.base is None:
             return self.covers
-        forms = [affine_of(e) for e in self.subs]
-        used = [f.terms[0] for f in forms if f is not None and len(f.terms) == 1]
-        fixed = [f for f in forms if f is not None and not f.terms]
+        maps = [affine_of(e) for e in self.subs]
+        used = [f.terms[0] for f in maps if f is not None and len(f.terms) == 1]
+        fixed = [f for f in maps if f is not None and not f.terms]
         outputs = {r.name for r in self.outputs}
         return (
-            len(used) + len(fixed) == len(forms)
+            len(used) + len(fixed) == len(maps)
             and len(used) == len(outputs)
             and {n for n, _ in used} == outputs
         )

@@ -26,15 +26,15 @@ def is_nonnegative(size: Size, given: tuple[Size, ...] = ()) -> bool:
     given: sizes known to be >= 0, `N - 1` where a domain is known not to be empty.
     """
     facts = tuple(dict.fromkeys(f for g in given for f in _implied(g, 3)))
-    forms = [(size, facts)]
+    claims = [(size, facts)]
     if moved := _moved(facts):
-        forms.insert(
+        claims.insert(
             0, (substitute_symbols(size, moved), tuple(substitute_symbols(f, moved) for f in facts))
         )
-    if any(_Proof(known, _FEW_STEPS).asks(form) for form, known in forms):
+    if any(_Proof(known, _FEW_STEPS).asks(claim) for claim, known in claims):
         return True
     return not _is_refuted(size, given) and any(
-        _Proof(known, _MANY_STEPS).asks(form) for form, known in forms
+        _Proof(known, _MANY_STEPS).asks(claim) for claim, known in claims
     )
 
 

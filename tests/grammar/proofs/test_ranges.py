@@ -180,48 +180,48 @@ INDICES = ("i", "j")
 small = st.integers(-3, 3)
 
 
-def _form(draw: st.DrawFn) -> Size:
-    form = Size.const(draw(st.integers(-4, 4)))
+def _value(draw: st.DrawFn) -> Size:
+    value = Size.const(draw(st.integers(-4, 4)))
     for name in INDICES:
-        form = form + Size.symbol(name, signed=True) * draw(small)
+        value = value + Size.symbol(name, signed=True) * draw(small)
     for name in SIZES:
-        form = form + Size.symbol(name) * draw(st.integers(-1, 1))
+        value = value + Size.symbol(name) * draw(st.integers(-1, 1))
     match draw(st.integers(0, 4)):
         case 0:
-            return form // draw(st.integers(1, 4))
+            return value // draw(st.integers(1, 4))
         case 1:
-            return form % draw(st.integers(1, 4))
+            return value % draw(st.integers(1, 4))
         case 2:
-            return minimum(form, Size.symbol("i", signed=True))
+            return minimum(value, Size.symbol("i", signed=True))
         case 3:
-            return maximum(form, Size.const(draw(small)))
+            return maximum(value, Size.const(draw(small)))
         case _:
-            return form
+            return value
 
 
-forms = st.composite(_form)()
+symbolic_values = st.composite(_value)()
 sizes = st.fixed_dictionaries({"N": st.integers(0, 5), "M": st.integers(0, 5)})
 
 
 @settings(max_examples=300, deadline=None)
-@given(forms, sizes, st.integers(-2, 2), st.integers(0, 3), st.integers(0, 3))
+@given(symbolic_values, sizes, st.integers(-2, 2), st.integers(0, 3), st.integers(0, 3))
 def test_bounds_over_a_box_hold_and_exact_ones_are_attained(
-    form: Size, values: dict[str, int], low: int, p: int, q: int
+    value: Size, values: dict[str, int], low: int, p: int, q: int
 ) -> None:
     domain = {
         "i": Interval(Size.const(low), Size.const(low + p)),
         "j": Interval(Size(), Size.symbol("M") + q),
     }
-    at = interval(form, domain)
+    at = interval(value, domain)
     points = [
-        form.evaluate(values | {"i": i, "j": j})
+        value.evaluate(values | {"i": i, "j": j})
         for i, j in product(range(low, low + p + 1), range(values["M"] + q + 1))
     ]
     if at.low is not None:
         assert at.low.evaluate(values) <= min(points)
     if at.high is not None:
         assert at.high.evaluate(values) >= max(points)
-    if is_exact(form, domain):
+    if is_exact(value, domain):
         assert at.low is not None
         assert at.low.evaluate(values) == min(points)
 
@@ -229,9 +229,9 @@ def test_bounds_over_a_box_hold_and_exact_ones_are_attained(
 @settings(max_examples=200, deadline=None)
 @given(st.integers(-4, 4).filter(bool), small, st.integers(-5, 5), st.integers(0, 20))
 def test_a_solved_range_is_the_largest_that_is_inside(a: int, b: int, c: int, extent: int) -> None:
-    form = Size.symbol("i", signed=True) * a + Size.symbol("j", signed=True) * b + c
+    value = Size.symbol("i", signed=True) * a + Size.symbol("j", signed=True) * b + c
     domain = {"j": Interval(Size(), Size.const(2))}
-    found = solve(["i"], [Bound(form, Size(), Size.const(extent))], domain)["i"]
+    found = solve(["i"], [Bound(value, Size(), Size.const(extent))], domain)["i"]
     assert found.low is not None
     assert found.high is not None
     first, last = found.low.evaluate({}), found.high.evaluate({})
