@@ -32,7 +32,7 @@ from reports import Table, asking, facts, keep
 
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain.peak import Probe, busy_notes, fma_probe

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl.autotune.search.space import Branch, SearchSpace
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config, Knob
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.device import Device, Module
 from tcdsl.codegen.device.hostplan import HostPlan, plan
 from tcdsl.codegen.loops.loopir import Argument, Unit

@@ -7,7 +7,7 @@ from typing import Any
 
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant, spec_for
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tcdsl.autotune.search.space import Branch, SearchSpace
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.emitted import Emitted
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.loops.loopir import Const, Unit
 from tcdsl.codegen.machine.config import Config, Knob
 from tcdsl.codegen.machine.spec import Spec

@@ -26,7 +26,7 @@ from tcdsl.autotune.targets.cuda.builder import pack
 from tcdsl.autotune.targets.cuda.problem import CudaProblem
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Emitted
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config, Knob
 from tcdsl.codegen.machine.gpu import Gpu, gpu_of
 from tcdsl.codegen.machine.spec import Layout, Spec

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.choose import forms as registered
 from tcdsl.codegen.device import hostplan
 from tcdsl.codegen.gradient.vjp import gradient

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.turns import in_order
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine

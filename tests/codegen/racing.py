@@ -9,7 +9,7 @@ import threading
 import numpy as np
 
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect

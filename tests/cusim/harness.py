@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.hostplan import HostPlan, plan
 from tcdsl.codegen.loops.loopir import Argument, Scalar, Type, Unit
 from tcdsl.codegen.machine.config import Config

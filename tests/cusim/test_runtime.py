@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose.compile import emit_cuda
+from tcdsl.codegen.choose.compiler import emit_cuda
 from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import problem
 from tests.cusim.build import compile_all

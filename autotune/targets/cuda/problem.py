@@ -16,7 +16,7 @@ from tcdsl.autotune.targets.space import space_of
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import Roofline
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu

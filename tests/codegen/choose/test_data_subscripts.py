@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect

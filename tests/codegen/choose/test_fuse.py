@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.choose.fuse import can_join, fused_group, gather, partitions, separate, uses
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import inline

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.forms.base.regime import Asked, Regime
 from tcdsl.codegen.machine.config import Config

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.reference.evaluator import evaluate

@@ -12,7 +12,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.autotune.targets.structural_text import structural_text
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.machine.spec import Layout, Spec

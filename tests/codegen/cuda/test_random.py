@@ -7,7 +7,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.gpu import Gpu, gpu_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.device.standalone import Standalone, inlined, standalone
 from tcdsl.codegen.loops.loopir import Unit

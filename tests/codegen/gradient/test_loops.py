@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.machine.config import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Elem, Executable, Function, Let, Return, Table, Unit
 from tcdsl.codegen.loops.merge import merge

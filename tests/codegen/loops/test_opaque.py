@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes, Place
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,

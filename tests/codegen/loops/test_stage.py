@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.loops.stage import BLOCK
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain import cc

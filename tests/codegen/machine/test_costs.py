@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.choose.arrange import arrange
 from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.loops.loopir import Const

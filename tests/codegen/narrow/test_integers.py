@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.forms.base.scalars import once
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.emit import emit

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.types import dtypes

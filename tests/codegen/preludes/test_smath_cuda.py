@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose.compile import emit_cuda
+from tcdsl.codegen.choose.compiler import emit_cuda
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.types.builtins import BUILTINS
 from tests.codegen.harness import expected, problem

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 from tests.tiers import sampled

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient import plain
 from tcdsl.codegen.gradient.jvp import tangents
 from tcdsl.codegen.gradient.vjp import gradient

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.toolchain import load
 from tcdsl.forms import AbstractArray
 from tcdsl.grammar.proofs.signs import maximum, minimum

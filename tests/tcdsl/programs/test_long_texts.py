@@ -14,7 +14,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.calls.bindings.variant import Variant, spec_for
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.loops.shorten import LONGEST
 from tcdsl.codegen.reference.evaluator import evaluate

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.loops.emit import emit
 from tcdsl.codegen.loops.target import C
 from tcdsl.codegen.machine.config import Config

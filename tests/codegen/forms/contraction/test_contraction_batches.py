@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.forms.contraction.problem import Index, Reach, extent_of, problem_of
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.program.ssa import program_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Case, differential, problem, spec_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.forms.contraction.problem import Index
 from tcdsl.codegen.forms.contraction.weights.kernel import PixelRun, runs_of
 from tcdsl.codegen.forms.contraction.weights.problem import Axis

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.cpu import Machine
 from tests.codegen.harness import Case, Problem, differential, expected, problem, spec_of
 from tests.tiers import sampled

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine

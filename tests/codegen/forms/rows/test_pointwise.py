@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise
 from tcdsl.codegen.machine.config import Config, Value

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
 from tcdsl.codegen.machine.config import Config, Value

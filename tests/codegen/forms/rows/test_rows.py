@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.forms.base.align import align
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise, rows

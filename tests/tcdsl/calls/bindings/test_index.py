@@ -16,7 +16,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.calls.bindings import index, session
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain import contentfile, objects, records
 from tcdsl.codegen.toolchain.cc import find_compiler
@@ -142,7 +142,7 @@ done = []
 def count(frame, event, argument):
     if event == "call" and frame.f_code.co_filename.endswith(places):
         done.append(frame.f_code.co_name)
-places = "choose/arrange.py", "choose/compile.py", "loops/emit.py", "program/ssa.py"
+places = "choose/arrange.py", "choose/compiler.py", "loops/emit.py", "program/ssa.py"
 places += ("check/comprehension.py",)
 k = tc.define(sys.argv[1], threads=2)
 threading.setprofile(count)  # deep texts are worked on in threads of their own

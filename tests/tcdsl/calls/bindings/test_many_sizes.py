@@ -13,7 +13,7 @@ from tcdsl.calls import host
 from tcdsl.calls.bindings import session, variant
 from tcdsl.calls.bindings.variant import Variant, _about, spec_for
 from tcdsl.calls.process.bounded import thinned
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.derived import with_tangents

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.forms.base import outputs
 from tcdsl.codegen.forms.points.cuda import nest

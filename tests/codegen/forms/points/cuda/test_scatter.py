@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.forms.points.cuda import nest_ranges
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import gpu_of

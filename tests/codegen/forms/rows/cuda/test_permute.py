@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.forms.points.cuda import nest
 from tcdsl.codegen.forms.rows.cuda import permute, pointwise
 from tcdsl.codegen.machine.config import Config

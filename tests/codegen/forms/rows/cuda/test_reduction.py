@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compile as compiler
+from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config, Value
 from tcdsl.codegen.machine.gpu import gpu_of
 from tcdsl.codegen.program.dtypes import numpy_dtype
