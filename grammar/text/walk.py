@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import assert_never
 
 from tcdsl.grammar.text import nodes as n
@@ -18,8 +17,19 @@ def walk(*roots: object) -> Iterator[n.Node]:
             todo += reversed(item)
         elif isinstance(item, n.Node):
             yield item
-            names = [name for name in item.__slots__ if not name.endswith("span")]
-            todo += [getattr(item, name) for name in reversed(names)]
+            todo += [getattr(item, name) for name in reversed(_parts(item))]
+
+
+_PARTS: dict[type[n.Node], tuple[str, ...]] = {}  # of each class of nodes, found once
+
+
+def _parts(node: n.Node) -> tuple[str, ...]:
+    """Return the fields of a node, in the order of the text, but its places."""
+    found = _PARTS.get(type(node))
+    if found is None:
+        names = tuple(name for name in type(node).__slots__ if not name.endswith("span"))
+        found = _PARTS[type(node)] = names
+    return found
 
 
 def identifiers(root: n.Node) -> Iterator[str]:
@@ -30,11 +40,11 @@ def identifiers(root: n.Node) -> Iterator[str]:
         if isinstance(item, tuple):
             todo += item
         elif isinstance(item, n.Node):
-            for f in fields(item):
-                value: object = getattr(item, f.name)
-                if f.name in ("name", "callee", "var") and isinstance(value, str):
+            for name in _parts(item):
+                value: object = getattr(item, name)
+                if name in ("name", "callee", "var") and isinstance(value, str):
                     yield value
-                elif not f.name.endswith("span"):
+                else:
                     todo.append(value)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from html import escape
 from keyword import iskeyword
 from typing import Any
 
@@ -138,6 +137,8 @@ def doc(
 
 def html(program: nodes.Program, definition: nodes.Def) -> str:
     """Return what a notebook shows: the head, and the text behind it."""
+    from html import escape  # on use: most kernels are not shown in a notebook
+
     title, text = escape(head(definition)), escape(source(program, definition))
     return f"<details><summary><code>{title}</code></summary><pre>{text}</pre></details>"
 
