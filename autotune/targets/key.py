@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl import codegen
@@ -13,12 +14,30 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.grammar.types.typed import CheckedDef
 
 
-def key_for(checked: CheckedDef, spec: Spec, target: str, compiler: str) -> ProblemKey:
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What of a definition decides its key: its text without names, and the types of operands.
+
+    text: its digest.
+    """
+
+    text: str
+    dtypes: tuple[str, ...]
+
+    @staticmethod
+    def of(checked: CheckedDef) -> Structure:
+        """Return the structure of a definition."""
+        dtypes = tuple(t.dtype.name for t in (*checked.params, *checked.returns))
+        return Structure(digest_of(structural_text(checked)), dtypes)
+
+
+def key_for(of: CheckedDef | Structure, spec: Spec, target: str, compiler: str) -> ProblemKey:
     """Return the key of a definition at exact sizes and layouts on a target."""
     assert spec.sizes is not None
+    structure = of if isinstance(of, Structure) else Structure.of(of)
     return ProblemKey(
-        text=digest_of(structural_text(checked)),
-        dtypes=tuple(t.dtype.name for t in (*checked.params, *checked.returns)),
+        text=structure.text,
+        dtypes=structure.dtypes,
         layout=repr(spec.layouts) + (" deterministic" if spec.is_deterministic else ""),
         sizes=tuple(value for _, value in spec.sizes),
         target=target,

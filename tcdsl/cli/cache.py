@@ -34,7 +34,7 @@ def _database(given: Path | None) -> Path:
 @cache.command("path")
 @CACHE
 def path_(cache: Path | None) -> None:
-    """Print where tuned configs and compiled objects lie."""
+    """Print where tuned configs lie, and compiled objects with what is known of them."""
     from tcdsl.codegen.toolchain.cachedir import cache_dir
 
     say(f"configs  {_database(cache)}")
@@ -148,7 +148,11 @@ def merge(other: Path, cache: Path | None, replace: bool) -> None:
     help="Remove trials older than this.",
 )
 @click.option("--failed", is_flag=True, help="Remove failed trials too; they are tried again.")
-@click.option("--objects", is_flag=True, help="Remove compiled objects too; they are made again.")
+@click.option(
+    "--objects",
+    is_flag=True,
+    help="Remove compiled objects and what is known of them too; they are made again.",
+)
 def prune(cache: Path | None, days: float, failed: bool, objects: bool) -> None:
     """Remove old trials; tuned configs stay. Deleting the whole folder is always safe."""
     from tcdsl.autotune.store.transfer import prune as prune_trials

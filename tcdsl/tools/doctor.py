@@ -132,7 +132,9 @@ def _caches() -> Iterator[Finding]:
     from tcdsl.codegen.toolchain import contentfile
 
     count, total = contentfile.size()
-    yield Finding("cache", "ok", f"{folder}: {count} objects, {total / 1e6:.1f} MB")
+    yield Finding(
+        "cache", "ok", f"{folder}: {count} files of compiled kernels, {total / 1e6:.1f} MB"
+    )
 
 
 def _threads() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from tcdsl.autotune.search.space import SearchSpace
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.cpu.builder import SharedObjects
 from tcdsl.autotune.targets.definition import DefinitionProblem
-from tcdsl.autotune.targets.key import key_for
+from tcdsl.autotune.targets.key import Structure, key_for
 from tcdsl.autotune.targets.space import space_of
 from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.emitted import Emitted
@@ -80,11 +80,11 @@ class CpuProblem(DefinitionProblem):
         return Emitted(name, compiler.emit_c(unit))
 
 
-def key_of(checked: CheckedDef, spec: Spec, machine: Machine) -> ProblemKey:
+def key_of(of: CheckedDef | Structure, spec: Spec, machine: Machine) -> ProblemKey:
     """Return the key of a definition at exact sizes and layouts on this machine."""
     found = cc.find_compiler()
     target = f"cpu {machine.isa} {found.isa_key}"
-    return key_for(checked, spec, target, f"{found.kind} {found.version}")
+    return key_for(of, spec, target, f"{found.kind} {found.version}")
 
 
 @functools.cache

@@ -169,7 +169,8 @@ class Session:
     def _identity(self, definition: nodes.Def, generics: Mapping[str, int | DType]) -> str:
         """Return a definition with all that it calls and its generics, as text."""
         defs = {d.name: d for d in self.program.defs} | {definition.name: definition}
-        needed, todo = {definition.name: definition}, [definition]
+        needed = {definition.name: definition}
+        todo = [definition] if len(defs) > 1 else []
         while todo:
             called = {n for n in identifiers(todo.pop()) if n in defs and n not in needed}
             needed |= {n: defs[n] for n in called}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,15 @@ from tcdsl.autotune.search.cost_model import choose
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.key import ProblemKey
 from tcdsl.autotune.store.tuning_file import warn_once
+from tcdsl.autotune.targets import structural_text
 from tcdsl.autotune.targets.cpu.problem import key_of
+from tcdsl.autotune.targets.key import Structure
 from tcdsl.autotune.targets.space import space_of
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.toolchain import records
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import Shipped
@@ -69,4 +73,29 @@ def problem_key(variant: Variant, spec: Spec) -> ProblemKey:
         )
 
         return cuda_key_of(variant.checked, spec, variant.machine)
-    return key_of(variant.checked, spec, variant.machine)
+    return key_of(_structure(variant), spec, variant.machine)
+
+
+def _structure(variant: Variant) -> Structure:
+    """Return what tells a definition from others, by a record where there is one."""
+    if variant.identity is None:
+        return Structure.of(variant.checked)
+    parts = variant.identity, _maker()
+    found = records.read("structure", parts, _decoded)
+    if found is None:
+        found = Structure.of(variant.checked)
+        records.write("structure", parts, [found.text, found.dtypes], variant.name)
+    return found
+
+
+@cache
+def _maker() -> str:
+    """Return the text of what makes structures: no part of the generator, which it stands on."""
+    return Path(structural_text.__file__).read_text(encoding="utf-8")
+
+
+def _decoded(value: object) -> Structure:
+    match value:
+        case [str(text), list(dtypes)] if all(isinstance(d, str) for d in dtypes):
+            return Structure(text, tuple(map(str, dtypes)))
+    raise ValueError("it is no structure of a definition")

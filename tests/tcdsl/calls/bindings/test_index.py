@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import index, session
+from tcdsl.autotune.targets.cpu.problem import key_of
+from tcdsl.calls.bindings import index, session, tuned
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain import contentfile, objects, records
@@ -279,6 +280,21 @@ def test_a_tuned_config_is_held_against_its_program_once(work: list[str]) -> Non
     for _ in range(2):  # what is wrong is said by the program, each time
         assert not tc.define(TEXT).call(X, W).variant.is_legal(spec, other)
     assert work.count("is_legal") == 2
+
+
+def test_tuned_configs_are_looked_up_without_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    first: Any = tc.define(TEXT)
+    call_of_first = first.call(X, W)
+    bound, spec = call_of_first.variant, call_of_first.spec
+    key = tuned.problem_key(bound, spec)
+    assert key == key_of(bound.checked, spec, bound.machine)
+
+    def refused(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("it is checked again")
+
+    monkeypatch.setattr(session, "check", refused)
+    again: Any = tc.define(TEXT)
+    assert tuned.problem_key(again.call(X, W).variant, spec) == key
 
 
 # ---- what is lost or wrong
