@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.choose.arrange import AnyForm, arrange
 from tcdsl.codegen.choose.fuse import partitions
@@ -17,11 +15,12 @@ from tcdsl.codegen.program.ssa import program_of
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.programs import PROGRAMS
+from tests.tiers import sampled
 
 MACHINE = Machine("avx512", 64, 32, 32 << 10, 8, 1 << 20, 32 << 20, 2, 3.0, 2)
 
 
-@pytest.mark.parametrize("name", ["matmul", "conv", "softmax", "batchnorm"])
+@sampled("name", ["matmul", "conv", "softmax", "batchnorm"], keep=1)
 def test_each_form_is_asked_of_each_group_once(name: str) -> None:
     p = program_of(check(parse(PROGRAMS[name].text)))
     asked: Counter[tuple[object, ...]] = Counter()
