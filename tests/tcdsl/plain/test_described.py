@@ -164,7 +164,7 @@ def test_a_repr_for_notebooks_is_escaped() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("definitions", "kernel", "gradient", "forward_mode"),
+        *("definitions", "derived.kernel", "gradient", "forward_mode"),
         *("plain.described", "derived.with_gradient", "text.signature", "calls.process.bounded"),
     ],
 )
