@@ -8,7 +8,12 @@
 
 Points of a scatter may meet in elements and are run through in order, with an output of its own for
 each a sum of products is a contraction. Others, `O(i + j) +=! A(i, j)`, are left alone: asking each
-element for its points takes longer than adding them in order.
+element for its points takes longer than adding them in order (a product of polynomials 17 to 200
+times as long).
+
+Transposed convolutions of 4x64x28x28 (1 thread), before and so: by 32x4x4 with stride 2 101 and 2.3
+ms, 3x3 with stride 1 35 and 0.5; windows side by side (`4 * y + i`), a contraction for each of the
+16 digits, 8 and 0.9.
 """
 
 from __future__ import annotations
