@@ -58,7 +58,7 @@ OTHERS = {  # of other projects, and made at run time
     "pick.h",
 }
 # Decisions stand undated beside what they explain. What makes a nest of a group is a form.
-GONE = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b|\b[Ll]owerings?\b|\blower/|\bcompiler\.py\b")
+GONE = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b|\b[Ll]owerings?\b|\blower/")
 
 
 @cache
