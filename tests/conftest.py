@@ -126,6 +126,17 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ.setdefault("TCDSL_TORCH_BRIDGE", "0")  # a minute of compiling; tests ask for it
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_aside(_own_cache: None) -> None:
+    """Have second sizes served by executables for all sizes, whatever a cache holds.
+
+    So tests that call twice see both kinds; those of what is built aside say so.
+    """
+    from tcdsl.calls.bindings import variant
+
+    variant.LONG_FORMS.clear()
+
+
 @pytest.fixture(autouse=True)
 def _compiles_anew(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let torch.compile forget: it counts the forms of each function over the whole process."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tcdsl.calls.bindings.aside import Aside
 from tcdsl.calls.bindings.index import Index
 from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.operands.arguments import contiguous
@@ -21,8 +23,9 @@ from tcdsl.codegen.program.inplace import inplace_pairs
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.toolchain import load
+from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
-from tcdsl.grammar.text.stack import stack_for
+from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.types.typed import CheckedDef
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ MAX_GENERIC = 3  # layout classes that get an executable of their own; others sh
 _MAX_CONFIGS = 2  # on a GPU, of size-generic ones for the same layouts, unless none of them suits
 _MAX_CHOICES = 4096  # of configs for sizes of about the same
 _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
+LONG_FORMS = {"contraction", "convolution", "convolution_weights"}  # for all sizes: all tiles
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
@@ -64,11 +68,13 @@ class Variant:
     bring a size-generic executable, which serves all others from then on; a layout class of its
     own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
     stand for all, and so the same in every process; a program whose choice has no one answer for
-    all sizes gets one for each `Regime` that calls bring. On a GPU, where its tiles are part of
-    the config, there are two where the model wants another for other sizes, and a third only for
-    sizes at which those are far slower. Tuned sizes get theirs. What has run keeps its executable,
-    so that equal calls give equal bits; of ever new sizes, those that fell out of the table are
-    chosen for again.
+    all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
+    than for one of some sizes, those that bring it have their own too, and it is built meanwhile:
+    their call waits as long as the first one did, the next for what is left. On a GPU, where its
+    tiles are part of the config, there are two where the model wants another for other sizes, and
+    a third only for sizes at which those are far slower. Tuned sizes get theirs. What has run keeps
+    its executable, so that equal calls give equal bits; of ever new sizes, those that fell out of
+    the table are chosen for again.
     """
 
     def __init__(
@@ -97,6 +103,7 @@ class Variant:
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
+        self._asides: dict[Spec, Aside] = {}
         self._generic: dict[Spec, list[tuple[Regime, Compiled]]] = {}
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
@@ -193,12 +200,42 @@ class Variant:
             config = advised(exact)
             found = None if config is None else self._compile_found(exact, config, sizes)
             return found or self.compile(exact, self.default_of_calls(exact, sizes), sizes)
-        return self._generic_for(sizes, layouts, is_small)
+        spec = self._for_all(layouts, is_small)
+        if self.is_for_gpu:
+            return self.compile(spec, self._config_at(spec, sizes), sizes)
+        return (
+            self._at_hand(spec, sizes)
+            or self._meanwhile(spec, exact, sizes)
+            or self._compiled_for_all(spec, sizes)
+        )
 
     def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
-        """Compile what serves these sizes where others came first."""
+        """Return what serves these sizes where others came first, on the CPU."""
         with self._lock, stack_for(self.name):
-            return self._generic_for(sizes, layouts, is_small=False)
+            spec = self._for_all(layouts, is_small=False)
+            return self._at_hand(spec, sizes) or self._compiled_for_all(spec, sizes)
+
+    def _meanwhile(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return an executable of these sizes' own while that for all sizes is built.
+
+        None where that is not built, or not any more, for whoever comes now.
+        """
+        if spec in self._asides:
+            self._asides[spec].wait()
+            return self._at_hand(spec, sizes)
+        own = [config for s, config in self._compiled if s.sizes is not None]
+        taken = {v for config in own for name, v in config.items if name.endswith(".form")}
+        if self._index is None or taken.isdisjoint(LONG_FORMS) or not is_lasting():
+            return None
+        found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+        self._asides[spec] = Aside(self._task_for_all(spec, sizes))
+        return found
+
+    def _task_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> bytes:
+        """Return what `building.py` takes."""
+        order, checked = tuple(sizes.items()), self.checked
+        what = checked, self.machine, self.threads, self.identity, order, spec.layouts
+        return on_own_stack(pickle.dumps)(what)  # which asks for no lock that we hold
 
     def default_of_calls(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice, which a record may say if the executable is there too."""
@@ -234,33 +271,36 @@ class Variant:
             warn(text)
             return None
 
-    def _generic_for(self, sizes: Mapping[str, int], layouts: Layouts, is_small: bool) -> Compiled:
+    def _for_all(self, layouts: Layouts, is_small: bool) -> Spec:
+        """Return the specialisation of what serves all sizes with these layouts."""
         if layouts not in self._own_classes and len(self._own_classes) < MAX_GENERIC:
             self._own_classes.append(layouts)
         has_own = layouts in self._own_classes
         classes = layouts if has_own else tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
-        spec = Spec(None, classes, self.threads, is_small, self.is_deterministic)
-        if self.is_for_gpu:
-            return self.compile(spec, self._config_at(spec, sizes), sizes)
+        return Spec(None, classes, self.threads, is_small, self.is_deterministic)
+
+    def _at_hand(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return the executable for all sizes of the regime of these, if it was compiled before."""
         regimes = self._generic.setdefault(spec, [])
         for regime, compiled in regimes:
             if regime.holds(sizes):
                 return compiled
-        regimes.append(self._compiled_for_all(spec, sizes))
-        return regimes[-1][1]
-
-    def _compiled_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Regime, Compiled]:
-        """Return the executable of the CPU for all sizes of the regime of these."""
-        recorded = (
-            () if self._index is None else self._index.generic_choices(spec, self.signature.sizes)
-        )
-        for config, regime in recorded:
+        if self._index is None:
+            return None
+        for config, regime in self._index.generic_choices(spec, self.signature.sizes):
             if regime.holds(sizes) and (found := self._found(spec, config, sizes)) is not None:
-                return regime, found
+                regimes.append((regime, found))
+                return found
+        return None
+
+    def _compiled_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled:
+        """Compile the executable of the CPU for all sizes of the regime of these."""
         config, regime = self._generic_choice(spec, sizes)
         if self._index is not None:
             self._index.keep_generic_choice(spec, config, regime)
-        return regime, self.compile(spec, config, sizes)
+        compiled = self.compile(spec, config, sizes)
+        self._generic.setdefault(spec, []).append((regime, compiled))
+        return compiled
 
     def _generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
         """Return the analytic choice of an executable of the CPU for all sizes of a regime."""

@@ -1,0 +1,162 @@
+"""The second sizes of a contraction wait for no executable that takes all sizes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings.aside import Aside
+from tcdsl.codegen.choose import forms
+from tcdsl.codegen.runtime import Entry
+from tcdsl.codegen.toolchain import objects
+
+pytestmark = pytest.mark.cc
+
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return what this process compiles from here on, in a cache of its own."""
+    assert isinstance(Entry, type), "the launcher is compiled before"
+    monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    names: list[str] = []
+    begin = objects._begin
+
+    def noted(compiler: Any, source: Any, key: str) -> Any:
+        names.append(source.name)
+        return begin(compiler, source, key)
+
+    monkeypatch.setattr(objects, "_begin", noted)
+    return names
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Hold the turn: what is to be built aside waits."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with aside._turn:
+            held.set()
+            done.wait()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    yield
+    done.set()
+    other.join()
+
+
+def call(mm: Any, m: int) -> None:
+    a, b = np.full((m, 6), m, np.float32), np.ones((6, 9), np.float32)
+    np.testing.assert_array_equal(mm(a, b), np.full((m, 9), 6 * m))
+
+
+def kinds(kernel: Any) -> list[str]:
+    """Return for which sizes the executables so far are."""
+    return ["all" if c.spec.sizes is None else "own" for c in kernel.variant().executables]
+
+
+def test_the_second_sizes_have_an_executable_of_their_own(begun: list[str], busy: None) -> None:
+    mm = tc.define(MM)
+    call(mm, 5)
+    call(mm, 7)
+    assert kinds(mm) == ["own", "own"]
+    assert begun == ["mm", "mm"]
+    call(mm, 5)
+    call(mm, 7)
+    assert begun == ["mm", "mm"]
+
+
+@pytest.mark.wide
+def test_later_sizes_and_processes_have_what_was_built_meanwhile(begun: list[str]) -> None:
+    mm = tc.define(MM)
+    for m in (5, 7):
+        call(mm, m)
+    (one,) = mm.variant()._asides.values()
+    one._thread.join()
+    for m in (6, 7, 5, 6):
+        call(mm, m)
+    assert kinds(mm) == ["own", "own", "all"]
+    assert begun == ["mm", "mm"], "another process compiled the third"
+    again = tc.define(MM)
+    call(again, 5)
+    call(again, 6)
+    assert kinds(again) == ["own", "all"]
+    assert begun == ["mm", "mm"]
+
+
+@pytest.mark.wide
+def test_what_has_not_begun_is_waited_for_by_nobody(begun: list[str], busy: None) -> None:
+    mm = tc.define(MM)
+    for m in (5, 7, 6, 4):
+        call(mm, m)
+    assert kinds(mm) == ["own", "own", "all"]
+    assert begun == ["mm"] * 3
+
+
+@pytest.mark.wide
+def test_where_no_process_can_be_started_the_third_sizes_compile(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for executable in (None, "/nowhere/python"):
+        monkeypatch.setattr(sys, "executable", executable)
+        mm = tc.define(MM.replace("mm", f"mm{len(begun)}"))
+        for m in (5, 7, 6):
+            call(mm, m)
+        assert kinds(mm) == ["own", "own", "all"]
+    assert len(begun) == 6
+
+
+@pytest.mark.wide
+def test_what_compiles_soon_is_not_built_aside(begun: list[str], busy: None) -> None:
+    add: Any = tc.define("def add(float(N) A) -> (B) { B(i) = A(i) + 1 }")
+    for n in (5, 7, 6):
+        assert add(np.zeros(n, np.float32)).tolist() == [1] * n
+    assert kinds(add) == ["own", "all"]
+
+
+@pytest.mark.wide
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_builds_its_own(begun: list[str], busy: None) -> None:
+    mm = tc.define(MM)
+    call(mm, 5)
+    call(mm, 7)
+    child = os.fork()
+    if child == 0:
+        failed = 1
+        try:
+            call(mm, 6)
+            call(mm, 7)
+            failed = kinds(mm) != ["own", "own", "all"]
+        finally:
+            os._exit(int(failed))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.wide
+def test_forms_with_many_tiles_take_long() -> None:
+    """Tests see none of them (conftest.py), users all."""
+    code = "from tcdsl.calls.bindings import variant; print(*sorted(variant.LONG_FORMS))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == sorted(form.name for form in forms.CPU if form.has_tiles)
+
+
+@pytest.mark.wide
+def test_what_is_built_aside_is_no_reason_to_fail() -> None:
+    one = Aside(b"no task at all")
+    one._thread.join()
+    one.wait()
