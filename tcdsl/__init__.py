@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tcdsl.calls.gpu.faults import synchronize
-    from tcdsl.codegen.runtime import empty_cache, set_cache_limit
+    from tcdsl.codegen.runtime import (
+        empty_cache,
+        get_num_threads,
+        set_cache_limit,
+        set_num_threads,
+    )
     from tcdsl.definitions import Definitions, define, define_all
     from tcdsl.forward_mode import jvp
     from tcdsl.gradient import grad
@@ -55,9 +60,11 @@ __all__ = [
     "define",
     "define_all",
     "empty_cache",
+    "get_num_threads",
     "grad",
     "jvp",
     "set_cache_limit",
+    "set_num_threads",
     "synchronize",
     "warm",
 ]
@@ -86,9 +93,11 @@ _HOME = {
     "define": "tcdsl.definitions",
     "define_all": "tcdsl.definitions",
     "empty_cache": "tcdsl.codegen.runtime",
+    "get_num_threads": "tcdsl.codegen.runtime",
     "grad": "tcdsl.gradient",
     "jvp": "tcdsl.forward_mode",
     "set_cache_limit": "tcdsl.codegen.runtime",
+    "set_num_threads": "tcdsl.codegen.runtime",
     "synchronize": "tcdsl.calls.gpu.faults",
     "warm": "tcdsl.warming",
 }

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import tcdsl as tc
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
@@ -58,6 +60,12 @@ def test_the_gradients_it_shows_are_those_that_are_printed(tmp_path: Path) -> No
         done = CliRunner().invoke(main, ["grad", str(tmp_path / "f.tc"), "--def", name])
         printed += done.output
     assert printed == f"def d_mm{shown}"
+
+
+def test_what_it_names_of_the_package_is_there() -> None:
+    names = {*re.findall(r"\btc\.([a-z]\w*)", README)}
+    assert {"define", "set_num_threads"} <= names
+    assert [name for name in sorted(names) if not hasattr(tc, name)] == []
 
 
 def test_the_two_front_commands_are_one_line_each() -> None:

@@ -176,8 +176,39 @@ bridge = _core.bridge
 bridged = _core.bridged
 empty_cache = _core.empty_cache
 memory = _core.memory
-set_num_threads = _core.set_num_threads
-get_num_threads = _core.get_num_threads
+
+
+def get_num_threads() -> int:
+    """Return how many threads a call may use."""
+    return _core.get_num_threads()
+
+
+def set_num_threads(count: int) -> None:
+    """Let every later call of the process use so many threads at most.
+
+    At first it is `TCDSL_THREADS`, or as many as the process may run at once.
+
+    Parameters
+    ----------
+    count : int
+        1 to 256.
+
+    Raises
+    ------
+    TCTypeError
+        If it is no integer.
+    NumberError
+        If it is none of these.
+    """
+    cure = f"pass a number of threads from 1 to {MAX_THREADS}, as set_num_threads(4)"
+    try:
+        number = operator.index(count)
+    except TypeError:
+        message = f"set_num_threads: expected count as an int, got {count!r:.40}\n  {cure}"
+        raise TCTypeError(message) from None
+    if not 1 <= number <= MAX_THREADS:
+        raise NumberError(f"set_num_threads: count is {number!r:.40}\n  {cure}")
+    _core.set_num_threads(number)
 
 
 def set_cache_limit(limit: int) -> None:

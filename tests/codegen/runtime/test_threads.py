@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tcdsl.codegen import runtime
-from tcdsl.grammar.text.errors import DeviceError
+from tcdsl.grammar.text.errors import DeviceError, NumberError, TCTypeError
 
 pytestmark = pytest.mark.cc
 
@@ -22,11 +22,12 @@ def test_the_number_of_threads() -> None:
     assert before >= 1
     runtime.set_num_threads(3)
     assert runtime.get_num_threads() == 3
-    for n in (0, -1, 257):
-        with pytest.raises(ValueError, match="1 to 256"):
+    for n in (0, -1, 257, 1 << 70):
+        with pytest.raises(NumberError, match=f"count is {n}\n  pass a number .* 1 to 256, as set"):
             runtime.set_num_threads(n)
-    with pytest.raises(TypeError):
-        runtime.set_num_threads("2")  # type: ignore[arg-type]
+    for wrong in ("2", 2.5, None):
+        with pytest.raises(TCTypeError, match=f"expected count as an int, got {wrong!r}\n  pass"):
+            runtime.set_num_threads(wrong)  # type: ignore[arg-type]
     runtime.set_num_threads(before)
 
 
