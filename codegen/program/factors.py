@@ -130,10 +130,10 @@ def _factor(value: Expr, ranges: Mapping[str, Range], fresh: Callable[[str], str
             r = ranges[e.name]
             new: Expr = e
         else:
-            form = Size.const(0) + a.const
+            symbolic = Size.const(0) + a.const
             for name, c in a.terms:
-                form += Size.symbol(name, signed=True) * c
-            box = interval(form, domain)
+                symbolic += Size.symbol(name, signed=True) * c
+            box = interval(symbolic, domain)
             if box.low is None or box.high is None:
                 return None
             r = Range(fresh("y"), box.low, maximum(box.high + 1, box.low), "output")

@@ -89,7 +89,7 @@ def pieces(statements: Sequence[Statement], shape: Sequence[Size]) -> tuple[rang
 
 
 def unpadded(group: Group) -> Unpadded | None:
-    """Return a group that begins with a padding without it, or None if it has another form.
+    """Return a group that begins with a padding without it, or None if it begins otherwise.
 
     The padded temporary must be local to the group, and be read once.
     """

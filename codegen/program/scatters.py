@@ -78,16 +78,16 @@ def gathers(
     """
     outputs = [r for r in s.ranges if r.kind == "output"]
     subs = all_from_lowest(s.subs, target.low)
-    forms = [affine_of(e) for e in subs]
-    if any(s.subs_checked) or None in forms:
+    maps = [affine_of(e) for e in subs]
+    if any(s.subs_checked) or None in maps:
         return None
     ranges = {r.name: r for r in s.ranges}
     if len(injective_in(subs, outputs)) == len(outputs):
-        return _apart(s, [a for a in forms if a is not None and len(a.terms) > 1], ranges)
+        return _apart(s, [a for a in maps if a is not None and len(a.terms) > 1], ranges)
     chosen = {
         d: name
         for d, name in pivots(subs, target.shape, ranges, [r.name for r in outputs]).items()
-        if (form := forms[d]) is not None and form.plain is None
+        if (a := maps[d]) is not None and a.plain is None
     }
     pieces = solved(subs, target.shape, ranges, chosen, chosen.__getitem__)
     found: list[Statement] = []

@@ -47,16 +47,16 @@ def injective_in(subs: Sequence[Expr], ranges: Sequence[Range]) -> frozenset[str
     """
     extents = {r.name: r.extent.constant for r in ranges}
     free = set(extents)
-    forms = [affine_of(e) for e in subs]
+    maps = [affine_of(e) for e in subs]
     while True:
-        found = {n for a in forms if a is not None for n in _digits(a, free, extents)}
+        found = {n for a in maps if a is not None for n in _digits(a, free, extents)}
         if not found:
             return frozenset(extents) - free
         free -= found
 
 
 def _digits(a: Affine, free: set[str], extents: Mapping[str, int | None]) -> list[str]:
-    """Return the free indices of a form if they are the digits of a number, else nothing."""
+    """Return the free indices of an affine map if they are the digits of a number, else nothing."""
     terms = sorted(((abs(c), name) for name, c in a.terms if name in free))
     reach = 0  # the largest that the digits so far make
     for k, (factor, name) in enumerate(terms):
@@ -162,11 +162,11 @@ def solved(
     fresh
         Gives the index of a dimension's elements a name.
     """
-    forms = {d: affine_of(subs[d]) for d in pivots}
+    maps = {d: affine_of(subs[d]) for d in pivots}
     steps: dict[int, int] = {}
     digits: dict[str, int] = {}  # indices that are taken apart, i = digit * i + residue
     for d, name in pivots.items():
-        a = forms[d]
+        a = maps[d]
         assert a is not None, "pivots stand in affine subscripts"
         step = steps[d] = abs(a.coefficient(name))
         for other, c in a.terms:
@@ -188,8 +188,8 @@ def solved(
 
 
 def _residues(subs: Sequence[Expr], dims: Collection[int]) -> list[int]:
-    forms = [affine_of(subs[d]) for d in sorted(dims)]
-    return [a.const.offset for a in forms if a is not None]
+    maps = [affine_of(subs[d]) for d in sorted(dims)]
+    return [a.const.offset for a in maps if a is not None]
 
 
 def _piece(

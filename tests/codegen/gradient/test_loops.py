@@ -291,8 +291,8 @@ def test_a_tensor_whose_elements_turns_of_two_loops_reach_is_not_written_once() 
 @sampled("name", ["rnn", "lstm"], keep=1)
 def test_what_turns_write_takes_the_forms_of_whole_tensors(name: str) -> None:
     p = _backward(name, None, 4)
-    forms = compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)
-    assert not [text for text, form in forms if "nest" in form]
+    titles = compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)
+    assert not [text for text, title in titles if "nest" in title]
 
 
 # ---- for callers

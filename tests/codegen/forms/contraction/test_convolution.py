@@ -35,7 +35,7 @@ def rand(*shape: int, dtype: str = "float32") -> Array:
     return RNG.standard_normal(shape).astype(dtype)
 
 
-def form_of(p: Problem, machine: Machine | None = None, config: Config | None = None) -> str:
+def titles_of(p: Problem, machine: Machine | None = None, config: Config | None = None) -> str:
     """Return the forms of all statements."""
     found = compiler.describe(
         p.program, spec_of(p, exact=True), config or Config(), machine or detect(), p.sizes
@@ -46,7 +46,7 @@ def form_of(p: Problem, machine: Machine | None = None, config: Config | None = 
 def held(listed: Sequence[Problem], terms: int) -> None:
     """Hold problems against the reference, after a look at their form."""
     for p in listed:
-        assert "convolution" in form_of(p), p.program.text
+        assert "convolution" in titles_of(p), p.program.text
     differential([Case(p, exact=True) for p in listed], terms)
 
 
@@ -125,7 +125,7 @@ def test_the_residues_of_a_strided_gradient_share_tasks() -> None:
     odd = problem(ODD, rand(2, 4, 6, 9), rand(4, 18, 3, 3))
     third = backward((1, 3, 5, 7), (3, 16, 2, 4), stride=3)  # of some residues there are no taps
     listed = [backward((2, 5, 9, 17), (5, 20, 3, 3), stride=2), odd]
-    assert all(form_of(p).count("g0") == len(p.program.statements) for p in listed)
+    assert all(titles_of(p).count("g0") == len(p.program.statements) for p in listed)
     held([*listed, third], terms=45)
 
 
@@ -137,8 +137,8 @@ EPILOGUE = """def layer(float(N,C,H,W) I, float(F,C,KH,KW) K, float(F) B, float(
 
 def test_epilogues_run_on_the_tile() -> None:
     p = problem(EPILOGUE, rand(2, 3, 9, 17), rand(21, 3, 3, 3), rand(21), rand(2, 21, 9, 17))
-    assert "convolution" in form_of(p)
-    assert "epilogue" in form_of(p)
+    assert "convolution" in titles_of(p)
+    assert "epilogue" in titles_of(p)
     held([p], terms=27)
 
 
@@ -196,13 +196,13 @@ def test_operands_of_any_strides() -> None:
     apart = problem(text, wide[:, 0, :, :, ::2], kernel)
     held([problem(text, image, kernel), problem(text, image, kernel[:, ::-1]), apart], terms=54)
     # pixels whose distance is known at run time only have no static offsets: they are copied
-    assert "pointwise" in form_of(apart)
+    assert "pointwise" in titles_of(apart)
 
 
 @pytest.mark.wide
 def test_sizes_without_points_and_generic_ones_are_left_to_others() -> None:
     empty = forward((0, 3, 9, 17), (20, 3, 3, 3))
-    assert "convolution" not in form_of(empty)
+    assert "convolution" not in titles_of(empty)
     p = forward((2, 3, 9, 17), (20, 3, 3, 3))
     differential([Case(empty, exact=True), Case(p, exact=False)], terms=27)
 
@@ -238,7 +238,7 @@ def test_narrower_vectors(width: int, registers: int) -> None:
     ]
     cases = [Case(p, exact=True) for p in listed]
     for p, got in zip(listed, run_cases(cases, cc=narrow, machine=machine), strict=True):
-        assert "convolution" in form_of(p, machine)
+        assert "convolution" in titles_of(p, machine)
         assert_same(got, expected(p), terms=27)
 
 
@@ -254,7 +254,7 @@ def test_no_accumulator_leaves_its_register() -> None:
         (backward((1, 64, 14, 28), (64, 64, 3, 3), stride=2), "14x2"),
     ):
         spec = spec_of(p, exact=True)
-        assert tile in form_of(p)
+        assert tile in titles_of(p)
         unit = compiler.lower(p.program, spec, Config(), detect(), p.sizes, "k")
         assembly = assembly_of(compiler.emit_c(unit), cc)
         kernels = re.findall(r"^(\w*_tile\d+):\n(.*?)\.size", assembly, re.S | re.M)
@@ -328,7 +328,7 @@ def held_at_random(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     listed = [random_problem(rng) for _ in range(count)]
     listed += [random_gradient(rng) for _ in range(count // 5)]
-    assert sum("convolution" in form_of(p) for p in listed) > count // 2
+    assert sum("convolution" in titles_of(p) for p in listed) > count // 2
     differential([Case(p, exact=True) for p in listed], terms=9 * 49)
 
 

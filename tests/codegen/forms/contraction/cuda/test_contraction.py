@@ -48,7 +48,7 @@ def config(**values: Value) -> Config:
     return Config.of({f"g0.{k}": v for k, v in {**SMALL, **values}.items()})
 
 
-def form_of(p: Problem) -> str:
+def titles_of(p: Problem) -> str:
     spec = spec_of(p, exact=True, threads=0)
     return compiler.describe(p.program, spec, config(), GPU, p.sizes)[0][1]
 
@@ -64,7 +64,7 @@ def check(
     p: Problem, *configs: Config, exact: tuple[bool, ...] = (True,), terms: int = 200
 ) -> None:
     """Hold a problem against the reference, and see that it runs as a contraction."""
-    assert "simt" in form_of(p), form_of(p)
+    assert "simt" in titles_of(p), titles_of(p)
     differential(p, *(configs or (config(),)), exact=exact, terms=terms)
 
 
@@ -212,7 +212,7 @@ _THIRD = {"bias of rows": (21,), "residual": (21, 50), "value of an index": (21,
 def test_epilogues(name: str) -> None:
     third = {**_THIRD, "read across": (50, 21)}.get(name, (50,))
     p = tensors(FINISHES[name], (21, 40), (50, 40), third)
-    assert "+ epilogue" in form_of(p)
+    assert "+ epilogue" in titles_of(p)
     check(p, config(), *([config(splits=2)] if name in ("residual", "read across") else []))
 
 

@@ -41,13 +41,13 @@ def matmul(text: str, m: int, n: int, k: int, half: str = "float16") -> Problem:
     return halves(text, a, b, half=half)
 
 
-def form_of(p: Problem, arch: str = "sm_90") -> str:
+def titles_of(p: Problem, arch: str = "sm_90") -> str:
     spec = spec_of(p, exact=True, threads=0)
     return compiler.describe(p.program, spec, Config(), gpu_of(arch), p.sizes)[0][1]
 
 
 def check(p: Problem, *configs: Config, exact: tuple[bool, ...] = (True,)) -> None:
-    assert "mma" in form_of(p), form_of(p)
+    assert "mma" in titles_of(p), titles_of(p)
     differential(p, *(configs or (config(),)), exact=exact, terms=20)
 
 
@@ -138,12 +138,12 @@ def test_no_bank_conflicts_and_full_sectors(text: str) -> None:
 
 
 def test_only_what_tensor_cores_compute() -> None:
-    assert "mma" in form_of(matmul(NT, 9, 9, 9), "sm_80")
+    assert "mma" in titles_of(matmul(NT, 9, 9, 9), "sm_80")
     squares = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) max=! A(m,k) * B(n,k) }"
-    assert "mma" not in form_of(halves(squares, (19, 20), (33, 20)))
+    assert "mma" not in titles_of(halves(squares, (19, 20), (33, 20)))
     mixed = NT.replace("float(N", "bfloat16(N").replace("float(M", "float16(M")
     bf16 = rand(33, 20).astype(numpy_dtype(BY_NAME["bfloat16"]))
-    assert "mma" not in form_of(problem(mixed, rand(19, 20, dtype="float16"), bf16))
+    assert "mma" not in titles_of(problem(mixed, rand(19, 20, dtype="float16"), bf16))
     with pytest.raises(ScheduleError, match="threads"):
         lowered(matmul(NT, 9, 9, 9), config(warp="32x32"))
 
@@ -165,7 +165,7 @@ def test_defaults_do_not_spill(text: str, arch: str) -> None:
 @pytest.mark.nvrtc
 def test_the_largest_default_does_not_spill() -> None:
     p = matmul(NN, 4096, 4096, 64)
-    assert "128x256" in form_of(matmul_of_any_values(4096))
+    assert "128x256" in titles_of(matmul_of_any_values(4096))
     unit = lowered(p, config(tile="128x256", warp="64x64"))
     cubin = compile_cuda(compiler.emit_cuda(unit), "sm_90", name="k")
     assert [k for k in cubin.report.kernels if k.spills] == []

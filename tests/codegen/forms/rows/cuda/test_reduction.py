@@ -42,7 +42,7 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
     return rng.normal(size=shape).astype(np.float32)
 
 
-def form_of(p: Problem, c: Config = Config(), *, exact: bool = True) -> str:  # noqa: B008  (frozen)
+def titles_of(p: Problem, c: Config = Config(), *, exact: bool = True) -> str:  # noqa: B008  (frozen)
     spec = spec_of(p, exact=exact, threads=0)
     return compiler.describe(p.program, spec, c, GPU, p.sizes)[0][1]
 
@@ -106,7 +106,7 @@ def test_windows_have_a_thread_each(rng: np.random.Generator) -> None:
     text = """def pool(float(B,C,H,W) X) -> (O) { O(b,c,h,w) +=! X(b,c,2*h+i,2*w+j)
       where i in 0:2, j in 0:2, h in 0:H/2, w in 0:W/2 }"""
     p = problem(text, np.zeros((64, 64, 56, 56), np.float32))
-    assert "1 thread to a row" in form_of(p)
+    assert "1 thread to a row" in titles_of(p)
     p = problem(text, normal(rng, 2, 3, 8, 10))
     differential(p, config(lanes=1), config(lanes=1, width=2), config(lanes=4), exact=(True,))
 
@@ -119,7 +119,7 @@ def test_several_dimensions(rng: np.random.Generator) -> None:
         problem(MIDDLE, normal(rng, 5, 4, 3)[::-1].transpose(0, 2, 1)),
         problem(TOTAL, np.zeros((6, 90), np.float32)[:, ::3] + 1),
     ):
-        assert "reduction" in form_of(p)
+        assert "reduction" in titles_of(p)
         differential(p, terms=500)
 
 
@@ -184,7 +184,7 @@ def test_a_sum_is_the_same_in_any_order_of_threads(rng: np.random.Generator) -> 
 def test_checked_subscripts_are_left_to_a_nest_without_barriers(rng: np.random.Generator) -> None:
     text = "def f(float(K) A, int32(N,M) at) -> (O) { O(n) +=! A(at(n,m)) }"
     p = problem(text, normal(rng, 5), np.zeros((3, 4), np.int32))
-    assert "nest" in form_of(p)
+    assert "nest" in titles_of(p)
 
 
 # ---- schedules
