@@ -17,7 +17,7 @@ def plain(size: Size) -> list[Plain]:
     Examples
     --------
     >>> n = Size.symbol("N")
-    >>> plain(2 * n // 3 - 1)
+    >>> plain(n * 2 // 3 - 1)
     [[1, ['/', [[2, ['N', False]]], [[3]]]], [-1]]
     """
     return [[c, *map(_plain_atom, atoms)] for atoms, c in size.terms]

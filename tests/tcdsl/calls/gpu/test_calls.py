@@ -281,7 +281,7 @@ def _out_faults(device: SimDevice) -> list[tuple[Any, type[Exception], str]]:
         (device.array(ramp(5)), ShapeError, r"of shape \(N\) = \(4,\), got \(5,\)"),
         (device.array(np.zeros(4)), TCTypeError, "of type float32, got float64"),
         (stride_0, ShapeError, "has stride 0"),
-        ((whole[:4], whole[:4]), TCTypeError, "1 returns, got 2 outputs"),
+        ((whole[:4], whole[:4]), TCTypeError, "has 1 return, got 2 outputs"),
         (np.zeros(4, np.float32), TCTypeError, "'A' lies on GPU 0, 'C' in the host's memory"),
     ]
 

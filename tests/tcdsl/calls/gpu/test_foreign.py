@@ -230,7 +230,8 @@ def test_what_is_more_than_memory_is_seen_on_a_device_too(
     torch: Any = types.ModuleType("torch")
     torch.Tensor, torch.strided, torch.is_grad_enabled = TorchTensor, "strided", lambda: True
     torch._C = types.SimpleNamespace(
-        _functorch=types.SimpleNamespace(is_functorch_wrapped_tensor=lambda x: False)
+        _functorch=types.SimpleNamespace(is_functorch_wrapped_tensor=lambda x: False),
+        _get_tracing_state=lambda: None,
     )
     torch.autograd = types.SimpleNamespace(forward_ad=types.SimpleNamespace(_current_level=-1))
     torch.from_dlpack = lambda a: a
