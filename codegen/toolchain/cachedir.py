@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ T = TypeVar("T")
 
 _LOST = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 _OF_CODE = ("objects", "building")  # folders whose files are loaded
+_MOST_BYTES = 1 << 28  # of a file that is read: an object has a thousandth of it
 _ROOM_BYTES = 1 << 20  # a compiler that fails with less than this left may have failed for it
 
 
@@ -233,10 +235,28 @@ def _no_room(error: OSError) -> str:
     )
 
 
+def content_of(path: Path) -> bytes:
+    """Return what a file of the cache holds; it is neither waited for nor read without end.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is a pipe or a device, or far larger than any that is kept.
+    """
+    # A pipe is opened without a writer, so that what it is can be asked of what was opened.
+    with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as f:
+        status = os.fstat(f.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+            raise ValueError(f"'{path}' is no file of the cache")
+        return f.read(_MOST_BYTES)
+
+
 def read_json(name: str) -> dict[str, Any]:
     """Return what `update_json` kept under a name; nothing if it is missing or damaged."""
     try:
-        data = json.loads((cache_dir() / name).read_text(encoding="utf-8"))
+        data = json.loads(content_of(cache_dir() / name).decode())
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tcdsl.codegen.toolchain.cachedir import cache_dir, places, subfolder
+from tcdsl.codegen.toolchain.cachedir import cache_dir, content_of, places, subfolder
 
 _LONGEST_STEM = 64  # characters of a name in a file's; a file system takes 255 bytes in all
 
@@ -45,16 +45,18 @@ def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
         if path.suffix != suffix or len(name) != 3 or name[1] != key:
             continue
         try:
-            content = path.read_bytes()
-        except OSError:  # pruned meanwhile, or not to be read: made again
+            content = content_of(path)
+        except (FileNotFoundError, PermissionError):  # pruned meanwhile, or not to be read
+            continue
+        except (OSError, ValueError):  # a folder, a pipe, a link in a circle: nothing of ours
+            _remove(path)
             continue
         if _sum(content) == name[2]:
             with contextlib.suppress(OSError):  # a cache that may only be read serves too
                 os.utime(path)
             yield path, content
         else:
-            with contextlib.suppress(OSError):
-                path.unlink()
+            _remove(path)
 
 
 def key_in(path: Path) -> str:
@@ -103,6 +105,15 @@ def _listed(folder: Path) -> list[Path]:
         return list(folder.iterdir())
     except OSError:
         return []
+
+
+def _remove(path: Path) -> None:
+    """Make room for a file under a name that only such a file has."""
+    with contextlib.suppress(OSError):
+        try:
+            path.unlink()
+        except IsADirectoryError:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _sum(content: bytes) -> str:
@@ -174,7 +185,7 @@ def files() -> Iterator[tuple[Path, os.stat_result]]:
     for folder in _listed(subfolder("objects")):
         for path in _listed(folder):
             with contextlib.suppress(FileNotFoundError):
-                yield path, path.stat()
+                yield path, path.lstat()
 
 
 def size() -> tuple[int, int]:
@@ -193,7 +204,7 @@ def prune(max_bytes: int = 0) -> int:
     for path, status in found:
         if left <= max_bytes:
             break
-        path.unlink(missing_ok=True)
+        _remove(path)
         left -= status.st_size
     day_ago = time.time() - 86400
     for folder in _listed(subfolder("building")):  # of processes that were killed

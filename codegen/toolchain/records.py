@@ -13,8 +13,10 @@ import hashlib
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +31,7 @@ VERSION = 1  # of all kinds of records
 SUFFIX = ".json"
 _MOST_CHARS, _MOST_BRACKETS = 1 << 22, 1 << 16
 _SETTLED_NS = 2_000_000_000  # by which this module may be imported later than the first one
+_MOMENT_S = 0.1  # in which several records of one kernel are written
 _SOURCES = (".py", ".h", ".cuh", ".c", ".lark", ".json")
 _SUM = ".sum"  # of the files of a generator
 
@@ -70,9 +73,12 @@ def read_all(kind: str, parts: Sequence[str], decode: Callable[[object], T]) -> 
 
 
 def write(kind: str, parts: Sequence[str], value: object, name: str) -> None:
-    """Keep a value for `read`; name: of the definition, for whoever looks into the folder."""
+    """Keep a value for `read`; name: of the definition, for whoever looks into the folder.
+
+    Nothing is kept once a source has changed: a module loaded since may be another generator's.
+    """
     key = _key(kind, parts)
-    if key is not None:
+    if key is not None and _watch.is_same():
         text = json.dumps({"version": VERSION, "key": key, "value": value}, separators=(",", ":"))
         contentfile.keep(text.encode(), f"{name[:32]}.{kind}", key, SUFFIX)
 
@@ -88,27 +94,80 @@ def generator() -> str | None:
 
     None where one has changed since this process began: what it has loaded may be the earlier one.
     """
-    return digest_of_sources(
-        [Path(str(grammar.__file__)).parent, Path(__file__).parent.parent],
-        _imported_ns - _SETTLED_NS,
-    )
+    return _digest(_found_first(), _imported_ns - _SETTLED_NS)
 
 
 def digest_of_sources(folders: Sequence[Path], before_ns: int) -> str | None:
     """Return the digest of the sources in folders; None if one has changed since a time."""
-    try:
-        files = sorted((str(p), s) for folder in folders for p, s in _sources(folder))
-    except OSError:  # they are not in folders
+    return _digest(_found_in(folders), before_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Sources as they lay in folders. stats: a hash of their names, sizes and times."""
+
+    files: tuple[str, ...]
+    stats: str
+    changed_ns: int
+
+
+def _digest(found: _Found | None, before_ns: int) -> str | None:
+    if found is None or found.changed_ns > before_ns:
         return None
-    if any(status.st_ctime_ns > before_ns for _, status in files):
-        return None
-    stats = hash_of(f"{p} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for p, s in files)
-    for _, content in contentfile.contents(stats, _SUM):  # to read them all takes ten times as long
+    for _, content in contentfile.contents(found.stats, _SUM):  # to read all takes ten times as long
         if re.fullmatch(rb"[0-9a-f]{32}", content):
             return content.decode()
-    found = _content([path for path, _ in files])
-    contentfile.keep(found.encode(), "generator", stats, _SUM)
-    return found
+    try:
+        digest = _content(found.files)
+    except OSError:  # one has gone since
+        return None
+    contentfile.keep(digest.encode(), "generator", found.stats, _SUM)
+    return digest
+
+
+@functools.cache
+def _found_first() -> _Found | None:
+    return _found_in(_folders())
+
+
+def _folders() -> Sequence[Path]:
+    return Path(str(grammar.__file__)).parent, Path(__file__).parent.parent
+
+
+def _found_in(folders: Sequence[Path]) -> _Found | None:
+    try:
+        files = sorted((p, s) for folder in folders for p, s in _sources(folder))
+    except OSError:  # they are not in folders
+        return None
+    if not any(path.endswith(".py") for path, _ in files):  # installed without what it was made of
+        return None
+    stats = hash_of(f"{p} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for p, s in files)
+    return _Found(tuple(p for p, _ in files), stats, max(s.st_ctime_ns for _, s in files))
+
+
+class _Watch:
+    """Whether the sources are those that the generator's digest was made of.
+
+    Most modules are loaded when something is lowered, headers are read when it is compiled: by
+    then a file may be another one. Asked again once a module more is loaded, or after a moment.
+    """
+
+    def __init__(self) -> None:
+        self._asked: tuple[int, float] | None = None
+        self._is_same = True
+
+    def is_same(self) -> bool:
+        """Whether nothing has changed; what has is never the same again."""
+        modules, now = len(sys.modules), time.monotonic()
+        asked = self._asked
+        if self._is_same and (asked is None or asked[0] != modules or now - asked[1] > _MOMENT_S):
+            first, found = _found_first(), _found_in(_folders())
+            self._is_same = first is not None and found is not None and first.stats == found.stats
+            self._asked = modules, now
+        return self._is_same
+
+
+_watch = _Watch()
 
 
 def _content(files: Sequence[str]) -> str:
@@ -119,10 +178,10 @@ def _content(files: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _sources(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _sources(folder: Path | str) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(_SOURCES):
-                yield Path(entry.path), entry.stat()
+                yield entry.path, entry.stat()
             elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _sources(Path(entry.path))
+                yield from _sources(entry.path)

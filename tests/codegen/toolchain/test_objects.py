@@ -10,13 +10,14 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tcdsl.codegen.toolchain import contentfile, objects
-from tcdsl.codegen.toolchain.cachedir import cache_dir
+from tcdsl.codegen.toolchain.cachedir import cache_dir, read_json
 from tcdsl.codegen.toolchain.cc import Source, find_compiler, probe
 from tcdsl.codegen.toolchain.objects import compile_many, compile_source, key_of, lookup, use_object
 from tcdsl.grammar.text.errors import CompileError
@@ -65,13 +66,45 @@ def test_what_is_pruned_before_it_is_loaded_is_compiled_again(cache: Path) -> No
         use_object(number(7), lambda path: ctypes.CDLL(f"{path}-nonsense"))
 
 
-def test_what_cannot_be_read_is_compiled_again(cache: Path) -> None:
+def a_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "x").touch()
+
+
+def without_end(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 42)
+
+
+def a_circle(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("put", [a_folder, os.mkfifo, without_end, huge, a_circle])
+def test_what_cannot_be_read_is_neither_waited_for_nor_in_the_way(
+    cache: Path, put: Callable[[Path], None]
+) -> None:
     found = compile_source(number(8))
     found.unlink()
-    found.mkdir()
-    (found / "x").touch()
-    key = key_of(number(8), find_compiler())
-    assert lookup(key) is None
+    put(found)
+    assert lookup(key_of(number(8), find_compiler())) is None
+    assert compile_source(number(8)).read_bytes().startswith(b"\x7fELF")
+    found.unlink()
+    put(found)
+    contentfile.prune()
+    assert contentfile.size()[1] == 0
+
+
+@pytest.mark.parametrize("put", [a_folder, os.mkfifo, without_end, huge, a_circle])
+def test_what_is_known_of_compilers_is_found_out_again(
+    cache: Path, put: Callable[[Path], None]
+) -> None:
+    put(cache_dir() / "compilers.json")
+    assert read_json("compilers.json") == {}
 
 
 def test_a_folder_that_goes_while_the_cache_is_pruned_is_no_fault(
@@ -294,5 +327,5 @@ def test_prune_removes_what_was_unused_for_longest(cache: Path) -> None:
     assert not old.exists()
     assert new.exists()
     contentfile.prune()
-    assert contentfile.size() == (0, 0)
+    assert contentfile.size()[1] == 0
     assert lookup(key_of(number(2), find_compiler())) is None

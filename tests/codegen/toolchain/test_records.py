@@ -213,3 +213,43 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert records.digest_of_sources([folder], LATER) == first
     contentfile.prune()
     assert records.digest_of_sources([folder], LATER) == "f" * 32
+
+
+def test_a_source_that_goes_while_it_is_read_is_of_no_generator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = sources(tmp_path)
+    read = contentfile.contents
+
+    def gone(key: str, suffix: str) -> Any:
+        (folder / "room" / "a.py").unlink()
+        return read(key, suffix)
+
+    monkeypatch.setattr(contentfile, "contents", gone)
+    assert records.digest_of_sources([folder], LATER) is None
+
+
+def test_what_was_installed_without_its_sources_has_no_generator(tmp_path: Path) -> None:
+    folder = sources(tmp_path)
+    (folder / "room" / "a.py").rename(folder / "room" / "a.pyc")
+    assert records.digest_of_sources([folder], LATER) is None
+
+
+@pytest.mark.parametrize("change", ["prelude.h", "room/a.py", "room/new.py"])
+def test_nothing_is_kept_once_a_source_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    folder = sources(tmp_path)
+    first = records._found_in([folder])
+    monkeypatch.setattr(records, "_folders", lambda: [folder])
+    monkeypatch.setattr(records, "_found_first", lambda: first)
+    monkeypatch.setattr(records, "_watch", records._Watch())
+    monkeypatch.setattr(records, "_MOMENT_S", 0)
+    records.write("answer", PARTS, 42, "f")
+    text = (folder / change).read_text() if (folder / change).exists() else ""
+    (folder / change).write_text(f"{text}int b;\n")
+    records.write("answer", ("later",), 43, "f")
+    (folder / change).write_text(text)  # what was loaded meanwhile stays loaded
+    records.write("answer", ("later",), 43, "f")
+    assert found() == 42
+    assert found("later") is None
