@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
+import operator
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from tcdsl.codegen.gradient.wanted import Wrt
 
 Sizes = Mapping[str, int | Iterable[int]]
+_MOST_SETS = 100_000  # combinations: nobody waits for more
+_LARGEST = 1 << 63
 PARTS: tuple[Part, ...] = ("kernel", "forward", "backward")
 
 
@@ -104,13 +109,18 @@ def warm(
     >>> [w.label for w in tc.warm(half, {"N": [10, 20]}, quiet=True)]
     ['half N=10', 'half N=20']
     """
+    if not isinstance(kernels, Iterable | Kernel):
+        raise TCTypeError(f"warm: expected kernels, got {type(kernels).__name__}")
     listed = [kernels] if isinstance(kernels, Kernel) else [*kernels]
     strange = next((k for k in listed if not isinstance(k, Kernel)), None)
     if strange is not None:
         raise TCTypeError(f"warm: expected kernels, got {type(strange).__name__}")
+    if not isinstance(wrt, Iterable | None):
+        raise TCTypeError(f"warm: wrt: expected names of parameters, got {wrt!r:.40}")
     names = None if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
+    at_a_time = _at_a_time(jobs)
     sets = list(_sets(sizes))
-    rows = [*warmed(listed, sets, grad, names, jobs, quiet, generics)]
+    rows = [*warmed(listed, sets, grad, names, at_a_time, quiet, generics)]
     faults = [row for row in rows if row.error]
     if faults:
         lines = [f"{row.label}: {row.error}" for row in faults]
@@ -231,17 +241,55 @@ def _check_sizes(bound: Sequence[_Bound], sets: Sequence[Mapping[str, int]]) -> 
 def _sets(sizes: Sizes | Sequence[Sizes] | None) -> Iterator[dict[str, int]]:
     """Yield every combination that is asked for."""
     given = [] if sizes is None else [sizes] if isinstance(sizes, Mapping) else sizes
-    for one in given:
-        lists = [_values(name, value) for name, value in one.items()]
-        for choice in itertools.product(*lists):
+    if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
+        raise TCTypeError(
+            f"expected sizes by name, or a list of such, got {reprlib.repr(sizes)}\n"
+            '  as in {"B": [1, 8], "M": 128}'
+        )
+    lists = [{str(name): _values(name, value) for name, value in one.items()} for one in given]
+    total = sum(math.prod(map(len, one.values())) for one in lists)
+    if total > _MOST_SETS:
+        raise ShapeError(
+            f"these are {total:,} combinations of sizes, at most {_MOST_SETS:,} at a time"
+        )
+    for one in lists:
+        for choice in itertools.product(*one.values()):
             yield dict(zip(one, choice, strict=True))
 
 
-def _values(name: str, value: object) -> list[int]:
+def _values(name: object, value: object) -> list[int]:
     values = [value] if isinstance(value, int | np.integer) else value
     if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
         raise TCTypeError(f"expected a size or sizes for '{name}', got {type(value).__name__}")
-    found = [int(v) for v in values]
+    found = [_size(name, v) for v in itertools.islice(values, _MOST_SETS + 1)]
     if not found:
         raise ShapeError(f"'{name}' names no size at all")
+    if len(found) > _MOST_SETS:
+        raise ShapeError(f"'{name}' names more than {_MOST_SETS:,} sizes, the most at a time")
     return found
+
+
+def _size(name: object, value: object) -> int:
+    try:
+        size = operator.index(value)  # type: ignore[arg-type]  # TypeError is asked for
+    except TypeError:
+        raise TCTypeError(
+            f"expected whole numbers for '{name}', got {reprlib.repr(value)}"
+        ) from None
+    if not -_LARGEST <= size < _LARGEST:  # of scalars that bounds depend on too
+        raise ShapeError(f"'{name}' is a number of {size.bit_length()} bits, at most 63 are taken")
+    return size
+
+
+def _at_a_time(jobs: object) -> int:
+    if jobs is None:
+        return usable_cores()
+    try:
+        number = operator.index(jobs)  # type: ignore[arg-type]  # TypeError is asked for
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise TCTypeError(
+            f"jobs is {reprlib.repr(jobs)}; expected an int from 1 on, or None for as many as cores"
+        )
+    return number

@@ -114,7 +114,7 @@ class _Found:
 def _digest(found: _Found | None, before_ns: int) -> str | None:
     if found is None or found.changed_ns > before_ns:
         return None
-    for _, content in contentfile.contents(found.stats, _SUM):  # to read all takes ten times as long
+    for _, content in contentfile.contents(found.stats, _SUM):  # to read all takes longer
         if re.fullmatch(rb"[0-9a-f]{32}", content):
             return content.decode()
     try:

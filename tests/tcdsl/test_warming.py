@@ -145,6 +145,33 @@ def test_slips_are_told_before_anything_is_compiled() -> None:
     assert tc.warm([], quiet=True) == ()
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"sizes": 5}, r"^expected sizes by name, or a list of such, got 5\n  as in "),
+        ({"sizes": [5]}, r"^expected sizes by name, or a list of such, got \[5\]\n"),
+        ({"sizes": {"N": [1.5]}}, r"^expected whole numbers for 'N', got 1\.5$"),
+        ({"sizes": {"N": ["3"]}}, r"^expected whole numbers for 'N', got '3'$"),
+        ({"sizes": {"N": [None]}}, r"^expected whole numbers for 'N', got None$"),
+        ({"sizes": {"N": 10**5000}}, r"^'N' is a number of 16610 bits, at most 63 are taken$"),
+        ({"sizes": {"N": range(1 << 60)}}, r"^'N' names more than 100,000 sizes"),
+        (
+            {"sizes": {"N": range(1000), "M": range(1000)}},
+            r"^these are 1,000,000 combinations of sizes, at most 100,000 at a time$",
+        ),
+        ({"jobs": 0}, r"^jobs is 0; expected an int from 1 on, or None"),
+        ({"jobs": -3}, r"^jobs is -3; expected"),
+        ({"jobs": "2"}, r"^jobs is '2'; expected"),
+        ({"wrt": 5}, r"^warm: wrt: expected names of parameters, got 5$"),
+        ({"kernels": 5}, r"^warm: expected kernels, got int$"),
+    ],
+)
+def test_what_is_no_size_or_number_is_refused(options: dict[str, Any], told: str) -> None:
+    kernel = tc.define("def inc(float(N) A) -> (B) { B(i) = A(i) + 1 }")
+    with pytest.raises((ShapeError, TCTypeError), match=told):
+        tc.warm(**{"kernels": kernel, "sizes": {"N": 3}, "quiet": True, **options})
+
+
 class _Bomb:
     """Ends the process that reads it."""
 
