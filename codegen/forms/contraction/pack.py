@@ -47,6 +47,7 @@ from tcdsl.codegen.loops.build import (
 from tcdsl.codegen.loops.loopir import (
     I64,
     Array,
+    Bin,
     Call,
     Elem,
     Eval,
@@ -57,6 +58,7 @@ from tcdsl.codegen.loops.loopir import (
     Load,
     Mask,
     Pointer,
+    Simd,
     Stmt,
     Unroll,
     Var,
@@ -179,9 +181,32 @@ def _copy_pieces(p: Packer) -> Stmt:
     source = pointer("source", p.source, const=True)
     moved = _load(p, offset(source, add(_x(p, first), _k(p, k))))
     copy = loop(k, 0, i64("depth"), _store(p, offset(_packed(p), add(mul(k, left), x)), moved))
-    last = sub(min64(add(first, p.lanes), i64("count")), 1)
-    whole = compare("==", sub(_x(p, last), _x(p, first)), sub(last, first))
-    return If(whole, copy, _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left)))
+    gather = _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left))
+    end = min64(add(first, p.lanes), i64("count"))
+    return _if_in_one_piece(Var("x_offset", TABLE), first, end, copy, gather)
+
+
+def _if_in_one_piece(table: Var, first: Expr, end: Expr, then: Stmt, other: Stmt) -> Stmt:
+    """Return then where the offsets first .. end follow each other, else other.
+
+    Each is asked: they need not rise, so that the last may be as far from the first as in one piece
+    and others elsewhere.
+    """
+    i, jumps, low = i64("i"), i64("jumps"), i64("low")
+    jump = sub(Load(table, add(first, i), I64), add(low, i))
+    asked = loop(
+        i,
+        1,
+        sub(end, first),
+        assign(jumps, Bin("|", jumps, jump, I64)),
+        mark=Simd((("|", "jumps"),)),
+    )
+    return block(
+        Let(low, Load(table, first, I64)),
+        Let(jumps, c64(0), mutable=True),
+        asked,
+        If(compare("==", jumps, 0), then, other),
+    )
 
 
 def _columns(p: Packer) -> Stmt:
@@ -230,8 +255,8 @@ def _turn(p: Packer) -> Stmt:
     )
     if p.k_table:
         end = min64(add(k, p.lanes), depth)
-        whole = compare("==", sub(_k(p, sub(end, 1)), _k(p, k)), sub(sub(end, 1), k))
-        turn = If(whole, turn, _gather(p, k, end, x, min64(add(x, p.lanes), left)))
+        gather = _gather(p, k, end, x, min64(add(x, p.lanes), left))
+        turn = _if_in_one_piece(Var("k_offset", TABLE), k, end, turn, gather)
     return block(_columns(p), loop(k, 0, depth, turn, step=p.lanes))
 
 
