@@ -75,14 +75,18 @@ class Panel:
         operands = (p.a, p.b, p.c)
         for i in p.outer:
             shared = all(x.uses(i.name) for x in operands)
-            if shared and i.extent != ONE and any(x.stride(i.name) == ONE for x in operands):
+            if shared and i.extent != ONE and any(self._lies_along(x, i) for x in operands):
                 return i
         return None
+
+    def _lies_along(self, x: Operand, i: Index) -> bool:
+        """Whether an operand has stride one along a batch, and no vectors along n are stored."""
+        return x.stride(i.name) == ONE and (x != self.problem.c or self.has_stage)
 
     def is_near(self, x: Operand) -> bool:
         """Whether neighbours of an operand lie side by side."""
         i = self.neighbours
-        return i is not None and x.stride(i.name) == ONE
+        return i is not None and self._lies_along(x, i)
 
     @property
     def groups(self) -> Expr:

@@ -165,3 +165,15 @@ def test_a_product_over_a_batch_is_one_product_where_one_factor_has_the_batch(
     assert found is not None
     names = (tuple(i.name for i in role) for role in (found.outer, found.m, found.n, found.k))
     assert tuple(names) == (outer, m, ("n",), ("k",))
+
+
+def test_batches_of_single_elements_are_stored_as_rows() -> None:
+    # an element has vectors along n, of one, and its neighbours are side by side at once
+    listed = [problem(NN, rand(5, 1, 7), rand(5, 7, 1)), problem(NN, rand(3, 1, 1), rand(3, 1, 1))]
+    halves = NN.replace("float(", "float16(")
+    listed.append(problem(halves, *(rand(*s, dtype="float16") for s in ((20, 1, 9), (20, 9, 1)))))
+    taps = """def run(float(C,H,W) G, float(C,Y,X) I) -> (O) {
+        O(c,r,q) +=! G(c,y,x) * I(c,y+r,x+q) where r in 0:Y-H+1, q in 0:X-W+1
+    }"""
+    listed.append(problem(taps, rand(3, 4, 5), rand(3, 4, 5)))
+    differential([Case(p, exact=True) for p in listed], terms=20)
