@@ -64,6 +64,7 @@ static double round_to(double v, int fraction_bits, int lowest_exponent) {
 }
 
 static float as_half(double v) {
+  if (v >= 65536 || v <= -65536) return v > 0 ? __builtin_inff() : -__builtin_inff(); /* 2^981 has no shift */
   double r = round_to(v, 10, -14);
   return r >= 65536 ? __builtin_inff() : r <= -65536 ? -__builtin_inff() : (float)r;
 }

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tcdsl.codegen import runtime
@@ -76,6 +76,11 @@ def test_what_is_no_number_is_the_slow_paths(kernels: Any) -> None:
 @given(
     st.floats(allow_nan=True, allow_infinity=True) | st.floats(width=16) | st.floats(-1e-4, 1e-4)
 )
+@example(2.0**981)
+@example(-(2.0**1023))
+@example(65519.99)
+@example(65520.0)
+@example(float("nan"))
 def test_halves_round_as_numpy_does(kernels: Any, value: float) -> None:
     k = _launcher(kernels)
     with np.errstate(over="ignore"):
