@@ -71,8 +71,8 @@ ROOMS = {
     " tcdsl/calls/bindings tcdsl/calls",
     "tcdsl/plain": "grammar/ codegen/ tcdsl/text tcdsl/calls/",
     "tcdsl/derived": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/plain",
-    "tcdsl/ahead": "grammar/check grammar/text codegen/gradient tcdsl/calls/ tcdsl/plain"
-    " tcdsl/derived",
+    "tcdsl/ahead": "grammar/check grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
+    " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
     " tcdsl/ahead",
     "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",

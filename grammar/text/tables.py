@@ -16,18 +16,32 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tcdsl.grammar.text.errors import InternalError
+
 HERE = Path(__file__).parent
 
 
 def read() -> Any | None:
-    """Return the parser that the tables describe; None if they are another Lark's or grammar's."""
+    """Return the parser that the tables describe; None if they are another Lark's or grammar's.
+
+    Raises
+    ------
+    InternalError
+        If they are missing or damaged.
+    """
     import lark
 
-    text = (HERE / "tables.json").read_text(encoding="utf-8")
-    kept = json.loads(text, object_pairs_hook=_with_numbers)
-    if kept["lark"] != lark.__version__ or kept["grammar"] != _digest(_grammar()):
-        return None
-    return lark.Lark.load(kept["tables"])
+    path = HERE / "tables.json"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_with_numbers)
+        if kept["lark"] != lark.__version__ or kept["grammar"] != _digest(_grammar()):
+            return None
+        return lark.Lark.load(kept["tables"])
+    except (OSError, ValueError, LookupError, TypeError, AssertionError, RecursionError) as error:
+        raise InternalError(
+            f"'{path}', which came with tcdsl, is missing or damaged: install tcdsl again\n"
+            f"  {type(error).__name__}: {str(error)[:200]}"
+        ) from error
 
 
 def built() -> Any:

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tcdsl.ahead.task import Task, packed, run, unpacked
+from tcdsl.codegen.toolchain.cachedir import is_lasting, usual_folder
 from tcdsl.grammar.text.errors import CompileError, TCError
 
 _GRACE_S = 10.0  # for a worker that was told to stop
@@ -171,12 +172,23 @@ def _answer(task: Task) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # who defined the kernel was told
-            run(task)
+            if is_lasting():
+                run(task)
+        if not is_lasting():  # its disk may have become full
+            return not_kept()
     except TCError as error:
         return str(error) or type(error).__name__
     except Exception:  # a fault of ours in one kernel: others are compiled all the same
         return traceback.format_exc()
     return ""
+
+
+def not_kept() -> str:
+    """Return why a later call would find nothing of what is compiled."""
+    return (
+        f"the cache folder '{usual_folder()}' cannot keep it: it may not be written, or is full\n"
+        "  note: set TCDSL_CACHE to a folder that you may write to, with room"
+    )
 
 
 if __name__ == "__main__":

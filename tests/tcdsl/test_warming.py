@@ -194,6 +194,22 @@ def test_a_process_that_dies_costs_its_task_alone() -> None:
 
 
 @pytest.mark.wide
+@pytest.mark.parametrize("is_full_at_the_end", [False, True])
+def test_what_no_later_call_would_find_is_not_called_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full_at_the_end: bool
+) -> None:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("TCDSL_CACHE", str(folder))
+    if is_full_at_the_end:
+        kept = iter([True, False])
+        monkeypatch.setattr(worker, "is_lasting", lambda: next(kept))
+        monkeypatch.setattr(worker, "run", lambda task: None)
+    else:
+        folder.touch()
+    told = worker._answer(_task(3))
+    assert told.startswith(f"the cache folder '{folder}' cannot keep it: ")
+
+
 def test_whoever_stops_listening_ends_the_processes(own_cache: None) -> None:
     started: list[Any] = []
     popen = subprocess.Popen

@@ -14,7 +14,7 @@ import pytest
 
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text import tables
-from tcdsl.grammar.text.errors import TCSyntaxError
+from tcdsl.grammar.text.errors import InternalError, TCSyntaxError
 from tcdsl.grammar.text.format import format_program
 from tcdsl.grammar.text.parser import lark_parser, parse
 
@@ -54,6 +54,28 @@ def test_tables_of_another_lark_or_grammar_are_not_used(
     (tmp_path / "tc.lark").write_text((tables.HERE / "tc.lark").read_text())
     monkeypatch.setattr(tables, "HERE", tmp_path)
     assert tables.read() is None
+
+
+@pytest.mark.parametrize("damaged", [None, "", "[]", "{}", '{"lark": "', "\x00" * 9, "[" * 100_000])
+def test_damaged_tables_are_told_with_their_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str | None
+) -> None:
+    if damaged is not None:
+        (tmp_path / "tables.json").write_text(damaged)
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    with pytest.raises(InternalError, match=r"tables.json', which came .*: install tcdsl again"):
+        tables.read()
+
+
+def test_tables_without_their_content_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = json.loads((tables.HERE / "tables.json").read_text())
+    (tmp_path / "tables.json").write_text(json.dumps({**kept, "tables": {"data": [], "memo": {}}}))
+    (tmp_path / "tc.lark").write_text((tables.HERE / "tc.lark").read_text())
+    monkeypatch.setattr(tables, "HERE", tmp_path)
+    with pytest.raises(InternalError, match="install tcdsl again"):
+        tables.read()
     assert tables.built().parse(EVERYTHING)
 
 
