@@ -137,7 +137,7 @@ class Backward:
         before = -1
         while len(self._useful) != before:
             before = len(self._useful)
-            for s in steps(self.versions.nodes):
+            for s in reversed([*steps(self.versions.nodes)]):  # a reader first: one pass tells all
                 if s.target in self._useful:
                     self._useful |= {r.tensor for r in reads_in(s)}
                     self._useful |= {s.base} if s.base is not None else set()

@@ -35,10 +35,10 @@ _TRUE, _FALSE = typed.Lit(True, BOOL), typed.Lit(False, BOOL)
 def without_dead(parts: Sequence[Part], wanted: Collection[str]) -> list[Part]:
     """Return parts without the lines whose results nothing wanted comes from."""
     alive = set(wanted)
-    before = -1
+    lines, before = [*walk(parts)], -1
     while len(alive) != before:
         before = len(alive)
-        for line in walk(parts):
+        for line in reversed(lines):  # a reader first: one pass tells all but loops
             if line.target in alive:
                 alive |= {r.tensor for r in line.reads()}
     return only(parts, alive)

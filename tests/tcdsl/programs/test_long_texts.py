@@ -222,7 +222,7 @@ def test_a_condition_stands_once_in_the_gradient() -> None:
         pytest.param(statements, 40, False, marks=pytest.mark.wide),
         pytest.param(reductions, 40, False, marks=pytest.mark.wide),
         # past the longest run that is tried as one group, where each has all 23 that follow it
-        pytest.param(statements, 60, True, marks=pytest.mark.wide),
+        pytest.param(statements, 100, True, marks=pytest.mark.wide),
         (statements, 15, False),
     ],
     ids=["statements", "reductions", "gradient", "some"],
