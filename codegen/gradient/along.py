@@ -9,7 +9,7 @@ the others, by the same lines as the way back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
@@ -25,6 +25,7 @@ from tcdsl.codegen.gradient.known import is_trivial, with_known
 from tcdsl.codegen.gradient.lines import Line, Loop, Part
 from tcdsl.codegen.gradient.order import Order, Placed, misses
 from tcdsl.codegen.gradient.push import joined, push
+from tcdsl.codegen.gradient.shadows import is_hiding
 from tcdsl.codegen.gradient.versions import STARTING, Version, Versions, VersionStep, apart
 from tcdsl.codegen.program.expressions import (
     all_from_lowest,
@@ -35,7 +36,6 @@ from tcdsl.codegen.program.expressions import (
 from tcdsl.codegen.program.ssa import covers_box, identity_of
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.builtins import BUILTINS
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range, Tensor
 
 
@@ -53,7 +53,11 @@ class Along:
     """
 
     def __init__(
-        self, checked: CheckedDef, inputs: Sequence[Tensor], filled: Collection[str] = ()
+        self,
+        checked: CheckedDef,
+        inputs: Sequence[Tensor],
+        filled: Collection[str] = (),
+        written: Mapping[str, str] | None = None,  # what the text calls tensors with new names
     ) -> None:
         self.filled = filled  # tensors whose box only a statement over all of it gives
         order = self.order = Order(checked)
@@ -74,7 +78,7 @@ class Along:
         for name in self.tensors:
             tensor = self.tensors[name]
             if name in active or (tensor.role == "return" and tensor.dtype.is_float):
-                self.tangents[name] = self.fresh(f"t_{name}")
+                self.tangents[name] = self.fresh(f"t_{(written or {}).get(name, name)}")
                 self.values[self.tangents[name]] = replace(
                     self.values[name], name=self.tangents[name], tensor=name
                 )
@@ -86,7 +90,7 @@ class Along:
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
         candidate, count = name, 1
-        while candidate in self.taken or candidate in self.indices or candidate in BUILTINS:
+        while candidate in self.taken or candidate in self.indices:
             count += 1
             candidate = f"{name}_{count}"
         self.taken.add(candidate)
@@ -134,7 +138,7 @@ class Along:
         step = VersionStep(s.target, base, subs, s.op, map_typed(s.value, one), s.ranges, covers)
         return apart(
             step,
-            lambda n: n in BUILTINS or n in self.values,
+            lambda n: is_hiding(n) or n in self.values,
             lambda n: n in self.taken or n in self.indices,
         )
 

@@ -10,12 +10,13 @@ the text, so nothing is kept, and loops, states and scatters stay what they are:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.gradient.along import Along
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
+from tcdsl.codegen.gradient.shadows import without_shadows
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_dead
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
@@ -73,15 +74,24 @@ def tangents(checked: CheckedDef, wrt: Wrt | None = None) -> Tangents:
     }
     """
     check_floats(checked)
-    inputs = wanted(checked, wrt)
-    lines = Along(checked, inputs)
-    made = _result(checked, inputs, lines)
-    short = _short(lines, made.text)  # a callee's return may be larger than what is written of it
-    return _result(checked, inputs, Along(checked, inputs, short)) if short else made
+    places = [checked.params.index(t) for t in wanted(checked, wrt)]
+
+    def made(f: CheckedDef, written: Mapping[str, str]) -> Tangents:
+        inputs = [f.params[at] for at in places]
+        lines = Along(f, inputs, (), written)
+        result = _result(f, inputs, lines, written)
+        short = _short(lines, result.text)  # a callee's return may be larger than what it writes
+        if not short:
+            return result
+        return _result(f, inputs, Along(f, inputs, short, written), written)
+
+    return without_shadows(checked, made)
 
 
-def _result(f: CheckedDef, inputs: Sequence[Tensor], made: Along) -> Tangents:
-    """Return the definition."""
+def _result(
+    f: CheckedDef, inputs: Sequence[Tensor], made: Along, written: Mapping[str, str]
+) -> Tangents:
+    """Return the definition; written: what the text calls tensors that have another name here."""
     scattered = [
         n
         for n, found in made.order.written.items()
@@ -105,7 +115,7 @@ def _result(f: CheckedDef, inputs: Sequence[Tensor], made: Along) -> Tangents:
     heads += [head(t, made.values[t].dtype, made.values[t].shape) for t in given]
     returns = [head(n, v.dtype, v.shape) for n, v in returned.items()]
     text = definition_text(made.name, heads, returns, parts)
-    wrt = tuple(t.name for t in inputs)
+    wrt = tuple(written.get(t.name, t.name) for t in inputs)
     return Tangents(made.name, wrt, text, given, results, tuple(extra))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, reads, statements
+from tcdsl.codegen.gradient.shadows import is_hiding
 from tcdsl.codegen.gradient.versions import (
     STARTING,
     Local,
@@ -33,7 +34,6 @@ from tcdsl.codegen.program.ssa import covers_box, identity_of, writes_all
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.builtins import BUILTINS
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Range
 
@@ -277,7 +277,7 @@ class _Maker:
         self.current[s.target] = name
         return apart(
             VersionStep(name, base, subs, op, value, s.ranges, covers),
-            lambda n: n in BUILTINS or n in self.values,
+            lambda n: is_hiding(n) or n in self.values,
             lambda n: n in self.taken or n in self.indices,
         )
 

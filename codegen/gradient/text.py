@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
+from tcdsl.codegen.gradient.shadows import want_apart
 from tcdsl.codegen.gradient.spelling import with_types
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.unparse import expr_text
@@ -29,9 +30,15 @@ def definition_text(
     """Return a definition as text.
 
     Ranges are left out where the check infers them: it is tried.
+
+    Raises
+    ------
+    ShadowedError
+        If a name hides a builtin that the lines call (`shadows.py`).
     """
-    results = [*returns]
-    head = f"def {name}({', '.join(params)}) -> ({', '.join(results)})"
+    given, results = [*params], [*returns]
+    want_apart((*given, *results), parts)
+    head = f"def {name}({', '.join(given)}) -> ({', '.join(results)})"
     parts = with_types(parts, {r.split()[-1] for r in results})
     lines = [*walk(parts)]
     written: Wanted = {}

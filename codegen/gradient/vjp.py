@@ -6,7 +6,7 @@ reductions and of loops are kept: extra outputs of the training forward, paramet
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -21,6 +21,7 @@ from tcdsl.codegen.gradient.lines import Part, forwards, spread
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.renaming import versions_of
+from tcdsl.codegen.gradient.shadows import without_shadows
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
@@ -100,24 +101,32 @@ def gradient(
     }
     """
     check_floats(checked)
-    inputs = wanted(checked, wrt)
-    again: Collection[str] = ()
-    still: Collection[str] = ()  # no way back through the loops that write these
-    if wrt is not None:
-        still = Order(checked).apart_from(t.name for t in inputs)
-    if checkpoint is not None:
-        checked, again = segmented(checked, checkpoint, still)
-    f, in_place = expanded(checked, again, still)
-    return _gradient(f, versions_of(f, again, in_place, still), inputs)
+    places = [checked.params.index(t) for t in wanted(checked, wrt)]
+
+    def made(f: CheckedDef, written: Mapping[str, str]) -> Gradient:
+        inputs = [f.params[at] for at in places]
+        again: Collection[str] = ()
+        still: Collection[str] = ()  # no way back through the loops that write these
+        if wrt is not None:
+            still = Order(f).apart_from(t.name for t in inputs)
+        if checkpoint is not None:
+            f, again = segmented(f, checkpoint, still)
+        f, in_place = expanded(f, again, still)
+        return _gradient(f, versions_of(f, again, in_place, still), inputs, written)
+
+    return without_shadows(checked, made)
 
 
-def _gradient(f: CheckedDef, versions: Versions, inputs: Sequence[Tensor]) -> Gradient:
+def _gradient(
+    f: CheckedDef, versions: Versions, inputs: Sequence[Tensor], written: Mapping[str, str]
+) -> Gradient:
+    """Return the gradient; written: what the text calls tensors that have another name here."""
     finals = versions.finals
     outputs = [t for t in f.returns if t.dtype.is_float]
     params = tuple(t.name for t in f.params)
     back = Backward(versions)
-    given = {t.name: back.fresh(f"d_{t.name}") for t in outputs}
-    results = {t.name: back.fresh(f"d_{t.name}") for t in inputs}
+    given = {t.name: back.fresh(f"d_{written.get(t.name, t.name)}") for t in outputs}
+    results = {t.name: back.fresh(f"d_{written.get(t.name, t.name)}") for t in inputs}
     for t in inputs:
         back.result(t.name, results[t.name])
     back.activate()
@@ -149,12 +158,12 @@ def _gradient(f: CheckedDef, versions: Versions, inputs: Sequence[Tensor]) -> Gr
     text = definition_text(name, heads, returns, lines)
     extra = tuple(n for n in kept if n not in finals.values())
     behind = [Given(n, "", values[n].shape) for n in kept]
-    behind += [Given(given[t.name], t.name, t.shape) for t in outputs]
+    behind += [Given(given[t.name], written.get(t.name, t.name), t.shape) for t in outputs]
     memory = Size()
     for n in extra:
         memory = memory + prod(values[n].shape, start=Size.const(values[n].dtype.bits // 8))
     training = _forward(f, back, extra, {n: axes[n] for n in kept if n in axes})
-    wrt = tuple(t.name for t in inputs)
+    wrt = tuple(written.get(t.name, t.name) for t in inputs)
     return Gradient(name, wrt, text, training, kept, extra, tuple(behind), memory)
 
 

@@ -94,6 +94,10 @@ class Lines:
             clauses=clauses,
         )
 
+    def _is_free(self, name: str) -> bool:
+        """Whether a name before parentheses is that of a builtin, if there is one."""
+        return name not in self._tensors.names and name not in self._shared.defs
+
     @property
     def _range(self) -> n.RangeClause:
         return n.RangeClause(self._index.name, n.IntLit(0), self._size)
@@ -106,7 +110,7 @@ class Lines:
                 case n.Name(name) | n.Apply(name) if name in self._places:
                     return True
                 case n.Apply(name, args):
-                    todo += args[:1] if name == PAD else args
+                    todo += args[:1] if name == PAD and self._is_free(name) else args
                 case n.Ternary(cond):
                     todo.append(cond)
                 case n.Binary("&&" | "||", lhs):

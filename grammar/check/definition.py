@@ -20,7 +20,6 @@ from tcdsl.grammar.text.format import format_def
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.text.walk import declared_names, identifiers
 from tcdsl.grammar.types import typed as t
-from tcdsl.grammar.types.builtins import is_reserved
 from tcdsl.grammar.types.dtypes import DType
 
 
@@ -108,10 +107,7 @@ def _defs(program: n.Program) -> tuple[dict[str, n.Def], list[Diagnostic]]:
     faults = []
     for definition in program.defs:
         name, span = definition.name, definition.name_span or definition.span
-        if is_reserved(name):
-            message = f"'{name}' is a builtin function and cannot be the name of anything else"
-            faults.append(Diagnostic("TC105", message, span))
-        elif name in defs:
+        if name in defs:
             first = defs[name].name_span or defs[name].span
             note = Note("the first is here", first)
             faults.append(Diagnostic("TC101", f"'{name}' is defined twice", span, "", (note,)))

@@ -22,7 +22,14 @@ from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.foreign import FOREIGN_FUNCTIONS
 from tcdsl.grammar.text.source import Span
-from tcdsl.grammar.types.builtins import BUILTINS, FLOAT_NAMES, PAD, RAND, Function, is_reserved
+from tcdsl.grammar.types.builtins import (
+    BUILTINS,
+    FLOAT_NAMES,
+    PAD,
+    RAND,
+    Function,
+    is_builtin,
+)
 from tcdsl.grammar.types.dtypes import DType
 
 MAX_INDICES = 64  # of one statement
@@ -60,15 +67,6 @@ class Names:
             return self._bare_tensor(frame.tensors[name], node)
         if name in frame.types:
             raise FaultError("TC101", f"'{name}' is a type, not a value", node.span)
-        if is_reserved(name):
-            arity = BUILTINS[name].arity
-            raise FaultError(
-                "TC105",
-                f"'{name}' is a builtin function and cannot be the name of anything else",
-                node.span,
-                "",
-                Note(f"choose another name, or call it: {name}({', '.join('xyzw'[:arity])})"),
-            )
         if name in FLOAT_NAMES:
             return FLOAT_NAMES[name]
         if name in self.defs:
@@ -103,7 +101,7 @@ class Names:
             role = "an index"
         if role is not None:
             problem = f"'{name}' is {role}, not a tensor"
-            raise FaultError("TC107", problem, span, "it takes no subscripts")
+            raise FaultError("TC107", problem, span, "it takes no subscripts", hides(name, role))
         if name in self.defs:
             raise FaultError(
                 "TC122",
@@ -111,14 +109,15 @@ class Names:
                 node.span,
                 "",
                 Note(f"a call is a whole right side: give its result a name, x = {name}(...)"),
+                hides(name, "definition"),
             )
+        self._refuse_later(name, span)
         if name == PAD:
             return "pad"
         if name == RAND:
             return "rand"
         if name in BUILTINS:
             return BUILTINS[name]
-        self._refuse_later(name, span)
         raise FaultError(
             "TC102",
             f"nothing is called '{name}'",
@@ -202,4 +201,13 @@ class Names:
             "",
             near(name, (k for k, v in self.frame.tensors.items() if v.is_written)),
             Note("statements run in the order written"),
+            hides(name, "tensor"),
         )
+
+
+def hides(name: str, role: str) -> Note | None:
+    """Return the note that a name hides a builtin function, if there is one."""
+    if not is_builtin(name):
+        return None
+    what = role.removeprefix("a ").removeprefix("an ")
+    return Note(f"the {what} hides the builtin function of that name: choose another name")

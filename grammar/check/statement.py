@@ -47,6 +47,7 @@ from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.foreign import FOREIGN_CONSTANTS
 from tcdsl.grammar.text.walk import walk
 from tcdsl.grammar.types import typed as t
+from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT32, INT64, DType, promote
 
 INITIALISING: dict[n.AssignOp, n.AssignOp] = {
@@ -142,6 +143,8 @@ def _fits_operator(work: Comprehension) -> None:
         cure = f"write '+=!' to sum from zero, or '+=' to add to {left.name}"
         if not _may_have_range(work, key):  # a sum could not know where it ends
             cure = f"if '{key}' is a number, declare it as a parameter: float {key}"
+            if is_builtin(key):
+                cure = f"to call the builtin function, write {key}(..)"
         if key in FOREIGN_CONSTANTS:
             cure = f"there is no word for it: write {FOREIGN_CONSTANTS[key]}"
         where = left.span.text if left.span is not None else left.name

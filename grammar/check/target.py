@@ -23,7 +23,6 @@ from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
-from tcdsl.grammar.types.builtins import is_reserved
 
 _MAX_DIGITS = 4  # indices that make one subscript together: R * h + r
 
@@ -52,15 +51,7 @@ def target_of(state: CheckState, frame: Frame, node: n.Target) -> Tensor:
 
 
 def declare(state: CheckState, frame: Frame, name: str, span: Span | None) -> None:
-    """Refuse a name that has a role already or is reserved."""
-    if is_reserved(name):
-        raise FaultError(
-            "TC105",
-            f"'{name}' is a builtin function and cannot be the name of anything else",
-            span,
-            "",
-            Note("choose another name"),
-        )
+    """Refuse a name that has a role already."""
     role = frame.role(name)
     if role is None and name in state.defs:
         role = "a definition"

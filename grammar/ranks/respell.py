@@ -12,7 +12,7 @@ from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import identifiers, walk
-from tcdsl.grammar.types.builtins import BUILTINS, PAD, RAND
+from tcdsl.grammar.types.builtins import PAD, is_builtin
 
 
 class Writer:
@@ -221,7 +221,9 @@ class _Lines:
         match node:
             case n.Apply(name) if any(isinstance(a, n.Dots) for a in node.args):
                 return self._access(node)
-            case n.Apply(name, (n.Apply() as inner, *rest)) if name == PAD:
+            case n.Apply(name, (n.Apply() as inner, *rest)) if (
+                name == PAD and name not in self._tensors
+            ):
                 args = (self._applied(inner), *(self._argument(a) for a in rest))
                 return replace(node, args=args)
             case n.Apply():
@@ -259,7 +261,7 @@ class _Lines:
         return n.Name(node.name, span=node.span)
 
     def _applied(self, node: n.Apply) -> n.Apply:
-        if node.name not in self._tensors and node.name in (*BUILTINS, PAD, RAND):
+        if node.name not in self._tensors and is_builtin(node.name):
             dots = dots_in(node.args, f"the arguments of '{node.name}'")
             if dots is not None:
                 raise FaultError(

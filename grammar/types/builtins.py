@@ -11,16 +11,15 @@ class Function:
     """A builtin.
 
     result: "float", the float type of the arguments (float32 for integers); "same", their common
-    type, integers too; "bool". A reserved name cannot be used for anything else.
+    type, integers too; "bool".
     """
 
     name: str
     arity: int
     result: Literal["float", "same", "bool"]
-    reserved: bool
 
 
-_RESERVED = {
+_OF_FLOATS = {
     1: "acos acosh asin asinh atan atanh cbrt ceil cos cosh cospi cyl_bessel_i0 cyl_bessel_i1 erf "
     "erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs floor j0 j1 lgamma log log10 log1p log2 "
     "logb normcdf normcdfinv rcbrt round rsqrt sin sinh sinpi sqrt tan tanh tgamma trunc y0 y1",
@@ -30,35 +29,35 @@ _RESERVED = {
 }
 
 BUILTINS: dict[str, Function] = {
-    name: Function(name, arity, "float", reserved=True)
-    for arity, names in _RESERVED.items()
+    name: Function(name, arity, "float")
+    for arity, names in _OF_FLOATS.items()
     for name in names.split()
 } | {
     f.name: f
     for f in (
-        Function("abs", 1, "same", reserved=False),
-        Function("sign", 1, "same", reserved=False),
-        Function("relu", 1, "same", reserved=False),
-        Function("clamp", 3, "same", reserved=False),
-        Function("sigmoid", 1, "float", reserved=False),
-        Function("softplus", 1, "float", reserved=False),
-        Function("gelu", 1, "float", reserved=False),
-        Function("isnan", 1, "bool", reserved=False),
-        Function("isinf", 1, "bool", reserved=False),
-        Function("isfinite", 1, "bool", reserved=False),
+        Function("abs", 1, "same"),
+        Function("sign", 1, "same"),
+        Function("relu", 1, "same"),
+        Function("clamp", 3, "same"),
+        Function("sigmoid", 1, "float"),
+        Function("softplus", 1, "float"),
+        Function("gelu", 1, "float"),
+        Function("isnan", 1, "bool"),
+        Function("isinf", 1, "bool"),
+        Function("isfinite", 1, "bool"),
     )
 }
 
 # Constant between jumps.
 STEPS = frozenset({"ceil", "floor", "logb", "round", "sign", "trunc"})
 
-# New names like those above, but not functions of values.
+# Builtins that are not functions of values.
 PAD = "pad"  # takes an access
 RAND = "rand"  # its type is what it meets, like that of a float literal
 
 FLOAT_NAMES = {"inf": float("inf"), "nan": float("nan")}
 
 
-def is_reserved(name: str) -> bool:
-    """Whether a name is a builtin that nothing else may be called."""
-    return name in BUILTINS and BUILTINS[name].reserved
+def is_builtin(name: str) -> bool:
+    """Whether a name that nothing else has is a builtin function: none is a reserved word."""
+    return name in BUILTINS or name in (PAD, RAND)

@@ -114,10 +114,15 @@ def _of_gradient(
     of = found.session.variant(found.definition, {})
     if sizes is None:
         return found, of, None
-    extents = {t.name: t.shape for t in variant.signature.params}
-    extents |= {g.name: g.shape for g in made.gradient.given}
-    shapes = [tuple(n.evaluate(sizes) for n in extents[t.name]) for t in of.signature.params]
-    return found, of, bind(of.signature, shapes, None, {n: sizes[n] for n in of.signature.scalars})
+    own, params = variant.signature.params, of.signature.params
+    shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in own]
+    known = dict(sizes)  # by the names in the gradient, which may be others
+    for t, p, shape in zip(own, params, shapes, strict=False):
+        known |= {str(n): length for n, length in zip(p.shape, shape, strict=True)}
+        known |= {p.name: sizes[t.name]} if t.name in sizes else {}
+    if len(params) > len(own):
+        shapes += [tuple(n.evaluate(known) for n in g.shape) for g in made.gradient.given]
+    return found, of, bind(of.signature, shapes, None, {n: known[n] for n in of.signature.scalars})
 
 
 def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None) -> None:

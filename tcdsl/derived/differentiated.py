@@ -13,6 +13,7 @@ from tcdsl.codegen.gradient.vjp import Gradient
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.plain.kernel import PlainKernel
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Differentiated(Generic[K]):
         """
         program = parse(self.gradient.forward, "<forward pass>")
         (definition,) = program.defs
+        if is_builtin(self.model.name):  # which the text may call
+            return _kernel(program, self.model)
         named = replace(definition, name=self.model.name)  # a name that gradients keep free
         return _kernel(replace(program, defs=(named,)), self.model)
 

@@ -16,6 +16,7 @@ from tcdsl.derived.differentiated import K, whole_of
 from tcdsl.derived.texts import tangents_of
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.text.names import result_type
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Pushforward(Generic[K]):
     def called(self) -> K:
         """The same for calls of `jvp`: under the name that its user wrote, which errors tell."""
         kernel = self.kernel
+        if is_builtin(self.model.name):  # which the tangents may call
+            return kernel
         named = replace(kernel.definition, name=self.model.name)  # a name that tangents keep free
         program = replace(kernel.session.program, defs=(named,))
         return self.model.derive(Session(program, kernel.session.settings), named)

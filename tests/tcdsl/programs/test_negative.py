@@ -27,6 +27,7 @@ RUNS = (
     "TCC",
     "TCE",
     "unchecked_indirect",
+    "builtin_as_index",
 )
 WARNED = ("uninit_*=", "uninit_min=")
 REFUSED_CALL = ("E8", "E25", "unknown_entry_point", "constant_dim_mismatch")
@@ -48,7 +49,6 @@ REFUSED: dict[str, tuple[type[TCError], str]] = {
     "average_pool_where": (TCTypeError, "TC104"),
     "output_never_assigned": (TCTypeError, "TC110"),
     "builtin_arity": (TCTypeError, "TC106"),
-    "builtin_as_index": (TCTypeError, "TC105"),
     "duplicate_param": (TCTypeError, "TC101"),
     "scalar_as_tensor": (TCTypeError, "TC107"),
     "non_bool_and": (TCTypeError, "TC302"),
@@ -129,6 +129,11 @@ def test_a_bound_that_does_not_fit_the_data_is_found_at_the_call() -> None:
 @pytest.mark.cc
 def test_a_temporary_is_legal() -> None:
     np.testing.assert_array_equal(kernel("E20")(numbers(1)), numbers(1))
+
+
+@pytest.mark.cc
+def test_an_index_may_be_called_as_a_builtin() -> None:
+    np.testing.assert_array_equal(kernel("builtin_as_index")(numbers(3)), numbers(3))
 
 
 @pytest.mark.cc
