@@ -14,9 +14,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, Unpack, cast
 
-from tcdsl.calls.bindings.session import Session, parsed
+from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Check, Settings, Tune, shipped_in
-from tcdsl.grammar.check.definition import want_bounded
 from tcdsl.grammar.text.errors import TCSyntaxError, TCTypeError
 from tcdsl.kernel import Kernel
 from tcdsl.text.constants import fill_constants
@@ -292,6 +292,8 @@ def all_of(kind: type[K], session: Session) -> Definitions[K]:
     TCError
         If one is wrong.
     """
+    from tcdsl.grammar.check.definition import want_bounded  # on use: it loads the check
+
     want_bounded(session.program)
     for definition in session.program.defs:
         session.check_now(definition)

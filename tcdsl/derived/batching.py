@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.codegen.gradient.vjp import Gradient
 from tcdsl.grammar.batch.definition import Backward, Batch, batched
-from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
 from tcdsl.grammar.text.errors import TCError, TCTypeError
 from tcdsl.grammar.text.format import format_program
-from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.heads import shapes_of_rank, type_variables
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
 from tcdsl.plain.kernel import PlainKernel
 from tcdsl.text.instead import instead
@@ -103,7 +102,7 @@ def over_batch(
     made = _batch(kernel, in_dims, out_dims, out_dim, randomness, back)
     if origin is not None:
         origin = _origin(origin, made, in_dims, randomness)
-    program = parse(format_program(made.program), f"<{kernel.name} over a batch>")
+    program = parsed(format_program(made.program), f"<{kernel.name} over a batch>")
     new = Session(program, session.settings, origin, tuple(made.out_dims.values()))
     new.check_now(program.defs[-1])
     return new, made.back
@@ -162,7 +161,7 @@ def _origin(
 
     Where what is kept has the batch exactly if the forward pass gives it one.
     """
-    forward = parse(origin.forward, "<forward pass>")
+    forward = parsed(origin.forward, "<forward pass>")
     head = forward.defs[-1]
     params = {p.name: in_dims[p.name] for p in head.params if p.name in in_dims}
     kept = {name: in_dims.get(name) for name in origin.kept}

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.codegen.gradient.checkpoint import turns_between
 from tcdsl.codegen.gradient.vjp import Gradient
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.grammar.text.errors import TCTypeError
-from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.plain.kernel import PlainKernel
 
@@ -76,7 +76,7 @@ class Differentiated(Generic[K]):
 
         It has the name of the definition, which its text has not: a user knows no other.
         """
-        program = parse(self.gradient.forward, "<forward pass>")
+        program = parsed(self.gradient.forward, "<forward pass>")
         (definition,) = program.defs
         if is_builtin(self.model.name):  # which the text may call
             return _kernel(program, self.model)
@@ -86,7 +86,7 @@ class Differentiated(Generic[K]):
     @cached_property
     def backward(self) -> K:
         """The vector-Jacobian product."""
-        return _kernel(parse(self.gradient.text, "<gradient>"), self.model, self.gradient)
+        return _kernel(parsed(self.gradient.text, "<gradient>"), self.model, self.gradient)
 
     @cached_property
     def whole(self) -> K:

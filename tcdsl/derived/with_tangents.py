@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
+from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
@@ -15,7 +16,6 @@ from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.derived.differentiated import K, whole_of
 from tcdsl.derived.texts import tangents_of
 from tcdsl.grammar.text.errors import TCTypeError, count
-from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.text.names import result_type
 
@@ -37,7 +37,7 @@ class Pushforward(Generic[K]):
     @cached_property
     def kernel(self) -> K:
         """The Jacobian-vector product."""
-        program = parse(self.tangents.text, "<tangents>")
+        program = parsed(self.tangents.text, "<tangents>")
         session = Session(program, self.model.session.settings.along(self.tangents.given))
         return self.model.derive(session, program.defs[-1])
 

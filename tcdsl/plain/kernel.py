@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from sys import intern
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from tcdsl.calls.arguments import Arguments
-from tcdsl.calls.bindings.session import Session, parsed
+from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.bounds import bounds_error
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
-from tcdsl.calls.gpu.device_calls import DeviceCalls
 from tcdsl.calls.host import HostCalls
 from tcdsl.calls.operands.device_arrays import is_on_device
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import MAX_OPERANDS
-from tcdsl.grammar.ranks.ellipsis import shapes_of_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.heads import shapes_of_rank
 from tcdsl.plain.described import Described
 
 if TYPE_CHECKING:
+    from tcdsl.calls.gpu.device_calls import DeviceCalls
     from tcdsl.calls.gpu.raw import RawCall
 
 T = TypeVar("T")
@@ -57,8 +59,13 @@ class PlainKernel(Described):
             tuple(intern(g.name) for g in definition.generics),
         )
         self._host = HostCalls(dispatch, self)
-        self._devices = DeviceCalls(dispatch, self._host)
         self.__name__ = self.__qualname__ = definition.name  # as functions have it
+
+    @cached_property
+    def _devices(self) -> DeviceCalls:
+        from tcdsl.calls.gpu.device_calls import DeviceCalls  # on use: most programs have no GPU
+
+        return DeviceCalls(self._dispatch, self._host)
 
     def derive(self, session: Session, definition: nodes.Def) -> Self:
         """Return a kernel of another session like this one: whatever is made of a kernel is.
@@ -157,7 +164,9 @@ class PlainKernel(Described):
         Choices go and so do the launcher's rows; executables that are made stay and serve again.
         """
         self._host.forget(variant)
-        self._devices.clear()
+        devices: DeviceCalls | None = vars(self).get("_devices")
+        if devices is not None:
+            devices.clear()
 
 
 def kernel_of_ours(text: str, name: str) -> PlainKernel:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings import signature as signatures
 from tcdsl.calls.bindings.origin import check_given, number_of
+from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.settings import Settings, default_database
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.abstract import AbstractArray
@@ -30,13 +30,10 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain.host import detect, usable_cores
 from tcdsl.grammar.check.bind import bind, bind_generics
-from tcdsl.grammar.check.declare import size_names
-from tcdsl.grammar.check.definition import check
-from tcdsl.grammar.ranks.ellipsis import bind_ranks, has_any_rank, shapes_of_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import ShapeError, TCError, TCTypeError, render
 from tcdsl.grammar.text.format import format_def, format_program
-from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.heads import has_any_rank, shapes_of_rank, size_names
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.dtypes import DType
@@ -47,8 +44,6 @@ if TYPE_CHECKING:
     from tcdsl.codegen.gradient.vjp import Gradient
 
 Shapes = Sequence[tuple[int, ...]]
-
-parsed = lru_cache(maxsize=64)(parse)  # the layers of a model, and their copies, are of few texts
 
 _MAX_VARIANTS = 512  # of a text: by types, generics, ranks and machine
 _MAX_RANKED = 4096  # definitions of any rank bound to ranks and repeated dimensions
@@ -142,6 +137,8 @@ class Session:
         program = self.program_with(definition) if is_ranked else self.program
 
         def checked() -> CheckedDef:
+            from tcdsl.grammar.check.definition import check  # on use: most calls find a signature
+
             return check(program, definition.name, generics=generics)
 
         identity = self._identity(definition, generics)
@@ -208,6 +205,8 @@ class Session:
         with self._lock:
             found = self._ranked.get((name, ones))
             if found is None:
+                from tcdsl.grammar.ranks.ellipsis import bind_ranks  # on use: few texts have `...`
+
                 bound = bind_ranks(self.program, name, ones)
                 self._ranked = thinned(self._ranked, _MAX_RANKED)
                 found = self._ranked[name, ones] = bound, format_def(bound)

@@ -13,7 +13,8 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from tcdsl.calls.arguments import Arguments
-from tcdsl.calls.bindings.session import Session, parsed
+from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.dispatch import Dispatch

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
-from tcdsl.calls.bindings import session, signature
+from tcdsl.calls.bindings import signature
 from tcdsl.codegen.toolchain import records
+from tcdsl.grammar.check import definition
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import RangeError, ShapeError, TCError, TCTypeError
 from tcdsl.grammar.text.parser import parse
@@ -38,7 +39,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         done.append(name)
         return check(program, name, **options)
 
-    monkeypatch.setattr(session, "check", count)
+    monkeypatch.setattr(definition, "check", count)
     return done
 
 
@@ -152,7 +153,7 @@ def value_of() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "write", lambda kind, parts, value, name: kept.append(value))
         tc.define(TEXT)
-    return json.loads(json.dumps(kept[0]))
+    return json.loads(json.dumps(kept[-1]))
 
 
 def changed() -> list[Any]:

@@ -1,0 +1,228 @@
+"""The tree of a text as lists, texts and numbers, which files can hold; what is read is checked.
+
+Nodes stand one after the other, each behind its parts, so that a chain of a thousand terms is no
+deeper than any other text, and neither writing nor reading recurses:
+
+    i + 1    [["Name", 0, 1, "i"], ["IntLit", 4, 5, 1, ""], ["Binary", 0, 5, "+", 2, 3]]
+
+A node has its class, its place, then its fields in their order: words and numbers as they are, a
+place as its two ends, of parts that may be missing or many how many there are (None: not written).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.source import Source, Span
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_DIGITS = re.compile(r"-?[0-9A-Za-z.+-]*").fullmatch  # of a literal, as they were typed
+
+
+def _identifier(value: object) -> object:
+    return _if(isinstance(value, str) and _IDENTIFIER(value), value)
+
+
+def _digits(value: object) -> object:
+    return _if(isinstance(value, str) and _DIGITS(value), value)
+
+
+def _integer(value: object) -> object:
+    is_int64 = type(value) is int and -(1 << 63) <= value < 1 << 63
+    return _if(is_int64, value)
+
+
+def _integer_or_none(value: object) -> object:
+    return None if value is None else _integer(value)
+
+
+def _number(value: object) -> object:
+    return _if(isinstance(value, float), value)
+
+
+def _word(*of: str) -> Callable[[object], object]:
+    return lambda value: _if(isinstance(value, str) and value in of, value)
+
+
+def _if(is_right: object, value: object) -> object:
+    if not is_right:
+        raise ValueError(f"it is no part of a node: {value!r}"[:80])
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A field that holds a node of these classes; many: a tuple of them. may_be_none: or None."""
+
+    of: Any
+    many: bool = False
+    may_be_none: bool = False
+
+
+_PLACE = "a place"
+_EXPR = _Parts(n.Expr)
+_ARGS = _Parts(n.Arg, many=True)
+_BODY = _Parts(n.Stmt, many=True)
+_HEADS = _Parts(n.Param, many=True)
+_COMPARED = ("<", "<=", ">", ">=", "==", "!=")
+
+# What the fields of each class hold: a place, parts, or what the function lets pass.
+_FIELDS: Mapping[type[n.Node], Mapping[str, Any]] = {
+    n.IntLit: {"value": _integer, "text": _digits},
+    n.FloatLit: {"value": _number, "text": _digits},
+    n.Name: {"name": _identifier},
+    n.Dots: {},
+    n.Keyword: {"name": _identifier, "value": _EXPR},
+    n.Apply: {"name": _identifier, "args": _ARGS, "name_span": _PLACE},
+    n.Extent: {"name": _identifier, "dim": _integer},
+    n.Cast: {"dtype": _identifier, "operand": _EXPR},
+    n.MinMax: {"op": _word("min", "max"), "lhs": _EXPR, "rhs": _EXPR},
+    n.Unary: {"op": _word("-", "!"), "operand": _EXPR},
+    n.Binary: {
+        "op": _word("||", "&&", *_COMPARED, "+", "-", "*", "/", "%"),
+        "lhs": _EXPR,
+        "rhs": _EXPR,
+        "op_span": _PLACE,
+    },
+    n.Ternary: {"cond": _EXPR, "then": _EXPR, "other": _EXPR},
+    n.RangeClause: {"name": _identifier, "low": _EXPR, "high": _EXPR},
+    n.Let: {"name": _identifier, "value": _EXPR},
+    n.Exists: {"value": _EXPR},
+    n.Target: {
+        "name": _identifier,
+        "subs": _Parts(n.Sub, many=True, may_be_none=True),
+        "name_span": _PLACE,
+    },
+    n.Equivalent: {"name": _identifier, "args": _ARGS},
+    n.Comprehension: {
+        "target": _Parts(n.Target),
+        "op": _word(*get_args(n.AssignOp)),
+        "value": _EXPR,
+        "equivalent": _Parts(n.Equivalent, may_be_none=True),
+        "clauses": _Parts(n.Clause, many=True),
+        "op_span": _PLACE,
+    },
+    n.MultiCall: {"targets": _Parts(n.Target, many=True), "callee": _identifier, "args": _ARGS},
+    n.ForLoop: {"var": _identifier, "low": _EXPR, "high": _EXPR, "body": _BODY},
+    n.Generic: {"name": _identifier, "default": _integer_or_none},
+    n.TypeRef: {"name": _identifier, "dims": _Parts(n.Expr | n.Dots, many=True, may_be_none=True)},
+    n.Param: {
+        "name": _identifier,
+        "type": _Parts(n.TypeRef, may_be_none=True),
+        "name_span": _PLACE,
+    },
+    n.Def: {
+        "name": _identifier,
+        "generics": _Parts(n.Generic, many=True),
+        "params": _HEADS,
+        "returns": _HEADS,
+        "body": _BODY,
+        "name_span": _PLACE,
+    },
+    n.Program: {"defs": _Parts(n.Def, many=True)},
+}
+_CLASSES = {cls.__name__: (cls, tuple(fields.items())) for cls, fields in _FIELDS.items()}
+
+
+def plain(program: n.Program) -> list[list[Any]] | None:
+    """Return the nodes of a text as it was parsed, each behind its parts.
+
+    None where a node has no place in it, or stands in parentheses that were to be kept.
+    """
+    out: list[list[Any]] = []
+    todo: list[n.Node] = [program]
+    while todo:  # from the last node to the first
+        node = todo.pop()
+        if node.span is None or node.is_grouped:
+            return None
+        item: list[Any] = [type(node).__name__, node.span.start, node.span.end]
+        for name, kind in _FIELDS[type(node)].items():
+            value = getattr(node, name)
+            if kind is _PLACE:
+                if value is None:
+                    return None
+                item += value.start, value.end
+            elif not isinstance(kind, _Parts):
+                item.append(value)
+            elif kind.many:
+                item.append(None if value is None else len(value))
+                todo += value or ()
+            elif kind.may_be_none:
+                item.append(None if value is None else 1)
+                todo += () if value is None else (value,)
+            else:
+                todo.append(value)
+        out.append(item)
+    out.reverse()
+    return out
+
+
+def from_plain(value: object, source: Source) -> n.Program:
+    """Return the program that `plain` made lists of, of this text.
+
+    Raises
+    ------
+    ValueError
+        If they are anything else.
+    """
+    if not isinstance(value, list):
+        raise ValueError("a tree is a list of nodes")
+    built: list[n.Node] = []
+    try:
+        for item in value:
+            _build(item, built, source)
+    except (TypeError, LookupError) as error:  # of another length, of no class
+        raise ValueError(f"it is no node: {error}") from None
+    match built:
+        case [n.Program() as program]:
+            return program
+    raise ValueError("it is no program")
+
+
+def _build(item: list[Any], built: list[n.Node], source: Source) -> None:
+    """Put a node behind those that were built, in the place of its parts."""
+    cls, fields = _CLASSES[item[0]]
+    found: dict[str, Any] = {"span": _place(item, 1, source)}
+    at, parts = 3, []
+    for name, kind in fields:
+        if kind is _PLACE:
+            found[name] = _place(item, at, source)
+            at += 2
+        elif not isinstance(kind, _Parts):
+            found[name] = kind(item[at])
+            at += 1
+        elif kind.many or kind.may_be_none:
+            parts.append((name, kind, item[at]))
+            at += 1
+        else:
+            parts.append((name, kind, 1))
+    if at != len(item):
+        raise ValueError("it is a node of another length")
+    for name, kind, count in reversed(parts):  # the last part stands last
+        found[name] = _taken(kind, count, built)
+    built.append(cls(**found))
+
+
+def _taken(kind: _Parts, count: object, built: list[n.Node]) -> object:
+    """Take the parts of a field from those that were built last."""
+    if count is None and kind.may_be_none:
+        return None
+    if type(count) is not int or not 0 <= count <= len(built) or not (kind.many or count == 1):
+        raise ValueError("it has not as many parts")
+    taken = tuple(built[len(built) - count :])
+    del built[len(built) - count :]
+    for part in taken:
+        if not isinstance(part, kind.of):
+            raise ValueError(f"a {type(part).__name__} is no such part")
+    return taken if kind.many else taken[0]
+
+
+def _place(item: list[Any], at: int, source: Source) -> Span:
+    start, end = item[at], item[at + 1]
+    if type(start) is type(end) is int and 0 <= start <= end <= len(source.text):
+        return Span(start, end, source)
+    raise ValueError("it is no place in the text")
