@@ -17,8 +17,8 @@ from tcdsl.ahead.progress import progress
 from tcdsl.ahead.task import Part, Task, Work
 from tcdsl.ahead.worker import run_all
 from tcdsl.codegen.toolchain.host import usable_cores
-from tcdsl.grammar.check.declare import size_names, type_variables
 from tcdsl.grammar.text.errors import CompileError, ShapeError, TCError, TCTypeError, count
+from tcdsl.grammar.text.heads import size_names, type_variables
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
 from tcdsl.kernel import Kernel
 from tcdsl.text.instead import instead

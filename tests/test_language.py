@@ -14,9 +14,9 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.program.dtypes import numpy_dtype
-from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text.codes import explanations
 from tcdsl.grammar.text.errors import TCError
+from tcdsl.grammar.text.heads import type_variables
 from tcdsl.grammar.text.layout import format_text
 from tcdsl.grammar.types.builtins import BUILTINS
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32

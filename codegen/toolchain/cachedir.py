@@ -46,8 +46,13 @@ def cache_dir() -> Path:
     """
     path = usual_folder()
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = path.stat()
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            status = path.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     except OSError as e:
         raise CacheError(
             f"the cache folder '{path}' cannot be used: {e.strerror}\n"

@@ -40,9 +40,9 @@ def lookup(key: str, suffix: str) -> Path | None:
 
 def contents(key: str, suffix: str) -> Iterator[tuple[Path, bytes]]:
     """Yield the files of a key and what they hold; damaged ones are removed."""
-    for path in [p for place in places("objects") for p in _listed(place / key[:2])]:
+    for path in [p for place in places("objects") for p in _named(place / key[:2], key, suffix)]:
         name = path.stem.rsplit("-", 2)
-        if path.suffix != suffix or len(name) != 3 or name[1] != key:
+        if len(name) != 3 or name[1] != key:
             continue
         try:
             content = content_of(path)
@@ -103,6 +103,14 @@ def building_folder() -> Path:
 def _listed(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _named(folder: Path, key: str, suffix: str) -> list[Path]:
+    """Return the files of a folder that have a key and a suffix in their names."""
+    try:
+        return [folder / n for n in os.listdir(folder) if key in n and n.endswith(suffix)]
     except OSError:
         return []
 

@@ -26,10 +26,11 @@ from tcdsl.grammar.batch.lines import EQUALLY_LONG, Lines
 from tcdsl.grammar.batch.split import split
 from tcdsl.grammar.batch.sums import to_be_summed
 from tcdsl.grammar.batch.tensors import Places, Shared, Tensors
-from tcdsl.grammar.ranks.ellipsis import has_any_rank, has_dots, with_ranks
+from tcdsl.grammar.ranks.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import raise_one
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import identifiers
 from tcdsl.grammar.types.typed import CheckedDef

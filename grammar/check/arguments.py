@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tcdsl.grammar.check.call import Call
-from tcdsl.grammar.check.declare import declared_dtype, size_of, type_variables
+from tcdsl.grammar.check.declare import declared_dtype, size_of
 from tcdsl.grammar.check.exact import Exact
 from tcdsl.grammar.check.scope import SilentError, Tensor, near
 from tcdsl.grammar.check.statement import check_comprehension
@@ -17,10 +17,11 @@ from tcdsl.grammar.check.wide import fits_in
 from tcdsl.grammar.check.wording import declared_here, given
 from tcdsl.grammar.proofs.ranges import Prover
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.ranks.ellipsis import fixed_dims, has_any_rank, has_dots, with_ranks
+from tcdsl.grammar.ranks.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.heads import fixed_dims, has_any_rank, type_variables
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import INT64, DType

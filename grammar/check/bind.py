@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tcdsl.grammar.check.declare import type_variables
-from tcdsl.grammar.check.exact import LARGEST_EXTENT
-from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.proofs.sizes import LARGEST_EXTENT, Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.heads import type_variables
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import DType
 

@@ -13,6 +13,7 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.heads import size_names, type_variables
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 
 FOREIGN_TYPES = {
@@ -29,43 +30,6 @@ FOREIGN_TYPES = {
     "real": "float",
     "boolean": "bool",
 }
-
-
-def type_variables(definition: n.Def) -> frozenset[str]:
-    """Return the generics that are used as types."""
-    names = {g.name for g in definition.generics}
-    if not names:
-        return frozenset()
-    used = {p.type.name for p in (*definition.params, *definition.returns) if p.type is not None}
-    if names <= used:  # asked at calls: the body need not be gone through
-        return frozenset(names)
-    return frozenset(names & (used | applied(definition.body)))
-
-
-def applied(root: object) -> frozenset[str]:
-    """Return the names that are applied to arguments."""
-    found = set()
-    todo = [root]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, tuple):
-            todo += item
-        elif isinstance(item, n.Node):
-            if isinstance(item, n.Apply):
-                found.add(item.name)
-            todo += [getattr(item, f) for f in item.__slots__ if not f.endswith("span")]
-    return frozenset(found)
-
-
-def size_names(definition: n.Def) -> frozenset[str]:
-    """Return the names that parameters have as a dimension."""
-    return frozenset(
-        d.name
-        for p in definition.params
-        if p.type is not None
-        for d in p.type.dims or ()
-        if isinstance(d, n.Name)
-    )
 
 
 def declare_generics(state: CheckState, frame: Frame, values: Mapping[str, int | DType]) -> None:

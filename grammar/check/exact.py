@@ -19,14 +19,13 @@ from dataclasses import dataclass, replace
 
 from tcdsl.grammar.check.symbolic import SymbolicValues, is_unknown, is_within
 from tcdsl.grammar.proofs.signs import is_nonnegative
-from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
+from tcdsl.grammar.proofs.sizes import LARGEST_EXTENT, FloorDiv, Max, Min, Modulo, Size, Symbol
 from tcdsl.grammar.types import typed as t
 
 Fits = Callable[[Size, t.Expr], bool]  # whether a value is in the range of an expression's type
 
 RING = ("+", "-", "*")
 CHOOSING = ("min", "max", "clamp")
-LARGEST_EXTENT = 2**48  # more elements than any memory has addresses for; calls refuse more
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from functools import lru_cache
 from math import gcd, prod
 from typing import Any
 
+LARGEST_EXTENT = 2**48  # more elements than any memory has addresses for; calls refuse more
+
 
 @dataclass(frozen=True, slots=True)
 class Symbol:

@@ -24,6 +24,7 @@ from tcdsl.grammar.ranks.respell import Writer
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note, ShapeError, count, raise_one
 from tcdsl.grammar.text.fault import FaultError
+from tcdsl.grammar.text.heads import dims_of, fixed_dims, has_any_rank, shapes_of_rank
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import walk
 
@@ -33,28 +34,6 @@ Shape = Sequence[int]
 def has_dots(definition: n.Def) -> bool:
     """Whether a definition has `...` anywhere."""
     return any(isinstance(x, n.Dots) for x in walk(definition))
-
-
-def has_any_rank(param: n.Param) -> bool:
-    """Whether the rank of a parameter differs between calls."""
-    return len(fixed_dims(param)) < len(_types(param))
-
-
-def fixed_dims(param: n.Param) -> tuple[n.Expr, ...]:
-    """Return the dimensions of a parameter beside `...`."""
-    return tuple(d for d in _types(param) if not isinstance(d, n.Dots))
-
-
-def _types(param: n.Param) -> tuple[n.Expr | n.Dots, ...]:
-    return (param.type.dims if param.type is not None else None) or ()
-
-
-def shapes_of_rank(definition: n.Def, rank: int) -> tuple[tuple[int, ...], ...]:
-    """Return shapes for `bind_ranks` in which each `...` stands for as many long dimensions."""
-    return tuple(
-        (2,) * (len(fixed_dims(param)) + (rank if has_any_rank(param) else 0))
-        for param in definition.params
-    )
 
 
 @on_own_stack
@@ -146,7 +125,7 @@ def _want_rank(definition: n.Def, param: n.Param, shape: Shape) -> None:
 
 def _want_ranks(definition: n.Def) -> None:
     for param in definition.params:
-        if (dots := dots_in(_types(param), f"the type of '{param.name}'")) is not None:
+        if (dots := dots_in(dims_of(param), f"the type of '{param.name}'")) is not None:
             raise FaultError(
                 "TC190",
                 f"the rank of '{param.name}' is not known",
@@ -168,7 +147,7 @@ def _ranks(definition: n.Def, shapes: Sequence[Shape]) -> str:
 def _dims(alignment: Alignment, param: n.Param, shape: Shape) -> Dims:
     """Return the dimensions of a parameter; extents that its type names are taken for long."""
     is_open = has_any_rank(param)
-    made = alignment.declared(param, len(shape) if is_open else len(_types(param)))
+    made = alignment.declared(param, len(shape) if is_open else len(dims_of(param)))
     if is_open:
         for dim, extent in zip(made, shape, strict=True):
             dim.group.is_free = dim.declared is None

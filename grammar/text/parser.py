@@ -19,11 +19,10 @@ from tcdsl.grammar.text.builder import build
 from tcdsl.grammar.text.errors import MAX_SHOWN, Diagnostic, InternalError, raise_all
 from tcdsl.grammar.text.nodes import Program
 from tcdsl.grammar.text.refusal import refusal_of
-from tcdsl.grammar.text.source import Source, Span
+from tcdsl.grammar.text.source import MAX_TEXT_BYTES, Source, Span
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.syntax import explain
 
-MAX_TEXT_BYTES = 1 << 20
 _UNREADABLE = re.compile("[\\0\ud800-\udfff]")  # the end of a C string; halves of characters
 _NEXT_DEF = re.compile(r"^[ \t]*def(?![A-Za-z0-9_])", re.MULTILINE)
 

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 
+MAX_TEXT_BYTES = 1 << 20  # of a text that is read
+
 
 @dataclass(frozen=True)
 class Source:

@@ -148,7 +148,7 @@ def generics_of(kernel: Kernel, given: Sequence[str], default: int | None = None
 
     Integer generics that have neither a value nor a default get the one given here, if any.
     """
-    from tcdsl.grammar.check.declare import type_variables
+    from tcdsl.grammar.text.heads import type_variables
     from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
 
     known = {g.name: g.default for g in kernel.definition.generics}

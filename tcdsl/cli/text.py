@@ -248,7 +248,7 @@ def run(
 
 def _bound_to(kernel: Kernel, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Kernel:
     """Return a kernel with the ranks of arrays; others have those of the first."""
-    from tcdsl.grammar.ranks.ellipsis import fixed_dims, has_any_rank, shapes_of_rank
+    from tcdsl.grammar.text.heads import fixed_dims, has_any_rank, shapes_of_rank
 
     params = kernel.definition.params
     given = [(p, arrays[p.name].ndim) for p in params if p.name in arrays and has_any_rank(p)]

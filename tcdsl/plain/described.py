@@ -17,10 +17,9 @@ from tcdsl.calls.operands.abstract import AbstractArray
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.dtypes import numpy_dtype
-from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.runtime import Launcher
-from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.plain import inferred
 from tcdsl.text.signature import PerKernel, doc, head, html, signature, source
 
@@ -123,6 +122,8 @@ class Described(Launcher):
         >>> mm.flops(M=2, K=3, N=4), mm.bytes(M=2, K=3, N=4)
         (48, 104)
         """
+        from tcdsl.codegen.program.work import flops_of  # on use: it needs the program
+
         variant, sizes = self._at(args, named)
         return flops_of(variant.program, sizes)
 
@@ -131,6 +132,8 @@ class Described(Launcher):
 
         The parameters are those of `output_shapes`.
         """
+        from tcdsl.codegen.program.work import bytes_of  # on use: it needs the program
+
         variant, sizes = self._at(args, named)
         return bytes_of(variant.program, sizes)
 

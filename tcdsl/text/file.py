@@ -6,7 +6,7 @@ import os
 from os import PathLike
 
 from tcdsl.grammar.text.errors import Diagnostic, FileError, TCSyntaxError, raise_one
-from tcdsl.grammar.text.parser import MAX_TEXT_BYTES
+from tcdsl.grammar.text.source import MAX_TEXT_BYTES
 
 
 def read_text(path: str | PathLike[str]) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.heads import type_variables
 from tcdsl.grammar.text.nodes import Def
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from keyword import iskeyword
 from typing import Any
 
-from tcdsl.grammar.check.declare import applied, size_names, type_variables
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.format import expr_pieces, format_def
-from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.heads import applied, size_names, type_variables
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.text.walk import walk
 from tcdsl.grammar.types.dtypes import BY_NAME
@@ -49,6 +48,7 @@ def head(definition: nodes.Def) -> str:
 
     Examples
     --------
+    >>> from tcdsl.grammar.text.parser import parse
     >>> text = "def every<S=2, T>(T(N) A, float(B, M) I) -> (B) { B(i) = A(S * i) }"
     >>> print(head(parse(text).defs[0]))
     every<S=2, T>(T(N) A, float32(B, M) I) -> B
@@ -179,6 +179,8 @@ def _written(definition: nodes.Def) -> str:
     """Return the text of a definition as it stands in its source, if it is still that one."""
     span = definition.span
     if span is not None:
+        from tcdsl.grammar.text.parser import parse  # on use: calls do without
+
         text = span.text
         if parse(text).defs == (definition,):
             return text

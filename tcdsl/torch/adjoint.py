@@ -12,8 +12,8 @@ from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
 from tcdsl.calls.process.bounded import thinned
-from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.kernel import Kernel
 from tcdsl.torch.arguments import known_number
 from tcdsl.torch.blank import blank, empty, zeros

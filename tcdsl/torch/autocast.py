@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 import torch
 
 from tcdsl.calls.arguments import Arguments
-from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.heads import type_variables
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.text.names import generic_values
 

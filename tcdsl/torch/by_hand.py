@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.derived import batching
 from tcdsl.grammar.batch.definition import Backward
-from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
-from tcdsl.grammar.ranks.ellipsis import has_any_rank, shapes_of_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
+from tcdsl.grammar.text.heads import has_any_rank, shapes_of_rank, type_variables
 from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
 from tcdsl.torch.derivatives import Derivative, Derivatives, Needs, values_read

@@ -16,7 +16,7 @@ from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.gradient import Differentiated
-from tcdsl.grammar.ranks.ellipsis import has_any_rank
+from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.grammar.types.typed import CheckedDef, statements, tensors_read
 
 if TYPE_CHECKING:

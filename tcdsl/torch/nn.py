@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from tcdsl.calls.bindings.settings import Tune
-from tcdsl.grammar.check.declare import type_variables
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.format import head_pieces
+from tcdsl.grammar.text.heads import type_variables
 from tcdsl.text.instead import instead
 from tcdsl.text.names import generic_values
 from tcdsl.torch import layer_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from tcdsl.grammar.check.declare import applied
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.heads import applied
 from tcdsl.kernel import Kernel
 
 K = TypeVar("K", bound=Kernel)

@@ -6,10 +6,10 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import ShapeError, count
 from tcdsl.grammar.text.format import expr_pieces
+from tcdsl.grammar.text.heads import has_any_rank
 
 Shape = int | str | Sequence[int | str]
 

@@ -14,7 +14,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.codegen import runtime
 from tcdsl.grammar.text import errors
-from tcdsl.grammar.text.parser import MAX_TEXT_BYTES
+from tcdsl.grammar.text.source import MAX_TEXT_BYTES
 
 ROOT = Path(__file__).parents[2]
 ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"

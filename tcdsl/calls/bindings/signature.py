@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.proofs.plain import from_plain, plain
 from tcdsl.grammar.proofs.sizes import Size
@@ -27,6 +26,9 @@ from tcdsl.grammar.types.typed import (
     statements,
     tensors_read,
 )
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.program.program import Program
 
 T = TypeVar("T")
 

@@ -1,4 +1,8 @@
-"""A definition bound to types, generics and a machine: its program, and its executables so far."""
+"""A definition bound to types, generics and a machine: its program, and its executables so far.
+
+What checks, arranges, lowers and prints is two thirds of our code, and imported by the functions
+that do so: a call whose signature and executable records find does without.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,10 @@ from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.choose.late import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
-from tcdsl.codegen.program.inplace import inplace_pairs
-from tcdsl.codegen.program.program import Program
-from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.toolchain import load
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tcdsl.codegen.device.standalone import Standalone
     from tcdsl.codegen.forms.base.regime import Regime
     from tcdsl.codegen.loops.loopir import Unit
+    from tcdsl.codegen.program.program import Program
 
 Layouts = tuple[Layout, ...]
 Sizes = tuple[tuple[str, int], ...]
@@ -120,6 +121,8 @@ class Variant:
         """The statements, made at their first use."""
         with self._lock:
             if self._program is None:
+                from tcdsl.codegen.program.ssa import program_of  # on use
+
                 with stack_for(self.name):
                     self._program = program_of(self.checked)
             return self._program
@@ -129,6 +132,8 @@ class Variant:
         """What calls ask of the definition."""
         with self._lock:
             if self._signature is None:
+                from tcdsl.codegen.program.inplace import inplace_pairs  # on use
+
                 program = self.program
                 with stack_for(self.name):
                     self._signature = Signature.of(self.checked, program, inplace_pairs(program))
@@ -253,6 +258,8 @@ class Variant:
         """Whether a config, as a file has it, is one of this program's at exact sizes."""
         if self._index is not None and self._index.is_legal(spec, config):
             return True
+        from tcdsl.codegen.choose import compiler  # on use
+
         with stack_for(self.name):
             sizes = dict(spec.sizes or ())
             found = compiler.is_legal(self.program, spec, config, self.machine, sizes)
@@ -304,6 +311,8 @@ class Variant:
 
     def _generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
         """Return the analytic choice of an executable of the CPU for all sizes of a regime."""
+        from tcdsl.codegen.choose import compiler  # on use
+
         assert isinstance(self.machine, Machine)
         with stack_for(self.name):
             return compiler.generic_choice(self.program, spec, self.machine, sizes)
@@ -323,6 +332,8 @@ class Variant:
 
     def _chosen_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the model's choice for these sizes, or what is compiled and comes near it."""
+        from tcdsl.codegen.choose import compiler  # on use
+
         wanted = self.default_of_calls(spec, sizes)
         known = [c for s, c in self._compiled if s == spec]
         if wanted in known or len(known) < _MAX_CONFIGS:
@@ -339,6 +350,8 @@ class Variant:
 
     def default_config(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the analytic choice."""
+        from tcdsl.codegen.choose import compiler  # on use
+
         if spec.sizes is None and not self.is_for_gpu:
             return self._generic_choice(spec, sizes)[0]
         with stack_for(self.name):
@@ -346,6 +359,8 @@ class Variant:
 
     def text(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> str:
         """Return the C or CUDA text of an executable."""
+        from tcdsl.codegen.choose import compiler  # on use
+
         with stack_for(self.name):
             unit = self._unit(spec, config, sizes)
             return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
@@ -371,6 +386,8 @@ class Variant:
         return isinstance(self.machine, Gpu)
 
     def _unit(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Unit:
+        from tcdsl.codegen.choose import compiler  # on use
+
         name, machine = self.name, self.machine
         if spec.sizes is None and isinstance(machine, Machine):
             return compiler.lower_generic(self.program, spec, config, machine, sizes, name)
@@ -384,6 +401,8 @@ class Variant:
         with self._lock:
             known = self._found(spec, config, sizes)
             if known is None:
+                from tcdsl.codegen.choose import compiler  # on use
+
                 unit = self._unit(spec, config, sizes)
                 loaded: load.Loaded | LoadedUnit
                 if self.is_for_gpu:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.ranks.ellipsis import has_any_rank
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64, DType
 
 

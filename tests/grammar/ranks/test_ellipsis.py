@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.grammar.check.definition import check
-from tcdsl.grammar.ranks.ellipsis import bind_ranks, has_dots, shapes_of_rank
+from tcdsl.grammar.ranks.ellipsis import bind_ranks, has_dots
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.text.format import format_def
+from tcdsl.grammar.text.heads import shapes_of_rank
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.grammar.types.typed import CheckedDef

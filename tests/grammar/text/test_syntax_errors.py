@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tcdsl.grammar.text.errors import TCSyntaxError
-from tcdsl.grammar.text.parser import MAX_TEXT_BYTES, parse
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.text.source import MAX_TEXT_BYTES
 from tcdsl.grammar.types.dtypes import BY_NAME
 
 NEGATIVE = json.loads((Path(__file__).parents[2] / "data" / "tc_negative.json").read_text())
