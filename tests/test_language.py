@@ -6,6 +6,7 @@ import builtins
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tcdsl.calls.arguments import Arguments
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.grammar.text.codes import explanations
 from tcdsl.grammar.text.errors import TCError
@@ -103,11 +105,15 @@ def calls() -> Iterator[Call]:
                 warnings.simplefilter("ignore")
                 kernel = tc.define(text, name, tune="off")
             assert isinstance(kernel, Kernel)
-            given, generics = eval(f"(lambda *a, **k: (a, k))({args})", {"nan": np.nan})
+            given = eval(f"arguments({args})", {"nan": np.nan, "arguments": partial(told, kernel)})
             types = [p.type for p in kernel.definition.params]
             dtypes = [numpy_dtype(BY_NAME.get(t.name, FLOAT32)) for t in types if t is not None]
-            arrays = [np.array(a, d) for a, d in zip(given, dtypes, strict=True)]
-            yield Call(kernel, arrays, generics, want)
+            arrays = [np.array(a, d) for a, d in zip(given.values, dtypes, strict=True)]
+            yield Call(kernel, arrays, dict(given.generics), want)
+
+
+def told(kernel: Kernel, *args: Any, **named: Any) -> Arguments:
+    return kernel.arguments(args, named)
 
 
 def by_reference(call: Call) -> tuple[Array, ...]:

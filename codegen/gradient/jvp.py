@@ -111,7 +111,7 @@ def _result(
     parts = bounded(parts, made.values, {*made.tensors, *made.tangents.values()})
     parts = padded(parts, made.values, made.taken)
     parts = rounded(parts, returned, made.versions, made.fresh)
-    heads = [head(t.name, t.dtype, t.shape) for t in f.params]
+    heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     heads += [head(t, made.values[t].dtype, made.values[t].shape) for t in given]
     returns = [head(n, v.dtype, v.shape) for n, v in returned.items()]
     text = definition_text(made.name, heads, returns, parts)

@@ -19,9 +19,10 @@ from tcdsl.codegen.gradient.lines import Loop, Part, walk
 from tcdsl.codegen.program.expressions import map_typed, walk_typed
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.builtins import FLOAT_NAMES, is_builtin
+from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Stmt, Tensor
 
 _T = TypeVar("_T")
@@ -59,7 +60,7 @@ def want_apart(heads: Iterable[str], parts: Sequence[Part]) -> None:
     called = {name for part in walk(parts) for name in _called((part.value, *part.subs))}
     if not called:
         return
-    names = {name for text in heads for name in _NAME.findall(text)}
+    names = {name for text in heads for name in _NAME.findall(text.partition("=")[0])}
     if clash := called & (names | {*_named(parts)}):
         raise ShadowedError(clash)
 

@@ -18,7 +18,7 @@ from tcdsl.grammar.text.format import format_program
 from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.dtypes import BOOL, DType
 from tcdsl.grammar.types.typed import Range
 
 Wanted = dict[int, set[str]]  # by line, the indices whose ranges are written out
@@ -54,8 +54,10 @@ def definition_text(
     return format_program(parse(text))
 
 
-def head(name: str, dtype: DType, shape: Sequence[Size]) -> str:
+def head(name: str, dtype: DType, shape: Sequence[Size], default: int | float | None = None) -> str:
     """Return the declaration of a parameter or return."""
+    if default is not None:
+        return f"{dtype} {name} = {int(default) if dtype == BOOL else default!r}"
     dims = ",".join(map(str, shape))
     return f"{dtype}({dims}) {name}" if dims else f"{dtype} {name}"
 

@@ -149,7 +149,7 @@ def _gradient(
     lines = bounded(tidied(lines, versions.taken), values, wanted)
     lines = padded(lines, values, back.taken)
     lines = rounded(lines, {}, replace(versions, values=values), back.fresh)
-    heads = [head(t.name, t.dtype, t.shape) for t in f.params]
+    heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     sizes = _Sizes(f, back)
     heads += [sizes.parameter(n, values[n].dtype, values[n].shape) for n in kept]
     heads += [sizes.parameter(given[t.name], t.dtype, t.shape) for t in outputs]
@@ -182,7 +182,7 @@ def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) ->
     parts = padded(parts, values, versions.taken)
     returned = {n: values[n] for n in (*finals, *also)}
     parts = rounded(parts, returned, replace(versions, values=values), back.fresh)
-    heads = [head(t.name, t.dtype, t.shape) for t in f.params]
+    heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     returns = [head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [head(n, values[n].dtype, values[n].shape) for n in also]
     return definition_text(_own_name(f"{f.name}_forward", back), heads, returns, parts)

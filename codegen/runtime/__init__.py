@@ -2,7 +2,8 @@
 
 Importing this package compiles the core (once, into the cache directory) and loads it.
 
-Launcher(name, params, returns, slow, on_error, result_type=None, generics=())
+Launcher(name, params, returns, slow, on_error, result_type=None, generics=(),
+         defaults=None)
     The callable of a definition. `k(a, b)`, `k(a, b, out=c)`, `k(a, b, out=(c, d))`, and the same
     with `outputs=`; parameters and generics may come by keyword in any order. A call whose
     operands have a form the launcher knows runs at once: it allocates what `out` does not give,
@@ -22,6 +23,8 @@ Launcher(name, params, returns, slow, on_error, result_type=None, generics=())
         Names of what calls may give by keyword beside operands. Calls find these names and those
         of params where they are interned; calls by another string of equal text are `slow`'s, and
         so are those that give a generic after the 31st.
+    defaults : tuple, optional
+        Of each parameter the number that it is where a call leaves it out, or None.
 
     A Python subclass is called as fast, unless it defines `__call__`. `calls` counts the runs.
     Three attributes may be set: while `unusual()` gives true every call is `slow`'s;

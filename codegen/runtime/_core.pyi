@@ -40,6 +40,7 @@ class Launcher:
         on_error: Callable[[int, int, int, int], None],
         result_type: type[tuple[Any, ...]] | None = None,
         generics: tuple[str, ...] = (),
+        defaults: tuple[float | None, ...] | None = None,
     ) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def install(

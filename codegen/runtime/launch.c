@@ -16,6 +16,7 @@ typedef struct {
   vectorcallfunc call;
   PyObject *name, *params, *returns, *slow, *on_error, *result_type;
   PyObject *generics;    /* a tuple of names, interned as those of params are */
+  PyObject *defaults;    /* of each parameter the number that it is where a call leaves it out, or None; or NULL */
   PyObject *unusual;     /* NULL, None, or a callable: while it gives true, every call is slow's */
   PyObject *recorded;    /* NULL, None, or a callable: slow's calls on arrays of which one is tracked */
   PyObject *max_threads; /* NULL, None, or a callable: how many threads a call may use */
@@ -607,7 +608,7 @@ static int place_in(PyObject *names, Py_ssize_t from, Py_ssize_t to, PyObject *w
   return -1;
 }
 
-/* Sort keywords as tell_apart in tcdsl/calls/arguments.py does: a parameter or a generic without a value comes before out=.
+/* Sort keywords, of which there may be none, and fill in defaults as tell_apart in tcdsl/calls/arguments.py does: a parameter or a generic without a value comes before out=.
  * Not 0: the call is slow's, which knows what is wrong, if anything is. */
 static int sort_keywords(const Launcher *l, PyObject *const *args, Py_ssize_t n, PyObject *keywords, Named *to) {
   if (n > l->n_params) return -1;
@@ -616,7 +617,7 @@ static int sort_keywords(const Launcher *l, PyObject *const *args, Py_ssize_t n,
   memset(to->generics, 0, (size_t)l->n_generics * sizeof *to->generics);
   to->has_out = 0;
   to->is_generics = 1;
-  Py_ssize_t n_keywords = PyTuple_Size(keywords), named = n;
+  Py_ssize_t n_keywords = keywords ? PyTuple_Size(keywords) : 0, named = n;
   for (Py_ssize_t k = 0; k < n_keywords; k++) {
     PyObject *word = PyTuple_GetItem(keywords, k), *value = args[n + k];
     int g = place_in(l->generics, 0, l->n_generics, word);
@@ -635,6 +636,12 @@ static int sort_keywords(const Launcher *l, PyObject *const *args, Py_ssize_t n,
     int given = outputs_of(l, word, value, to->out);
     if (given < 0 || (given && to->has_out)) return -1;
     to->has_out |= given;
+  }
+  for (int i = (int)n; l->defaults && named < l->n_params && i < l->n_params; i++) {
+    PyObject *value = to->in[i] ? Py_None : PyTuple_GetItem(l->defaults, i);
+    if (value == Py_None) continue;
+    to->in[i] = value;
+    named++;
   }
   return named == l->n_params ? 0 : -1;
 }
@@ -686,6 +693,15 @@ static PyObject *run_named(Launcher *l, PyObject *const *args, size_t nargsf, Py
     return NULL;
   /* a generic that is no number may be a tensor, of which slow asks more */
   int may_record = named.is_generics && !(key[0] >> (1 + MAX_GENERICS));
+  Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_keywords = keywords ? PyTuple_Size(keywords) : 0;
+  PyObject *whole[MAX_OPERANDS + MAX_GENERICS]; /* `recorded` takes all parameters by position */
+  if (may_record && n < l->n_params && n_keywords <= MAX_GENERICS) {
+    memcpy(whole, named.in, (size_t)l->n_params * sizeof *whole);
+    memcpy(whole + l->n_params, args + n, (size_t)n_keywords * sizeof *whole);
+    args = whole;
+    nargsf = (size_t)l->n_params;
+  } else if (n < l->n_params)
+    may_record = 0;
   return run_form(l, named.in, named.has_out ? named.out : NULL, key, w, may_record, args, nargsf, keywords);
 }
 
@@ -704,7 +720,7 @@ static PyObject *launcher_call(PyObject *self, PyObject *const *args, size_t nar
     result = run_plain(l, args, nargsf);
   else if (n == l->n_params && n_keywords == 1 && is_only_outputs(l, keywords))
     result = run_into(l, args, nargsf, keywords);
-  else if (n_keywords)
+  else if (n_keywords || (l->defaults && n < l->n_params))
     result = run_named(l, args, nargsf, keywords);
   if (result || PyErr_Occurred()) return result;
   return PyObject_Vectorcall(l->slow, args, nargsf, keywords);

@@ -1,10 +1,10 @@
 /* The Launcher type: making one, its table seen from Python, its life. */
 
 static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", "generics", NULL};
-  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None, *generics = NULL;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|OO", names, &name, &params, &returns, &slow, &on_error,
-                                   &result_type, &generics))
+  static char *names[] = {"name", "params", "returns", "slow", "on_error", "result_type", "generics", "defaults", NULL};
+  PyObject *name, *params, *returns, *slow, *on_error, *result_type = Py_None, *generics = NULL, *defaults = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOO|OOO", names, &name, &params, &returns, &slow, &on_error,
+                                   &result_type, &generics, &defaults))
     return -1;
   if (l->slow) {
     PyErr_SetString(PyExc_TypeError, "a launcher is initialised once");
@@ -12,7 +12,12 @@ static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
   }
   Py_ssize_t n_params = tuple_length(params), n_returns = tuple_length(returns);
   Py_ssize_t n_generics = generics ? tuple_length(generics) : 0;
-  if (n_params < 0 || n_returns < 0 || n_generics < 0) return -1;
+  Py_ssize_t n_defaults = defaults == Py_None ? n_params : tuple_length(defaults);
+  if (n_params < 0 || n_returns < 0 || n_generics < 0 || n_defaults < 0) return -1;
+  if (n_defaults != n_params) {
+    PyErr_SetString(PyExc_ValueError, "defaults has a number or None for each parameter");
+    return -1;
+  }
   if (n_returns == 0 || n_params + n_returns > MAX_OPERANDS) {
     PyErr_Format(PyExc_ValueError, "a kernel has 1 return or more, and at most %d parameters and returns",
                  MAX_OPERANDS);
@@ -29,6 +34,7 @@ static int launcher_init(Launcher *l, PyObject *args, PyObject *kwargs) {
   l->params = Py_NewRef(params);
   l->returns = Py_NewRef(returns);
   l->generics = generics ? Py_NewRef(generics) : NULL;
+  l->defaults = defaults == Py_None ? NULL : Py_NewRef(defaults);
   l->on_error = Py_NewRef(on_error);
   l->result_type = Py_NewRef(result_type);
   l->slow = Py_NewRef(slow);
@@ -75,6 +81,7 @@ static void launcher_dealloc(Launcher *l) {
   Py_CLEAR(l->params);
   Py_CLEAR(l->returns);
   Py_CLEAR(l->generics);
+  Py_CLEAR(l->defaults);
   ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(l);
   Py_DecRef((PyObject *)type);
 }

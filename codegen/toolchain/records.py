@@ -27,7 +27,7 @@ from tcdsl.codegen.toolchain.contentfile import hash_of
 
 T = TypeVar("T")
 
-VERSION = 1  # of all kinds of records
+VERSION = 2  # of all kinds of records
 SUFFIX = ".json"
 _MOST_CHARS, _MOST_BRACKETS = 1 << 22, 1 << 16
 _SETTLED_NS = 2_000_000_000  # by which this module may be imported later than the first one

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import assert_never
 
 from tcdsl.grammar.batch.tensors import Places, Tensors
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import placed
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span
@@ -47,9 +49,11 @@ class Lines:
             if self._tensors.depends(dim):
                 raise _unequal(param.name, dim.span)
         dims = tuple(d if isinstance(d, n.Dots) else self.expr(d) for d in ref.dims or ())
+        default = param.default
         if param.name in self._places:
             dims = self._put(param.name, dims, self._size, param.name_span or param.span)
-        return replace(param, type=replace(ref, dims=dims or ref.dims))
+            default = None  # a number for each element of the batch has none
+        return replace(param, type=replace(ref, dims=dims or ref.dims), default=default)
 
     def body(self, body: Sequence[n.Stmt]) -> Iterator[n.Stmt]:
         """Yield statements with the batch."""
@@ -146,10 +150,11 @@ class Lines:
         params, returns = definition.params, definition.returns
         given: list[n.Arg] = []
         with_batch: dict[str, int] = {}
-        positional = iter(params)
-        for arg in args:
-            param = None if isinstance(arg, n.Keyword) else next(positional, None)
-            if param is None or not self._tensors.depends(arg):
+        found, named = placed(definition, args)
+        for arg, param in zip_longest(found, params):
+            if arg is None or param is None:  # one too few or too many: the check says so
+                continue
+            if not self._tensors.depends(arg):
                 given.append(arg)
             elif isinstance(arg, n.Name):
                 given.append(arg)
@@ -160,6 +165,7 @@ class Lines:
                 yield self._scalar(value, param, arg)
                 given.append(value)
                 with_batch[param.name] = 0
+        given += named
         pairs = [*zip(targets, returns, strict=False)]
         wanted = {r.name: places[t.name] for t, r in pairs if t.name in places}
         if with_batch or not wanted:

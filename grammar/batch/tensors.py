@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import placed
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import identifiers, targets_of, walk
@@ -140,9 +141,9 @@ class Tensors:
 
     def _call(self, targets: Sequence[n.Target], callee: str, args: Sequence[n.Arg]) -> None:
         definition = self.shared.defs[callee]
-        given = [arg for arg in args if not isinstance(arg, n.Keyword)]
+        given, _ = placed(definition, args)
         pairs = zip(definition.params, given, strict=False)  # of one length, or the check says so
-        params = frozenset(p.name for p, arg in pairs if self.depends(arg))
+        params = frozenset(p.name for p, arg in pairs if arg is not None and self.depends(arg))
         found = self.shared.results(callee, params)
         for target, result in zip(targets, definition.returns, strict=False):
             if result.name in found:

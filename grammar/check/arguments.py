@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from tcdsl.grammar.check.call import Call
 from tcdsl.grammar.check.declare import declared_dtype, size_of
@@ -19,6 +20,7 @@ from tcdsl.grammar.proofs.ranges import Prover
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.ranks.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import placed
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.heads import fixed_dims, has_any_rank, type_variables
@@ -30,33 +32,43 @@ from tcdsl.grammar.types.dtypes import INT64, DType
 def arguments_of(call: Call, args: Sequence[n.Arg]) -> tuple[list[n.Expr], dict[str, int | DType]]:
     """Return the positional arguments, and the values of generics."""
     positional: list[n.Expr] = []
+    missing: list[str] = []
     values: dict[str, int | DType] = {}
-    types = type_variables(call.definition)
-    for arg in args:
+    params, types = call.definition.params, type_variables(call.definition)
+    found, named = placed(call.definition, args)
+    for arg, param in zip_longest(found, params):
         match arg:
             case n.Dots():
                 cure = Note("pass the tensor by its name alone, as in y = f(x)")
                 raise FaultError("TC190", "'...' is no argument of a call", arg.span, "", cure)
-            case n.Keyword(name, value):
-                if name in values:
-                    raise FaultError("TC125", f"'{name}=' is given twice", arg.span)
-                generics = [g.name for g in call.definition.generics]
-                if name not in generics:
-                    problem = f"'{call.callee}' has no generic '{name}'"
-                    raise FaultError("TC125", problem, arg.span, "", near(name, generics))
-                if name in types:
-                    problem = f"the type variable '{name}' comes from the arguments"
-                    raise FaultError("TC125", problem, arg.span)
-                values[name] = _constant(call, name, value)
+            case None:
+                missing.append(param.name)
             case _:
+                assert not isinstance(arg, n.Keyword)
                 positional.append(arg)
-    wanted = len(call.definition.params)
-    if len(positional) != wanted:
+    for keyword in named:
+        name = keyword.name
+        if name in values or name in {p.name for p in params}:
+            raise FaultError("TC125", f"'{name}=' is given twice", keyword.span)
+        generics = [g.name for g in call.definition.generics]
+        if name not in generics:
+            problem = f"'{call.callee}' has no parameter and no generic '{name}'"
+            near_by = near(name, (*generics, *(p.name for p in params)))
+            raise FaultError("TC125", problem, keyword.span, "", near_by)
+        if name in types:
+            problem = f"the type variable '{name}' comes from the arguments"
+            raise FaultError("TC125", problem, keyword.span)
+        values[name] = _constant(call, name, keyword.value)
+    if missing or len(positional) > len(params):
+        least = sum(p.default is None for p in params)
+        takes = count(len(params), "argument")
+        if least < len(params):
+            takes = f"{least} to {takes}"
         raise FaultError(
             "TC121",
-            f"'{call.callee}' takes {count(wanted, 'argument')}, but {given(len(positional))}",
+            f"'{call.callee}' takes {takes}, but {given(len(args) - len(named))}",
             call.span,
-            "",
+            "misses " + ", ".join(f"'{name}'" for name in missing) if missing and args else "",
             Note("defined here", call.definition.name_span),
         )
     return positional, values

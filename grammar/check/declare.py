@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tcdsl.grammar.check.expressions import Context, Typer
 from tcdsl.grammar.check.names import Names
@@ -11,6 +12,7 @@ from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.target import declare
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import fault_of_default, number_of
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.heads import size_names, type_variables
@@ -138,9 +140,20 @@ def _declare_param(state: CheckState, frame: Frame, param: n.Param) -> None:
     tensor.type = declared_dtype(frame, ref)
     tensor.dims = tuple(dims)
     tensor.is_poisoned = False
+    tensor.default = _default(param, tensor.type)
     if not dims and tensor.type.is_integer:
         is_short = tensor.type.kind == "uint" and tensor.type.bits < 64
         tensor.host = Size.symbol(name, signed=not is_short)
+
+
+def _default(param: n.Param, dtype: DType) -> int | float | None:
+    """Return the default of a parameter; that of a type variable has to fit what it is bound to."""
+    if param.default is None:
+        return None
+    typed = replace(param, type=n.TypeRef(dtype.name, None))
+    if fault := fault_of_default(typed):
+        raise FaultError(fault.code, fault.message, fault.span, fault.label, *fault.notes)
+    return number_of(typed)
 
 
 def _size(state: CheckState, frame: Frame, name: str, node: n.Name) -> Size:

@@ -18,13 +18,13 @@ from tcdsl.grammar.check.scope import (
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.foreign import FOREIGN_FUNCTIONS
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types.builtins import (
     BUILTINS,
-    FLOAT_NAMES,
     PAD,
     RAND,
     Function,

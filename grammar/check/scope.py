@@ -65,7 +65,7 @@ class Tensor:
     dims: the declared extents, of a parameter or an annotated return. box: what the statements so
     far write; whole: inside a loop, what all of the loop writes as well. host: the value of a
     rank-0 integer that is known before the kernel runs. writers: how many statements write it;
-    unwritten: what the first of them leaves of its declared dimensions.
+    unwritten: what the first of them leaves of its declared dimensions. default: of a parameter.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Tensor:
     first_write: Span | None = None
     is_read: bool = False
     is_poisoned: bool = False
+    default: int | float | None = None
     writers: int = 0
     unwritten: tuple[Diagnostic, ...] = ()  # of the first statement that writes it
 
@@ -137,6 +138,7 @@ class Tensor:
             tuple(low for low, _ in bounds),
             self.role,
             self.role == "return" and self.first_op is not None and is_update(self.first_op),
+            default=self.default,
             span=self.span,
         )
 

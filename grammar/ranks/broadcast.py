@@ -29,6 +29,7 @@ from tcdsl.grammar.ranks.dims import (
     dots_in,
 )
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import placed
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import declared_names, walk
@@ -249,8 +250,10 @@ class Alignment:
     def _results(self, name: str, args: Sequence[n.Arg]) -> list[Dims | None]:
         """Return the dimensions that a callee's returns have, as far as they can be told."""
         callee = self._defs.get(name)
-        given = [a for a in args if not isinstance(a, n.Keyword)]
-        if callee is None or name in self._callers or len(given) != len(callee.params):
+        if callee is None or name in self._callers:
+            return []
+        given = [a for a in placed(callee, args)[0] if a is not None]
+        if len(given) != len(callee.params):
             return []
         if len(self._callers) > MAX_CALLS:
             return []

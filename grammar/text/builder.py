@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import FLOAT_NAMES, fault_of_default
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.source import Source, Span
 
@@ -148,15 +149,46 @@ class _Builder:
             elif param.type.dims is not None:
                 for dim in param.type.dims:
                     self._check_parameter_dim(dim, param.name)
+            self._faulty(fault_of_default(param))
         return params
 
     def on_returns(self, tree: Tree[Token], *returns: n.Param) -> tuple[n.Param, ...]:
+        for result in returns:
+            self._faulty(fault_of_default(result, is_return=True))
         return returns
 
     def on_param(self, tree: Tree[Token], *parts: Any) -> n.Param:
-        *type_, name = parts
+        last = parts[-1]
+        default = last if isinstance(last, n.IntLit | n.FloatLit) else None
+        *type_, name = parts if default is None else parts[:-1]
         at, name_at = self._at(tree), self._at_token(name)
-        return n.Param(str(name), type_[0] if type_ else None, span=at, name_span=name_at)
+        return n.Param(str(name), type_[0] if type_ else None, default, span=at, name_span=name_at)
+
+    def on_default(self, tree: Tree[Token], *parts: Token) -> n.IntLit | n.FloatLit:
+        _, *sign, number = parts
+        first, at = parts[1], self._at_token(number)
+        if sign:
+            at = Span(self._at_token(first).start, at.end, self.source)
+        match number.type:
+            case "INT":
+                typed = "".join(parts[1:])
+                text = typed if number[1:2] in ("x", "X") else ""
+                return n.IntLit(self._integer(parts[1:], at), text=text, span=at)
+            case "NUMBER":
+                value = self._number(number, at)
+                text = f"-{number}" if sign else str(number)
+                return n.FloatLit(-value if sign else value, text=text, span=at)
+        if number not in FLOAT_NAMES:
+            note = Note("a default is a number: it is the same at every call")
+            message = f"'{_short(number)}' is no number"
+            self._faulty(Diagnostic("TC021", message, at, "expected a number, inf or nan", (note,)))
+            return n.IntLit(0, span=at)
+        value = FLOAT_NAMES[number]
+        return n.FloatLit(-value if sign and value == value else value, span=at)
+
+    def _faulty(self, fault: Diagnostic | None) -> None:
+        if fault is not None:
+            self.faults.append(fault)
 
     def on_type(
         self, tree: Tree[Token], name: Token, dims: tuple[n.Expr | n.Dots, ...] | None = None
@@ -277,12 +309,17 @@ class _Builder:
         return n.Unary(str(op), operand, span=self._at(tree))  # type: ignore[arg-type]
 
     def on_float(self, tree: Tree[Token], token: Token) -> n.FloatLit:
+        at = self._at(tree)
+        return n.FloatLit(self._number(token, at), text=str(token), span=at)
+
+    def _number(self, token: Token, at: Span) -> float:
+        """Return the value of `NUMBER`; a fault if float64 does not hold it."""
         value = float(token)
         if math.isinf(value):
             message = f"the number {_short(token)} is outside the range of float64"
             note = Note("write inf for infinity")
-            self.faults.append(Diagnostic("TC017", message, self._at(tree), "", (note,)))
-        return n.FloatLit(value, text=str(token), span=self._at(tree))
+            self.faults.append(Diagnostic("TC017", message, at, "", (note,)))
+        return value
 
     def on_int(self, tree: Tree[Token], token: Token) -> n.IntLit:
         signed = self._signed.get(id(tree))

@@ -151,6 +151,9 @@ def _params(params: tuple[n.Param, ...]) -> Iterator[str]:
                 yield from expr_pieces("(", *_joined(param.type.dims, ", "), ")")
             yield " "
         yield param.name
+        if param.default is not None:
+            yield " = "
+            yield from expr_pieces(param.default)
 
 
 def _target(target: n.Target) -> Iterator[str]:

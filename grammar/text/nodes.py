@@ -254,10 +254,14 @@ class TypeRef(Node):
 
 @dataclass(frozen=True, slots=True)
 class Param(Node):
-    """A parameter or a return; type is None for a return whose type is inferred."""
+    """A parameter or a return; type is None for a return whose type is inferred.
+
+    default: what a call without it has, of a parameter of rank 0.
+    """
 
     name: str
     type: TypeRef | None
+    default: IntLit | FloatLit | None = None
     name_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
 

@@ -55,8 +55,6 @@ STEPS = frozenset({"ceil", "floor", "logb", "round", "sign", "trunc"})
 PAD = "pad"  # takes an access
 RAND = "rand"  # its type is what it meets, like that of a float literal
 
-FLOAT_NAMES = {"inf": float("inf"), "nan": float("nan")}
-
 
 def is_builtin(name: str) -> bool:
     """Whether a name that nothing else has is a builtin function: none is a reserved word."""

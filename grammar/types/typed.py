@@ -222,7 +222,8 @@ class Tensor:
 
     low is 0 but where the lowest write of an output is not: `O(i + 2)` begins at 2. Integral
     scalars used in bounds are symbols of the sizes as well. is_updated: the def's first statement
-    on this return is `op=` without `!`, so a caller's buffer is its initial value.
+    on this return is `op=` without `!`, so a caller's buffer is its initial value. default: what a
+    parameter of rank 0 is where a call leaves it out.
     """
 
     name: str
@@ -231,6 +232,7 @@ class Tensor:
     low: tuple[Size, ...]
     role: Literal["param", "return", "temp"]
     is_updated: bool = False
+    default: int | float | None = field(default=None, kw_only=True, compare=False, repr=False)
     span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
 

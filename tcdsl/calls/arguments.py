@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.origin import cure_for_missing
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError, count
 
 if TYPE_CHECKING:
@@ -76,10 +77,13 @@ def tell_apart(
             elif known:
                 cure = f"\n  its generics are {', '.join(g.name for g in definition.generics)}"
             raise TCTypeError(f"{signature} has no parameter '{name}'{cure}")
+    given = count(len(values), "argument was", "arguments were")
+    for param in definition.params:
+        if param.default is not None and param.name not in values:
+            values[param.name] = number_of(param)
     missing = ", ".join(f"'{p}'" for p in params if p not in values)
     if missing:
         cure = cure_for_missing(origin, params) if origin is not None else ""
-        given = count(len(values), "argument was", "arguments were")
         raise TCTypeError(f"{signature} misses {missing}: {given} given{cure}")
     return Arguments(tuple(values[p] for p in params), outputs, generics)
 

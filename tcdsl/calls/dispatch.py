@@ -15,6 +15,7 @@ from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.text.names import result_type
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Dispatch:
         self.definition = definition
         self.name = definition.name
         self.params = tuple(intern(p.name) for p in definition.params)
+        defaults = tuple(map(number_of, definition.params))
+        self.defaults = None if all(d is None for d in defaults) else defaults
         self.returns = tuple(p.name for p in definition.returns)
         self.operand_names = OperandNames(self.name, (*self.params, *self.returns))
         self.result_type = result_type(self.name, self.returns)

@@ -10,6 +10,7 @@ from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.abstract import AbstractArray, abstract_of
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.text.names import generic_values
 
@@ -67,6 +68,9 @@ def _forms(
     definition: nodes.Def, given: Sequence[Any], generics: Mapping[str, Any]
 ) -> list[AbstractArray]:
     params = definition.params
+    rest = params[len(given) :]
+    if all(p.default is not None for p in rest):
+        given = [*given, *map(number_of, rest)]
     if len(given) != len(params):
         call = f"{definition.name}({', '.join(p.name for p in params)})"
         raise TCTypeError(f"{call} takes {count(len(params), 'argument')}, got {len(given)}")

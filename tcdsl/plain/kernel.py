@@ -57,6 +57,7 @@ class PlainKernel(Described):
             self._raise_fault,
             dispatch.result_type if len(dispatch.returns) > 1 else None,
             tuple(intern(g.name) for g in definition.generics),
+            dispatch.defaults,
         )
         self._host = HostCalls(dispatch, self)
         self.__name__ = self.__qualname__ = definition.name  # as functions have it

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.format import expr_pieces, format_def
 from tcdsl.grammar.text.heads import applied, size_names, type_variables
@@ -56,7 +57,7 @@ def head(definition: nodes.Def) -> str:
     given = [g.name if g.default is None else f"{g.name}={g.default}" for g in definition.generics]
     generics = f"<{', '.join(given)}>" if given else ""
     params, returns = (
-        ", ".join(f"{_type(p)} {p.name}".lstrip() for p in part)
+        ", ".join(f"{_type(p)} {p.name}{_default(p)}".lstrip() for p in part)
         for part in (definition.params, definition.returns)
     )
     return f"{definition.name}{generics}({params}) -> {returns}"
@@ -86,10 +87,13 @@ def signature(definition: nodes.Def) -> inspect.Signature:
     kind = inspect.Parameter
     params, generics = definition.params, definition.generics
     by_place = max((i for i, p in enumerate(params) if iskeyword(p.name)), default=-1)
+    # Python shows no default before a parameter without one.
+    last = max((i + 1 for i, p in enumerate(params) if p.default is None), default=0)
     shown = [
         kind(
             p.name,
             kind.POSITIONAL_ONLY if i <= by_place else kind.POSITIONAL_OR_KEYWORD,
+            default=number_of(p) if i >= last else kind.empty,
             annotation=Shown(_type(p)),
         )
         for i, p in enumerate(params)
@@ -145,7 +149,7 @@ def html(program: nodes.Program, definition: nodes.Def) -> str:
 
 def _told_params(definition: nodes.Def) -> Iterator[str]:
     for param in definition.params:
-        yield f"{param.name} : {_type(param)}"
+        yield f"{param.name} : {_type(param)}{_default(param).replace(' =', ', default')}"
     types, sizes = type_variables(definition), size_names(definition)
     for generic in definition.generics:
         what = 'type, as "float32"' if generic.name in types else "int"
@@ -167,6 +171,11 @@ def _type(param: nodes.Param) -> str:
     if param.type.dims is None:
         return name
     return f"{name}({', '.join(''.join(expr_pieces(d)) for d in param.type.dims)})"
+
+
+def _default(param: nodes.Param) -> str:
+    """Return the default of a parameter as its text has it, "" where there is none."""
+    return "" if param.default is None else f" = {''.join(expr_pieces(param.default))}"
 
 
 def _callees(definition: nodes.Def) -> set[str]:

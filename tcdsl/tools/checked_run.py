@@ -17,6 +17,7 @@ from tcdsl.calls.gpu.faults import synchronize
 from tcdsl.calls.operands.arguments import Array
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device
+from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.kernel import Kernel
@@ -72,6 +73,10 @@ def run_once(
                         )
                     brought[symbol] = extent
     values = check_sizes(checked, brought)
+    left_out = {p.name: p for p in checked.params if p.default is not None and p.name not in given}
+    given = dict(given) | {
+        n: np.asarray(values.get(n, p.default), numpy_dtype(p.dtype)) for n, p in left_out.items()
+    }
     args = [
         given.get(p.name, drawn)
         for p, drawn in zip(

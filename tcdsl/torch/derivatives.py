@@ -243,7 +243,7 @@ def derived(
 ) -> Derivative:
     """Return the derivative of a kernel bound to types by the parameters at wrt."""
     results = made.forward.returns
-    read = made.whole.variant().signature.read
+    whole = made.whole.variant().signature  # its parameters may have other names
     return Derivative(
         made.forward,
         made.backward,
@@ -251,7 +251,7 @@ def derived(
         tuple(results.index(name) for name in made.gradient.kept),
         tuple(i for i, t in enumerate(checked.returns) if t.dtype.is_float),
         wrt,
-        tuple(t.name in read for t in checked.params),
+        tuple(t.name in whole.read for t in whole.params[: len(checked.params)]),
         made,
     )
 

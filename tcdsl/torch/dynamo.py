@@ -30,7 +30,7 @@ def _call(self: Any, /, *args: Any, **keywords: Any) -> Any:
     """Call a kernel, in words that Dynamo knows."""
     if not isinstance(self, Kernel):
         torch._dynamo.graph_break("a kernel of tcdsl.define: tcdsl.torch.define makes one to trace")
-    spelling, params, returns, known, unsigned, declared, policy = self.spelled
+    spelling, params, returns, known, unsigned, defaults, declared, policy = self.spelled
     values = dict(zip(params, args))  # noqa: B905 - of more arguments than parameters below
     generics, outputs = "", None
     types: dict[str, str] = {}
@@ -42,6 +42,8 @@ def _call(self: Any, /, *args: Any, **keywords: Any) -> Any:
             generics += f" {key}={types[key]}"
         else:
             values[key] = value
+    for param, number in defaults:
+        values.setdefault(param, number)
     if len(args) > len(params) or len(values) != len(params):
         got = len(args) + len(keywords)
         raise TypeError(f"{spelling[1]}({', '.join(params)}) does not take these {got} arguments")

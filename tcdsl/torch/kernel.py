@@ -13,6 +13,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.nodes import Def, Program
 from tcdsl.text.names import with_defaults
@@ -53,7 +54,8 @@ class Kernel(DifferentiableKernel):
         wide = tuple(p.name for p in definition.params if p.type and p.type.name == "uint64")
         # strings, not this object, are what a graph holds and is guarded by
         head = (tuple(spelling_of(self, backward)), self.params, self.returns, known, wide)
-        self.spelled = (*head, autocast.declared(definition), policy)
+        defaults = tuple((p.name, d) for p in definition.params if (d := number_of(p)) is not None)
+        self.spelled = (*head, defaults, autocast.declared(definition), policy)
         self._by_cache: dict[Path, Self] = {}
         record.exists(self)
         if policy in ("lower", "float32"):  # others leave arguments that fit as they are

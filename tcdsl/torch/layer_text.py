@@ -171,6 +171,7 @@ def told_apart(
     generics: Mapping[str, Any],
     values: Sequence[Any],
     named: Mapping[str, Any],
+    defaults: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return one value for each input of `forward`, and the keywords that are none.
 
@@ -182,6 +183,8 @@ def told_apart(
         Those that the layer has.
     values, named
         What `forward` was given.
+    defaults : mapping
+        What numbers are that it was not given.
 
     Raises
     ------
@@ -208,6 +211,7 @@ def told_apart(
             rest[key] = value
         else:
             raise TCTypeError(f"{call} has no argument '{key}'{has}")
+    by_name = {n: d for n, d in defaults.items() if n in inputs} | by_name
     missing = ", ".join(n for n in inputs if n not in by_name)
     if missing:
         raise TCTypeError(f"{call} misses {missing}{has}")

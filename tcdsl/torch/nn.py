@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from tcdsl.calls.bindings.settings import Tune
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.format import head_pieces
 from tcdsl.grammar.text.heads import type_variables
@@ -181,6 +182,8 @@ class TC(Keeper):
             if p in own or p in buffers or p in fixed
         )
         filled = {i for i, _, _ in self._filled}
+        numbers = ((p.name, number_of(p)) for p in definition.params)
+        self._defaults = {name: number for name, number in numbers if number is not None}
         self._inputs = tuple(p for i, p in enumerate(self.tc.params) if i not in filled)
         self.reset_parameters()
         types = type_variables(definition)
@@ -249,7 +252,7 @@ class TC(Keeper):
         """
         if named or len(inputs) != len(self._inputs):
             inputs, named = layer_text.told_apart(
-                self._written, self._inputs, self._generics, inputs, named
+                self._written, self._inputs, self._generics, inputs, named, self._defaults
             )
         values, own = [*inputs], self._parameters
         for place, name, value in self._filled:

@@ -17,7 +17,7 @@ from tcdsl.grammar.proofs.plain import from_plain, plain
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.source import Source, Span
-from tcdsl.grammar.types.dtypes import BY_NAME, DType
+from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, DType
 from tcdsl.grammar.types.typed import (
     CheckedDef,
     Constraint,
@@ -119,7 +119,8 @@ def _source(definition: nodes.Def) -> Source | None:
 
 def _plain_tensor(t: Tensor) -> list[Any]:
     shape, low = ([plain(n) for n in sizes] for sizes in (t.shape, t.low))
-    return [t.name, t.dtype.name, shape, low, t.is_updated, _plain_span(t.span)]
+    default = None if t.default is None else repr(t.default)  # JSON has no infinity
+    return [t.name, t.dtype.name, shape, low, t.is_updated, default, _plain_span(t.span)]
 
 
 def _plain_constraint(c: Constraint) -> list[Any]:
@@ -173,12 +174,15 @@ class _Reader:
 
     def _tensor(self, value: object, role: Literal["param", "return"]) -> Tensor:
         match value:
-            case [str(name), str(dtype), list(shape), list(low), bool(is_updated), span] if len(
-                shape
-            ) == len(low):
+            case [str(name), str(of), list(shape), list(low), bool(is_updated), number, span] if (
+                len(shape) == len(low)
+            ):
                 sizes, lows = tuple(map(from_plain, shape)), tuple(map(from_plain, low))
-                place = self._span(span)
-                return Tensor(name, _dtype(dtype), sizes, lows, role, is_updated, span=place)
+                place, dtype = self._span(span), _dtype(of)
+                default = _number(number, dtype)
+                return Tensor(
+                    name, dtype, sizes, lows, role, is_updated, default=default, span=place
+                )
         raise ValueError("it is no tensor")
 
     def _constraint(self, value: object) -> Constraint:
@@ -214,6 +218,20 @@ def _dtype(name: str) -> DType:
     if found is None:
         raise ValueError("it is no type")
     return found
+
+
+def _number(value: object, dtype: DType) -> int | float | None:
+    """Return a default from its text."""
+    match value:
+        case None:
+            return None
+        case "True" | "False" if dtype == BOOL:
+            return value == "True"
+        case str() if dtype.is_float:
+            return float(value)
+        case str() if dtype.is_integer and len(value) < 30:
+            return int(value)
+    raise ValueError("it is no number")
 
 
 def _temporary(value: object) -> tuple[str, DType, tuple[Size, ...]]:

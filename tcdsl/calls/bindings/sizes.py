@@ -11,7 +11,7 @@ from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 def check_sizes(checked: Head, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes in the order of the definition, after what a call would check.
 
-    Integral scalars that bounds depend on are named like sizes.
+    Integral scalars that bounds depend on are named like sizes, and have their defaults else.
 
     Raises
     ------
@@ -24,6 +24,8 @@ def check_sizes(checked: Head, sizes: Mapping[str, int]) -> dict[str, int]:
     unknown = [s for s in sizes if s not in checked.sizes]
     if unknown:  # said before what is missing: a slip of the pen is both
         raise ShapeError(f"{checked.name} has no size '{unknown[0]}'; its sizes are {listed}")
+    by_default = {t.name: t.default for t in checked.params if t.name in checked.scalars}
+    sizes = {n: int(v) for n, v in by_default.items() if v is not None} | dict(sizes)
     missing = [s for s in checked.sizes if s not in sizes]
     if missing:
         hint = ",".join(f"{s}=..." for s in checked.sizes)

@@ -137,6 +137,11 @@ FAULTS = [
     ("TC020", 2, 23, body("B = A(i) where i in range(1, N)")),
     ("TC020", 2, 12, body("for i in N / 2 { B = i }")),
     ("TC020", 2, 26, body("B = A(i) where i in 0:3:2")),
+    ("TC021", 1, 20, "def f(float(N) x = 3) -> (y) { y(i) = x(i) }"),
+    ("TC021", 1, 33, "def f(float(N) x) -> (float y = 3) { y +=! x(i) }"),
+    ("TC021", 1, 28, "def f(float(N) x, int8 k = 300) -> (y) { y(i) = x(i) * k }"),
+    ("TC021", 1, 26, "def f(float x, uint8 k = -1) -> (y) { y = x * k }"),
+    ("TC021", 1, 23, "def f(float x, bool b=true) -> (y) { y = b ? x : 0 }"),
     ("TC020", 2, 27, body("B = A(i) where i in 0:3 where a = 3")),
 ]
 
