@@ -11,12 +11,14 @@ place as its two ends, of parts that may be missing or many how many there are (
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.source import Source, Span
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
@@ -41,6 +43,9 @@ def _integer_or_none(value: object) -> object:
 
 
 def _number(value: object) -> object:
+    if isinstance(value, str) and value.lstrip("-") in FLOAT_NAMES:  # which JSON has not
+        number = FLOAT_NAMES[value.lstrip("-")]
+        return -number if value[0] == "-" else number
     return _if(isinstance(value, float), value)
 
 
@@ -113,6 +118,7 @@ _FIELDS: Mapping[type[n.Node], Mapping[str, Any]] = {
     n.Param: {
         "name": _identifier,
         "type": _Parts(n.TypeRef, may_be_none=True),
+        "default": _Parts(n.IntLit | n.FloatLit, may_be_none=True),
         "name_span": _PLACE,
     },
     n.Def: {
@@ -147,7 +153,8 @@ def plain(program: n.Program) -> list[list[Any]] | None:
                     return None
                 item += value.start, value.end
             elif not isinstance(kind, _Parts):
-                item.append(value)
+                is_named = isinstance(value, float) and not math.isfinite(value)
+                item.append(repr(value) if is_named else value)
             elif kind.many:
                 item.append(None if value is None else len(value))
                 todo += value or ()

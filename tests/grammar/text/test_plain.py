@@ -16,7 +16,7 @@ from tcdsl.grammar.text.walk import walk
 
 EVERY = """
 def norms<T, S=-2, R>(T(N, 3) A) -> (s, float64(N) t) { s(i) +=! A(i, k) * A(i, k)  t(i) = 0.5e-3 }
-def every<S=1, T>(float(..., N) x, T(N) w, int32 n, bool b) -> (y, z) {  # a comment
+def every<S=1, T>(float(..., N) x, T(N) w, int32 n = -0x3, bool b, T c = -inf) -> (y, z) {  # c
   m, v = norms(w, k=n)
   y(...) max=! min(x(..., i), -0x10) * w(S * i + j % 2)
       where j in 0:(n + 1), a = i - -1, exists w(i)
@@ -38,7 +38,7 @@ def places(program: nodes.Program) -> list[Any]:
 @pytest.mark.parametrize("file", [None, *sorted(Path("examples").glob("*.tc"))], ids=str)
 def test_what_is_read_is_the_tree_of_the_text_with_all_its_places(file: Path | None) -> None:
     program = parse(EVERY if file is None else file.read_text(), "name")
-    kept = json.loads(json.dumps(plain.plain(program)))
+    kept = json.loads(json.dumps(plain.plain(program), allow_nan=False))
     assert program.span is not None
     read = plain.from_plain(kept, program.span.source)
     assert read == program
@@ -61,7 +61,7 @@ def test_every_class_of_nodes_is_known_with_all_its_fields() -> None:
 def test_a_sum_of_ten_thousand_terms_needs_no_stack() -> None:
     program = parse(f"def f(float(N) x) -> (y) {{ y(i) = {' + '.join(['x(i)'] * 10_000)} }}")
     assert program.span is not None
-    kept = json.loads(json.dumps(plain.plain(program)))
+    kept = json.loads(json.dumps(plain.plain(program), allow_nan=False))
     assert plain.from_plain(kept, program.span.source) == program
 
 
