@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             waiting[tier] += 1
         else:
             taken.append(item)
-    items[:] = taken
+    # The longest waits begin first, so that no worker is alone with one at the end: the bridge to
+    # torch is compiled by one while the others run on.
+    items[:] = sorted(taken, key=lambda item: not item.get_closest_marker("torch"))
     for item in items:
         for mark in missing:
             if item.get_closest_marker(mark):
@@ -70,6 +73,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in CHECKED_MARKS:
             if item.get_closest_marker(mark):
                 item.user_properties.append(("mark", mark))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage, and never look through what was collected again.
+
+    Tens of thousands of items, modules and trees live until the end: each search costs what a
+    small test does.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class _MarkCount:
@@ -122,7 +140,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep tests out of the user's cache; one cache for the run, so that kernels compile once."""
     if "TCDSL_CACHE" not in os.environ:
-        os.environ["TCDSL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+        base = tmp_path_factory.getbasetemp()
+        workers = "PYTEST_XDIST_WORKER" in os.environ  # each has a folder in the run's
+        folder = (base.parent if workers else base) / "cache"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.environ["TCDSL_CACHE"] = str(folder)
     os.environ.setdefault("TCDSL_TORCH_BRIDGE", "0")  # a minute of compiling; tests ask for it
 
 
