@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 
-from tests.tiers import sampled
+from tests.tiers import drawn, sampled
 
 TESTS = Path(__file__).parent
 THREE = """
 import pytest
-from tests.tiers import sampled
+from tests.tiers import drawn, sampled
 def test_fast(): pass
 @pytest.mark.cc
 @sampled("x", range(3), keep=1)
@@ -45,6 +46,21 @@ def test_cases_of_several_names_and_with_marks_stay_what_they_are() -> None:
     assert [case.values for case in cases] == [(1, 2), (3, 4)]
     assert [[m.name for m in case.marks] for case in cases] == [[], ["skip", "wide"]]
     assert [case.id for case in cases] == [None, "b"]
+
+
+def test_few_examples_are_drawn_always_and_many_are_wide() -> None:
+    seen = []
+
+    @drawn(3, 20, st.integers())
+    def held(value: int) -> None:
+        seen.append(value)
+
+    few, many = held.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert (few, many.values, [m.name for m in many.marks]) == (3, (20,), ["wide"])
+    held(3)
+    assert len(seen) == 3
+    held(20)
+    assert len(seen) > 3 + 10  # a value that was drawn before counts, and is not run again
 
 
 @sampled(

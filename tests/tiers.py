@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet  # what pytest.param gives; it has no public name
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy
 
 
 def sampled(
@@ -30,6 +32,26 @@ def sampled(
         case = listed[i]
         listed[i] = pytest.param(*case.values, marks=(*case.marks, pytest.mark.wide), id=case.id)
     return pytest.mark.parametrize(names, listed, ids=ids)
+
+
+def drawn(
+    few: int, many: int, *strategies: SearchStrategy[Any], suppress: Sequence[HealthCheck] = ()
+) -> Callable[[Callable[..., None]], Callable[[int], None]]:
+    """Hold a property of drawn values: `few` examples run always, `many` are `wide`."""
+
+    def decorate(test: Callable[..., None]) -> Callable[[int], None]:
+        def held(count: int) -> None:
+            settings(max_examples=count, deadline=None, suppress_health_check=suppress)(
+                given(*strategies)(test)
+            )()
+
+        held.__name__, held.__qualname__ = test.__name__, test.__qualname__
+        held.__module__, held.__doc__ = test.__module__, test.__doc__
+        mark = pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.wide)])
+        made: Callable[[int], None] = mark(held)
+        return made
+
+    return decorate
 
 
 def _param(case: Any, single: bool) -> ParameterSet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, assume, event
 from hypothesis import strategies as st
 
 from tcdsl.grammar.check.definition import check
@@ -13,6 +13,7 @@ from tcdsl.grammar.text.errors import TCError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import FLOAT32, INT64
+from tests.tiers import drawn
 
 HEAD = "def f(float(N) A, float(M, N) B, int32(M) I, uint8(N) U, int32 a) -> (O)"
 RANKS = {"A": 1, "B": 2, "U": 1, "I": 1}
@@ -145,8 +146,14 @@ bodies = st.composite(_body)()
 data = st.lists(st.integers(-3, 6), min_size=4, max_size=4)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-@given(bodies, data, data.map(lambda x: [abs(v) for v in x]))
+@drawn(
+    40,
+    400,
+    bodies,
+    data,
+    data.map(lambda x: [abs(v) for v in x]),
+    suppress=[HealthCheck.filter_too_much],
+)
 def test_unchecked_subscripts_are_inside(body: str, ints: list[int], bytes_: list[int]) -> None:
     try:
         definition = check(parse(f"{HEAD} {{ {body} }}"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size, _sum
+from tests.tiers import drawn
 
 NAMES = ("N", "M", "K")
 N, M, K, H, KH, W = (Size.symbol(s) for s in ("N", "M", "K", "H", "KH", "W"))
@@ -74,8 +75,7 @@ def test_substitution_agrees_with_evaluation(a: Pair, b: Pair, env: dict[str, in
     )
 
 
-@settings(max_examples=400, deadline=None)
-@given(sizes, st.lists(sizes, max_size=2), values)
+@drawn(150, 1500, sizes, st.lists(sizes, max_size=2), values)
 def test_what_is_proved_is_true(pair: Pair, facts: list[Pair], env: dict[str, int]) -> None:
     known = tuple(f[0] for f in facts)
     if is_nonnegative(pair[0], known) and all(f.evaluate(env) >= 0 for f in known):

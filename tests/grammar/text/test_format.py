@@ -9,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.grammar.text import nodes as n
@@ -17,6 +16,7 @@ from tcdsl.grammar.text.errors import TCSyntaxError
 from tcdsl.grammar.text.format import expr_pieces, format_program
 from tcdsl.grammar.text.lines import WIDTH
 from tcdsl.grammar.text.parser import parse
+from tests.tiers import drawn
 
 CATALOG = json.loads((Path(__file__).parents[2] / "data" / "tc_catalog.json").read_text())
 
@@ -121,8 +121,7 @@ definitions = st.builds(
 programs = st.builds(n.Program, tuples(definitions, 2, 1))
 
 
-@settings(max_examples=120, deadline=None)
-@given(programs)
+@drawn(50, 500, programs)
 def test_parsing_the_text_of_a_program_gives_the_program(program: n.Program) -> None:
     text = format_program(program)
     again = parse(text)
@@ -141,8 +140,7 @@ def without_parentheses_at(text: str, start: int) -> str:
     raise AssertionError("unbalanced")
 
 
-@settings(max_examples=150, deadline=None)
-@given(expressions)
+@drawn(100, 500, expressions)
 def test_no_parentheses_can_be_left_out(value: n.Expr) -> None:
     text = text_of(value)
     for group in re.finditer(r"(?<![A-Za-z0-9_])\(", text):
@@ -166,8 +164,7 @@ def expression_nodes(root: object) -> Iterator[n.Expr]:
             todo += [getattr(item, field.name) for field in fields(item)]
 
 
-@settings(max_examples=60, deadline=None)
-@given(programs)
+@drawn(25, 200, programs)
 def test_the_place_of_an_expression_holds_the_expression(program: n.Program) -> None:
     for node in expression_nodes(parse(format_program(program))):
         assert node.span is not None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tcdsl.grammar.text.errors import TCSyntaxError
 from tcdsl.grammar.text.format import format_program
 from tcdsl.grammar.text.parser import parse
+from tests.tiers import drawn
 
 DATA = Path(__file__).parents[2] / "data"
 CATALOG = [entry["tc"] for entry in json.loads((DATA / "tc_catalog.json").read_text())]
@@ -86,8 +87,7 @@ def check(text: str) -> None:
     str(refusal).encode()  # what is shown can be printed
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.text(max_size=80))
+@drawn(60, 600, st.text(max_size=80))
 @example("")
 @example("\ufeffdef f() -> () {}")
 @example("def f() -> () {}\x1a")
