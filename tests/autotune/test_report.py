@@ -22,6 +22,7 @@ from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
 from tcdsl.autotune.worker.problem import Roofline
 from tests.autotune.toy import Toy, config
+from tests.tiers import sampled
 
 
 class Terminal(io.StringIO):
@@ -109,7 +110,7 @@ def test_a_time_has_a_unit_that_suits_it(time_ns: float, text: str) -> None:
     assert duration(time_ns) == text
 
 
-@pytest.mark.parametrize("times", [[], [math.inf], [5e3, 2e3, math.inf, 1e3]])
+@sampled("times", [[], [math.inf], [5e3, 2e3, math.inf, 1e3]], keep=2)
 def test_the_history_is_a_png(tmp_path: Path, times: list[float]) -> None:
     path = tmp_path / "history.png"
     plot_history("toy", times, 4e3 if times else None, path)

@@ -23,7 +23,7 @@ C_OF = {
 ON_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instruction sets of x86")
 BUILDS = [
     pytest.param("cc", marks=pytest.mark.cc),
-    pytest.param("cc x86-64-v3", marks=[pytest.mark.cc, ON_X86]),
+    pytest.param("cc x86-64-v3", marks=[pytest.mark.cc, ON_X86, pytest.mark.wide]),
     pytest.param("cc x86-64", marks=[pytest.mark.cc, ON_X86]),
     pytest.param("zig", marks=pytest.mark.zig),
     pytest.param("clang", marks=pytest.mark.clang),

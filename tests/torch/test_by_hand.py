@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import sampled
+
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
@@ -214,7 +216,7 @@ def called(kernel: Any, *tensors: Any) -> Any:
     return torch.ops.tcdsl.call(*kernel.spelled[0], "", [*tensors])[0]
 
 
-@pytest.mark.parametrize("how", STRAIGHT)
+@sampled("how", STRAIGHT, keep=2)
 def test_a_batch_has_the_way_back_of_its_elements_on_every_route(how: str) -> None:
     step = tct.define(STEP, "step", backward="straight")
     many = step.batched("x")
@@ -252,7 +254,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", [w if w == "read" else pytest.param(w, marks=pytest.mark.wide)
                                  for w in WAYS])  # fmt: skip
-@pytest.mark.parametrize("dims", [(0, None, None, None), (1, None, 0, None), (None, 0, None, 0)])
+@sampled("dims", [(0, None, None, None), (1, None, 0, None), (None, 0, None, 0)], keep=1)
 def test_gradients_by_what_elements_share_are_sums_over_the_batch(way: str, dims: Any) -> None:
     f = tct.define(SHARED.replace("WAY", WAYS[way]), "f", backward="back")
     torch.manual_seed(1)
@@ -299,7 +301,7 @@ def test_per_sample_gradients_of_recorded_weights() -> None:
     assert torch.equal(again, torch.full((3, 5), 2.0))
 
 
-@pytest.mark.parametrize("rank", [0, 1, 3])
+@sampled("rank", [0, 1, 3], keep=2)
 def test_a_rank_is_chosen_for_the_way_back_too(rank: int) -> None:
     squash = tct.define(SIGMOID, "squash", backward="back")
     x = torch.randn([3, 1, 2][:rank], dtype=torch.float64, requires_grad=True)

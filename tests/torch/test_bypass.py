@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import sampled
+
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
@@ -178,7 +180,7 @@ def test_fresh_outputs_are_torchs_own_memory(mul: Watched) -> None:
     assert empty.shape == (0, 3)
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float64", "int8", "uint8", "int64"])
+@sampled("name", ["float16", "bfloat16", "float64", "int8", "uint8", "int64"], keep=2)
 def test_fresh_outputs_have_the_type_of_the_text(mul: Watched, name: str) -> None:
     x = ones(2, 3, dtype=getattr(torch, name))
     for _ in range(3):

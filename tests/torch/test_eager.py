@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiers import sampled
+
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
@@ -79,7 +81,7 @@ def case(text: str) -> tuple[Any, tuple[Any, ...]]:
             return lambda e: kernel(e, torch.tensor([[0, 2], [2, 2]])), (leaf(3, 2),)
 
 
-@pytest.mark.parametrize("text", [SOFTMAX, LINEAR, SCALED])
+@sampled("text", [SOFTMAX, LINEAR, SCALED], keep=2)
 def test_first_and_second_derivatives_are_right(text: str) -> None:
     f, leaves = case(text)
     assert gradcheck(f, leaves)
@@ -106,6 +108,7 @@ def test_what_is_kept_of_a_loop_goes_by_its_turns() -> None:
     assert len(kernel.derivatives._known) == 3
 
 
+@pytest.mark.wide
 def test_third_derivatives_are_right() -> None:
     kernel, x = tct.define("def f(double(N) x) -> (y) { y(i) = exp(2 * x(i)) }"), leaf(4)
     found = kernel(x)
@@ -150,7 +153,7 @@ def test_the_same_tensor_twice_gets_both_gradients() -> None:
     torch.testing.assert_close(x.grad, 2 * x)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@sampled("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], keep=2)
 def test_every_float_type_learns(dtype: Any) -> None:
     kernel, leaves = tct.define(LINEAR), (leaf(4, 3), leaf(5, 3), leaf(5))
     ours = [t.detach().to(dtype).requires_grad_() for t in leaves]
@@ -163,17 +166,26 @@ def test_every_float_type_learns(dtype: Any) -> None:
         torch.testing.assert_close(a.grad, e.grad)
 
 
-def test_strided_operands_and_adjoints_are_right() -> None:
+STRIDED = {
+    "expanded": lambda: torch.ones(()).double().expand(4, 5),
+    "transposed": lambda: leaf(5, 4).t(),
+    "every second": lambda: leaf(8, 10)[::2, ::2],
+}
+
+
+@sampled("name", STRIDED, keep=1)
+def test_strided_operands_and_adjoints_are_right(name: str) -> None:
     kernel = tct.define(LINEAR)
     x, w, b = leaf(3, 4), leaf(10, 6), leaf(5)
     xs, ws = x.t(), w[::2, ::2]
     ys, yt = kernel(xs, ws, b), torch.nn.functional.linear(xs, ws, b)
-    for adjoint in (torch.ones(()).double().expand(4, 5), leaf(5, 4).t(), leaf(8, 10)[::2, ::2]):
-        found = torch.autograd.grad(ys, (x, w, b), adjoint, retain_graph=True)
-        expected = torch.autograd.grad(yt, (x, w, b), adjoint, retain_graph=True)
-        torch.testing.assert_close(found, expected)
+    adjoint = STRIDED[name]()
+    found = torch.autograd.grad(ys, (x, w, b), adjoint)
+    expected = torch.autograd.grad(yt, (x, w, b), adjoint)
+    torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.wide
 def test_channels_last_images_are_right() -> None:
     kernel, (image, weights) = tct.define(CONVOLUTION), (leaf(2, 3, 6, 5), leaf(4, 3, 3, 3))
     last = image.detach().to(memory_format=torch.channels_last).requires_grad_()

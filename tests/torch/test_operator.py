@@ -14,6 +14,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.grammar.text.errors import TCError, TCTypeError
+from tests.tiers import sampled
 from tests.torch.texts import CONV, FCRELU, FIRST, NOISE, SOFTMAX
 
 torch = pytest.importorskip("torch")
@@ -371,7 +372,7 @@ TRANSFORMS: dict[str, Any] = {
 @pytest.mark.parametrize(
     "name",
     [
-        n if n in ("grad of grad", "vmap", "jvp") else pytest.param(n, marks=pytest.mark.wide)
+        n if n in ("grad of grad", "vmap") else pytest.param(n, marks=pytest.mark.wide)
         for n in TRANSFORMS
     ],
 )
@@ -405,7 +406,7 @@ def back(double(N) x, double(N) d_y) -> (d_x) { d_x(i) = 2 * d_y(i) }"""
 NOISY = "def noisy(double(N) x, uint64 seed) -> (y) { y(i) = rand(seed, i) * x(i) * x(i) }"
 
 
-@pytest.mark.parametrize("flag", ["error", "same", "different"])
+@sampled("flag", ["error", "same", "different"], keep=1)
 def test_a_batch_of_directions_meets_the_numbers_of_the_one_pass(flag: str) -> None:
     noisy = tct.define(NOISY)
     x = torch.ones(5, dtype=torch.float64)

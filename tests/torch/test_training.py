@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import sampled
+
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
@@ -52,7 +54,7 @@ def gradients(of: Any, run: Any = None) -> dict[str, Any]:
     return {n: p.grad.clone() for n, p in of.named_parameters()}
 
 
-@pytest.mark.parametrize("use_reentrant", [True, False])
+@sampled("use_reentrant", [True, False], keep=1)
 def test_checkpointed_layers_have_the_gradients_of_others(use_reentrant: bool) -> None:
     from torch.utils.checkpoint import checkpoint
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.tiers import sampled
+
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
@@ -116,6 +118,7 @@ def test_second_derivatives_by_reverse_mode(case: Case) -> None:
     agree(case, lambda f: jacrev(jacrev(total(f), case.floats), case.floats)(*values))
 
 
+@pytest.mark.wide
 @cases
 def test_mixed_derivatives_where_each_transform_asks_for_another_argument(case: Case) -> None:
     values = case.values()
@@ -125,6 +128,7 @@ def test_mixed_derivatives_where_each_transform_asks_for_another_argument(case: 
         agree(case, lambda f: jacrev(jacrev(total(f), j), i)(*values))  # noqa: B023
 
 
+@pytest.mark.wide
 @cases
 def test_derivatives_of_per_sample_gradients(case: Case) -> None:
     one, four = case.values(), case.values(3, seed=2)
@@ -181,6 +185,7 @@ def test_vmap_of_strided_and_empty_batches() -> None:
     assert vmap(k)(x[:0]).shape == (0, 6)
 
 
+@pytest.mark.wide
 def test_parameters_and_buffers_of_a_layer_go_through_functional_call() -> None:
     layer = tct.nn.TC(CASES[0].text, parameters={"W": (3, 7), "b": (3,)})
     values = {n: p.detach() for n, p in layer.named_parameters()}
@@ -233,7 +238,7 @@ def test_vmap_of_random_numbers_obeys_its_flag(over: str) -> None:
     assert len({tuple(row.tolist()) for row in found}) == 3
 
 
-@pytest.mark.parametrize("flag", ["error", "same", "different"])
+@sampled("flag", ["error", "same", "different"], keep=1)
 def test_a_batch_of_directions_meets_the_numbers_of_the_one_pass(flag: str) -> None:
     k, x = tct.define(DROPOUT), torch.ones(20)
     y, pull = torch.func.vjp(lambda x: k(x, 7), x)
@@ -292,6 +297,7 @@ def test_derivatives_inside_a_batch_of_subscripts(route: str) -> None:
         vmap(grad(first), (None, 0))(x, at)
 
 
+@pytest.mark.wide
 def test_numbers_of_a_batch_have_the_type_of_their_parameter() -> None:
     k = tct.define("def shift(int8(N) x, int8 by, float a) -> (y) { y(i) = a * float(x(i) + by) }")
     x = torch.arange(3, dtype=torch.int8)
@@ -406,6 +412,7 @@ def test_jacfwd_and_linearize(case: Case) -> None:
     agree(case, lambda f: linearize(of_floats(case, f), *xs)[1](*ts))
 
 
+@pytest.mark.wide
 @cases
 def test_forward_over_reverse_and_reverse_over_forward(case: Case) -> None:
     xs = floats_of(case)
@@ -421,6 +428,7 @@ def test_forward_over_reverse_and_reverse_over_forward(case: Case) -> None:
     agree(case, lambda f: jvp(along(f), (*xs,), (*ts,)))
 
 
+@pytest.mark.wide
 @cases
 def test_vmap_of_jvp_and_jvp_of_vmap(case: Case) -> None:
     xs = [torch.stack([x, x.cos(), 2 * x]) for x in floats_of(case)]

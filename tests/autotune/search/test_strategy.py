@@ -40,6 +40,7 @@ def test_without_a_model_evolution_finds_the_optimum_in_an_eighth_of_the_space()
     assert max(times) < 1.5 * OPTIMUM_NS
 
 
+@pytest.mark.wide
 def test_a_model_that_is_upside_down_does_not_keep_the_optimum_out() -> None:
     space = surfaces.space(lambda c: 1000 - surfaces.rugged(c))
     best = [

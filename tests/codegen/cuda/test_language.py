@@ -66,7 +66,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
-@sampled("name", PROGRAMS, keep=5)
+@sampled("name", PROGRAMS, keep=3)
 def test_program(name: str) -> None:
     text, args = PROGRAMS[name]
     differential(problem(text, *args))

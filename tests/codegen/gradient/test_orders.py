@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
     "y0": (lambda x: mp.bessely(0, x), (0.003, 0.12, 0.9, 1.7, 4.0, 20.0)),
     "y1": (lambda x: mp.bessely(1, x), (0.003, 0.12, 0.9, 1.7, 4.0, 20.0)),
 }  # fmt: skip
-OFTEN = ("j1", "cyl_bessel_i1")
+OFTEN = ("j1",)
 
 
 def derivatives(name: str) -> Iterator[CheckedDef]:

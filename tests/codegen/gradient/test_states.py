@@ -134,6 +134,7 @@ def test_a_state_that_is_overwritten_in_part(name: str, rng: np.random.Generator
     assert_gradient(d, _drawn(TEXTS[name], rng, SIZES), rng)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "name",
     [n if n == "viterbi" else pytest.param(n, marks=pytest.mark.wide) for n in TEXTS],

@@ -156,7 +156,7 @@ def test_bool_of_a_float_is_not_zero(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> 
 # ---- floats
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@sampled("dtype", FLOATS, ids=str, keep=2)
 def test_extremes_hand_nan_on_or_drop_it(lib: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
     values = np.array([0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e-40], dtype)
     a, b = (v.ravel() for v in np.meshgrid(values, values))

@@ -72,7 +72,7 @@ def test_stride_and_dilation() -> None:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("n", [0, 1, 2, 37])
+@sampled("n", [0, 1, 2, 37], keep=2)
 def test_shift(n: int) -> None:
     text = "def f(float(N) A) -> (O) { O(i) = pad(A(i - 1), inf) where i in 0:N + 2 }"
     held(problem(text, numbers(n)))

@@ -237,7 +237,7 @@ FAR = {
 }
 
 
-@sampled("name", FAR, keep=2)
+@sampled("name", FAR, keep=1)
 def test_strides_beyond_32_bits(name: str, sparse: Any) -> None:
     f = kernel(FAR[name])
     for rows, cols in ((3, 4), (4, 7)):  # exact, then generic

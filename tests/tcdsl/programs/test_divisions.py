@@ -13,6 +13,7 @@ import pytest
 import tcdsl as tc
 from tcdsl.grammar.text.errors import RangeError, TCError
 from tcdsl.kernel import Kernel
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -77,8 +78,8 @@ def agrees(place: str, exp: str) -> None:
         np.testing.assert_array_equal(got, want, err_msg=f"{exp}, {names}")
 
 
-@pytest.mark.parametrize(
-    ("place", "exp"),
+@sampled(
+    "place,exp",
     [
         ("bound", "N/M"),
         ("bound", "N/s"),
@@ -89,6 +90,7 @@ def agrees(place: str, exp: str) -> None:
         ("subscript", "2/N"),
         ("subscript", "i*N/M/N"),
     ],
+    keep=4,
 )
 def test_sizes_divide(place: str, exp: str) -> None:
     agrees(place, exp)

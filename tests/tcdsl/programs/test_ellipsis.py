@@ -92,9 +92,7 @@ def test_shapes_of_one_rank_and_repetition_share_an_executable() -> None:
     assert k.session.variant(k.definition, generics, None, ((3, 4), (3, 1))) is not shared
 
 
-@pytest.mark.parametrize(
-    "shape", [(7,), (3, 7), (2, 3, 7), (2, 1, 3, 7), (0, 7), (4, 0), (2, 0, 3)]
-)
+@sampled("shape", [(7,), (3, 7), (2, 3, 7), (2, 1, 3, 7), (0, 7), (4, 0), (2, 0, 3)], keep=3)
 @sampled("view", VIEWS, keep=1)
 def test_rows_of_any_rank_are_normalised(shape: tuple[int, ...], view: str) -> None:
     k = KERNELS.setdefault("norm", kernel(NORM))
@@ -107,7 +105,7 @@ def test_rows_of_any_rank_are_normalised(shape: tuple[int, ...], view: str) -> N
 KERNELS: dict[str, Kernel] = {}
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (3, 5), (2, 3, 5), (0, 3), (1, 1, 1, 2)])
+@sampled("shape", [(), (5,), (3, 5), (2, 3, 5), (0, 3), (1, 1, 1, 2)], keep=3)
 def test_what_stands_only_on_the_right_is_reduced(shape: tuple[int, ...]) -> None:
     x = small_numbers(shape, np.dtype(np.float32), np.random.default_rng(2))
     assert same(KERNELS.setdefault("total", kernel(TOTAL))(x), x.sum(dtype=np.float32))

@@ -90,7 +90,7 @@ def agrees(text: str, *, backwards: bool = True) -> None:
     "text",
     [
         long_sum(330),
-        choices(190),
+        pytest.param(choices(190), marks=pytest.mark.wide),
         pytest.param(arms(190), marks=pytest.mark.wide),
         pytest.param(arms_of_two(190), marks=pytest.mark.wide),
         pytest.param(gathers(190), marks=pytest.mark.wide),
@@ -192,8 +192,8 @@ def work_of(text: str, *, backwards: bool) -> dict[str, int]:
     ("text", "n"),
     [
         (long_sum, 70),
-        (choices, 40),
-        (gathers, 40),
+        pytest.param(choices, 40, marks=pytest.mark.wide),
+        pytest.param(gathers, 40, marks=pytest.mark.wide),
         pytest.param(arms, 30, marks=pytest.mark.wide),
         pytest.param(arms_of_two, 30, marks=pytest.mark.wide),
         pytest.param(conditions, 60, marks=pytest.mark.wide),

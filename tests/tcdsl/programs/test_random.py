@@ -48,13 +48,13 @@ def assert_right(trial: Trial | None) -> Trial:
     return trial
 
 
-@sampled("name", FOUND, keep=5)
+@sampled("name", FOUND, keep=3)
 @sampled("seed", range(2), keep=1)
 def test_what_was_wrong_once_is_right(name: str, seed: int) -> None:
     assert_right(run_text(FOUND[name], seed, calls=8))
 
 
-CHUNK = 5  # programs in a test
+CHUNK = 2  # programs in a test
 
 
 @sampled("first", range(0, 30, CHUNK), keep=1)

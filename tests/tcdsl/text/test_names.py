@@ -12,6 +12,7 @@ import tcdsl as tc
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.text.errors import TCError, TCTypeError
 from tcdsl.kernel import Kernel
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -74,7 +75,7 @@ def test_a_type_variable_is_a_type(value: Any) -> None:
         k(X, R=value)
 
 
-@pytest.mark.parametrize("name", ["self", "out", "outputs", "kernel", "lambda"])
+@sampled("name", ["self", "out", "outputs", "kernel", "lambda"], keep=2)
 def test_a_parameter_of_any_name_is_given_by_keyword(name: str) -> None:
     k = kernel(f"def f(float(N) A, float(N) {name}) -> (O) {{ O(i) = A(i) + {name}(i) }}")
     assert k(X, **{name: X}).tolist() == (2 * X).tolist()
@@ -93,7 +94,7 @@ def test_a_generic_of_any_name_is_given_by_keyword(name: str) -> None:
     assert k(X, **{name: 3}).tolist() == (3 * X).tolist()
 
 
-@pytest.mark.parametrize("name", ["count", "_low", "_0", "class", "_make"])
+@sampled("name", ["count", "_low", "_0", "class", "_make"], keep=2)
 def test_results_have_the_names_of_the_text(name: str) -> None:
     k = kernel(f"def f(float(N) A) -> (O, {name}) {{ O(i) = A(i) {name}(i) = 2 * A(i) }}")
     for results in (k(X), k(X)):  # the first, and through the launcher
@@ -145,7 +146,7 @@ FEW = ("int", "tc_args", "nullptr", "blockIdx", "INFINITY")
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(
     "word",
-    [w if i % 17 == 0 else pytest.param(w, marks=pytest.mark.wide) for i, w in enumerate(WORDS)],
+    [w if i % 26 == 0 else pytest.param(w, marks=pytest.mark.wide) for i, w in enumerate(WORDS)],
 )
 def test_a_name_may_be_a_word_of_the_emitted_language(word: str) -> None:
     roles = (

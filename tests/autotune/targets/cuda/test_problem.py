@@ -33,6 +33,7 @@ from tests.autotune.programs import FCRELU, checked
 from tests.autotune.sim_gpu import SimDevice
 from tests.autotune.sim_problem import SCALE, faulty, kind, simulated
 from tests.codegen.programs import PROGRAMS
+from tests.tiers import sampled
 
 SIZES = {"B": 5, "M": 18, "N": 7}
 
@@ -62,7 +63,7 @@ def test_the_default_lies_in_the_space_and_has_a_cost(name: str) -> None:
     assert 0 <= space.cost_ns(space.default) < math.inf
 
 
-@pytest.mark.parametrize("name", ["matmul", "fcrelu", "half", "softmax", "transpose", "total"])
+@sampled("name", ["matmul", "fcrelu", "half", "softmax", "transpose", "total"], keep=3)
 def test_what_the_model_likes_best_can_be_lowered(name: str) -> None:
     target = simulated(PROGRAMS[name].text, PROGRAMS[name].sizes[0])
     for config in leaders(target.space, random.Random(0), 16, set()):

@@ -98,7 +98,7 @@ def matmul(text: str, m: int, n: int, k: int, dtype: str = "float32") -> Problem
     return problem(text, rand(*a, dtype=dtype), rand(*b, dtype=dtype, seed=1))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@sampled("dtype", ["float32", "float64"], keep=1)
 @sampled("text", [NN, NT, TN, TT], ids=["nn", "nt", "tn", "tt"], keep=1)
 def test_any_sizes(text: str, dtype: str) -> None:
     rng = np.random.default_rng(len(text) + len(dtype))
@@ -249,7 +249,7 @@ MANY = {
 }
 
 
-@sampled("name", MANY, keep=4)
+@sampled("name", MANY, keep=2)
 def test_indices_of_any_role(name: str) -> None:
     # a window of known size has a form of its own
     check([MANY[name]], terms=200, exact=[True], config=Config.of({"g0.form": "contraction"}))
@@ -261,7 +261,7 @@ def test_any_indices_of_any_size() -> None:
     check([MANY[n] for n in names], terms=200, exact=[False])
 
 
-@sampled("name", EPILOGUES, keep=2)
+@sampled("name", EPILOGUES, keep=1)
 def test_epilogues_in_the_register_tile(name: str) -> None:
     text = EPILOGUES[name]
     third = {"bias of rows": (21,), "residual": (21, 70)}.get(name, (70,))
@@ -278,7 +278,7 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("name", APART)
+@sampled("name", APART, keep=2)
 def test_whatever_follows_a_contraction_stays_one(name: str) -> None:
     third, rest = APART[name].split("|")
     body = f"T(m,n) +=! A(m,k) * B(n,k)  {rest}"
@@ -327,7 +327,7 @@ def test_nan_goes_through_relu() -> None:
     assert not np.isnan(np.delete(got, 3, axis=0)).any()
 
 
-@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@sampled("half", ["float16", "bfloat16"], keep=1)
 def test_halves_are_summed_in_float32(half: str) -> None:
     dtype = numpy_dtype(BY_NAME[half])
     a, b = rand(19, 200).astype(dtype), rand(33, 200).astype(dtype)

@@ -119,7 +119,7 @@ CASES = {
 }
 
 
-@sampled("name", CASES, keep=4)
+@sampled("name", CASES, keep=2)
 def test_windows(name: str) -> None:
     check([CASES[name]])
 

@@ -35,7 +35,7 @@ def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.cc
-@sampled("name", PROGRAMS, keep=8)
+@sampled("name", PROGRAMS, keep=4)
 def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     cases = [
@@ -189,6 +189,6 @@ def test_emitted_text(
 @pytest.mark.zig
 def test_zig_compiles_the_same_text(rng: np.random.Generator) -> None:
     cc = probe((sys.executable, "-m", "ziglang", "cc"))
-    names = ("row", "integers", "softmax", "matmul", "guard", "half")
+    names = ("integers", "softmax", "half")
     cases = [Case(problem_of(PROGRAMS[n], PROGRAMS[n].sizes[-1], rng), True) for n in names]
     differential(cases, terms=1200, cc=cc)

@@ -20,6 +20,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -42,7 +43,7 @@ def form(p: Problem) -> str:
     return shown[1]
 
 
-@pytest.mark.parametrize("sizes", [(11, 5, 6), (1, 1, 1), (0, 3, 4), (5, 0, 4), (200, 33, 3)])
+@sampled("sizes", [(11, 5, 6), (1, 1, 1), (0, 3, 4), (5, 0, 4), (200, 33, 3)], keep=2)
 def test_embedding_gradient(sizes: tuple[int, int, int]) -> None:
     b, d, n = sizes
     indices = RNG.integers(0, n, b).astype(np.int32)
@@ -54,7 +55,7 @@ def test_embedding_gradient(sizes: tuple[int, int, int]) -> None:
     assert np.array_equal(expected(p)[0], want)
 
 
-@pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
+@sampled("op", ["+=!", "*=!", "min=!", "max=!"], keep=2)
 def test_a_histogram_of_any_kind(op: str) -> None:
     text = f"def f(int64(M) I, float(M) A, float(N) L) -> (float(N) H) {{ H(I(i)) {op} A(i) }}"
     held(problem(text, RNG.integers(0, 4, 13), numbers(13), np.zeros(5, np.float32)))

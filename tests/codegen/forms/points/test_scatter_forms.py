@@ -25,6 +25,7 @@ from tests.codegen.harness import (
     run_cases,
     spec_of,
 )
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 MACHINE = Machine("avx2", 32, 16, 32768, 8, 1 << 20, 1 << 25, 4, 3.0, 2)
@@ -58,8 +59,8 @@ def bag(rng: np.random.Generator, b: int, length: int, n: int, d: int) -> Proble
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "sizes", [(7, 5, 3, 17), (300, 3, 5, 4), (1, 600, 2, 1), (0, 3, 4, 4), (3, 4, 4, 0)]
+@sampled(
+    "sizes", [(7, 5, 3, 17), (300, 3, 5, 4), (1, 600, 2, 1), (0, 3, 4, 4), (3, 4, 4, 0)], keep=2
 )
 def test_a_bag_of_embeddings_every_way(
     sizes: tuple[int, int, int, int], rng: np.random.Generator
@@ -147,7 +148,7 @@ def test_targets_of_any_stride(rng: np.random.Generator) -> None:
     differential([c for out in outs for c in ways(problem(text, *given, outs=(out,)), *EVERY)])
 
 
-@pytest.mark.parametrize("value", [-1, 6, 2**31 - 1])
+@sampled("value", [-1, 6, 2**31 - 1], keep=1)
 def test_a_row_outside_is_a_fault_every_way(value: int, rng: np.random.Generator) -> None:
     p = bag(rng, 4, 3, 6, 2)
     p.args[0][1, 2] = value
@@ -200,6 +201,7 @@ def test_emitted_text(
     golden(compiler.emit_c(unit), f"emit/scatter_{name}.c")
 
 
+@pytest.mark.wide
 @pytest.mark.zig
 def test_zig_compiles_the_same_text(rng: np.random.Generator) -> None:
     cc = probe((sys.executable, "-m", "ziglang", "cc"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tcdsl as tc
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -36,9 +37,10 @@ def made(form: str, threads: int) -> Any:
     return tc.define(TEXTS[form], tune="off", threads=threads)
 
 
-@pytest.mark.parametrize(
-    ("threads", "calls"),
+@sampled(
+    "threads,calls",
     [(2, 100), (3, 5), (8, 5), *(pytest.param(n, 1000, marks=pytest.mark.deep) for n in (2, 3, 8))],
+    keep=2,
 )
 @pytest.mark.parametrize("form", TEXTS)
 def test_many_calls_give_the_bits_of_one_thread(form: str, threads: int, calls: int) -> None:

@@ -101,6 +101,7 @@ def test_reads_across_rows_in_turned_tiles(exact: bool, rng: np.random.Generator
     differential(cases)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_permutes_of_four_dimensions_and_float64(rng: np.random.Generator) -> None:
     there = "def f(double(N,C,H,W) A) -> (O) { O(n,h,w,c) = A(n,c,h,w) }"

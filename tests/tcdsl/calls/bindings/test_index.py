@@ -102,8 +102,10 @@ def test_a_size_that_no_process_had_is_served_by_what_serves_all(work: list[str]
     assert work == []
 
 
-@pytest.mark.parametrize(
-    "regime", [None, [["N", 1, True]], [[[[["K"], 1]], 1, True]], [[[[["N"], 1]], 1 << 40, True]]]
+@sampled(
+    "regime",
+    [None, [["N", 1, True]], [[[[["K"], 1]], 1, True]], [[[[["N"], 1]], 1 << 40, True]]],
+    keep=2,
 )
 def test_a_choice_for_other_sizes_is_a_miss(
     monkeypatch: pytest.MonkeyPatch, work: list[str], regime: object

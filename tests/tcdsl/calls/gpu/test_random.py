@@ -64,7 +64,7 @@ def _bases(arrays: Iterable[Array]) -> list[Array]:
     return list(found.values())
 
 
-@sampled("name", FOUND, keep=3)
+@sampled("name", FOUND, keep=2)
 def test_what_was_wrong_once_is_right(device: SimDevice, name: str) -> None:
     assert_right(run_text(FOUND[name], 0, calls=4, face=functools.partial(OnDevice, device)))
 

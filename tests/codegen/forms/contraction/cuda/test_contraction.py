@@ -124,7 +124,7 @@ INDICES = {n: p for n, p in MANY.items() if "vector" not in n} | {
 
 
 @pytest.mark.cusim
-@sampled("name", INDICES, keep=4)
+@sampled("name", INDICES, keep=2)
 def test_indices_of_any_role(name: str) -> None:
     check(INDICES[name])
 
@@ -150,7 +150,7 @@ VALUES = {
 
 
 @pytest.mark.cusim
-@sampled("name", VALUES, keep=3)
+@sampled("name", VALUES, keep=2)
 def test_values_of_any_kind(name: str) -> None:
     """Beyond the last k there is the identity of the operator, whatever zeros would give."""
     text = f"def f(float(M,K) A, float(N,K) B) -> (C) {{ {VALUES[name]} }}"
@@ -162,7 +162,7 @@ def test_values_of_any_kind(name: str) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@sampled("half", ["float16", "bfloat16"], keep=1)
 def test_halves_are_summed_in_float32(half: str) -> None:
     dtype = numpy_dtype(BY_NAME[half])
     a, b = rand(19, 40).astype(dtype), rand(33, 40).astype(dtype)
@@ -178,7 +178,7 @@ def test_doubles() -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", ["int32", "int64", "uint32", "int8"])
+@sampled("name", ["int32", "int64", "uint32", "int8"], keep=1)
 def test_integers_wrap(name: str) -> None:
     rng, most = np.random.default_rng(3), np.iinfo(name)
     a, b = (
@@ -208,7 +208,7 @@ _THIRD = {"bias of rows": (21,), "residual": (21, 50), "value of an index": (21,
 
 
 @pytest.mark.cusim
-@sampled("name", FINISHES, keep=3)
+@sampled("name", FINISHES, keep=2)
 def test_epilogues(name: str) -> None:
     third = {**_THIRD, "read across": (50, 21)}.get(name, (50,))
     p = tensors(FINISHES[name], (21, 40), (50, 40), third)
@@ -280,6 +280,7 @@ def _hold(seed: int, *, exact: bool) -> None:
     differential(p, values, config(splits=most_parts(p)), exact=(exact,), orders=("random",))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 @sampled("seed", range(4), keep=1)
 def test_random_contractions(seed: int) -> None:
@@ -319,7 +320,7 @@ def test_asynchronous_copies(stages: int) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
+@sampled(
     "values",
     [
         {"tile": "128x128", "thread": "8x8"},
@@ -329,6 +330,7 @@ def test_asynchronous_copies(stages: int) -> None:
         {"tile": "128x256", "thread": "8x16"},
     ],
     ids=str,
+    keep=2,
 )
 def test_tiles(values: dict[str, Value]) -> None:
     check(matmul(NN, 150, 140, 20), config(**values))
@@ -383,7 +385,7 @@ def spilled(arch: str, t: ThreadTiling, *, exact: bool) -> list[Resources]:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@sampled("arch", ["sm_80", "sm_90"], keep=1)
 def test_the_largest_default_does_not_spill(arch: str) -> None:
     assert spilled(arch, GOOD[0], exact=False) == []
 

@@ -102,7 +102,7 @@ MANY = {
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", MANY)
+@sampled("name", MANY, keep=2)
 def test_indices_of_any_role(name: str) -> None:
     text, shapes = MANY[name]
     check(halves(text, *shapes))
@@ -124,7 +124,7 @@ def test_tiles_and_parts() -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("text", [NT, NN], ids=["nt", "nn"])
+@sampled("text", [NT, NN], ids=["nt", "nn"], keep=1)
 def test_no_bank_conflicts_and_full_sectors(text: str) -> None:
     p = matmul(text, 128, 128, 64)
     for depth in (32, 64):

@@ -22,6 +22,7 @@ from tests.codegen.harness import problem, spec_of
 from tests.codegen.knobs import knobs_of
 from tests.codegen.programs import PROGRAMS, View, problem_of
 from tests.cusim.harness import differential, lowered, simulate
+from tests.tiers import sampled
 
 _QUICK = ("row", "softmax", "total", "lowest", "some_elements", "gather", "half", "scalar_bound")
 
@@ -36,7 +37,7 @@ def _programs() -> list[object]:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", _programs())
+@sampled("name", _programs(), keep=4)
 def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     for k, sizes in enumerate(entry.sizes):
@@ -168,8 +169,8 @@ def test_emitted_text(
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
-    ("text", "form"),
+@sampled(
+    "text,form",
     [
         ("-> (int32(9) H) { H(I(b)) +=! 1 }", "atomic"),
         ("-> (float(9) H) { H(I(b)) max=! X(b,d) }", "atomic"),
@@ -177,6 +178,7 @@ def test_emitted_text(
         ("-> (double(9) H) { H(I(b)) +=! double(X(b,d)) }", "atomic"),
         ("-> (double(9,D) H) { H(I(b) / 2, d) *=! double(X(b,d)) where e in 0:2 }", "pairs"),
     ],
+    keep=2,
 )
 def test_scatters(text: str, form: str, rng: np.random.Generator) -> None:
     index = rng.integers(0, 9, 40).astype(np.int32)

@@ -19,6 +19,7 @@ from tcdsl.grammar.text.errors import BoundsError
 from tests.codegen.harness import Problem, problem, spec_of
 from tests.codegen.knobs import knobs_of
 from tests.cusim.harness import differential, lowered, simulate
+from tests.tiers import sampled
 
 ROWS = "def f(int32(B) I, float(B,D) X, float(N) L) -> (float(N,D) H) { H(I(b),d) +=! X(b,d) }"
 IN_ORDER = ("pairs", "ranges", "order")
@@ -152,7 +153,7 @@ def test_rows_that_must_be_checked_to_be_found_are_compared_in_pairs() -> None:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+@sampled("exact", [True, False], ids=["exact", "generic"], keep=1)
 def test_kernels_compile_without_a_stack(exact: bool, rng: np.random.Generator) -> None:
     p = rows(rng, 5000, 3, 70)
     for way in ("atomic", "ranges"):

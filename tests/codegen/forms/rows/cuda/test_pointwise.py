@@ -18,6 +18,7 @@ from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.harness import Array, Problem, problem, spec_of
 from tests.codegen.programs import PROGRAMS, problem_of
 from tests.cusim.harness import differential, lowered, simulate
+from tests.tiers import sampled
 
 ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + 2 * B(n,m) }"
 BIAS = "def f(float(N,M) A, float(M) b, float(N) c) -> (O) { O(n,m) = A(n,m) * b(m) + c(n) }"
@@ -303,7 +304,7 @@ def test_all_sectors_are_used(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "generic"])
+@sampled("exact", [True, False], ids=["exact", "generic"], keep=1)
 def test_defaults_need_no_stack(exact: bool, rng: np.random.Generator) -> None:
     p = problem(BIAS, normal(rng, 4096, 4096), normal(rng, 4096), normal(rng, 4096))
     cubin = compile_cuda(compiler.emit_cuda(lowered(p, exact=exact)), "sm_90", name="pointwise")

@@ -59,7 +59,7 @@ def chosen(text: str, *shapes: tuple[int, ...]) -> dict[str, Value]:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("lanes", [1, 8, 32, 64])
+@sampled("lanes", [1, 8, 32, 64], keep=2)
 def test_along_rows(lanes: int, rng: np.random.Generator) -> None:
     """One size-generic kernel for each team: rows shorter, as long as and longer than it."""
     for n, m in ((1, 1), (3, 31), (5, 33), (70, 64), (0, 70), (3, 0), (2, 1025)):
@@ -70,7 +70,7 @@ def test_along_rows(lanes: int, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize("lanes", [1, 2, 16])
+@sampled("lanes", [1, 2, 16], keep=2)
 def test_along_columns(lanes: int, rng: np.random.Generator) -> None:
     for n, m in ((1, 1), (37, 33), (31, 64), (0, 70), (3, 0)):
         p = problem(COLUMNS, normal(rng, n, m), normal(rng, n))
@@ -245,7 +245,7 @@ def test_full_sectors_and_no_bank_conflicts(
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@sampled("arch", ["sm_80", "sm_90"], keep=1)
 def test_defaults_do_not_spill(arch: str) -> None:
     for text, shapes in (
         (ROWS, [(999, 1000), (1000,)]),
