@@ -15,8 +15,10 @@ from tcdsl.codegen.choose.fuse import partitions
 from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.regime import Regime
+from tcdsl.codegen.forms.contraction.form import OWN
+from tcdsl.codegen.forms.contraction.library import library_unit, usual
 from tcdsl.codegen.loops.emit import emit
-from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.codegen.loops.loopir import Unit, Vector
 from tcdsl.codegen.loops.merge import merge
 from tcdsl.codegen.loops.opaque import opaque
 from tcdsl.codegen.loops.shorten import shorten
@@ -207,12 +209,43 @@ def _unit(
     is_gpu = isinstance(machine, Gpu)
     join = assemble_kernels if is_gpu else assemble
     unit = join(program, spec, arrangement, contexts, lowered, config, name)
-    unit = simplify(unit if is_gpu else stage(unit))
-    temps = len(arrangement.temps)
-    unit = narrow(unit, program, spec, temps=temps) if is_gpu else opaque(unit)
+    if not is_gpu:
+        return _verified(unit)
+    unit = narrow(simplify(unit), program, spec, temps=len(arrangement.temps))
     unit = merge(shorten(unit))
     verify(unit)
     return unit
+
+
+def _verified(unit: Unit) -> Unit:
+    """Return a unit for the CPU as it is printed."""
+    unit = merge(shorten(opaque(simplify(stage(unit)))))
+    verify(unit)
+    return unit
+
+
+@on_own_stack
+def lower_library(name: str) -> Unit:
+    """Return the verified unit that exports a function which units of other programs import.
+
+    Raises
+    ------
+    KeyError
+        If none is called so.
+    """
+    return _verified(library_unit(name))
+
+
+def library_of(program: Program, machine: Machine) -> tuple[str, ...]:
+    """Return what size-generic executables of a program's contractions usually import."""
+    computed = {b.dtype.computed for b in program.buffers if b.dtype.is_float}
+    vectors = [Vector(t, machine.lanes(t.size_bytes)) for t in sorted(computed, key=str)]
+    return tuple(f.name for v in vectors for f in usual(machine.registers, v))
+
+
+def has_own_tiles(config: Config) -> bool:
+    """Whether a size-generic executable has all register tiles itself: a compiler takes long."""
+    return any(name.endswith(".tiles") and value == OWN for name, value in config.items)
 
 
 @on_own_stack

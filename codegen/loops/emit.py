@@ -7,7 +7,7 @@ differently from the typed IR (promote narrow integers to int) is mended here wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import assert_never
@@ -310,9 +310,10 @@ class _Printer:
                 self._table(t)
                 late.remove(t)
         assert not late, f"tables {[t.name for t in late]} name functions the unit does not have"
+        imports = [f.name for f in u.functions if f.linkage == "import"]
         for e in u.executables:
             self.out.add("")
-            self._executable(e)
+            self._executable(e, imports)
         return self.out.text()
 
     def head(self, f: Function) -> str:
@@ -324,6 +325,9 @@ class _Printer:
         return f"{self.target.linkages[f.linkage]} {result}{f.name}({params})"
 
     def _function(self, f: Function) -> None:
+        if f.linkage == "import":  # who loads the executable gives its address
+            self.out.add(self.head(replace(f, name=f"(*{f.name})")) + ";")
+            return
         with self.out.block(self.head(f)):
             self.stmt(f.body)
 
@@ -334,11 +338,16 @@ class _Printer:
         head = f"{self.target.table} {const}{kind}{t.name}"
         self.out.add(f"{head}[{len(t.values)}] = {{{values}}};")
 
-    def _executable(self, e: Executable) -> None:
+    def _executable(self, e: Executable, imports: Sequence[str]) -> None:
         phases = ", ".join(e.phases) or "0"
+        slots = f"tc_imports_{e.name}"
+        if imports:
+            listed = ", ".join(f'{{"{name}", &{name}}}' for name in imports)
+            self.out.add(f"static const tc_import {slots}[] = {{{listed}}};")
         self.out.add(f"{self.target.export} const tc_executable tc_exe_{e.name} = {{")
         loops = ", ".join(f"{{{x.first}, {x.last}, {x.range}}}" for x in e.loops)
         tail = f", {len(e.loops)}, {{{loops}}}" if e.loops else ""
+        tail += f", .imports = {len(imports)}, .import = {slots}" if imports else ""
         self.out.add(f"  TC_ABI, {len(e.phases)}, {e.plan}, {{{phases}}}{tail}")
         self.out.add("};")
 

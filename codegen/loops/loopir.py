@@ -307,6 +307,10 @@ Stmt = Let | Array | Assign | For | If | Block | Eval | Return | Comment
 
 # ---- functions
 
+Linkage = Literal[
+    "micro", "helper", "inline", "phase", "plan", "range", "kernel", "import", "export"
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -316,13 +320,13 @@ class Function:
     inlined, "phase" has the ABI's phase signature (`build.phase_function`), "plan" the plan's,
     "range" gives the range of a loop over phases, "kernel" is started on a GPU in blocks of
     `threads` threads, of which `min_blocks` fit on a multiprocessor (0: as many as the registers
-    allow).
+    allow). "import" has no body: it is another unit's, where it is an "export".
     """
 
     name: str
     params: tuple[Var, ...]
     body: Stmt
-    linkage: Literal["micro", "helper", "inline", "phase", "plan", "range", "kernel"]
+    linkage: Linkage
     result: Type | None = None
     threads: int = 0
     min_blocks: int = 0

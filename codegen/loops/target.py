@@ -76,6 +76,8 @@ C = Target(
         "phase": "static",
         "plan": "static",
         "range": "static",
+        "import": "static",
+        "export": "TC_EXPORT",
     },
     bounds="",
     export="TC_EXPORT",

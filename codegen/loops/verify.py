@@ -150,6 +150,8 @@ class _Checker:
             self.fail("a phase has the ABI's signature")
         if f.linkage == "range" and (f.params, f.result) != (b.RANGE_PARAMS, b.INT):
             self.fail("the range of a loop has the ABI's signature")
+        if f.linkage == "import" and f.body != Block(()):
+            self.fail("what another unit has is only declared")
         if f.linkage == "kernel" and f.result is not None:
             self.fail("a kernel gives no result")
         if f.linkage == "plan" and (f.params, f.result) != (b.PLAN_PARAMS, b.INT):

@@ -73,6 +73,12 @@ class TcLoop(ctypes.Structure):
     )
 
 
+class TcImport(ctypes.Structure):
+    """`tc_import`."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("slot", _VOID))
+
+
 class TcExecutable(ctypes.Structure):
     """`tc_executable`."""
 
@@ -83,4 +89,6 @@ class TcExecutable(ctypes.Structure):
         ("phase", ctypes.CFUNCTYPE(ctypes.c_int, _VOID, _VOID, _I64, _I64) * MAX_PHASES),
         ("loops", _I64),
         ("loop", TcLoop * MAX_LOOPS),
+        ("imports", _I64),
+        ("import_", ctypes.POINTER(TcImport)),
     )

@@ -12,7 +12,7 @@ typedef short tc_i16; typedef unsigned short tc_u16;
 typedef int tc_i32; typedef unsigned int tc_u32;
 typedef long long tc_i64; typedef unsigned long long tc_u64;
 
-enum { TC_ABI = 4, TC_MAX_PHASES = 512, TC_MAX_PARAMS = 1024, TC_MAX_LOOPS = 32 };
+enum { TC_ABI = 5, TC_MAX_PHASES = 512, TC_MAX_PARAMS = 1024, TC_MAX_LOOPS = 32 };
 
 /* bool and signed integers in i, unsigned in u, float64 in d; float32, and the half types rounded to
  * theirs, in f. */
@@ -56,6 +56,10 @@ typedef struct {
   int (*range)(const tc_args *, tc_range *);
 } tc_loop;
 
+/* A function that an executable calls and another object has, by its name there. Who loads the
+ * executable writes its address to slot, before plan is called. */
+typedef struct { const char *name; void *slot; } tc_import;
+
 /* One exported symbol per executable: const tc_executable tc_exe_NAME. */
 typedef struct {
   tc_i64 abi;
@@ -64,5 +68,7 @@ typedef struct {
   tc_phase phase[TC_MAX_PHASES];
   tc_i64 loops;
   tc_loop loop[TC_MAX_LOOPS];
+  tc_i64 imports;
+  const tc_import *import;
 } tc_executable;
 #endif

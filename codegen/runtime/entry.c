@@ -300,6 +300,11 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyErr_Format(internal_error, "an executable of ABI %d, this runtime has %d", (int)exe->abi, TC_ABI);
     return NULL;
   }
+  for (tc_i64 i = 0; i < exe->imports; i++)
+    if (!*(void *const *)exe->import[i].slot) {
+      PyErr_Format(internal_error, "an executable that was not given its function '%s'", exe->import[i].name);
+      return NULL;
+    }
   Entry *e = (Entry *)PyType_GenericAlloc(type, 0);
   if (!e) return NULL;
   e->exe = exe;

@@ -24,10 +24,10 @@ from tcdsl.calls.operands.arguments import (
 from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.calls.operands.overlap import is_same_view, may_share
 from tcdsl.calls.outputs import checked_output
+from tcdsl.codegen.library.load import Loaded
 from tcdsl.codegen.machine.spec import SMALL, Spec
 from tcdsl.codegen.program.dtypes import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
-from tcdsl.codegen.toolchain.load import Loaded
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
 

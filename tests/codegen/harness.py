@@ -16,6 +16,7 @@ import numpy as np
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.device.turns import in_order
+from tcdsl.codegen.library.load import load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Layout, Spec
@@ -33,7 +34,6 @@ from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate, sizes_of
 from tcdsl.codegen.toolchain.cc import Compiler, Source
 from tcdsl.codegen.toolchain.host import detect
-from tcdsl.codegen.toolchain.load import load
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import BoundsError

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer_params
-from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
+from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, joiner_name, packer_name
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
@@ -142,7 +142,7 @@ def _pack(
     if spec.unit == "batch":
         args += [next(d for n, _, d in _apart(panel, g) if n == f"packed_{name}"), block.batches]
     assert len(args) == len(packer_params(spec))
-    run = Eval(Call(f"{panel.prefix}_pack_{name}", tuple(args), None))
+    run = Eval(Call(packer_name(panel, name, spec), tuple(args), None))
     return b.when(b.compare("!=", flag, 0), run)
 
 
@@ -163,4 +163,4 @@ def _join(panel: Panel, g: Blocking, block: TaskBlock) -> Stmt:
         block.columns,
         block.batches,
     )
-    return Eval(Call(f"{panel.prefix}_join", args, None))
+    return Eval(Call(joiner_name(panel), args, None))

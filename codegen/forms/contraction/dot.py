@@ -55,9 +55,9 @@ from tcdsl.grammar.types.dtypes import DType
 CHUNK = 8  # columns between two changes of rows: their part of b stays in the first level
 
 
-def most_rows(machine: Machine) -> int:
+def most_rows(registers: int) -> int:
     """Return the rows of the largest dot kernel."""
-    return 4 if machine.registers >= 32 else 3
+    return 4 if registers >= 32 else 3
 
 
 def dot_rows(machine: Machine, m: Expr) -> Expr:
@@ -65,14 +65,14 @@ def dot_rows(machine: Machine, m: Expr) -> Expr:
 
     Lines of a power of two apart share one set of the first level: 3 rows and 8 columns fit.
     """
-    most = most_rows(machine)
+    most = most_rows(machine.registers)
     parts = ceil_div(m, max64(ceil_div(m, 3), 1))
     return select(compare("<=", m, most), max64(m, 1), parts)
 
 
-def columns_of(machine: Machine, rows: int) -> int:
+def columns_of(registers: int, rows: int) -> int:
     """Return how many columns go together: enough sums to hide the latency of an FMA."""
-    return {1: 8, 2: 8, 3: 8, 4: 4}[rows] if machine.registers >= 32 else {1: 8, 2: 4, 3: 4}[rows]
+    return {1: 8, 2: 8, 3: 8, 4: 4}[rows] if registers >= 32 else {1: 8, 2: 4, 3: 4}[rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ tile's first element: as vectors along the columns (a bias), as one element per 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
@@ -17,12 +17,27 @@ from tcdsl.codegen.forms.base.vexpr import LaneScope
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,
     accumulator,
+    intrinsic,
     load_vector,
     store_vector,
 )
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Assign, Expr, Let, Load, Stmt, Var
+from tcdsl.codegen.loops.loopir import (
+    Assign,
+    Bin,
+    Expr,
+    Function,
+    Let,
+    Load,
+    Pointer,
+    Scalar,
+    Simd,
+    Stmt,
+    Type,
+    Var,
+    Vector,
+)
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 
@@ -126,8 +141,13 @@ class Finish:
         stmts.append(b.assign(to, narrow(var, stored)))
         return b.block(stmts)
 
-    def vector(self, tile: RegisterTile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
-        """Return the change of acc[r][v] in place, and the stores of further versions."""
+    def vector(
+        self, tile: RegisterTile, r: Expr, v: Expr, masked: bool, held: Var | None = None
+    ) -> Sequence[Stmt]:
+        """Return the change of acc[r][v] in place, and the stores of further versions.
+
+        held: the variable that has the sums, where they are in no accumulator.
+        """
         reads = dict(self.reads)
         uniforms = {var.name: var for var, _ in self.uniforms}
         columns = b.mul(v, tile.lanes)
@@ -167,7 +187,7 @@ class Finish:
         def varies(e: typed.Expr) -> bool:
             return isinstance(e, typed.Read) and (e in known or (e in reads and reads[e].along))
 
-        acc = accumulator(tile, r, v)
+        acc = held or accumulator(tile, r, v)
         scope = LaneScope(tile.lanes, tile.dtype.bits, varies, scalar, read, index, fresh, stmts)
         scope.known = known
         known[sum_of(self.steps[0].value.dtype)] = acc
@@ -180,6 +200,62 @@ class Finish:
                 stmts.append(store_vector(tile, at, value, masked=masked, stored=stored))
         stmts.append(Assign(acc, value))
         return stmts
+
+
+def finish_pass(
+    name: str, finish: Finish, vector: Vector, stored: DType, *, adds: bool
+) -> Function:
+    """Return the function that finishes a register tile which lies in memory, row after row.
+
+    `from` holds the sums; it may be `to`, whose elements are of type stored. adds: what `to` holds
+    is added first.
+    """
+    tile = RegisterTile(1, 1, vector.lanes, vector.dtype)
+    sums, to = b.pointer("sums", vector.dtype, const=True), b.pointer("to", stored)
+    r, v, x, whole = b.i64("r"), b.i64("v"), b.i64("x"), b.i64("whole")
+    columns = b.i64("columns")
+
+    def at(pointer: Var, column: Expr) -> Expr:
+        return b.offset(pointer, b.add(b.mul(r, b.i64(f"{pointer.name}_row")), column))
+
+    def one(v: Expr, masked: bool) -> list[Stmt]:
+        held = Var("last" if masked else "held", vector)
+        column = b.mul(v, vector.lanes)
+        value = load_vector(tile, at(sums, column), masked=masked)
+        base = load_vector(tile, at(to, column), masked=masked, stored=stored)
+        return [
+            Let(held, value, mutable=True),
+            *([Assign(held, base, "+=")] if adds else []),
+            *finish.vector(tile, r, v, masked, held),
+            store_vector(tile, at(to, column), held, masked=masked, stored=stored),
+        ]
+
+    if finish.is_vector:
+        left = b.sub(columns, b.mul(whole, vector.lanes))
+        tail = intrinsic("tc_tail", vector, left, type=tile.mask)
+        body = b.block(
+            Let(whole, b.sub(b.ceil_div(columns, vector.lanes), 1)),
+            Let(Var("tail", tile.mask), tail),
+            b.loop(
+                r, 0, b.i64("rows"), b.loop(v, 0, whole, one(v, False)), b.block(one(whole, True))
+            ),
+        )
+    else:
+        place = b.load(at(to, b.c64(0)), x)
+        total: Expr = b.load(at(sums, b.c64(0)), x)
+        if adds:
+            total = Bin("+", widen(place, stored), total, Scalar(vector.dtype))
+        element = finish.element(tile, r, x, total, place, stored)
+        body = b.loop(r, 0, b.i64("rows"), b.loop(x, 0, columns, element, mark=Simd()))
+    reached = finish.params
+    if finish.overwrites:  # what a step reads may be what is written
+        reached = tuple(replace(p, type=_unrestricted(p.type)) for p in reached)
+    params = (sums, b.i64("sums_row"), to, b.i64("to_row"), b.i64("rows"), columns, *reached)
+    return Function(name, params, body, "helper")
+
+
+def _unrestricted(t: Type) -> Type:
+    return replace(t, restrict=False) if isinstance(t, Pointer) else t
 
 
 def sum_of(dtype: DType) -> typed.Read:

@@ -35,6 +35,9 @@ from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
 
+# Whose register tiles a size-generic executable has: with its epilogue they are its own.
+LIBRARY, OWN = "library", "own"
+_DEEP = 96  # terms of a sum from which on a pass over finished tiles costs little beside it
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
 
@@ -47,6 +50,8 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the choices; with sizes not known the plan makes most of them at run time."""
     out = [Knob("columns", _sides(ctx))]
     if not ctx.is_exact():
+        if _has_work(ctx):
+            out.append(Knob("tiles", (LIBRARY, OWN)))
         return tuple(out)
     chosen = default(ctx)
     x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, chosen)))
@@ -67,7 +72,11 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic schedule."""
     side = _sides(ctx)[0]
     if not ctx.is_exact():
-        return {"columns": side}
+        if not _has_work(ctx):
+            return {"columns": side}
+        problem = _required(ctx, swap=False).problem
+        is_deep = ctx.at_least(extent_of(problem.k), _DEEP)
+        return {"columns": side, "tiles": LIBRARY if is_deep else OWN}
     x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, {"columns": side})))
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
     return {
@@ -89,7 +98,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     choice = (
         _choice(values)
         if ctx.is_exact()
-        else choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine))
+        else choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine.registers))
     )
     return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
 
@@ -97,7 +106,10 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase whose tasks are blocks of the output."""
     panel = _required(ctx, swap=_is_swapped(ctx, values))
-    return _exact(ctx, panel, _choice(values)) if ctx.is_exact() else _generic(ctx, panel)
+    if ctx.is_exact():
+        return _exact(ctx, panel, _choice(values))
+    own = panel.has_work and values["tiles"] == OWN
+    return _generic(ctx, replace(panel, shares=True, fuses=own))
 
 
 # ---- exact and size-generic
@@ -136,7 +148,7 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
         counts["groups"] = x.groups
     names = {name: b.i64(operands.local(f"extent_{name}")) for name in counts}
     named = [Let(names[name], e) for name, e in counts.items()]
-    tiles = kernel_set(machine)
+    tiles = kernel_set(machine.registers)
     table = cost_table(f"{ctx.prefix}_step_cost", machine)
     groups = names.get("groups", names["outer"])
     planned = replace(
@@ -235,6 +247,10 @@ def _sides(ctx: Context) -> tuple[str, ...]:
         if first.unit == second.unit and ctx.at_least(longer, 1):
             names.reverse()
     return tuple(names)
+
+
+def _has_work(ctx: Context) -> bool:
+    return any((panel := _panel(ctx, swap=swap)) and panel.has_work for swap in (False, True))
 
 
 def _is_swapped(ctx: Context, values: Mapping[str, Value]) -> bool:

@@ -131,6 +131,23 @@ class Epilogue(Protocol):
         """Return the way of column x of row r, whose sum is total, to its place."""
 
 
+class Plain:
+    """The epilogue that changes nothing."""
+
+    params: tuple[Var, ...] = ()
+    is_plain = is_vector = True
+
+    def vector(self, tile: RegisterTile, r: Expr, v: Expr, masked: bool) -> Sequence[Stmt]:
+        """Return nothing to do."""
+        return ()
+
+    def element(
+        self, tile: RegisterTile, r: Expr, x: Var, total: Expr, to: Load, stored: DType
+    ) -> Stmt:
+        """Return the store."""
+        return assign(to, total)
+
+
 def intrinsic(
     name: str,
     vector: Vector,

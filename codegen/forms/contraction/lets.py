@@ -1,4 +1,4 @@
-"""Values of a phase under names, constants under none; what a flat number stands for."""
+"""Values of a phase under names, constants under none; what a flat number stands for; choices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Expr, Let, Stmt, Var
+from tcdsl.codegen.loops.loopir import Expr, If, Let, Stmt, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +42,12 @@ class Lets:
                 out.append(self.let(name, b.mod(number, count)))
                 number = self.let(rest(n), b.div(number, count))
         return out
+
+
+def pick(v: Expr, options: Sequence[tuple[int, Stmt]]) -> Stmt:
+    """Return the choice among ascending values as a balanced tree of comparisons."""
+    if len(options) == 1:
+        return options[0][1]
+    half = len(options) // 2
+    low, high = pick(v, options[:half]), pick(v, options[half:])
+    return If(b.compare("<=", v, options[half - 1][0]), low, high)

@@ -1,4 +1,4 @@
-"""A contraction by the panel method: its facts, its workspace, its micro-kernels."""
+"""A contraction by the panel method: its facts, its workspace, what it calls."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
-from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_rows, most_rows
-from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.dot import dot_kernel, dot_rows, most_rows
+from tcdsl.codegen.forms.contraction.finish import Finish, finish_pass
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,
     Strides,
     kernel_params,
     micro_kernel,
 )
+from tcdsl.codegen.forms.contraction.lets import pick
+from tcdsl.codegen.forms.contraction.library import (
+    Dots,
+    Joining,
+    Packing,
+    Tiles,
+    declared,
+    picked_tile,
+)
+from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
-from tcdsl.codegen.forms.contraction.schedule import row_parts
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Call,
@@ -24,7 +33,6 @@ from tcdsl.codegen.loops.loopir import (
     Eval,
     Expr,
     Function,
-    If,
     Let,
     Pointer,
     Stmt,
@@ -40,13 +48,20 @@ LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A contraction by the panel method: what a phase is written from."""
+    """A contraction by the panel method: what a phase is written from.
+
+    shares: it calls packers and dot products of the library (`library.py`), else it has its own.
+    fuses: it has register tiles of its own, with the epilogue; else it calls those of the library
+    too, which know none, and goes through finished tiles once more.
+    """
 
     problem: Problem
     finish: Finish
     operands: Operands
     prefix: str
     lanes: int
+    shares: bool = False
+    fuses: bool = True
 
     # ---- facts
 
@@ -63,6 +78,28 @@ class Panel:
     def has_stage(self) -> bool:
         """Whether tiles go through the workspace, since the output has no vectors along n."""
         return not self.problem.unit
+
+    @property
+    def vector(self) -> Vector:
+        """The type of accumulators, a register of them."""
+        return Vector(self.dtype, self.lanes)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the sums of a tile wait in the workspace, since the output cannot hold them."""
+        narrows = self.stored(self.problem.c) != self.dtype
+        return self.has_stage or (not self.fuses and (self.finish.overwrites or narrows))
+
+    @property
+    def has_pass(self) -> bool:
+        """Whether finished tiles are gone through once more."""
+        return not self.fuses and self.has_work
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a finished tile is not stored as it is: it has an epilogue, or is rounded."""
+        narrows = self.problem.unit and self.stored(self.problem.c) != self.dtype
+        return not self.finish.is_plain or narrows
 
     @property
     def neighbours(self) -> Index | None:
@@ -179,7 +216,7 @@ class Panel:
         bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size * count_b)))
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
-        elif self.has_stage:
+        elif self.waits:
             bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
         at: Expr = b.c64(0)
         out: dict[str, tuple[Expr, Expr]] = {}
@@ -196,7 +233,7 @@ class Panel:
         return Let(Var(self.operands.local(name), kind), Cast(at, kind))
 
 
-# ---- the micro-kernels of a unit
+# ---- what a unit calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +250,12 @@ class Kernels:
     strides: Strides
     in_parts: bool = False
 
+    @property
+    def library(self) -> Tiles:
+        """The tiles of the library."""
+        by_table = self.strides.b_k == "table"
+        return Tiles(self.panel.vector, self.machine.registers, by_table)
+
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
         return f"{self.panel.prefix}_tile_{rows}x{vectors}"
@@ -225,12 +268,22 @@ class Kernels:
 
     def params(self) -> tuple[Var, ...]:
         """Return the parameters of all micro-kernels."""
+        if not self.panel.fuses:
+            return self.library.params[:-2]
         tile = RegisterTile(1, 1, self.panel.lanes, self.panel.dtype)
         return kernel_params(tile, self.strides, self.panel.finish, self.stored)
 
     def functions(self) -> list[Function]:
-        """Return the micro-kernels and `prefix_tile`, which picks one by rows and vectors."""
+        """Return the micro-kernels and `prefix_tile`, which picks one by rows and vectors.
+
+        Or what stands for them, and the pass over finished tiles.
+        """
         panel = self.panel
+        if not panel.fuses:
+            adds = panel.waits and panel.finish.resumes
+            name = f"{panel.prefix}_finish"
+            last = finish_pass(name, panel.finish, panel.vector, self.stored, adds=adds)
+            return [declared(self.library), *([last] if panel.has_pass else [])]
         out = [
             micro_kernel(
                 self.name(rows, vectors),
@@ -244,53 +297,16 @@ class Kernels:
         if len(self.tiles) <= 1:
             return out
         choice = (b.i64("rows"), b.i64("vectors"))
-        by_vectors: dict[int, list[int]] = {}
-        for rows, vectors in self.tiles:
-            by_vectors.setdefault(vectors, []).append(rows)
-
-        def pick_rows(vectors: int) -> Stmt:
-            available = sorted(by_vectors[vectors])
-            counts = range(1, available[-1] + 1) if self.in_parts else available
-            return pick(choice[0], [(n, self.calls(n, vectors, available)) for n in counts])
-
-        body = pick(choice[1], [(v, pick_rows(v)) for v in sorted(by_vectors)])
+        body = picked_tile(self.tiles, *choice, self._call, in_parts=self.in_parts)
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
         return out
 
-    def dots(self, block_rows: Expr) -> dict[int, Dot]:
-        """Return the dot kernels by rows: all that occur at the ends of blocks."""
-        panel, p = self.panel, self.panel.problem
-        m = panel.extent(p.m)
-        most = b.value_of(dot_rows(self.machine, m))
-        sizes = set(range(1, most_rows(self.machine) + 1))
-        if most is not None:
-            total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
-            sizes = {most, rows % most, total % rows % most} - {0}
-        return {
-            rows: Dot(
-                rows,
-                columns_of(self.machine, rows),
-                Vector(panel.dtype, panel.lanes),
-                panel.stored(p.a),
-                panel.stored(p.b),
-                panel.stored(p.c),
-                panel.finish.resumes,
-            )
-            for rows in sorted(sizes)
-        }
+    def _call(self, rows: int, vectors: int, first: int) -> Stmt:
+        """Return the call of a tile from row first on, what `prefix_tile` is given handed on."""
+        args = tuple(self._from_row(first, p) for p in self.params())
+        return Eval(Call(self.name(rows, vectors), args, None))
 
-    def calls(self, rows: int, vectors: int, available: list[int]) -> Stmt:
-        """Return the calls for some rows with the parameters of `prefix_tile` handed on."""
-        out: list[Stmt] = []
-        first = 0
-        for part in row_parts(rows, available):
-            args = tuple(self.from_row(first, p) for p in self.params())
-            out.append(Eval(Call(self.name(part, vectors), args, None)))
-            first += part
-        return b.block(out)
-
-    def from_row(self, first: int, param: Var) -> Expr:
-        """Return a parameter as a tile wants it that starts at a row of the one at hand."""
+    def _from_row(self, first: int, param: Var) -> Expr:
         rows: dict[str, Expr] = {
             a.param: b.i64(f"{a.param}_row") for a in self.panel.finish.accesses if a.row
         }
@@ -300,9 +316,73 @@ class Kernels:
 
     def run(self, rows: Expr, vectors: Expr, args: tuple[Expr, ...]) -> Stmt:
         """Return the call of the micro-kernel for rows x vectors."""
+        if not self.panel.fuses:
+            return Eval(Call(self.library.name, (*args, rows, vectors), None))
         if len(self.tiles) == 1:
             return Eval(Call(self.name(*self.tiles[0]), args, None))
         return Eval(Call(f"{self.panel.prefix}_tile", (rows, vectors, *args), None))
+
+    # ---- dot products
+
+    def dot_functions(self, block_rows: Expr) -> list[Function]:
+        """Return the dot kernels, or what stands for them."""
+        if self.panel.shares:
+            return [declared(self._dots())]
+        return [
+            dot_kernel(self._dot_name(n), self._dots().dot(n)) for n in self._dot_rows(block_rows)
+        ]
+
+    def run_dots(self, block_rows: Expr, rows: Expr, args: tuple[Expr, ...]) -> Stmt:
+        """Return the call of the dot kernel for rows, in blocks of so many."""
+        if self.panel.shares:
+            return Eval(Call(self._dots().name, (*args, rows), None))
+        calls: list[tuple[int, Stmt]] = [
+            (n, Eval(Call(self._dot_name(n), args, None))) for n in self._dot_rows(block_rows)
+        ]
+        return pick(rows, calls)
+
+    def _dots(self) -> Dots:
+        panel = self.panel
+        p = panel.problem
+        a, b_, c = (panel.stored(x) for x in (p.a, p.b, p.c))
+        return Dots(panel.vector, self.machine.registers, a, b_, c, panel.finish.resumes)
+
+    def _dot_name(self, rows: int) -> str:
+        return f"{self.panel.prefix}_dot_{rows}"
+
+    def _dot_rows(self, block_rows: Expr) -> list[int]:
+        """Return the numbers of rows that occur at the ends of blocks."""
+        m = self.panel.extent(self.panel.problem.m)
+        most = b.value_of(dot_rows(self.machine, m))
+        sizes = set(range(1, most_rows(self.machine.registers) + 1))
+        if most is not None:
+            total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
+            sizes = {most, rows % most, total % rows % most} - {0}
+        return sorted(sizes)
+
+
+def packer_name(panel: Panel, name: str, p: Packer) -> str:
+    """Return what packs an operand, "a" or "b"."""
+    return Packing(p).name if panel.shares else f"{panel.prefix}_pack_{name}"
+
+
+def pack_function(panel: Panel, name: str, p: Packer) -> Function:
+    """Return that function, or what stands for it."""
+    return declared(Packing(p)) if panel.shares else packer(packer_name(panel, name, p), p)
+
+
+def joiner_name(panel: Panel) -> str:
+    """Return what stores finished matrices inside each other."""
+    shared = Joining(panel.vector, panel.stored(panel.problem.c))
+    return shared.name if panel.shares else f"{panel.prefix}_join"
+
+
+def join_function(panel: Panel) -> Function:
+    """Return that function, or what stands for it."""
+    stored = panel.stored(panel.problem.c)
+    if panel.shares:
+        return declared(Joining(panel.vector, stored))
+    return joiner(joiner_name(panel), stored, panel.dtype, panel.lanes)
 
 
 def strides_of(panel: Panel, g: Blocking) -> Strides:
@@ -319,18 +399,12 @@ def strides_of(panel: Panel, g: Blocking) -> Strides:
         return None if value is None else int(value)
 
     direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
+    by_table = panel.extents().keeps_b
+    if not panel.fuses:
+        return Strides(b_k="table" if by_table else None)
     return Strides(
         a_row=known(p.a, p.m) if direct_a else None,
         a_k=known(p.a, p.k) if direct_a else None,
-        b_k="table" if panel.extents().keeps_b else known(p.b, p.k) if direct_b else None,
+        b_k="table" if by_table else known(p.b, p.k) if direct_b else None,
         c_row=None if panel.has_stage else known(p.c, p.m),
     )
-
-
-def pick(v: Expr, options: list[tuple[int, Stmt]]) -> Stmt:
-    """Return the choice among ascending values as a balanced tree of comparisons."""
-    if len(options) == 1:
-        return options[0][1]
-    half = len(options) // 2
-    low, high = pick(v, options[:half]), pick(v, options[half:])
-    return If(b.compare("<=", v, options[half - 1][0]), low, high)

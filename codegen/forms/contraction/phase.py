@@ -14,14 +14,15 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.block import one_pass, packer_of
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
-from tcdsl.codegen.forms.contraction.dot import CHUNK, Dot, dot_kernel, dot_rows
+from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.pack import fill_table, joiner, packer
-from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, pick
+from tcdsl.codegen.forms.contraction.pack import fill_table
+from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, join_function, pack_function
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,
+    finished,
     origin,
     origins,
     tiles,
@@ -30,8 +31,6 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
     Bin,
-    Call,
-    Eval,
     Expr,
     Function,
     If,
@@ -54,18 +53,14 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     functions: list[Function] = []
     for name, operand, along, flag in (("a", p.a, p.m, g.pack_a), ("b", p.b, p.n, g.pack_b)):
         if b.value_of(flag) != 0:
-            spec = packer_of(panel, operand, along)
-            functions.append(packer(f"{panel.prefix}_pack_{name}", spec))
+            functions.append(pack_function(panel, name, packer_of(panel, operand, along)))
             head.append(panel.area(g, f"packed_{name}", panel.dtype))
-    dots: dict[int, Dot] = {}
     if b.value_of(g.dot) != 0:
-        dots = kernels.dots(g.mc)
-        functions += [dot_kernel(f"{panel.prefix}_dot_{n}", d) for n, d in dots.items()]
-    if panel.has_stage:
+        functions += kernels.dot_functions(g.mc)
+    if panel.waits:
         head.append(panel.area(g, "stage", panel.dtype))
     if panel.is_near(p.c):
-        name = f"{panel.prefix}_join"
-        functions.append(joiner(name, panel.stored(p.c), panel.dtype, panel.lanes))
+        functions.append(join_function(panel))
     for var, e in panel.finish.uniforms:
         values = Values(ops, {})
         value = values.value(e)
@@ -80,7 +75,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         b.END,
         where.stmts,
         origins(panel, block.at) if panel.neighbours is None else None,
-        _work(panel, g, kernels, x, block, dots),
+        _work(panel, g, kernels, x, block),
     )
     whole = ops.declare(b.block(head, nest))
     name = f"{panel.prefix}_panel"
@@ -128,22 +123,18 @@ def _tables(panel: Panel, g: Blocking) -> list[Stmt]:
     return out
 
 
-def _work(
-    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock, dots: dict[int, Dot]
-) -> Stmt:
+def _work(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return what a task does."""
     if b.value_of(g.dot) == 0:
         return _passes(panel, g, kernels, x, block)
-    by_dots = _dots(panel, g, kernels, x, block, dots)
+    by_dots = _dots(panel, g, kernels, x, block)
     if b.value_of(g.dot) == 1:
         return by_dots
     passes = _passes(panel, g, kernels, x, block)
     return If(b.compare("!=", g.dot, 0), by_dots, passes)
 
 
-def _dots(
-    panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock, dots: dict[int, Dot]
-) -> Stmt:
+def _dots(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return the dot method of a block, and the epilogue on its sums."""
     p = panel.problem
     i, j = panel.var("i"), panel.var("j")
@@ -169,19 +160,18 @@ def _dots(
         x.k,
         columns,
     )
-    calls: list[tuple[int, Stmt]] = [
-        (count, Eval(Call(f"{panel.prefix}_dot_{count}", args, None))) for count in sorted(dots)
-    ]
     sums = b.loop(
         j,
         0,
         block.columns,
         outside.stmts,
-        b.loop(i, 0, block.rows, inside.stmts, pick(rows, calls), step=most),
+        b.loop(i, 0, block.rows, inside.stmts, kernels.run_dots(g.mc, rows, args), step=most),
         step=CHUNK,
     )
     if panel.finish.is_plain:
         return sums
+    if not panel.fuses:
+        return b.block(sums, finished(panel, g, block))
     done = DepthPass(b.c64(0), b.c64(0), b.c64(LAST))
     return b.block(
         sums, tiles(panel, replace(g, pack_a=b.c64(0), pack_b=b.c64(0)), kernels, block, done)
@@ -191,15 +181,16 @@ def _dots(
 def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return the passes along k of a task: pack, then walk the register tiles."""
     k, depth = b.value_of(x.k), b.value_of(g.kc)
+    resumes = panel.finish.resumes and not panel.waits  # there the last pass adds what c holds
     if k is not None and depth is not None and depth >= k:
-        flags = LAST if panel.finish.resumes else FIRST | LAST
+        flags = LAST if resumes else FIRST | LAST
         return one_pass(panel, g, kernels, block, DepthPass(b.c64(0), x.k, b.c64(flags)))
     k0 = panel.var("k0")
     where = Lets(panel.var)
     deep = where.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
     last = b.select(b.compare(">=", b.add(k0, deep), x.k), b.c64(LAST), b.c64(0))
     first = b.select(b.compare("==", k0, 0), b.c64(FIRST), b.c64(0))
-    bits = last if panel.finish.resumes else Bin("|", first, last, I64)
+    bits = last if resumes else Bin("|", first, last, I64)
     body = one_pass(panel, g, kernels, block, DepthPass(k0, deep, where.let("flags", bits)))
     # without any k the sum is zero, and is stored: there is always one pass
     return b.loop(k0, 0, b.max64(x.k, 1), where.stmts, body, step=g.kc)

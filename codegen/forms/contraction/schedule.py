@@ -50,22 +50,26 @@ GRID = 9  # how many task counts along m and along n are compared
 
 def register_tiles(machine: Machine) -> tuple[tuple[int, int], ...]:
     """Return the tiles whose accumulators, columns and one broadcast fit into registers."""
+    return _fitting(machine.registers)
+
+
+def _fitting(registers: int) -> tuple[tuple[int, int], ...]:
     return tuple(
         (mr, nv)
         for nv in range(1, MAX_VECTORS + 1)
         for mr in range(1, MAX_ROWS + 1)
-        if mr * nv + nv + 1 <= machine.registers
+        if mr * nv + nv + 1 <= registers
     )
 
 
-def kernel_set(machine: Machine) -> tuple[tuple[int, int], ...]:
-    """Return the tiles of a size-generic executable, few enough to be compiled quickly.
+def kernel_set(registers: int) -> tuple[tuple[int, int], ...]:
+    """Return the tiles of size-generic executables, few enough to be compiled quickly.
 
     Other numbers of rows run in parts; never more rows for more vectors, since columns have
     remainders too. 13 rows serve batches of small matrices.
     """
     rows = {1: (1, 2, 4, 8, 13), 2: (1, 2, 4, 6, 8, 13), 3: (1, 2, 4, 6), 4: (1, 2, 4, 6)}
-    return tuple((mr, nv) for mr, nv in register_tiles(machine) if mr in rows[nv])
+    return tuple((mr, nv) for mr, nv in _fitting(registers) if mr in rows[nv])
 
 
 def row_parts(rows: int, available: Collection[int]) -> tuple[int, ...]:
@@ -114,7 +118,7 @@ def step_costs(machine: Machine) -> tuple[int, ...]:
     """
     out: list[int] = []
     for nv in range(MAX_VECTORS + 1):
-        available = [m for m, n in kernel_set(machine) if n == nv]
+        available = [m for m, n in kernel_set(machine.registers) if n == nv]
         for mr in range(MAX_ROWS + 1):
             parts = row_parts(mr, available) if mr <= max(available, default=0) else ()
             out.append(sum(panel_step(machine, part, nv) for part in parts))

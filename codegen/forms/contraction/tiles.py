@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.kernel import LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Expr, Let, Pointer, Stmt, Var
+from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, Let, Pointer, Stmt, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,13 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     vectors = outside.let("vectors", b.ceil_div(columns, panel.lanes))
     rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
     m, n = b.add(block.m0, i), b.add(block.n0, j)
-    args = _tile_args(panel, g, kernels, block, now, (m, n, rows, columns))
+    place = (m, n, rows, columns)
+    args = _tile_args(panel, g, kernels, block, now, place)
     unstages = panel.has_stage and not panel.is_near(panel.problem.c)
+    last = None
+    if panel.has_pass:
+        is_last = b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0)
+        last = b.when(is_last, _finish(panel, _sums_at(panel, g, block, place), place))
     return b.loop(
         j,
         0,
@@ -103,14 +109,56 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
             block.rows,
             inside.stmts,
             kernels.run(rows, vectors, args),
-            _unstage(panel, (m, n, rows, columns), width) if unstages else None,
+            last,
+            _unstage(panel, place, width) if unstages else None,
             step=g.mr,
         ),
         step=width,
     )
 
 
+def finished(panel: Panel, g: Blocking, block: TaskBlock) -> Stmt:
+    """Return the walk over a block whose sums lie in the output, for the pass alone."""
+    i, j = panel.var("i"), panel.var("j")
+    width = b.mul(g.nv, panel.lanes)
+    outside, inside = Lets(panel.var), Lets(panel.var)
+    columns = outside.let("columns", b.min64(width, b.sub(block.columns, j)))
+    rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
+    place = (b.add(block.m0, i), b.add(block.n0, j), rows, columns)
+    last = _finish(panel, _reach(panel, "c", panel.problem.c, True, *place[:2]), place)
+    each = b.loop(i, 0, block.rows, inside.stmts, last, step=g.mr)
+    return b.loop(j, 0, block.columns, outside.stmts, each, step=width)
+
+
 Place = tuple[Expr, Expr, Expr, Expr]  # of a register tile: row, column, rows, columns
+
+
+def _sums_at(panel: Panel, g: Blocking, block: TaskBlock, place: Place) -> tuple[Expr, Expr]:
+    """Return where the sums of a tile lie, and the stride of their rows."""
+    m, n, _, _ = place
+    if panel.is_near(panel.problem.c):
+        row, column = b.add(block.cut, panel.var("i")), panel.var("j")
+        return b.offset(of_batch(panel, "stage"), b.add(b.mul(row, g.nc), column)), g.nc
+    if panel.waits:
+        return area(panel, "stage"), b.mul(g.nv, panel.lanes)
+    return _reach(panel, "c", panel.problem.c, True, m, n)
+
+
+def _finish(panel: Panel, sums: tuple[Expr, Expr], place: Place) -> Stmt:
+    """Return the pass over a tile: from its sums to where they stay."""
+    m, n, rows, columns = place
+    to = sums if panel.has_stage else _reach(panel, "c", panel.problem.c, True, m, n)
+    args = (*sums, *to, rows, columns, *_finish_args(panel, m, n))
+    return Eval(Call(f"{panel.prefix}_finish", args, None))
+
+
+def _finish_args(panel: Panel, m: Expr, n: Expr) -> list[Expr]:
+    """Return the arguments for what an epilogue reaches from a tile."""
+    args: list[Expr] = []
+    for access in panel.finish.accesses:
+        reached = _reach(panel, access.param, access.operand, access.along, m, n)
+        args += reached if access.row else reached[:1]
+    return args + [Var(panel.operands.local(v.name), v.type) for v, _ in panel.finish.uniforms]
 
 
 def _tile_args(
@@ -162,20 +210,11 @@ def _tile_args(
             packed = b.compare("!=", g.pack_b, 0)
             args.append(b.select(packed, held, direct))
             walk(b.select(packed, columns, step), strides.b_k)
-    if panel.is_near(p.c):
-        args += [b.offset(of_batch(panel, "stage"), b.add(b.mul(b.add(block.cut, i), g.nc), j))]
-        args += [g.nc]
-    elif panel.has_stage:
-        args += [area(panel, "stage"), b.mul(g.nv, panel.lanes)]
-    else:
-        to, row = _reach(panel, "c", p.c, True, m, n)
-        args.append(to)
-        walk(row, strides.c_row)
+    to, row = _sums_at(panel, g, block, place)
+    args.append(to)
+    walk(row, strides.c_row)
     args += [depth, now.flags, columns]
-    for access in panel.finish.accesses:
-        reached = _reach(panel, access.param, access.operand, access.along, m, n)
-        args += reached if access.row else reached[:1]
-    args += [Var(panel.operands.local(v.name), v.type) for v, _ in panel.finish.uniforms]
+    args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)
 

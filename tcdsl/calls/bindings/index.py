@@ -17,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.regime import Regime
+from tcdsl.codegen.library import load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.spec import Spec
-from tcdsl.codegen.toolchain import load, records
+from tcdsl.codegen.toolchain import records
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.objects import lookup
 

@@ -18,11 +18,11 @@ from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.library import functions, load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
-from tcdsl.codegen.toolchain import load
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
@@ -43,7 +43,8 @@ MAX_GENERIC = 3  # layout classes that get an executable of their own; others sh
 _MAX_CONFIGS = 2  # on a GPU, of size-generic ones for the same layouts, unless none of them suits
 _MAX_CHOICES = 4096  # of configs for sizes of about the same
 _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
-LONG_FORMS = {"contraction", "convolution", "convolution_weights"}  # for all sizes: all tiles
+SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
+LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
@@ -70,7 +71,8 @@ class Variant:
     own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
     stand for all, and so the same in every process; a program whose choice has no one answer for
     all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
-    than for one of some sizes, those that bring it have their own too, and it is built meanwhile:
+    than for one of some sizes, or for the library of the machine that it calls, those that bring it
+    have their own too, and it is built meanwhile:
     their call waits as long as the first one did, the next for what is left. On a GPU, where its
     tiles are part of the config, there are two where the model wants another for other sizes, and
     a third only for sizes at which those are far slower. Tuned sizes get theirs. What has run keeps
@@ -106,6 +108,7 @@ class Variant:
         self._exact: tuple[Sizes, Layouts] | None = None
         self._asides: dict[Spec, Aside] = {}
         self._generic: dict[Spec, list[tuple[Regime, Compiled]]] = {}
+        self._chosen: tuple[tuple[Spec, Sizes], tuple[Config, Regime]] | None = None  # the last one
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
     @property
@@ -218,7 +221,10 @@ class Variant:
         """Return what serves these sizes where others came first, on the CPU."""
         with self._lock, stack_for(self.name):
             spec = self._for_all(layouts, is_small=False)
-            return self._at_hand(spec, sizes) or self._compiled_for_all(spec, sizes)
+            found = self._at_hand(spec, sizes) or self._compiled_for_all(spec, sizes)
+            if SHARING_FORM in (value for _, value in found.config.items):
+                functions.addresses(self._library())  # all that the next one may import
+            return found
 
     def _meanwhile(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
         """Return an executable of these sizes' own while that for all sizes is built.
@@ -228,13 +234,28 @@ class Variant:
         if spec in self._asides:
             self._asides[spec].wait()
             return self._at_hand(spec, sizes)
-        own = [config for s, config in self._compiled if s.sizes is not None]
-        taken = {v for config in own for name, v in config.items if name.endswith(".form")}
-        if self._index is None or taken.isdisjoint(LONG_FORMS) or not is_lasting():
+        if self._index is None or not is_lasting() or not self._takes_long(spec, sizes):
             return None
         found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
         self._asides[spec] = Aside(self._task_for_all(spec, sizes))
         return found
+
+    def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
+        """Whether a compiler takes far longer for the executable for all sizes than for others."""
+        own = [config for s, config in self._compiled if s.sizes is not None]
+        taken = {v for config in own for name, v in config.items if name.endswith(".form")}
+        if (taken & LONG_FORMS) != {SHARING_FORM}:
+            return not taken.isdisjoint(LONG_FORMS)
+        from tcdsl.codegen.choose import compiler  # on use
+
+        config, _ = self._generic_choice(spec, sizes)
+        return compiler.has_own_tiles(config) or not functions.were_there(self._library())
+
+    def _library(self) -> tuple[str, ...]:
+        from tcdsl.codegen.choose import compiler  # on use
+
+        assert isinstance(self.machine, Machine)
+        return compiler.library_of(self.program, self.machine)
 
     def _task_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> bytes:
         """Return what `building.py` takes."""
@@ -314,8 +335,12 @@ class Variant:
         from tcdsl.codegen.choose import compiler  # on use
 
         assert isinstance(self.machine, Machine)
-        with stack_for(self.name):
-            return compiler.generic_choice(self.program, spec, self.machine, sizes)
+        asked = spec, tuple(sizes.items())
+        if self._chosen is None or self._chosen[0] != asked:
+            with stack_for(self.name):
+                found = compiler.generic_choice(self.program, spec, self.machine, sizes)
+            self._chosen = asked, found
+        return self._chosen[1]
 
     def _config_at(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the choice for these sizes: that of the first ones of about these sizes.

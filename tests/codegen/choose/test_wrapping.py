@@ -10,11 +10,11 @@ import pytest
 
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient.vjp import gradient
+from tcdsl.codegen.library.load import load
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect
-from tcdsl.codegen.toolchain.load import load
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.text.errors import BoundsError, TCError
 from tests.codegen.harness import Array, Problem, assert_same, call, problem, spec_of

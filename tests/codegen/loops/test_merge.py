@@ -61,6 +61,11 @@ def test_two_contractions_share_their_tiles(rng: np.random.Generator) -> None:
     p = problem(TWICE, *(rng.normal(size=s).astype(np.float32) for s in shapes))
     spec = spec_of(p, exact=False)
     unit = compiler.lower(p.program, spec, Config(), detect(), p.sizes, "f")
+    names = [f.name for f in unit.functions if f.linkage == "import"]
+    assert len(names) == len(set(names)) > 0
+    own = Config.of({f"g{i}.tiles": "own" for i in range(2)})
+    scaled = problem(TWICE.replace("+=! ", "+=! 0.5 * "), *p.args)
+    unit = compiler.lower(scaled.program, spec, own, detect(), p.sizes, "f")
     tiles = [f.name.split("_")[1] for f in unit.functions if f.linkage == "micro"]
     assert set(tiles) == {"g0"}
     differential([Case(p, exact) for exact in (True, False)], terms=50)

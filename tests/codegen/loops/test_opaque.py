@@ -11,6 +11,7 @@ import pytest
 
 from tcdsl.autotune.targets.cpu.guard_pages import GuardedBytes, Place
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -31,7 +32,6 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.host import detect
-from tcdsl.codegen.toolchain.load import load
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32

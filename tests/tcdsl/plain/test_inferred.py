@@ -12,7 +12,7 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.toolchain import load
+from tcdsl.codegen.library import load
 from tcdsl.forms import AbstractArray
 from tcdsl.grammar.proofs.signs import maximum, minimum
 from tcdsl.grammar.proofs.sizes import Size

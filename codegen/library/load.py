@@ -6,6 +6,8 @@ import ctypes
 from dataclasses import dataclass
 from pathlib import Path
 
+from tcdsl.codegen.library.functions import addresses
+from tcdsl.codegen.preludes.abi import VERSION, TcExecutable
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.contentfile import key_in
 from tcdsl.codegen.toolchain.objects import use_object
@@ -26,10 +28,26 @@ class Loaded:
 
 
 def load(path: Path, name: str) -> Loaded:
-    """Return the executable `tc_exe_NAME` of a shared object."""
+    """Return the executable `tc_exe_NAME` of a shared object, with the functions it imports.
+
+    Raises
+    ------
+    CompileError
+        If one of those has to be compiled, and is refused.
+    """
     library = ctypes.CDLL(str(path))
-    symbol = ctypes.c_char.in_dll(library, f"tc_exe_{name}")
-    return Loaded(ctypes.addressof(symbol), library, path)
+    executable = TcExecutable.in_dll(library, f"tc_exe_{name}")
+    if executable.abi == VERSION:  # else the runtime says so
+        bind(executable)
+    return Loaded(ctypes.addressof(executable), library, path)
+
+
+def bind(executable: TcExecutable) -> None:
+    """Give an executable the functions that it imports; the same ones however often."""
+    imports = executable.import_[: executable.imports]
+    names = [x.name.decode() for x in imports]
+    for one, address in zip(imports, addresses(names), strict=True):
+        ctypes.c_void_p.from_address(one.slot).value = address
 
 
 def compile_and_load(text: str, name: str) -> Loaded:

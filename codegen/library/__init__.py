@@ -1,0 +1,1 @@
+"""Functions that executables of one machine share, and executables bound to them."""

@@ -1,0 +1,95 @@
+"""The functions of the library in this process: by name, each from an object of its own.
+
+One is compiled when an executable first imports it, once on a machine: its object is found by a
+record, so that a later process lowers nothing. A name is looked up in that object alone, never
+among those of the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tcdsl.codegen.toolchain import records
+from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.contentfile import key_in
+from tcdsl.codegen.toolchain.objects import compile_many, lookup, use_object
+
+_KIND = "library"
+_KEY = re.compile(r"[0-9a-f]{32}")
+
+_Parts = tuple[str, ...]  # what decides an object: a name, a compiler
+
+_loaded: dict[_Parts, int] = {}  # two threads write the same
+_were_there: dict[_Parts, bool] = {}
+
+
+def addresses(names: Sequence[str]) -> list[int]:
+    """Return the addresses of functions, compiled where this machine has not got them.
+
+    Raises
+    ------
+    CompileError
+        If there is no compiler, or it refuses a text.
+    KeyError
+        If no function is called so.
+    """
+    missing = [n for n in names if not _is_at_hand(n)]
+    sources = [_source(n) for n in missing]
+    if len(sources) > 1:
+        compile_many(sources)  # side by side; what is refused is met again below
+    for name, source in zip(missing, sources, strict=True):
+        address, key = use_object(source, lambda path: (_address(path), key_in(path)))
+        _loaded[_parts(name)] = address
+        records.write(_KIND, _parts(name), key, name)
+    return [_loaded[_parts(n)] for n in names]
+
+
+def were_there(names: Sequence[str]) -> bool:
+    """Whether this machine had these when the process asked first.
+
+    What is compiled meanwhile changes nothing: else a clock would decide what serves which sizes.
+    """
+    return all(_were_there.setdefault(_parts(n), _is_at_hand(n)) for n in names)
+
+
+def _is_at_hand(name: str) -> bool:
+    """Load a function that was compiled before; return whether it was."""
+    parts = _parts(name)
+    if parts not in _loaded:
+        key = records.read(_KIND, parts, _object_key)
+        path = None if key is None else lookup(key)
+        if path is None:
+            return False
+        try:
+            _loaded[parts] = _address(path)
+        except (OSError, AttributeError):  # pruned meanwhile; another's object
+            return False
+    return True
+
+
+def _source(name: str) -> Source:
+    from tcdsl.codegen.choose import compiler  # on use: where all is there nothing is lowered
+
+    return Source(name, compiler.emit_c(compiler.lower_library(name)))
+
+
+def _address(path: Path) -> int:
+    """Return the address of the function that an object is named after."""
+    name = path.stem.rsplit("-", 2)[0]
+    function = getattr(ctypes.CDLL(str(path)), name)
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _parts(name: str) -> _Parts:
+    found = find_compiler()
+    flags = Source(name, "").all_flags(found)
+    return name, found.kind, found.version, found.isa_key, *flags
+
+
+def _object_key(value: object) -> str:
+    if not (isinstance(value, str) and _KEY.fullmatch(value)):
+        raise ValueError("it names no object")
+    return value

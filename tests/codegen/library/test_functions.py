@@ -1,0 +1,209 @@
+"""Functions that executables share: names, objects, what is damaged, who else compiles them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen import runtime
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.forms.contraction.library import (
+    Dots,
+    Joining,
+    LibraryFunction,
+    Packing,
+    Tiles,
+    library_unit,
+    named,
+)
+from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.library import functions
+from tcdsl.codegen.library.load import load
+from tcdsl.codegen.loops.loopir import Vector
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain import objects
+from tcdsl.codegen.toolchain.cc import Source, find_compiler
+from tcdsl.codegen.toolchain.host import detect
+from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.grammar.text.errors import InternalError
+from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from tests.codegen.harness import assert_same, call, expected, problem, spec_of
+
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+V16, V4 = Vector(FLOAT32, 16), Vector(FLOAT64, 4)
+UNITS: tuple[Unit, ...] = ("x", "k", "batch", "none")
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of what is compiled from here on, in a cache of its own."""
+    assert isinstance(runtime.Entry, type), "the launcher is compiled before"
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(functions, "_loaded", {})
+    names: list[str] = []
+    begin = objects._begin
+
+    def noted(compiler: Any, source: Any, key: str) -> Any:
+        names.append(source.name)
+        return begin(compiler, source, key)
+
+    monkeypatch.setattr(objects, "_begin", noted)
+    return names
+
+
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what this process has loaded, as another one has loaded nothing."""
+    monkeypatch.setattr(functions, "_loaded", {})
+
+
+def small(stored: DType = FLOAT32) -> str:
+    """Return the name of a function that is compiled in no time, with vectors of this machine."""
+    return Joining(Vector(FLOAT32, detect().lanes(4)), stored).name
+
+
+def everything() -> list[LibraryFunction]:
+    stored = (FLOAT16, BFLOAT16, FLOAT32)
+    return [
+        *(Tiles(v, r, t) for v, r, t in product((V16, V4), (16, 32), (False, True))),
+        *(
+            Dots(V16, 32, a, b, c, resumes=r)
+            for a, b, c, r in product(stored, stored, stored, (False, True))
+        ),
+        *(
+            Packing(Packer(t, FLOAT32, 16, unit, x, k))
+            for t, unit, x, k in product(stored, UNITS, (False, True), (False, True))
+        ),
+        *(Joining(V16, t) for t in stored),
+    ]
+
+
+def test_a_name_says_all_of_a_function() -> None:
+    listed = everything()
+    assert [named(f.name) for f in listed] == listed
+    assert len({f.name for f in listed}) == len(listed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "f", "tc_tile", "tc_tile_v16f32_r32_", "tc_tile_v016f32_r32", "tc_tile_v16i32_r32",
+        "tc_pack_y_v16f32_f32", "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
+    ],
+)  # fmt: skip
+def test_another_name_is_none_of_ours(name: str) -> None:
+    with pytest.raises(KeyError):
+        library_unit(name)
+
+
+def test_what_a_unit_exports_is_what_others_declare() -> None:
+    for f in (Tiles(V4, 16, True), Dots(V16, 32, FLOAT16, FLOAT32, FLOAT32, True)):
+        *inner, last = library_unit(f.name).functions
+        assert (last.name, last.params, last.linkage) == (f.name, f.params, "export")
+        assert {x.linkage for x in inner} == {"micro"}
+
+
+@pytest.mark.cc
+def test_a_function_is_compiled_once_on_a_machine(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = functions.addresses([small()])
+    assert functions.addresses([small(), small()]) == first * 2
+    monkeypatch.setattr(compiler, "lower_library", None)
+    later(monkeypatch)
+    assert functions.addresses([small()]) == first, "the same object, found by its record"
+    assert compiled == [small()]
+
+
+@pytest.mark.cc
+def test_a_damaged_function_is_compiled_again(
+    compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions.addresses([small()])
+    (path,) = tmp_path.glob(f"cache/objects/*/{small()}-*.so")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+    later(monkeypatch)
+    assert functions.addresses([small()])
+    assert compiled == [small(), small()]
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("record", ['"x"', '{"version": 1}', "[[[[", "\xff"])
+def test_a_damaged_record_is_made_again(
+    compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    first = functions.addresses([small()])
+    (path,) = tmp_path.glob(f"cache/objects/*/{small()}*.library-*.json")
+    path.write_text(record)
+    later(monkeypatch)
+    assert functions.addresses([small()]) == first
+    assert compiled == [small()], "its text leads to the object"
+
+
+@pytest.mark.cc
+def test_that_it_was_there_is_asked_once(compiled: list[str]) -> None:
+    name = small(FLOAT16)
+    assert not functions.were_there([name])
+    functions.addresses([name])
+    assert not functions.were_there([name]), "what is compiled meanwhile decides nothing"
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_two_processes_compile_a_function_once(compiled: list[str], tmp_path: Path) -> None:
+    cc = tmp_path / "cc"
+    runs = tmp_path / "runs"
+    real = find_compiler().command[0]
+    cc.write_text(
+        f'#!/bin/sh\ncase " $* " in *" -shared "*) echo run >> {runs}; sleep 0.5;; esac\n'
+        f'exec {real} "$@"\n'
+    )
+    cc.chmod(0o700)
+    code = f"from tcdsl.codegen.library import functions; functions.addresses([{small()!r}])"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TCDSL_CC": str(cc)})
+        for _ in range(2)
+    ]
+    assert [p.wait() for p in started] == [0, 0]
+    assert runs.read_text().splitlines() == ["run"]
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_calls_the_same_functions(rng: np.random.Generator) -> None:
+    p = problem(MM, *(rng.normal(size=s).astype(np.float32) for s in ((9, 40), (40, 21))))
+    unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "mm")
+    address = load(compile_source(Source("mm", compiler.emit_c(unit))), "mm").address
+    child = os.fork()
+    if child == 0:
+        failed = 1
+        try:
+            assert_same(call(address, p, 1, rng), expected(p), terms=40)
+            failed = 0
+        finally:
+            os._exit(failed)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert_same(call(address, p, 1, rng), expected(p), terms=40)
+
+
+@pytest.mark.cc
+def test_an_executable_without_its_functions_is_refused(rng: np.random.Generator) -> None:
+    p = problem(MM, *(rng.normal(size=s).astype(np.float32) for s in ((2, 4), (4, 3))))
+    unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "mm")
+    path = compile_source(Source("mm", compiler.emit_c(unit) + "\n/* of nobody else */"))
+    address = ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(str(path)), "tc_exe_mm"))
+    with pytest.raises(InternalError, match="was not given its function 'tc_tile_"):
+        runtime.Entry(address, (), (), ())
+    assert load(path, "mm").address == address
+    assert runtime.Entry(address, (), (), ())
