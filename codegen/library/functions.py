@@ -7,9 +7,11 @@ among those of the process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tcdsl.codegen.toolchain import records
@@ -41,8 +43,7 @@ def addresses(names: Sequence[str]) -> list[int]:
     if len(sources) > 1:
         compile_many(sources)  # side by side; what is refused is met again below
     for name, source in zip(missing, sources, strict=True):
-        address, key = use_object(source, lambda path: (_address(path), key_in(path)))
-        _loaded[_parts(name)] = address
+        _loaded[_parts(name)], key = use_object(source, partial(_made, name))
         records.write(_KIND, _parts(name), key, name)
     return [_loaded[_parts(n)] for n in names]
 
@@ -52,22 +53,19 @@ def were_there(names: Sequence[str]) -> bool:
 
     What is compiled meanwhile changes nothing: else a clock would decide what serves which sizes.
     """
-    return all(_were_there.setdefault(_parts(n), _is_at_hand(n)) for n in names)
+    answers = [_were_there.setdefault(_parts(n), _is_at_hand(n)) for n in names]  # each of them
+    return all(answers)
 
 
 def _is_at_hand(name: str) -> bool:
     """Load a function that was compiled before; return whether it was."""
     parts = _parts(name)
-    if parts not in _loaded:
-        key = records.read(_KIND, parts, _object_key)
-        path = None if key is None else lookup(key)
-        if path is None:
-            return False
-        try:
-            _loaded[parts] = _address(path)
-        except (OSError, AttributeError):  # pruned meanwhile; another's object
-            return False
-    return True
+    known = records.read_all(_KIND, parts, _object_key) if parts not in _loaded else ()
+    for path in filter(None, map(lookup, known)):
+        with contextlib.suppress(OSError, AttributeError):  # pruned meanwhile; another's object
+            _loaded[parts] = _address(path, name)
+            return True
+    return parts in _loaded
 
 
 def _source(name: str) -> Source:
@@ -76,9 +74,11 @@ def _source(name: str) -> Source:
     return Source(name, compiler.emit_c(compiler.lower_library(name)))
 
 
-def _address(path: Path) -> int:
-    """Return the address of the function that an object is named after."""
-    name = path.stem.rsplit("-", 2)[0]
+def _made(name: str, path: Path) -> tuple[int, str]:
+    return _address(path, name), key_in(path)
+
+
+def _address(path: Path, name: str) -> int:
     function = getattr(ctypes.CDLL(str(path)), name)
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 

@@ -11,6 +11,7 @@ is compiled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,14 +74,12 @@ class Index:
 
     def object(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> load.Loaded | None:
         """Return an executable, loaded, if it was compiled before and is still there."""
-        key = records.read("object", self._compiled(spec, config, sizes), _object_key)
-        path = None if key is None else lookup(key)
-        if path is None:
-            return None
-        try:
-            return load.load(path, self.name)
-        except (OSError, ValueError):  # pruned meanwhile; another's object
-            return None
+        for key in records.read_all("object", self._compiled(spec, config, sizes), _object_key):
+            path = lookup(key)
+            if path is not None:
+                with contextlib.suppress(OSError, ValueError):  # pruned meanwhile; another's object
+                    return load.load(path, self.name)
+        return None
 
     def keep_object(
         self, spec: Spec, config: Config, sizes: Mapping[str, int], loaded: load.Loaded
