@@ -103,6 +103,10 @@ bridge(kind, capsule) -> int
     own functions and rules, of which only `model` is asked on; None: ask those again. The library
     of a bridge is never unloaded. Returns whether it is done; 0: the type was not lent, or the
     bridge is for another launcher.
+tensors(functions, dtypes) -> capsule
+    Take over a library of tensors, once: calls read its tensors in place, those of subclasses too,
+    and make its tensors where the first array is one. functions is a capsule of C functions
+    (`tensor.h`), dtypes a tuple of NumPy's for its types. Gives the launcher's functions.
 bridged() -> int
     How many calls have asked a bridge.
 
@@ -156,6 +160,7 @@ __all__ = [
     "memory",
     "set_cache_limit",
     "set_num_threads",
+    "tensors",
 ]
 
 Shape = tuple[int, ...]
@@ -179,6 +184,7 @@ bridge = _core.bridge
 bridged = _core.bridged
 empty_cache = _core.empty_cache
 memory = _core.memory
+tensors = _core.tensors
 
 
 def get_num_threads() -> int:

@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -31,19 +32,36 @@ def load() -> ModuleType:
     CompileError
         If there is no compiler, or Python is a build that the core does not serve.
     """
+    return load_extension(NAME, core_source())
+
+
+def load_extension(name: str, source: Source) -> ModuleType:
+    """Return the extension module of a C text that stands on pyabi.h, compiled once.
+
+    Parameters
+    ----------
+    name : str
+        Of the module, under which it is imported.
+    source : Source
+
+    Raises
+    ------
+    CompileError
+        As `load` does.
+    """
     if sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "getobjects"):
         raise CompileError(  # their objects have another header than pyabi.h says
             "tcdsl does not run on a free-threaded or reference-tracing build of Python\n"
             "  note: use the ordinary build of the same version"
         )
-    module = use_object(core_source(), _loaded)
-    sys.modules[NAME] = module
+    module = use_object(source, partial(_loaded, name))
+    sys.modules[name] = module
     return module
 
 
-def _loaded(path: Path) -> ModuleType:
-    loader = importlib.machinery.ExtensionFileLoader(NAME, str(path))
-    spec = importlib.util.spec_from_file_location(NAME, str(path), loader=loader)
+def _loaded(name: str, path: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, str(path), loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)

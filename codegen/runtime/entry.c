@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
   PyObject ob_base;
   const tc_executable *exe;
-  PyObject *keep;
+  PyObject *keep, *note; /* note: what the library of tensors keeps with it, or NULL */
   int n_params, n_returns, n_bounds;
   size_t block_bytes;
   Operand *operand;           /* parameters, then returns; the block begins with them, and holds all arrays but param */
@@ -48,11 +48,6 @@ static struct {
 
 static PyTypeObject *entry_type;
 static PyObject *internal_error;
-
-static int item_bytes_of(int type_num) {
-  static const unsigned char bytes[] = {1, 1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 4, 8};
-  return type_num <= NUM_DOUBLE ? bytes[type_num] : 2; /* float16, bfloat16 */
-}
 
 /* NumPy's letter for the kind of a plain type. */
 static char kind_of(int type_num) {
@@ -169,6 +164,7 @@ static void entry_dealloc(Entry *e) {
   if (spread.of == e) spread.of = NULL;
   free(e->operand);
   Py_DecRef(e->keep);
+  Py_DecRef(e->note);
   ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(e);
   Py_DecRef((PyObject *)type);
 }

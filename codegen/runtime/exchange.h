@@ -8,6 +8,7 @@
 #include "bridge.h"
 #include "ndarray.h"
 #include "tc_abi.h"
+#include "tensor.h"
 
 typedef struct Managed {
   tc_u32 major, minor;
@@ -45,6 +46,8 @@ typedef struct {
 
 static Lender lenders[MAX_LENDERS];
 static int n_lenders;
+static int tensor_lender; /* the number of our own tensors' place among them, or 0 */
+static const tc_tensors *tensors;
 static Py_ssize_t bridged; /* calls that asked a bridge */
 
 /* An array as the launcher sees it; dims and strides are valid until Python code runs. */
@@ -54,11 +57,15 @@ typedef struct {
   Py_ssize_t dims[MAX_DIMS], strides[MAX_DIMS]; /* strides in bytes */
 } View;
 
-/* The number of the lender of this object, from 1; 0 if its type is none. */
+static inline int is_tensor(PyObject *o) { return tensors && Py_TYPE(o) == tensors->type; }
+
+/* The number of the lender of this object, from 1; 0 if its type is none. Subclasses of our own tensors are tensors. */
 static inline int lender_of(PyObject *o) {
   for (int i = 0; i < n_lenders; i++)
     if (lenders[i].type == Py_TYPE(o)) return i + 1;
-  return 0;
+  void *type = Py_TYPE(o);
+  if (!tensors || type == PyFloat_Type || type == PyLong_Type || type == PyBool_Type) return 0;
+  return PyType_IsSubtype(type, tensors->type) ? tensor_lender : 0;
 }
 
 static int number_of(DLDataType t) {
@@ -108,10 +115,26 @@ static inline int located(int lender, const DLTensor *t, View *v) {
   return v->data || is_empty;
 }
 
+/* See the memory of a tensor of ours; 0 if it lies on a device. */
+static int see_tensor(const TensorHead *t, View *v) {
+  v->lender = tensor_lender;
+  v->nd = rank_of(t);
+  v->type_num = number_of_type(t);
+  v->item_bytes = item_bytes_of(v->type_num);
+  v->data = t->data;
+  if (device_of(t) || (size_t)t->data % (size_t)v->item_bytes) return 0;
+  for (int d = 0; d < v->nd; d++) {
+    v->dims[d] = (Py_ssize_t)t->dims[d];
+    v->strides[d] = (Py_ssize_t)t->dims[v->nd + d] * v->item_bytes;
+  }
+  return 1;
+}
+
 /* See the memory of an array of a lender; 0 if it is none that kernels read. */
 static int memory_of(int lender, PyObject *o, View *v) {
   const Lender *l = &lenders[lender - 1];
   DLTensor t;
+  if (lender == tensor_lender) return see_tensor((TensorHead *)o, v);
   if (l->bridge) return l->bridge->view_of(o, 0, &t) == TC_PLAIN && located(lender, &t, v);
   if (l->api->view_of(o, &t)) {
     PyErr_Clear();
@@ -123,6 +146,7 @@ static int memory_of(int lender, PyObject *o, View *v) {
 /* Whether an array of a lender may be written: what it hands out for good says so. */
 static int is_writable(int lender, PyObject *o) {
   Managed *m = NULL;
+  if (lender == tensor_lender) return !(((TensorHead *)o)->flags & TENSOR_READ_ONLY);
   if (lenders[lender - 1].writable) return 1;
   if (lenders[lender - 1].api->managed_of(o, &m) || !m) {
     PyErr_Clear();
@@ -138,7 +162,17 @@ typedef struct {
   int lender; /* whose answers these are, 0: nobody's */
   int is_usual, tracks;
   int is_tracked; /* whether an array was for slow because it is tracked */
+  int reads_tracked; /* whether tensors of ours are read though they are tracked: their library records the call */
 } Mood;
+
+/* Whether a tensor of ours may be read in this call; else it is tracked, which the mood then says, or not the host's. */
+static inline int may_read(const TensorHead *t, Mood *mood) {
+  if (t->form & 0xffff0000) return 0;
+  if (!(t->flags & TENSOR_TRACKED) || mood->reads_tracked || !tensors->tracks()) return 1;
+  mood->lender = tensor_lender;
+  mood->is_tracked = 1;
+  return 0;
+}
 
 /* Whether two lenders ask the same. */
 static inline int same_mood(int a, int b) {
@@ -167,6 +201,7 @@ static int ask(int lender, Mood *to) {
  * there is to it, or, with an error set, if a rule failed. */
 static int view_of(int lender, PyObject *o, Mood *mood, View *v) {
   const Lender *l = &lenders[lender - 1];
+  if (lender == tensor_lender) return may_read((TensorHead *)o, mood) && see_tensor((TensorHead *)o, v);
   if (!same_mood(mood->lender, lender) && ask(lender, mood)) return 0;
   if (!mood->is_usual) return 0;
   if (l->bridge) {
@@ -184,6 +219,10 @@ static int view_of(int lender, PyObject *o, Mood *mood, View *v) {
 
 static int tell_written(int lender, PyObject *o) {
   PyObject *told = lenders[lender - 1].written;
+  if (lender == tensor_lender) {
+    ((TensorHead *)o)->storage->version++;
+    return 0;
+  }
   if (lenders[lender - 1].bridge) return lenders[lender - 1].bridge->written(o);
   if (told == Py_None) return 0;
   PyObject *one = PyTuple_New(1);

@@ -96,13 +96,23 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       at->data[i] = a->data;
       if (!found && a->nd) at->maker = 0;
       found |= a->nd;
+    } else if (is_tensor(o)) {
+      const TensorHead *t = (TensorHead *)o;
+      int nd = rank_of(t);
+      if (!may_read(t, mood)) return 0;
+      *w++ = t->form;
+      for (int d = 0; d < 2 * nd; d++) w[d] = t->dims[d];
+      w += 2 * nd;
+      at->data[i] = t->data;
+      if (!found && (nd || !at->maker) && i < l->n_params) at->maker = tensor_lender;
+      found |= nd;
     } else if ((view.lender = lender_of(o))) {
       if (!view_of(view.lender, o, mood, &view)) return 0;
       lent = &view;
       *w++ = (tc_i64)view.lender << 48 | (tc_i64)view.nd << 32 | (unsigned)view.type_num;
       for (int d = 0; d < view.nd; d++) {
         w[d] = view.dims[d];
-        w[view.nd + d] = view.strides[d];
+        w[view.nd + d] = view.lender == tensor_lender ? view.strides[d] / view.item_bytes : view.strides[d];
       }
       w += 2 * view.nd;
       at->data[i] = view.data;
@@ -116,6 +126,7 @@ static size_t key_of(const Launcher *l, PyObject *const *in, PyObject *const *ou
       at->data[i] = NULL;
     }
     if (b < l->n_bounds && i == l->bounds[b]) {
+      if (!lent && is_tensor(o) && see_tensor((TensorHead *)o, &view)) lent = &view;
       if (bound_of(o, lent, w)) return 0;
       w++, b++;
     }
@@ -366,6 +377,8 @@ static int take_models(Entry *e, int lender) {
 /* A fresh output r that a lender makes, or that holds our memory where it says so. */
 static PyObject *fresh_lent(int lender, Entry *e, int r, char **data) {
   const Operand *o = &e->operand[e->n_params + r];
+  if (lender == tensor_lender)
+    return tensors->fresh(o->type_num, o->item_bytes, o->nd, o->dims, o->c_order ? NULL : o->strides, data);
   if (lenders[lender - 1].model == Py_None) return handed(lender, o, data);
   int is_known = e->modelled && lenders[e->modelled - 1].model == lenders[lender - 1].model;
   if (!is_known && take_models(e, lender)) return NULL;
@@ -650,7 +663,7 @@ static int sort_keywords(const Launcher *l, PyObject *const *args, Py_ssize_t n,
 static inline PyObject *run_form(Launcher *l, PyObject *const *in, PyObject *const *out, tc_i64 *key, tc_i64 *w,
                                  int may_record, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   Places at;
-  Mood mood = {0, 0, 0, 0};
+  Mood mood = {0, 0, 0, 0, 0};
   size_t words = key_of(l, in, out, key, w, &at, &mood);
   int row = words ? look_up(l, key, words) : -1;
   if (!words && PyErr_Occurred()) return NULL;

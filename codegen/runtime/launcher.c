@@ -111,12 +111,15 @@ static int operands_of(const Launcher *l, PyObject *call_args, Entry **entry, Py
 
 /* Check operands against an entry. Its own arrays are NumPy's; a lender's are checked by their key's words. */
 static int check_fit(const Launcher *l, const Entry *e, PyObject *const *in, PyObject *const *out, char **data) {
-  Mood mood = {0, 0, 0, 0};
+  Mood mood = {0, 0, 0, 0, 1};
   for (int i = 0; i < l->n_params + (out ? l->n_returns : 0); i++) {
     PyObject *x = i < l->n_params ? in[i] : out[i - l->n_params];
     const Operand *o = &e->operand[i];
     data[i] = NULL;
-    if (o->pass != BY_ADDRESS) continue;
+    if (o->pass != BY_ADDRESS) { /* where the number lies, if a tensor of ours has it */
+      if (tensor_lender && lender_of(x) == tensor_lender) data[i] = ((TensorHead *)x)->data;
+      continue;
+    }
     int lender = Py_TYPE(x) == numpy.array_type ? 0 : lender_of(x);
     View v;
     if (lender ? !view_of(lender, x, &mood, &v) || !fits_view(o, &v) : !fits(o, x)) {
@@ -154,7 +157,7 @@ static PyObject *launcher_install(Launcher *l, PyObject *call_args) {
       return Py_NewRef(Py_None);
   }
   if (take_bounds(l, e) || !(w = key_generics(l, n ? values : NULL, given, key))) return Py_NewRef(Py_None);
-  Mood mood = {0, 0, 0, 0};
+  Mood mood = {0, 0, 0, 0, 1};
   size_t words = key_of(l, in, given ? out : NULL, key, w, &at, &mood);
   if (!words) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
   tc_i64 *kept = malloc(words * sizeof *kept);
@@ -174,7 +177,7 @@ static PyObject *launcher_run(Launcher *l, PyObject *call_args) {
       check_fit(l, e, in, given ? out : NULL, at.data))
     return NULL;
   at.maker = lender_of(example);
-  if (at.maker && lenders[at.maker - 1].model == Py_None) at.maker = 0;
+  if (at.maker && at.maker != tensor_lender && lenders[at.maker - 1].model == Py_None) at.maker = 0;
   PyObject *result = run_entry(l, e, in, given ? out : NULL, &at);
   if (!result && !PyErr_Occurred())
     PyErr_SetString(

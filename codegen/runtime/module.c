@@ -12,6 +12,7 @@
 #include "scalar.c"
 #include "launch.c"
 #include "launcher.c"
+#include "tensors.c"
 
 static PyObject *m_setup(PyObject *m, PyObject *args) {
   PyObject *capsule, *types, *error;
@@ -66,6 +67,7 @@ static PyObject *m_memory(PyObject *m, PyObject *unused) {
 static PyMethodDef module_methods[] = {{"setup", m_setup, METH_VARARGS, NULL},
                                        {"lend", m_lend, METH_VARARGS, NULL},
                                        {"bridge", m_bridge, METH_VARARGS, NULL},
+                                       {"tensors", m_tensors, METH_VARARGS, NULL},
                                        {"bridged", m_bridged, METH_NOARGS, NULL},
                                        {"empty_cache", m_empty_cache, METH_NOARGS, NULL},
                                        {"set_cache_limit", m_set_cache_limit, METH_O, NULL},

@@ -34,6 +34,11 @@ static struct {
   int bfloat16;                /* the number ml_dtypes' type was given in this process */
 } numpy;
 
+static int item_bytes_of(int type_num) {
+  static const unsigned char bytes[] = {1, 1, 1, 2, 2, 4, 4, sizeof(long), sizeof(long), 8, 8, 4, 8};
+  return type_num <= NUM_DOUBLE ? bytes[type_num] : 2; /* float16, bfloat16 */
+}
+
 /* Whether these are plain numbers of the language in native byte order. */
 static inline int is_plain(const Descr *d) {
   unsigned n = (unsigned)d->type_num;

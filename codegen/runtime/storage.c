@@ -4,19 +4,13 @@
  * array over the block holds it as base. When the array dies the block returns to its list, so that
  * a large fresh output does not page-fault on each call. The GIL guards everything here.
  */
+#include "tensor.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { HEADER = 64, HUGE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, SIZE_CLASSES = 4 * 48 };
 
-typedef struct Storage {
-  PyObject ob_base;
-  size_t bytes;  /* of data, rounded up to the class */
-  size_t mapped; /* bytes of the mapping, or 0: from malloc */
-  int size_class;
-  struct Storage *next;
-} Storage;
 _Static_assert(sizeof(Storage) <= HEADER, "the header fits in front of the data");
 
 static PyTypeObject *storage_type;
@@ -40,7 +34,6 @@ static int class_of(size_t bytes, size_t *rounded) {
 /* Large blocks are mappings of their own: aligned so that huge pages can serve them, and given back to the
  * system when freed. */
 static Storage *map_huge(size_t total) {
-  total = (total + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
   char *start = mmap(NULL, total + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) return NULL;
   char *aligned = (char *)(((size_t)start + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1));
@@ -50,23 +43,26 @@ static Storage *map_huge(size_t total) {
 #ifdef MADV_HUGEPAGE
   madvise(aligned, total, MADV_HUGEPAGE);
 #endif
-  Storage *s = (Storage *)aligned;
-  s->mapped = total;
-  return s;
+  return (Storage *)aligned;
+}
+
+/* The bytes of a block with its header, and with what its last page has beyond it where it is a mapping. */
+static size_t total_of(size_t rounded) {
+  size_t total = rounded + HEADER;
+  return total < HUGE_BYTES ? total : (total + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
 }
 
 static Storage *block_new(size_t rounded) {
-  size_t total = rounded + HEADER;
+  size_t total = total_of(rounded);
   if (total >= HUGE_BYTES) return map_huge(total);
   void *block;
-  if (posix_memalign(&block, 64, total)) return NULL;
-  ((Storage *)block)->mapped = 0;
-  return block;
+  return posix_memalign(&block, 64, total) ? NULL : block;
 }
 
 static void block_free(Storage *s) {
-  if (s->mapped)
-    munmap(s, s->mapped);
+  size_t total = total_of(s->bytes);
+  if (total >= HUGE_BYTES)
+    munmap(s, total);
   else
     free(s);
 }
@@ -103,14 +99,44 @@ static Storage *storage_new(size_t bytes) {
       return NULL;
     }
     s->bytes = rounded;
+    s->data = storage_data(s);
+    s->stream = NULL;
     s->size_class = c;
+    s->device = 0;
   }
+  s->version = 0;
+  s->owner = NULL;
   live_bytes += rounded;
   PyObject_Init(&s->ob_base, storage_type);
   return s;
 }
 
+/* Memory that somebody else owns, who is kept alive. */
+static Storage *storage_lent(PyObject *owner, char *data, size_t bytes, int device) {
+  Storage *s = malloc(sizeof *s);
+  if (!s) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  s->bytes = bytes;
+  s->data = data;
+  s->stream = NULL;
+  s->version = 0;
+  s->owner = Py_NewRef(owner);
+  s->size_class = -1;
+  s->device = device;
+  PyObject_Init(&s->ob_base, storage_type);
+  return s;
+}
+
 static void storage_dealloc(Storage *s) {
+  if (s->size_class < 0) {
+    PyObject *owner = s->owner;
+    free(s);
+    Py_DecRef(owner);
+    Py_DecRef((PyObject *)storage_type);
+    return;
+  }
   live_bytes -= s->bytes;
   if (cached_bytes + s->bytes > cache_limit)
     empty_cache(); /* blocks of sizes no longer in use would keep out those that are */
@@ -124,7 +150,11 @@ static void storage_dealloc(Storage *s) {
   Py_DecRef((PyObject *)storage_type);
 }
 
-static PyType_Slot storage_slots[] = {{Py_tp_dealloc, storage_dealloc}, {0, NULL}};
+static PyMemberDef storage_members[] = {{"nbytes", T_PYSSIZET, offsetof(Storage, bytes), READONLY, NULL},
+                                        {"data_ptr", T_PYSSIZET, offsetof(Storage, data), READONLY, NULL},
+                                        {NULL, 0, 0, 0, NULL}};
+static PyType_Slot storage_slots[] = {
+    {Py_tp_dealloc, storage_dealloc}, {Py_tp_members, storage_members}, {0, NULL}};
 static PyType_Spec storage_spec = {"tcdsl.codegen.runtime._core.Storage", sizeof(Storage), 0,
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, storage_slots};
 

@@ -1,0 +1,85 @@
+/* Calls on tensors of our own, by C functions that their library is handed. */
+
+static PyObject *t_call(PyObject *launcher, PyObject *const *in, PyObject *const *out, PyObject **entry) {
+  Launcher *l = (Launcher *)launcher;
+  tc_i64 key[KEY_WORDS];
+  Places at;
+  Mood mood = {0, 0, 0, 0, 1};
+  key[0] = out != NULL;
+  size_t words = key_of(l, in, out, key, key + 1, &at, &mood);
+  int row = words ? look_up(l, key, words) : -1;
+  if (row < 0) return NULL;
+  l->recent = row;
+  Entry *e = l->row[row].entry;
+  if (entry) *entry = Py_NewRef(e);
+  PyObject *result = run_entry(l, e, in, out, &at);
+  if (result) return result;
+  if (entry) Py_CLEAR(*entry);
+  if (!at.has_run && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError))
+    PyErr_Clear(); /* slow says for what */
+  return NULL;
+}
+
+static PyObject *t_run(PyObject *launcher, PyObject *entry, PyObject *const *in, PyObject *const *out) {
+  Launcher *l = (Launcher *)launcher;
+  Entry *e = (Entry *)entry;
+  Places at = {.maker = tensor_lender, .has_run = 0};
+  if (Py_TYPE(entry) != entry_type || e->n_params != l->n_params || e->n_returns != l->n_returns) {
+    PyErr_SetString(PyExc_TypeError, "expected an Entry with as many operands as the launcher");
+    return NULL;
+  }
+  return check_fit(l, e, in, out, at.data) ? NULL : run_entry(l, e, in, out, &at);
+}
+
+static PyObject **t_note(PyObject *entry) { return &((Entry *)entry)->note; }
+
+static PyObject *t_number(const TensorHead *t) {
+  int type_num = number_of_type(t), is_large;
+  char kind = kind_of(type_num);
+  if (kind == 'f' || kind == 'V') return PyFloat_FromDouble(float_at(type_num, t->data));
+  tc_i64 whole = whole_at(type_num, t->data, &is_large);
+  if (kind == 'b') return PyBool_FromLong(whole != 0);
+  return kind == 'u' ? PyLong_FromUnsignedLongLong((tc_u64)whole) : PyLong_FromLongLong(whole);
+}
+
+static PyObject *type_objects; /* tuple of dtypes, found by their number */
+
+static PyObject *t_array(TensorHead *t) {
+  View v;
+  Descr *descr = NULL;
+  for (Py_ssize_t i = 0, n = PyTuple_Size(type_objects); i < n && !descr; i++)
+    if (((Descr *)PyTuple_GetItem(type_objects, i))->type_num == number_of_type(t))
+      descr = (Descr *)PyTuple_GetItem(type_objects, i);
+  if (!descr || !see_tensor(t, &v)) {
+    PyErr_SetString(PyExc_TypeError, "only a tensor in the host's memory is an array of NumPy's");
+    return NULL;
+  }
+  int flags = ARRAY_ALIGNED | (t->flags & TENSOR_READ_ONLY ? 0 : ARRAY_WRITEABLE) |
+              (t->flags & TENSOR_DENSE ? ARRAY_C_CONTIGUOUS : 0);
+  PyObject *a = numpy.new_from_descr(numpy.array_type, (Descr *)Py_NewRef(descr), v.nd, v.dims, v.strides, v.data,
+                                     flags, NULL);
+  if (a && !numpy.set_base((Array *)a, Py_NewRef(t->storage))) return a;
+  Py_DecRef(a);
+  return NULL;
+}
+
+static tc_runtime runtime = {TC_TENSOR_ABI, 0, storage_new, storage_lent, t_call,
+                             t_run,         t_note, t_number, t_array,     item_bytes_of};
+
+/* Take over the library of tensors: (capsule of its functions, tuple of the dtypes they have); gives ours. */
+static PyObject *m_tensors(PyObject *m, PyObject *args) {
+  PyObject *capsule, *types;
+  (void)m;
+  if (!PyArg_ParseTuple(args, "OO", &capsule, &types)) return NULL;
+  const tc_tensors *given = PyCapsule_GetPointer(capsule, TC_TENSORS_NAME);
+  if (!given) return NULL;
+  if (given->abi != TC_TENSOR_ABI || tensors || n_lenders == MAX_LENDERS || tuple_length(types) < 0) {
+    PyErr_SetString(internal_error, "tensors are taken over once, and have the ABI of the launcher");
+    return NULL;
+  }
+  lenders[n_lenders++] = (Lender){.type = (PyTypeObject *)Py_NewRef(given->type), .writable = 1};
+  runtime.lender = tensor_lender = n_lenders;
+  type_objects = Py_NewRef(types);
+  tensors = given;
+  return PyCapsule_New(&runtime, TC_RUNTIME_NAME, NULL);
+}

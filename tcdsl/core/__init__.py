@@ -1,0 +1,149 @@
+"""The C core of the tensor library: Tensor, Op, what is recorded of calls, backward.
+
+Importing this package compiles the core (once, into the cache directory) and loads it.
+
+Tensor
+    Memory with a shape, strides in elements and a type. A subclass made in Python is one too
+    (``Tensor.__new__(cls, other)`` is another tensor over the memory of other). Views share the
+    memory and its version, `_version`, which every write raises; `data` has the memory under a
+    count of its own. Methods and operators are set from Python: attributes of the type, `operator`.
+Op(name, launcher, slow, plan, n_in, n_out, writes=0)
+    An operation, and a method if it is an attribute of a type. A call by position on n_in Tensors
+    and Python numbers whose form the launcher knows runs at once, and is recorded if a gradient may
+    be asked for; any other call is ``slow(*args, **kwargs)``, as it came.
+
+    plan : callable (entry, needs, inputs) -> Recipe, or None
+        Asked at the first recorded call of an entry by which these gradients (bit i: of input i)
+        are needed. None: there is no derivative.
+    writes : int
+        Whether the first input is the output.
+Op.run(entry, inputs, outputs=None)
+    Run an entry of the launcher and record the call.
+Recipe(vjp, taken, to, passed=(), narrow=None)
+    What a recorded call keeps, what vjp takes, and whose gradients its results are.
+
+    vjp : callable or None
+        Gives a Tensor or None for each of `to`, alone or in a tuple.
+    taken : tuple of int
+        Its arguments: INPUT + i, FORM + i (a tensor like input i, whose elements may not be read),
+        OUTPUT + r, GRAD + r, or NEEDS (the bits of the gradients that are needed).
+    to : tuple of int
+        Per result, the input that it is the gradient of, or -1.
+    passed : tuple of int
+        Inputs whose gradient is that of output 0, as it is.
+    narrow : callable (needs) -> Recipe, optional
+        Where fewer gradients are asked for; it may take what this one keeps.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+from tcdsl.codegen import runtime
+from tcdsl.core import dtypes
+
+if TYPE_CHECKING:
+    from tcdsl.core import _core
+else:
+    from tcdsl.core.build import load
+
+    _core = load()
+
+__all__ = [
+    "FORM",
+    "GRAD",
+    "INPUT",
+    "NEEDS",
+    "OUTPUT",
+    "Node",
+    "Op",
+    "Recipe",
+    "Size",
+    "Tensor",
+    "backward",
+    "is_grad_enabled",
+    "lent",
+    "operator",
+    "record",
+    "set_base",
+    "set_fn",
+    "set_grad_enabled",
+    "setup",
+    "view",
+    "written",
+]
+
+INPUT, FORM, OUTPUT, GRAD, NEEDS = 0, 64, 128, 192, 255  # core.h: TAKE_*
+SLOTS = {  # Py_nb_* of typeslots.h
+    "__abs__": 6, "__add__": 7, "__and__": 8, "__divmod__": 10, "__float__": 11,
+    "__floordiv__": 12, "__index__": 13, "__iadd__": 14, "__iand__": 15, "__ifloordiv__": 16,
+    "__ilshift__": 17, "__imul__": 18, "__ior__": 19, "__ipow__": 20, "__imod__": 21,
+    "__irshift__": 22, "__isub__": 23, "__itruediv__": 24, "__ixor__": 25, "__int__": 26,
+    "__invert__": 27, "__lshift__": 28, "__mul__": 29, "__neg__": 30, "__or__": 31, "__pos__": 32,
+    "__pow__": 33, "__mod__": 34, "__rshift__": 35, "__sub__": 36, "__truediv__": 37, "__xor__": 38,
+    "__matmul__": 75, "__imatmul__": 76,
+}  # fmt: skip
+
+Tensor = _core.Tensor
+Op = _core.Op
+Node = _core.Node
+Recipe = _core.Recipe
+backward = _core.backward
+is_grad_enabled = _core.is_grad_enabled
+set_grad_enabled = _core.set_grad_enabled
+lent = _core.lent
+view = _core.view
+record = _core.record
+set_fn = _core.set_fn
+set_base = _core.set_base
+written = _core.written
+setup = _core.setup
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple with `numel`."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return how many elements a tensor of this shape has."""
+        count = 1
+        for n in self:
+            count *= n
+        return count
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])"
+
+
+def empty(shape: tuple[int, ...], dtype: dtypes.DType) -> Tensor:
+    """Return a tensor of undefined contents."""
+    return _core.empty(shape, dtype.numpy.num)
+
+
+def operator(name: str, op: object) -> None:
+    """Let an operator of the language on tensors be a call of op.
+
+    Parameters
+    ----------
+    name : str
+        Its method, as ``__add__``; op serves the reflected operator too.
+    op : callable
+    """
+    _core.operator(SLOTS[name], op)
+
+
+def _setup() -> None:
+    numpys = tuple(t.numpy for t in dtypes.ALL)
+    floats = tuple(t.numpy.num for t in dtypes.FLOATS)
+    _core.take_runtime(runtime.tensors(_core.functions, numpys), floats)
+    listed: list[dtypes.DType | None] = [None] * (max(t.num for t in numpys) + 1)
+    for t in dtypes.ALL:
+        listed[t.numpy.num] = t
+    _core.setup("dtypes", listed)
+    _core.setup("size_type", Size)
+    _core.setup("bind", types.MethodType)
+
+
+_setup()

@@ -1,0 +1,442 @@
+/* Backward: gradients of tensors by the leaves they came from, without recursion.
+ *
+ * All nodes that lead to the roots are listed, each with how many gradients it waits for; those that wait for none
+ * run. A node is held by one backward at a time: its mark says by which.
+ */
+
+typedef struct {
+  Node **at;
+  size_t n, room;
+} List;
+
+typedef struct {
+  tc_u64 nr;
+  List all, ready;
+  int is_kept;             /* whether nodes keep what they have for another backward */
+  PyObject *const *inputs; /* NULL: gradients go to leaves */
+  PyObject **found;        /* of each of the inputs, its gradient or NULL */
+  int n_inputs;
+  Tensor **leaf; /* a table by address of the inputs that are leaves, with their numbers */
+  int *leaf_nr, room;
+} Run;
+
+static tc_u64 last_run;
+
+static int push(List *l, Node *n) {
+  if (l->n == l->room) {
+    size_t room = l->room ? 2 * l->room : 64;
+    Node **at = realloc(l->at, room * sizeof *at);
+    if (!at) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    l->at = at;
+    l->room = room;
+  }
+  l->at[l->n++] = n;
+  return 0;
+}
+
+static inline Node *node_at(const Slot *edge) {
+  return edge->o && Py_TYPE(edge->o) == node_type ? (Node *)edge->o : NULL;
+}
+
+static int visit(Run *run, Node *n) {
+  if (n->mark == run->nr) return 0;
+  if (n->mark) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "another backward, of another thread or around this one, is going through the same graph; let it "
+                    "end first");
+    return -1;
+  }
+  if (push(&run->all, n)) return -1;
+  Py_IncRef((PyObject *)n);
+  n->mark = run->nr;
+  n->waits = 0;
+  n->is_wanted = 1;
+  return 0;
+}
+
+/* ---- which inputs are asked for */
+
+static int place_of(const Run *run, const Tensor *t) {
+  size_t i = ((size_t)t >> 4) * 0x9e3779b97f4a7c15u >> 20;
+  while (run->leaf[i & (size_t)(run->room - 1)] && run->leaf[i & (size_t)(run->room - 1)] != t) i++;
+  return (int)(i & (size_t)(run->room - 1));
+}
+
+/* The number of the input that is this leaf, or -1. */
+static int leaf_asked(const Run *run, const Tensor *t) {
+  int p = place_of(run, t);
+  return run->leaf[p] ? run->leaf_nr[p] : -1;
+}
+
+static inline int is_live(const Run *run, const Slot *edge) {
+  Node *n = node_at(edge);
+  if (n) return n->is_wanted;
+  return edge->o && (!run->inputs || leaf_asked(run, (Tensor *)edge->o) >= 0);
+}
+
+enum { RUNS = 1, IS_ASKED = 2 }; /* is_wanted, of a node */
+
+/* Leave wanted only the nodes that lead to an input. */
+static int find_wanted(Run *run) {
+  run->room = 16;
+  while (run->room < 2 * run->n_inputs) run->room *= 2;
+  run->leaf = calloc((size_t)run->room, sizeof *run->leaf);
+  run->leaf_nr = calloc((size_t)run->room, sizeof *run->leaf_nr);
+  if (!run->leaf || !run->leaf_nr) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t i = 0; i < run->all.n; i++) run->all.at[i]->is_wanted = 0;
+  for (int i = 0; i < run->n_inputs; i++) {
+    Tensor *t = (Tensor *)run->inputs[i];
+    if (t->fn) {
+      if (t->fn->mark == run->nr) t->fn->is_wanted |= IS_ASKED;
+      continue;
+    }
+    int p = place_of(run, t);
+    if (run->leaf[p]) continue;
+    run->leaf[p] = t;
+    run->leaf_nr[p] = i;
+  }
+  List order = {0};
+  int failed = 0;
+  for (size_t i = 0; i < run->all.n && !failed; i++)
+    if (!run->all.at[i]->waits) failed = push(&order, run->all.at[i]);
+  for (size_t i = 0; i < order.n && !failed; i++) {
+    Node *n = order.at[i];
+    for (int k = 0; k < n->n_in && !failed; k++) {
+      Node *e = node_at(&n->slot[k]);
+      if (e && !--e->waits) failed = push(&order, e);
+    }
+  }
+  for (size_t i = order.n; i-- && !failed;) {
+    Node *n = order.at[i];
+    for (int k = 0; k < n->n_in; k++)
+      if (is_live(run, &n->slot[k])) n->is_wanted |= RUNS;
+  }
+  free(order.at);
+  return failed;
+}
+
+static void count_waits(Run *run) {
+  for (size_t i = 0; i < run->all.n; i++) run->all.at[i]->waits = 0;
+  for (size_t i = 0; i < run->all.n; i++) {
+    Node *n = run->all.at[i];
+    for (int k = 0; n->is_wanted & RUNS && k < n->n_in; k++) {
+      Node *e = node_at(&n->slot[k]);
+      if (e) e->waits++;
+    }
+  }
+}
+
+/* ---- sums of gradients */
+
+static int is_own(PyObject *g) { return has_one_owner(g) && has_one_owner(((Tensor *)g)->head.storage); }
+
+static int same_form(const Tensor *a, const Tensor *b) {
+  if (a->head.form != b->head.form) return 0;
+  for (int d = 0; d < rank_of(&a->head); d++)
+    if (a->head.dims[d] != b->head.dims[d]) return 0;
+  return 1;
+}
+
+/* Steals g. */
+static int add_up(PyObject **into, PyObject *g) {
+  if (!*into) {
+    *into = g;
+    return 0;
+  }
+  int may_write = !grad_on && is_own(*into) && same_form((Tensor *)*into, (Tensor *)g);
+  PyObject *two[] = {*into, g}, *old = *into;
+  PyObject *sum = PyObject_Vectorcall(may_write ? py.add_into : py.add, two, 2, NULL);
+  Py_DecRef(g);
+  if (!sum) return -1;
+  *into = sum;
+  Py_DecRef(old);
+  return 0;
+}
+
+static PyObject *hooked(PyObject *hooks, PyObject *g, int nr) { /* steals g */
+  PyObject *r = PyObject_CallFunction(py.hooked, "OOi", hooks, g, nr);
+  Py_DecRef(g);
+  return r;
+}
+
+/* Steals g. A gradient that nobody else holds is kept as it is. */
+static int give_leaf(Run *run, Tensor *t, PyObject *g) {
+  if (!same_form(t, (Tensor *)g)) {
+    PyObject *two[] = {(PyObject *)t, g}, *fitting = PyObject_Vectorcall(py.fit, two, 2, NULL);
+    Py_DecRef(g);
+    if (!(g = fitting)) return -1;
+  }
+  if (t->hooks && !(g = hooked(t->hooks, g, 0))) return -1;
+  if (run->inputs) return add_up(&run->found[leaf_asked(run, t)], g);
+  if (t->grad) {
+    PyObject *held = Py_NewRef(t->grad), *two[] = {held, g};
+    PyObject *sum = PyObject_Vectorcall(grad_on ? py.add : py.add_into, two, 2, NULL);
+    Py_DecRef(held);
+    Py_DecRef(g);
+    if (!sum) return -1;
+    PyObject *old = t->grad;
+    t->grad = sum;
+    Py_DecRef(old);
+    return 0;
+  }
+  if (!is_own(g) || !(((Tensor *)g)->head.flags & TENSOR_DENSE)) {
+    PyObject *copy = PyObject_Vectorcall(py.copy, &g, 1, NULL);
+    Py_DecRef(g);
+    if (!(g = copy)) return -1;
+  }
+  PyObject *old = t->grad; /* a hook or another thread may have set one */
+  t->grad = g;
+  track(t);
+  Py_DecRef(old);
+  return 0;
+}
+
+/* One gradient less to wait for; steals g, which may be NULL: there is none. */
+static int give(Run *run, const Slot *edge, PyObject *g) {
+  Node *e = node_at(edge);
+  int failed = 0;
+  if (!is_live(run, edge)) {
+    Py_DecRef(g);
+    g = NULL;
+  }
+  if (g && !is_tensor(g)) {
+    PyErr_SetString(PyExc_TypeError, "a vjp gives Tensors, or None for no gradient");
+    Py_DecRef(g);
+    failed = -1;
+  } else if (g)
+    failed = e ? add_up(&arrived_at(e)[edge->v].o, g) : give_leaf(run, (Tensor *)edge->o, g);
+  if (e && !--e->waits && e->is_wanted && !failed) failed = push(&run->ready, e);
+  return failed;
+}
+
+/* ---- one node */
+
+static const char was_freed[] =
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward.";
+
+static int was_written(const Node *n, const Slot *kept) {
+  Tensor *t = (Tensor *)kept->o;
+  if (t->head.storage->version == kept->v) return 0;
+  PyObject *shape = tuple_of((PyTypeObject *)(void *)PyTuple_Type, t->head.dims, rank_of(&t->head));
+  PyErr_Format(PyExc_RuntimeError,
+               "one of the variables needed for gradient computation has been modified by an inplace operation: a "
+               "tensor of shape %R, which %U reads, is at version %lld; expected version %lld instead. Hint: enable "
+               "anomaly detection to find the operation that failed to compute its gradient, with "
+               "torch.autograd.set_detect_anomaly(True).",
+               shape, n->name, t->head.storage->version, kept->v);
+  Py_DecRef(shape);
+  return -1;
+}
+
+/* A value for vjp: a new reference. */
+static PyObject *taken(Node *n, unsigned char what, tc_u64 needs, PyObject *const *grads) {
+  if (what == TAKE_NEEDS) return PyLong_FromUnsignedLongLong(needs);
+  if (what >= TAKE_GRAD) {
+    int r = what - TAKE_GRAD;
+    return grads[r] ? Py_NewRef(grads[r]) : PyObject_Vectorcall(py.zeros, &forms_of(n)[r].o, 1, NULL);
+  }
+  int k = 0;
+  while (k < n->n_kept && n->recipe->kept[k] != what) k++;
+  if (k == n->n_kept && what >= TAKE_FORM && what < TAKE_OUTPUT) { /* of fewer gradients; all of it may be kept */
+    for (k = 0; k < n->n_kept && n->recipe->kept[k] != what - TAKE_FORM;) k++;
+    if (k < n->n_kept && is_tensor(kept_of(n)[k].o)) return (PyObject *)form_alone((Tensor *)kept_of(n)[k].o);
+  }
+  if (k == n->n_kept) {
+    PyErr_SetString(PyExc_RuntimeError, "a recipe of fewer gradients takes more values");
+    return NULL;
+  }
+  Slot *kept = kept_of(n) + k;
+  int is_whole = what < TAKE_FORM || what >= TAKE_OUTPUT;
+  if (is_whole && is_tensor(kept->o) && was_written(n, kept)) return NULL;
+  if (what < TAKE_OUTPUT || !grad_on) return Py_NewRef(kept->o);
+  Tensor *again = alias_of((Tensor *)kept->o); /* an output: as a function of the inputs */
+  if (again) set_fn(again, (Node *)Py_NewRef(n), what - TAKE_OUTPUT);
+  return (PyObject *)again;
+}
+
+static void forget_kept(Node *n) {
+  for (int k = 0; k < n->n_kept; k++) Py_CLEAR(kept_of(n)[k].o);
+  n->is_released = 1;
+}
+
+/* The gradients of a node's inputs, new references, each NULL at first. */
+static int pull(Run *run, Node *n, PyObject **grads, PyObject **to) {
+  tc_u64 needs = n->needs;
+  for (int k = 0; run->inputs && k < n->n_in; k++)
+    if (!is_live(run, &n->slot[k])) needs &= ~((tc_u64)1 << k);
+  if (n->is_released && n->n_kept) {
+    PyErr_SetString(PyExc_RuntimeError, was_freed);
+    return -1;
+  }
+  Recipe *r = (Recipe *)Py_NewRef(n->recipe);
+  if (needs != n->needs && r->narrow) {
+    PyObject *fewer = PyObject_CallFunction(r->narrow, "K", (unsigned long long)needs);
+    Py_DecRef((PyObject *)r);
+    if (!(r = (Recipe *)fewer)) return -1;
+  }
+  PyObject *values[MOST_TAKEN + 1], **args = values + 1, *vjp = n->vjp ? n->vjp : r->vjp, *result = NULL;
+  int n_args = 0, failed = 0;
+  while (vjp && n_args < r->n_taken && !failed) {
+    args[n_args] = taken(n, r->taken[n_args], needs, grads);
+    failed = !args[n_args];
+    n_args += !failed;
+  }
+  if (vjp && !failed) {
+    result = PyObject_Vectorcall(vjp, args, (size_t)n_args | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    failed = !result;
+  }
+  while (n_args) Py_DecRef(args[--n_args]);
+  if (!failed && !run->is_kept) forget_kept(n);
+  int is_tuple = result && is_tuple_type((PyObject *)Py_TYPE(result));
+  if (is_tuple && PyTuple_Size(result) != r->n_to) {
+    PyErr_Format(PyExc_RuntimeError, "%U returned an incorrect number of gradients (expected %d, got %zd)", n->name,
+                 r->n_to, PyTuple_Size(result));
+    failed = 1;
+  }
+  for (int i = 0; result && !failed && i < r->n_to; i++) {
+    PyObject *g = is_tuple ? PyTuple_GetItem(result, i) : i ? Py_None : result;
+    int k = r->to[i];
+    if (k >= 0 && k < n->n_in && g != Py_None && needs >> k & 1) to[k] = Py_NewRef(g);
+  }
+  Py_DecRef(result); /* so that a leaf may keep a gradient that nobody else holds */
+  for (int i = 0; !failed && i < r->n_passed; i++)
+    if (needs >> r->passed[i] & 1 && grads[0]) to[(int)r->passed[i]] = Py_NewRef(grads[0]);
+  Py_DecRef((PyObject *)r);
+  return failed ? -1 : 0;
+}
+
+static int run_node(Run *run, Node *n) {
+  PyObject *grads[MOST_INPUTS], *to[MOST_INPUTS];
+  int failed = 0, has_any = 0;
+  for (int r = 0; r < n->n_out; r++) {
+    grads[r] = arrived_at(n)[r].o;
+    arrived_at(n)[r].o = NULL;
+  }
+  for (int r = 0; r < n->n_out && !failed; r++) {
+    if (grads[r] && n->hooks) failed = !(grads[r] = hooked(n->hooks, grads[r], r));
+    has_any |= grads[r] != NULL;
+  }
+  for (int i = 0; n->is_wanted & IS_ASKED && i < run->n_inputs && !failed; i++) {
+    Tensor *t = (Tensor *)run->inputs[i];
+    if (t->fn == n && grads[t->out_nr] && !run->found[i]) run->found[i] = Py_NewRef(grads[t->out_nr]);
+  }
+  for (int k = 0; k < n->n_in; k++) to[k] = NULL;
+  if (!failed && has_any && n->is_wanted & RUNS) failed = pull(run, n, grads, to);
+  for (int r = 0; r < n->n_out; r++) Py_DecRef(grads[r]);
+  for (int k = 0; k < n->n_in && n->is_wanted & RUNS; k++) {
+    if (failed)
+      Py_DecRef(to[k]);
+    else
+      failed = give(run, &n->slot[k], to[k]);
+  }
+  return failed;
+}
+
+static int run_all(Run *run, PyObject *const *roots, PyObject *const *grads, int n_roots) {
+  for (int i = 0; i < n_roots; i++) {
+    Tensor *t = (Tensor *)roots[i];
+    if (t->fn ? visit(run, t->fn) : 0) return -1;
+  }
+  for (size_t i = 0; i < run->all.n; i++) {
+    Node *n = run->all.at[i];
+    for (int k = 0; k < n->n_in; k++) {
+      Node *e = node_at(&n->slot[k]);
+      if (e && visit(run, e)) return -1;
+    }
+  }
+  count_waits(run);
+  if (run->inputs) {
+    if (find_wanted(run)) return -1;
+    count_waits(run);
+  }
+  for (int i = 0; i < n_roots; i++) {
+    Tensor *t = (Tensor *)roots[i];
+    Slot edge = {t->fn ? (PyObject *)t->fn : (PyObject *)t, t->out_nr};
+    if (!is_live(run, &edge)) continue;
+    PyObject *g = Py_NewRef(grads[i]);
+    if (t->fn ? add_up(&arrived_at(t->fn)[t->out_nr].o, g) : give_leaf(run, t, g)) return -1;
+  }
+  for (size_t i = run->all.n; i--;) {
+    Node *n = run->all.at[i];
+    if (!n->waits && n->is_wanted && push(&run->ready, n)) return -1;
+  }
+  while (run->ready.n)
+    if (run_node(run, run->ready.at[--run->ready.n])) return -1;
+  return 0;
+}
+
+/* Whatever happened, nodes are as they were before, but for what they have given away. */
+static void end_run(Run *run) {
+  for (size_t i = 0; i < run->all.n; i++) {
+    Node *n = run->all.at[i];
+    for (int r = 0; r < n->n_out; r++) Py_CLEAR(arrived_at(n)[r].o);
+    n->mark = 0;
+    Py_DecRef((PyObject *)n);
+  }
+  free(run->all.at);
+  free(run->ready.at);
+  free(run->leaf);
+  free(run->leaf_nr);
+}
+
+/* The gradient of a root that came without: 1 of a single element. */
+static PyObject *seed_of(Tensor *t, PyObject *given) {
+  if (given != Py_None) return Py_NewRef(given);
+  PyObject *arg = (PyObject *)t;
+  if (t->head.count == 1) return PyObject_Vectorcall(py.one, &arg, 1, NULL);
+  PyErr_SetString(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs");
+  return NULL;
+}
+
+/* Gradients of roots; where inputs are given, those of them, as a tuple with None for none. */
+static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_roots, PyObject *inputs, int keeps,
+                          int creates) {
+  PyObject *grads[MOST_INPUTS], *result = NULL, **listed = NULL;
+  Run run = {.nr = ++last_run, .is_kept = keeps};
+  int n = 0, failed = 0, saved = grad_on;
+  for (int i = 0; i < n_roots; i++) {
+    int yes = is_tensor(roots[i]) ? is_tracked((Tensor *)roots[i]) : 0;
+    if (yes < 0) return NULL;
+    if (!yes)
+      return PyErr_Format(PyExc_RuntimeError,
+                          "element %d of tensors does not require grad and does not have a grad_fn", i);
+  }
+  if (inputs) {
+    run.n_inputs = (int)PyTuple_Size(inputs);
+    listed = calloc(2 * (size_t)run.n_inputs + 1, sizeof *listed);
+    if (!listed) return PyErr_NoMemory();
+    for (int i = 0; i < run.n_inputs; i++) listed[i] = PyTuple_GetItem(inputs, i);
+    run.inputs = listed;
+    run.found = listed + run.n_inputs;
+  }
+  grad_on = 0;
+  while (n < n_roots && !failed) {
+    grads[n] = seed_of((Tensor *)roots[n], given[n]);
+    failed = !grads[n];
+    n += !failed;
+  }
+  grad_on = creates;
+  failed = failed || run_all(&run, roots, grads, n_roots);
+  grad_on = saved;
+  while (n) Py_DecRef(grads[--n]);
+  end_run(&run);
+  if (!failed && !inputs) result = Py_NewRef(Py_None);
+  if (!failed && inputs && (result = PyTuple_New(run.n_inputs)))
+    for (int i = 0; i < run.n_inputs; i++) {
+      int first = 0; /* one that is asked for twice is found once */
+      while (listed[first] != listed[i]) first++;
+      PyTuple_SetItem(result, i, newref_or_none(run.found[first]));
+    }
+  for (int i = 0; inputs && i < run.n_inputs; i++) Py_DecRef(run.found[i]);
+  free(listed);
+  return result;
+}

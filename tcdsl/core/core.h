@@ -1,0 +1,95 @@
+/* The structs of the core: a Tensor, an Op that computes tensors, and what is recorded of its calls.
+ *
+ * The core knows no operation, no rule of types and no derivative. Those come from Python, once: as entries of
+ * launchers (what a call runs) and as recipes (what a recorded call keeps, and who gets gradients of it).
+ */
+#ifndef TC_CORE_H
+#define TC_CORE_H
+#include "pyabi_core.h"
+#include "codegen/runtime/tensor.h"
+
+enum { INLINE_DIMS = 4, MOST_INPUTS = 64, MOST_TAKEN = 192 };
+enum { LEAF_REQUIRES = 256, RETAINS = 512 }; /* flags of a tensor, beside those that the launcher reads */
+
+typedef struct Node Node;
+
+typedef struct {
+  TensorHead head;
+  Node *fn;         /* what made it, or NULL */
+  PyObject *grad, *base, *hooks, *dict, *weak; /* each NULL while there is none; base: the tensor it is a view of */
+  tc_i64 seen;      /* of a view: the version of the memory for which fn is right */
+  int out_nr;       /* which output of fn */
+  tc_i64 room[2 * INLINE_DIMS];
+} Tensor;
+
+/* What a recorded call keeps, what its vjp takes, and where the results go: made by Python, shared by calls.
+ * A value is an input, the form of an input, an output, the gradient of an output, or which gradients are needed. */
+enum { TAKE_INPUT, TAKE_FORM = 64, TAKE_OUTPUT = 128, TAKE_GRAD = 192, TAKE_NEEDS = 255 };
+
+typedef struct Recipe {
+  PyObject ob_base;
+  PyObject *vjp;    /* a callable, or NULL where every gradient is handed on as it is */
+  PyObject *narrow; /* NULL, or (needs) -> the recipe of fewer gradients, whose values are among those kept */
+  int n_taken, n_kept, n_to, n_passed;
+  unsigned char taken[MOST_TAKEN]; /* per argument of vjp */
+  unsigned char kept[MOST_TAKEN];  /* what nodes keep: the inputs, forms and outputs among those, each once */
+  signed char to[MOST_INPUTS];     /* per result of vjp, the input whose gradient it is, or -1 */
+  signed char passed[MOST_INPUTS]; /* inputs to which the gradient of output 0 is handed as it is */
+} Recipe;
+
+typedef struct { PyObject *o; tc_i64 v; } Slot;
+
+/* A recorded call. Slots: an edge for each input (Node or leaf, number of its output), what is kept (object,
+ * version), the gradients that have arrived, and, of several outputs, their forms. */
+struct Node {
+  PyVarObject ob_base;
+  PyObject *name, *hooks;
+  Recipe *recipe;
+  PyObject *vjp; /* in place of the recipe's, or NULL */
+  Node *link;    /* while it dies */
+  tc_u64 needs, mark; /* mark: the backward that holds it, 0: none */
+  int n_in, n_kept, n_out;
+  int waits, is_wanted, is_released;
+  Slot slot[];
+};
+
+static inline Slot *kept_of(Node *n) { return n->slot + n->n_in; }
+static inline Slot *arrived_at(Node *n) { return kept_of(n) + n->n_kept; }
+static inline Slot *forms_of(Node *n) { return arrived_at(n) + n->n_out; }
+
+typedef struct {
+  PyObject ob_base;
+  vectorcallfunc call;
+  PyObject *name, *launcher, *slow;
+  PyObject *plan; /* (entry, needs, inputs) -> a Recipe, asked once for each form; or NULL: not differentiable */
+  PyObject *dict;
+  int n_in, n_out, writes; /* writes: its first input is its output */
+} Op;
+
+static PyTypeObject *tensor_type, *node_type, *op_type, *recipe_type;
+static const tc_runtime *rt;
+
+/* What Python sets up once; each a callable or a type. */
+static struct {
+  PyObject *size_type;   /* of shapes: a subclass of tuple */
+  PyObject *dtypes;      /* a list: the object at NumPy's number of the type */
+  PyObject *bind;        /* types.MethodType */
+  PyObject *add, *add_into; /* the sum of two gradients; into the first */
+  PyObject *copy;        /* a dense copy */
+  PyObject *zeros, *one; /* of the form of a tensor */
+  PyObject *fit;         /* (leaf, gradient) -> the gradient in the leaf's shape and type, or an error */
+  PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
+  PyObject *backward;    /* Tensor.backward with arguments */
+  PyObject *renew;       /* (view): give a view of a base that was written its fn */
+} py;
+
+enum { MOST_TYPES = 1024 };
+static unsigned char is_float[MOST_TYPES]; /* at NumPy's numbers of types */
+
+static __thread int grad_on __attribute__((tls_model("initial-exec"))) = 1;
+
+static inline int is_tensor(PyObject *o) {
+  return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
+}
+static inline PyObject *newref_or_none(void *o) { return Py_NewRef(o ? o : Py_None); }
+#endif

@@ -1,0 +1,81 @@
+"""Types of elements: one object each, found by name, by NumPy's and by number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """The type of a tensor's elements.
+
+    Attributes
+    ----------
+    name : str
+    numpy : numpy.dtype
+    itemsize : int
+        Bytes of an element.
+    is_floating_point, is_signed, is_complex : bool
+    category : int
+        0 bool, 1 integer, 2 float: results have the highest of their operands'.
+    """
+
+    name: str
+    numpy: np.dtype[Any]
+    category: int
+    is_signed: bool
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.numpy.itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it is a float."""
+        return self.category == 2
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is complex: none is."""
+        return False
+
+    @property
+    def number(self) -> int:
+        """NumPy's number of the type in this process."""
+        return self.numpy.num
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"  # as scripts print it
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dtype_named, (self.name,)
+
+
+def _made(name: str) -> DType:
+    numpy = np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
+    category = 0 if name == "bool" else 2 if "float" in name else 1
+    return DType(name, numpy, category, category == 2 or name.startswith("int"))
+
+
+bool_ = _made("bool")
+uint8, int8, int16, int32, int64 = map(_made, ("uint8", "int8", "int16", "int32", "int64"))
+float16, bfloat16, float32, float64 = map(_made, ("float16", "bfloat16", "float32", "float64"))
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+FLOATS = tuple(t for t in ALL if t.is_floating_point)
+_BY_NAME = {t.name: t for t in ALL}
+_BY_NUMPY = {t.numpy: t for t in ALL}
+
+
+def dtype_named(name: str) -> DType:
+    """Return the type of a name."""
+    return _BY_NAME[name]
+
+
+def dtype_of(numpy: np.dtype[Any]) -> DType | None:
+    """Return the type of NumPy's in native byte order; None if no tensor has it."""
+    return _BY_NUMPY.get(numpy)

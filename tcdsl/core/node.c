@@ -1,0 +1,224 @@
+/* Recipe and Node: what is recorded of a call. Nodes are freed without recursion, whatever their number. */
+
+static int node_traverse(Node *n, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(n));
+  for (Py_ssize_t i = 0; i < n->ob_base.ob_size; i++) Py_VISIT(n->slot[i].o);
+  Py_VISIT(n->hooks);
+  Py_VISIT(n->vjp);
+  return 0;
+}
+
+static int node_clear(Node *n) {
+  for (Py_ssize_t i = 0; i < n->ob_base.ob_size; i++) Py_CLEAR(n->slot[i].o);
+  Py_CLEAR(n->hooks);
+  Py_CLEAR(n->vjp);
+  Py_CLEAR(n->recipe);
+  return 0;
+}
+
+static __thread Node *dying __attribute__((tls_model("initial-exec")));
+static __thread int is_freeing __attribute__((tls_model("initial-exec")));
+
+/* Of a chain of any length the inner calls only enqueue. */
+static void node_dealloc(Node *n) {
+  PyObject_GC_UnTrack(n);
+  n->link = dying;
+  dying = n;
+  if (is_freeing) return;
+  is_freeing = 1;
+  while ((n = dying)) {
+    PyTypeObject *type = Py_TYPE(n);
+    dying = n->link;
+    node_clear(n);
+    Py_DecRef(n->name);
+    PyObject_GC_Del(n);
+    Py_DecRef((PyObject *)type);
+  }
+  is_freeing = 0;
+}
+
+/* A node with empty slots, not yet seen by the collector. */
+static Node *node_new(PyObject *name, Recipe *recipe, int n_in, int n_out) {
+  int n_kept = recipe->n_kept, slots = n_in + n_kept + n_out + (n_out > 1 ? n_out : 0);
+  Node *n = PyObject_GC_NewVar(Node, node_type, slots);
+  if (!n) return NULL;
+  n->name = Py_NewRef(name);
+  n->recipe = (Recipe *)Py_NewRef(recipe);
+  n->hooks = n->vjp = NULL;
+  n->needs = n->mark = 0;
+  n->n_in = n_in;
+  n->n_kept = n_kept;
+  n->n_out = n_out;
+  n->waits = n->is_wanted = n->is_released = 0;
+  for (int i = 0; i < slots; i++) n->slot[i] = (Slot){NULL, 0};
+  return n;
+}
+
+/* The gradients that a call would have to give, as bits; in *failed whether a view could not be renewed. */
+static tc_u64 needs_of(PyObject *const *in, int n, int *failed) {
+  tc_u64 needs = 0;
+  for (int i = 0; i < n; i++) {
+    if (!is_tensor(in[i])) continue;
+    int yes = is_tracked((Tensor *)in[i]);
+    *failed |= yes < 0;
+    if (yes > 0) needs |= (tc_u64)1 << i;
+  }
+  return needs;
+}
+
+static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *const *out, int writes) {
+  if (what >= TAKE_OUTPUT) { /* under the node itself, so without its fn */
+    Tensor *t = (Tensor *)out[what - TAKE_OUTPUT];
+    *slot = (Slot){(PyObject *)alias_of(t), t->head.storage->version};
+    return slot->o ? 0 : -1;
+  }
+  int is_form = what >= TAKE_FORM;
+  PyObject *o = in[is_form ? what - TAKE_FORM : what];
+  if (!is_tensor(o))
+    *slot = (Slot){Py_NewRef(o), 0};
+  else if (is_form)
+    *slot = (Slot){(PyObject *)form_alone((Tensor *)o), 0};
+  else if (writes && what == 0 && o == out[0]) /* it has another value now, which its version tells */
+    *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version - 1};
+  else
+    *slot = (Slot){Py_NewRef(o), ((Tensor *)o)->head.storage->version};
+  return slot->o ? 0 : -1;
+}
+
+/* Record a call: who made the outputs at `made`, a bit each. */
+static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, PyObject *const *in, int n_in,
+                  PyObject *const *out, int n_out, tc_u64 made, int writes) {
+  Node *n = node_new(name, recipe, n_in, n_out);
+  int failed = !n;
+  if (failed) return -1;
+  n->needs = needs;
+  n->vjp = vjp ? Py_NewRef(vjp) : NULL;
+  for (int i = 0; i < n_in; i++) {
+    if (!(needs >> i & 1)) continue;
+    Tensor *t = (Tensor *)in[i];
+    n->slot[i] = (Slot){Py_NewRef(t->fn ? (void *)t->fn : (void *)t), t->out_nr};
+  }
+  for (int k = 0; !failed && k < n->n_kept; k++) failed = keep(kept_of(n) + k, recipe->kept[k], in, out, writes);
+  for (int r = 0; !failed && n_out > 1 && r < n_out; r++)
+    failed = !(forms_of(n)[r].o = (PyObject *)form_alone((Tensor *)out[r]));
+  PyObject_GC_Track(n);
+  for (int r = 0; !failed && r < n_out; r++)
+    if (made >> r & 1) set_fn((Tensor *)out[r], (Node *)Py_NewRef(n), r);
+  Py_DecRef((PyObject *)n);
+  return failed ? -1 : 0;
+}
+
+static PyObject *node_repr(Node *n) { return PyUnicode_FromFormat("<%U object at %p>", n->name, (void *)n); }
+static PyObject *node_name(Node *n, PyObject *unused) {
+  (void)unused;
+  return Py_NewRef(n->name);
+}
+
+static PyObject *node_next(Node *n, void *unused) {
+  (void)unused;
+  PyObject *all = PyTuple_New(n->n_in);
+  for (int i = 0; all && i < n->n_in; i++)
+    PyTuple_SetItem(all, i, Py_BuildValue("OL", n->slot[i].o ? n->slot[i].o : Py_None, n->slot[i].v));
+  return all;
+}
+
+static PyObject *node_hooks(Node *n, void *unused) {
+  (void)unused;
+  return newref_or_none(n->hooks);
+}
+
+static int node_set_hooks(Node *n, PyObject *value, void *unused) {
+  (void)unused;
+  PyObject *old = n->hooks;
+  n->hooks = value && value != Py_None ? Py_NewRef(value) : NULL;
+  Py_DecRef(old);
+  return 0;
+}
+
+static PyObject *node_kept(Node *n, void *unused) {
+  (void)unused;
+  PyObject *all = PyTuple_New(n->n_kept);
+  for (int k = 0; all && k < n->n_kept; k++) PyTuple_SetItem(all, k, newref_or_none(kept_of(n)[k].o));
+  return all;
+}
+
+static PyGetSetDef node_getset[] = {{"next_functions", (getter)node_next, NULL, NULL, NULL},
+                                    {"_hooks", (getter)node_hooks, (setter)node_set_hooks, NULL, NULL},
+                                    {"_kept", (getter)node_kept, NULL, NULL, NULL},
+                                    {NULL, NULL, NULL, NULL, NULL}};
+static PyMethodDef node_methods[] = {{"name", FAST(node_name), METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot node_slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse},
+                                   {Py_tp_clear, node_clear},     {Py_tp_repr, node_repr},
+                                   {Py_tp_getset, node_getset},   {Py_tp_methods, node_methods},
+                                   {0, NULL}};
+static PyType_Spec node_spec = {"tcdsl.core._core.Node", sizeof(Node), sizeof(Slot),
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+
+/* ---- Recipe(vjp, taken, to, passed=(), narrow=None) */
+
+static int read_bytes(PyObject *tuple, int most, int low, int high, unsigned char *to) {
+  Py_ssize_t n = tuple_length(tuple);
+  if (n < 0) return -1;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    long long v = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (v == -1 && PyErr_Occurred()) return -1;
+    if (i == most || v < low || v > high) {
+      PyErr_SetString(PyExc_ValueError, "a recipe has too many values, or one that is out of range");
+      return -1;
+    }
+    to[i] = (unsigned char)v;
+  }
+  return (int)n;
+}
+
+static PyObject *recipe_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"vjp", "taken", "to", "passed", "narrow", NULL};
+  PyObject *vjp, *taken, *to, *passed = NULL, *narrow = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OO", names, &vjp, &taken, &to, &passed, &narrow)) return NULL;
+  Recipe *r = (Recipe *)PyType_GenericAlloc(type, 0);
+  if (!r) return NULL;
+  r->vjp = vjp == Py_None ? NULL : Py_NewRef(vjp);
+  r->narrow = narrow == Py_None ? NULL : Py_NewRef(narrow);
+  r->n_taken = read_bytes(taken, MOST_TAKEN, 0, 255, r->taken);
+  r->n_to = read_bytes(to, MOST_INPUTS, -1, MOST_INPUTS - 1, (unsigned char *)r->to);
+  r->n_passed = passed ? read_bytes(passed, MOST_INPUTS, 0, MOST_INPUTS - 1, (unsigned char *)r->passed) : 0;
+  if (r->n_taken < 0 || r->n_to < 0 || r->n_passed < 0) {
+    Py_DecRef((PyObject *)r);
+    return NULL;
+  }
+  for (int i = 0; i < r->n_taken; i++) {
+    int is_known = r->taken[i] >= TAKE_GRAD;
+    for (int k = 0; !is_known && k < r->n_kept; k++) is_known = r->kept[k] == r->taken[i];
+    if (!is_known) r->kept[r->n_kept++] = r->taken[i];
+  }
+  return (PyObject *)r;
+}
+
+static int recipe_traverse(Recipe *r, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(r));
+  Py_VISIT(r->vjp);
+  Py_VISIT(r->narrow);
+  return 0;
+}
+
+static int recipe_clear(Recipe *r) {
+  Py_CLEAR(r->vjp);
+  Py_CLEAR(r->narrow);
+  return 0;
+}
+
+static void recipe_dealloc(Recipe *r) {
+  PyTypeObject *type = Py_TYPE(r);
+  PyObject_GC_UnTrack(r);
+  recipe_clear(r);
+  PyObject_GC_Del(r);
+  Py_DecRef((PyObject *)type);
+}
+
+static PyType_Slot recipe_slots[] = {{Py_tp_new, recipe_new},
+                                     {Py_tp_dealloc, recipe_dealloc},
+                                     {Py_tp_traverse, recipe_traverse},
+                                     {Py_tp_clear, recipe_clear},
+                                     {0, NULL}};
+static PyType_Spec recipe_spec = {"tcdsl.core._core.Recipe", sizeof(Recipe), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, recipe_slots};

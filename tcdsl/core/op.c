@@ -1,0 +1,198 @@
+/* Op: an operation on tensors. A call whose form its launcher knows runs and is recorded here; any other is slow's. */
+
+static PyObject *type_name_error(Op *op, const char *why) {
+  PyErr_Format(PyExc_RuntimeError, "%U: %s", op->name, why);
+  return NULL;
+}
+
+/* The recipe of a call of this entry for these gradients: kept with the entry, made once. Borrowed from it, so a new
+ * reference. */
+static Recipe *recipe_for(Op *op, PyObject *entry, tc_u64 needs, PyObject *const *in, int n) {
+  PyObject **note = rt->note(entry);
+  for (PyObject *row = *note; row; row = PyTuple_GetItem(row, 2)) { /* (needs, recipe, next) */
+    if (row == Py_None) break;
+    if (PyLong_AsUnsignedLongLong(PyTuple_GetItem(row, 0)) == needs)
+      return (Recipe *)Py_NewRef(PyTuple_GetItem(row, 1));
+  }
+  if (!op->plan) {
+    type_name_error(op, "the derivative of this operation is not implemented");
+    return NULL;
+  }
+  PyObject *values = PyTuple_New(n);
+  for (int i = 0; values && i < n; i++) PyTuple_SetItem(values, i, Py_NewRef(in[i]));
+  PyObject *made = values ? PyObject_CallFunction(op->plan, "OKO", entry, (unsigned long long)needs, values) : NULL;
+  Py_DecRef(values);
+  if (!made) return NULL;
+  if (Py_TYPE(made) != recipe_type) {
+    Py_DecRef(made);
+    PyErr_SetString(PyExc_TypeError, "a plan gives a Recipe");
+    return NULL;
+  }
+  PyObject *old = *note, *row = Py_BuildValue("KOO", (unsigned long long)needs, made, old ? old : Py_None);
+  if (!row) {
+    Py_DecRef(made);
+    return NULL;
+  }
+  *rt->note(entry) = row;
+  Py_DecRef(old);
+  return (Recipe *)made;
+}
+
+/* Whether a write is allowed, before anything runs: 0 yes, 1 it is slow's, -1 an error. */
+static int may_write(Tensor *t) {
+  if (t->head.flags & LEAF_REQUIRES && !t->fn) {
+    PyErr_SetString(PyExc_RuntimeError, "a leaf Variable that requires grad is being used in an in-place operation.");
+    return -1;
+  }
+  return t->base != NULL;
+}
+
+static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *result, tc_u64 needs) {
+  PyObject *out[MOST_INPUTS];
+  tc_u64 made = 0;
+  int n_out = op->n_out;
+  if (n_out == 1)
+    out[0] = result;
+  for (int r = 0; n_out > 1 && r < n_out; r++) out[r] = PyTuple_GetItem(result, r);
+  for (int r = 0; r < n_out; r++)
+    if (is_float[number_of_type((TensorHead *)out[r])]) made |= (tc_u64)1 << r;
+  if (!made) return 0;
+  Recipe *recipe = recipe_for(op, entry, needs, in, op->n_in);
+  if (!recipe) return -1;
+  int failed = record(op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, op->writes);
+  Py_DecRef((PyObject *)recipe);
+  return failed;
+}
+
+/* Finish a call that ran: what was written, what is recorded. Steals result and entry. */
+static PyObject *finished(Op *op, PyObject *entry, PyObject *const *in, PyObject *result, tc_u64 needs) {
+  if (result && needs && record_call(op, entry, in, result, needs)) Py_CLEAR(result);
+  Py_DecRef(entry);
+  return result;
+}
+
+static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
+  Op *op = (Op *)self;
+  int n = op->n_in, tracked = 0, found = 0;
+  if (PyVectorcall_NARGS(nargsf) != n || keywords) goto slow;
+  for (int i = 0; i < n; i++) {
+    PyObject *o = args[i];
+    void *type = Py_TYPE(o);
+    if (is_tensor(o)) {
+      Tensor *t = (Tensor *)o;
+      int yes = is_tracked(t);
+      if (yes < 0) return NULL;
+      tracked |= yes;
+      found = 1;
+    } else if (type != PyFloat_Type && type != PyLong_Type && type != PyBool_Type)
+      goto slow;
+  }
+  if (!found) goto slow;
+  tracked = tracked && grad_on;
+  PyObject *entry = NULL, *const *out = op->writes ? args : NULL;
+  if (op->writes) {
+    if (!is_tensor(args[0])) goto slow;
+    int no = grad_on ? may_write((Tensor *)args[0]) : 0;
+    if (no < 0) return NULL;
+    if (no && tracked) goto slow;
+  }
+  PyObject *result = rt->call(op->launcher, args, out, tracked ? &entry : NULL);
+  if (result) return tracked ? finished(op, entry, args, result, needs_of(args, n, &found)) : result;
+  if (PyErr_Occurred()) return NULL;
+slow:
+  return PyObject_Vectorcall(op->slow, args, nargsf, keywords);
+}
+
+/* run(entry, inputs[, outputs]): what a call does whose form is known. */
+static PyObject *op_run(Op *op, PyObject *args) {
+  PyObject *entry, *inputs, *outputs = Py_None, *in[MOST_INPUTS], *out[MOST_INPUTS];
+  if (!PyArg_ParseTuple(args, "OO|O", &entry, &inputs, &outputs)) return NULL;
+  int has_out = outputs != Py_None, failed = 0;
+  if (tuple_length(inputs) != op->n_in || (has_out && tuple_length(outputs) != op->n_out)) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the numbers of operands of operation and call differ");
+    return NULL;
+  }
+  for (int i = 0; i < op->n_in; i++) in[i] = PyTuple_GetItem(inputs, i);
+  for (int r = 0; has_out && r < op->n_out; r++) out[r] = PyTuple_GetItem(outputs, r);
+  tc_u64 needs = grad_on ? needs_of(in, op->n_in, &failed) : 0;
+  if (failed) return NULL;
+  PyObject *result = rt->run(op->launcher, entry, in, has_out ? out : NULL);
+  if (!result && !PyErr_Occurred())
+    type_name_error(op, "an output is read-only or shares memory with an input, or a number does not fit its type");
+  return finished(op, Py_NewRef(entry), in, result, needs);
+}
+
+static PyObject *op_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"name", "launcher", "slow", "plan", "n_in", "n_out", "writes", NULL};
+  PyObject *name, *launcher, *slow, *plan;
+  int n_in, n_out, writes = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOii|i", names, &name, &launcher, &slow, &plan, &n_in, &n_out,
+                                   &writes))
+    return NULL;
+  if (n_in < 1 || n_in > MOST_INPUTS || n_out < 1 || n_out > MOST_INPUTS) {
+    PyErr_Format(PyExc_ValueError, "an operation has 1 to %d inputs and outputs", MOST_INPUTS);
+    return NULL;
+  }
+  Op *op = (Op *)PyType_GenericAlloc(type, 0);
+  if (!op) return NULL;
+  op->name = Py_NewRef(name);
+  op->launcher = Py_NewRef(launcher);
+  op->slow = Py_NewRef(slow);
+  op->plan = plan == Py_None ? NULL : Py_NewRef(plan);
+  op->n_in = n_in;
+  op->n_out = n_out;
+  op->writes = writes;
+  op->call = op_call;
+  return (PyObject *)op;
+}
+
+static int op_traverse(Op *op, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(op));
+  Py_VISIT(op->launcher);
+  Py_VISIT(op->slow);
+  Py_VISIT(op->plan);
+  Py_VISIT(op->dict);
+  return 0;
+}
+
+static int op_clear(Op *op) {
+  Py_CLEAR(op->launcher);
+  Py_CLEAR(op->slow);
+  Py_CLEAR(op->plan);
+  Py_CLEAR(op->dict);
+  return 0;
+}
+
+static void op_dealloc(Op *op) {
+  PyTypeObject *type = Py_TYPE(op);
+  PyObject_GC_UnTrack(op);
+  op_clear(op);
+  Py_DecRef(op->name);
+  PyObject_GC_Del(op);
+  Py_DecRef((PyObject *)type);
+}
+
+/* x.f(...) makes no bound method, as of a function; x.f alone does. */
+static PyObject *op_get(PyObject *self, PyObject *object, PyObject *type) {
+  (void)type;
+  return object && object != Py_None ? PyObject_CallFunction(py.bind, "OO", self, object) : Py_NewRef(self);
+}
+
+static PyObject *op_repr(Op *op) { return PyUnicode_FromFormat("<op %U>", op->name); }
+
+static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Op, call), READONLY, NULL},
+                                   {"__dictoffset__", T_PYSSIZET, offsetof(Op, dict), READONLY, NULL},
+                                   {"name", T_OBJECT, offsetof(Op, name), READONLY, NULL},
+                                   {"launcher", T_OBJECT, offsetof(Op, launcher), READONLY, NULL},
+                                   {"slow", T_OBJECT, offsetof(Op, slow), READONLY, NULL},
+                                   {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef op_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                  {NULL, NULL, NULL, NULL, NULL}};
+static PyMethodDef op_methods[] = {{"run", FAST(op_run), METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot op_slots[] = {{Py_tp_new, op_new},         {Py_tp_dealloc, op_dealloc},     {Py_tp_traverse, op_traverse},
+                                 {Py_tp_clear, op_clear},     {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, op_get},
+                                 {Py_tp_members, op_members}, {Py_tp_methods, op_methods},     {Py_tp_repr, op_repr},
+                                 {Py_tp_getset, op_getset},   {0, NULL}};
+static PyType_Spec op_spec = {
+    "tcdsl.core._core.Op", sizeof(Op), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, op_slots};

@@ -1,0 +1,483 @@
+"""What an op does with a call whose form is new: types, shapes, an executable, what is recorded.
+
+The first call of a form goes through here; what it finds is installed, and later calls are the
+core's alone. Gradients are ops of the same kind, of texts that the compiler derives, made when the
+first recorded call of a form asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from sys import intern
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.settings import Settings
+from tcdsl.calls.bindings.variant import Variant
+from tcdsl.calls.bounds import OperandNames, bounds_error
+from tcdsl.calls.call import KernelCall
+from tcdsl.calls.dispatch import Dispatch
+from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.codegen.gradient.whole import whole
+from tcdsl.codegen.runtime import Entry, Launcher
+from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
+from tcdsl.core.dtypes import DType
+from tcdsl.derived.texts import gradient_of
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.parser import parse
+from tcdsl.grammar.types.dtypes import BY_NAME
+from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
+
+Vjp = str | Callable[..., Any] | None
+Slow = Callable[..., Any]
+_NUMBERS = (bool, int, float)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What an op is, beside its text; the fields are those of a row (`table.py`)."""
+
+    types: TypeRule = same
+    shape: ShapeRule | None = None
+    vjp: Vjp = "derived"
+    saves: tuple[str, ...] = ()
+    slow: Slow | None = None
+    generics: Mapping[str, int] = field(default_factory=dict)
+
+
+class Forms:
+    """The forms of calls of one op: the way of those that are new.
+
+    Parameters
+    ----------
+    name : str
+        Of the op, for messages.
+    session, definition : Session, Def
+        The text.
+    meaning : Meaning
+    writes : bool
+        Whether results are written into the first operand.
+    """
+
+    write_view: ClassVar[Callable[[Tensor, Tensor], Tensor]]  # of `views.py`, which stands on this
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        definition: nodes.Def,
+        meaning: Meaning,
+        *,
+        writes: bool = False,
+    ) -> None:
+        self.name, self.session, self.definition = name, session, definition
+        self.meaning, self.writes = meaning, writes
+        self.params = tuple(p.name for p in definition.params)
+        self.returns = tuple(r.name for r in definition.returns)
+        self._dispatch = Dispatch(session, definition, lambda variant: None)
+        self._recipes: dict[tuple[int, int], tuple[Variant, Recipe]] = {}
+        self._taken: dict[tuple[int, int], frozenset[int]] = {}  # by derived recipes
+        self._bound: dict[tuple[tuple[str, int], ...], Op] = {}
+        self._lock = Lock()
+        self._pure: Forms | None = None  # the same op with fresh results
+        self._generic_types = {
+            p.name: p.type.name
+            for p in definition.params
+            if p.type is not None and p.type.name not in BY_NAME
+        }
+        names = {g.name for g in definition.generics}
+        self._has_result_type = "R" in names and "R" not in self._generic_types.values()
+        several = len(self.returns) > 1
+        self.launcher = Launcher(
+            name,
+            tuple(map(intern, self.params)),
+            self.returns,
+            _never,
+            self._raise_fault,
+            self._dispatch.result_type if several else None,
+        )
+        self.op = Op(
+            f"{_camel(name)}Backward0",
+            self.launcher,
+            self.slow,
+            None if meaning.vjp is None else self.plan,
+            len(self.params),
+            len(self.returns),
+            int(writes),
+        )
+        self.op.__dict__.update(__name__=name, forms=self, with_generics=self.with_generics)
+
+    # ---- calls
+
+    def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a call that the core does not know."""
+        meaning, n = self.meaning, len(self.params)
+        out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
+        if kwargs or len(args) != n:
+            if meaning.slow is not None:
+                return meaning.slow(*args, **kwargs)
+            generics = {g.name for g in self.definition.generics}
+            if chosen := {k: kwargs.pop(k) for k in [*kwargs] if k in generics}:
+                return self.with_generics(**chosen)(*args, **kwargs, **_given(out))
+            args = self._by_name(args, kwargs)
+        elif meaning.slow is not None and not all(map(_is_operand, args)):
+            return meaning.slow(*args)
+        return self._call(tuple(map(self._operand, args)), out)
+
+    def with_generics(self, **generics: int) -> Op:
+        """Return this op with some of its text's integer generics bound; the same for the same."""
+        key = tuple(sorted(generics.items()))
+        found = self._bound.get(key)
+        if found is None:
+            meaning = replace(self.meaning, generics={**self.meaning.generics, **generics})
+            made = Forms(self.name, self.session, self.definition, meaning, writes=self.writes)
+            with self._lock:
+                found = self._bound.setdefault(key, made.op)
+        return found
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        values = dict(zip(self.params, args, strict=False))
+        if len(args) > len(self.params):
+            raise TypeError(
+                f"{self.name}() takes {len(self.params)} positional arguments but {len(args)} "
+                "were given"
+            )
+        for name, value in kwargs.items():
+            if name not in self.params:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument '{name}'")
+            if name in values:
+                raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
+            values[name] = value
+        missing = [p for p in self.params if p not in values]
+        if missing:
+            raise TypeError(
+                f"{self.name}() missing {len(missing)} required positional arguments: "
+                + ", ".join(f'"{p}"' for p in missing)
+            )
+        return tuple(values[p] for p in self.params)
+
+    def _operand(self, value: Any) -> Any:
+        """Return an operand as the core takes it: a Tensor or a Python number."""
+        if isinstance(value, Tensor) or type(value) in _NUMBERS:
+            return value
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, int | float):
+            return float(value) if isinstance(value, float) else int(value)
+        at = "input"
+        raise TypeError(
+            f"{self.name}(): argument '{at}' must be Tensor, not {type(value).__name__}"
+        )
+
+    def _call(self, values: tuple[Any, ...], out: Any) -> Any:
+        if not any(isinstance(v, Tensor) for v in values):
+            raise TypeError(
+                f"{self.name}(): argument '{self.params[0]}' must be Tensor, not "
+                f"{type(values[0]).__name__}"
+            )
+        if self.meaning.shape is not None:
+            self.meaning.shape(values)
+        dtype = self._computed(values)
+        if self.writes:
+            target = values[0]
+            _check_target(self.name, values, dtype)
+            dtype = target.dtype
+            if target._base is not None and _is_recorded(values):
+                return self._write_view(values)
+        if not self._has_result_type:
+            cast = tuple(self._cast(p, v, dtype) for p, v in zip(self.params, values, strict=True))
+            if any(a is not b for a, b in zip(cast, values, strict=True)):
+                return self._call(cast, out)
+        outs = None
+        if self.writes:
+            outs = (values[0],)
+        elif out is not None:
+            return self._into(values, dtype, out if isinstance(out, tuple) else (out,))
+        return self._run(values, dtype, outs)
+
+    def _computed(self, values: Sequence[Any]) -> DType:
+        """Return the type that the rule gives for the operands whose type is a variable."""
+        typed = [v for p, v in zip(self.params, values, strict=True) if p in self._generic_types]
+        if not any(isinstance(v, Tensor) for v in typed):
+            typed = list(values)
+        return self.meaning.types(typed)
+
+    def _cast(self, param: str, value: Any, dtype: DType) -> Any:
+        if self._generic_types.get(param) != "T" or not isinstance(value, Tensor):
+            return value
+        return value if value.dtype is dtype else value.to(dtype)
+
+    def _run(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None) -> Any:
+        """Run a call of a form that is not known, and install it."""
+        arrays = self._arrays(values, dtype)
+        if outs is not None and _may_overlap(outs, values, self._variant(arrays, dtype)):
+            values = tuple(
+                v.clone() if isinstance(v, Tensor) and _shares(v, outs) else v for v in values
+            )
+            arrays = self._arrays(values, dtype)
+        variant, sizes = self._bind(arrays, dtype)
+        operands = [a if isinstance(v, Tensor) else v for v, a in zip(values, arrays, strict=True)]
+        call = KernelCall.of(variant, sizes, operands, arrays)
+        if outs is not None:
+            call = replace(call, outs=call.check_outputs([o._array() for o in outs]))
+        entry = call.entry(self._dispatch.executable_for(call))
+        installed = tuple(
+            v if isinstance(v, Tensor) or not t.shape else a
+            for v, a, t in zip(values, arrays, variant.signature.params, strict=True)
+        )
+        self.launcher.install(entry, installed, outs)
+        return self.op.run(entry, values, outs)
+
+    def _write_view(self, values: tuple[Any, ...]) -> Any:
+        """Write a view by a call that is recorded: its base is a function of the result now."""
+        with self._lock:
+            self._pure = self._pure or Forms(
+                self.name, self.session, self.definition, replace(self.meaning, slow=None)
+            )
+        result = self._pure.op(*values)
+        return Forms.write_view(values[0], result)
+
+    def _into(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...]) -> Any:
+        """Compute into tensors that the caller gives, of another type or shape too."""
+        if is_grad_enabled() and any(
+            isinstance(v, Tensor) and v.requires_grad for v in (*values, *outs)
+        ):
+            raise RuntimeError(
+                f"{self.name}(): functions with out=... arguments don't support automatic "
+                "differentiation, but one of the arguments requires grad."
+            )
+        result = self._run(values, dtype, None)
+        for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):
+            _check_castable(made.dtype, target.dtype)
+            if tuple(target.shape) != tuple(made.shape):
+                target.resize_(made.shape)
+            target.copy_(made)
+        return outs[0] if len(outs) == 1 else self._dispatch.result(outs)
+
+    # ---- from operands to a definition bound to types
+
+    def _arrays(self, values: Sequence[Any], dtype: DType) -> list[Any]:
+        return [
+            v._array() if isinstance(v, Tensor) else self._number(p, v, dtype)
+            for p, v in zip(self.params, values, strict=True)
+        ]
+
+    def _number(self, param: str, value: Any, dtype: DType) -> Any:
+        """Return a number as an array of the type that its parameter has."""
+        if param in self._generic_types:
+            return np.asarray(value).astype(dtype.numpy)
+        return np.asarray(value)
+
+    def _bind(self, arrays: Sequence[Any], dtype: DType) -> tuple[Variant, dict[str, int]]:
+        generics: dict[str, Any] = dict(self.meaning.generics)
+        if self._has_result_type:
+            generics["R"] = BY_NAME[dtype.name]
+        return self.session.bind(self.definition, arrays, generics)
+
+    def _variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
+        return self._bind(arrays, dtype)[0]
+
+    def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
+        names = OperandNames(self.name, (*self.params, *self.returns))
+        raise bounds_error(names, operand, dim, value, extent)
+
+    # ---- the way back
+
+    def plan(self, entry: Entry, needs: int, inputs: tuple[Any, ...]) -> Recipe:
+        """Return what a recorded call keeps by which these gradients are needed."""
+        dtype = inputs[0].dtype if self.writes else self._computed(inputs)
+        return self._recipe(self._variant(self._arrays(inputs, dtype), dtype), needs)
+
+    def _recipe(self, variant: Variant, needs: int) -> Recipe:
+        known = self._recipes.get((id(variant), needs))
+        if known is None:
+            made = self._made_recipe(variant, needs)
+            with self._lock:
+                known = self._recipes.setdefault((id(variant), needs), (variant, made))
+        return known[1]
+
+    def _made_recipe(self, variant: Variant, needs: int) -> Recipe:
+        vjp = self.meaning.vjp
+        if callable(vjp):
+            grads = [GRAD + r for r in range(len(self.returns))]
+            taken = (NEEDS, *grads, *map(self._code, self.meaning.saves))
+            return Recipe(vjp, taken, tuple(range(len(self.params))))
+        if vjp == "derived":
+            return self._derived(variant, needs)
+        assert isinstance(vjp, str)
+        return self._by_hand(self.session.definition(vjp))
+
+    def _code(self, name: str) -> int:
+        """Return what a name of `saves` or of a gradient's parameter stands for."""
+        if name.startswith("like:"):
+            return FORM + self.params.index(name[5:])
+        if name in self.params:
+            return INPUT + self.params.index(name)
+        if name in self.returns:
+            return OUTPUT + self.returns.index(name)
+        if name.startswith("d_") and name[2:] in self.returns:
+            return GRAD + self.returns.index(name[2:])
+        raise TypeError(f"{self.name}: '{name}' is no parameter or return of its text")
+
+    def _by_hand(self, definition: nodes.Def) -> Recipe:
+        """Return the recipe of a gradient that the text has."""
+        taken = tuple(self._code(p.name) for p in definition.params)
+        to = tuple(self.params.index(r.name.removeprefix("d_")) for r in definition.returns)
+        made = Forms(
+            definition.name,
+            self.session,
+            definition,
+            Meaning(types=_anything, generics=self._shared_generics(definition)),
+        )
+        return Recipe(made.op, made.unread_as_forms(taken), to)
+
+    def _shared_generics(self, definition: nodes.Def) -> dict[str, int]:
+        names = {g.name for g in definition.generics}
+        return {k: v for k, v in self.meaning.generics.items() if k in names}
+
+    def unread_as_forms(self, taken: tuple[int, ...]) -> tuple[int, ...]:
+        """Return codes in which inputs that this text reads no element of are forms only."""
+        read = {name for s in self.definition.body for name in _accessed(s)}
+        return tuple(
+            FORM + code if code < FORM and p not in read else code
+            for p, code in zip(self.params, taken, strict=True)
+        )
+
+    def _derived(self, variant: Variant, needs: int) -> Recipe:
+        wanted = [
+            p.name
+            for i, p in enumerate(variant.signature.params)
+            if needs >> i & 1 and p.dtype.is_float
+        ]
+        self._taken[id(variant), needs] = frozenset()
+        if not wanted:
+            return Recipe(None, (), ())
+        made = gradient_of(variant, None, tuple(wanted))
+        codes, program = self._gradient_text(made)
+        session = Session(program, Settings(tune="off"))
+        definition = program.defs[-1]
+        back = Forms(definition.name, session, definition, Meaning(types=_anything))
+        taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
+        self._taken[id(variant), needs] = frozenset(taken)
+        narrow = partial(self._narrower, variant, needs)
+        to = tuple(self.params.index(name) for name in made.wrt)
+        return Recipe(back.op, taken, to, (), narrow)
+
+    def _narrower(self, variant: Variant, wide: int, needs: int) -> Recipe:
+        """Return the recipe of fewer gradients, or the wider one where that keeps too little."""
+        fewer, there = self._recipe(variant, needs), self._taken[id(variant), wide]
+        for code in self._taken[id(variant), needs]:
+            whole_too = code - FORM if FORM <= code < OUTPUT else code
+            if code < GRAD and code not in there and whole_too not in there:
+                return self._recipe(variant, wide)
+        return fewer
+
+    def _gradient_text(self, made: Gradient) -> tuple[dict[str, int], nodes.Program]:
+        """Return what each parameter of a derived gradient stands for, and its program."""
+        codes = {p: INPUT + i for i, p in enumerate(self.params)}
+        for given in made.given:
+            if given.output:
+                codes[given.name] = GRAD + self.returns.index(given.output)
+        if made.extra:  # what is kept is no output: it is computed again
+            return codes, whole(made)
+        if made.kept:
+            forward = parse(made.forward, "<forward pass>").defs[0]
+            names = [r.name for r in forward.returns]
+            codes |= {name: OUTPUT + names.index(name) for name in made.kept}
+        return codes, parsed(made.text, "<gradient>")
+
+
+def _accessed(statement: Any) -> set[str]:
+    """Return the names whose elements a statement reads; those in `exists` are not read."""
+    found: set[str] = set()
+    todo: list[Any] = [statement]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, nodes.Exists):
+            continue
+        if isinstance(node, nodes.Apply):
+            found.add(node.name)
+        if isinstance(node, nodes.Name):
+            found.add(node.name)
+        if isinstance(node, tuple | list):
+            todo += node
+        elif isinstance(node, nodes.Node):
+            todo += [getattr(node, f) for f in node.__dataclass_fields__]
+    return found
+
+
+def _is_recorded(values: Sequence[Any]) -> bool:
+    return is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, Tensor | int | float | np.generic) and value is not None
+
+
+def _given(out: Any) -> dict[str, Any]:
+    return {} if out is None else {"out": out}
+
+
+def _anything(operands: Sequence[Any]) -> DType:
+    """Return some type: a gradient's text says the type of each of its parameters."""
+    return next(o.dtype for o in operands if isinstance(o, Tensor))
+
+
+def _camel(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _never(*args: Any, **kwargs: Any) -> NoReturn:
+    raise AssertionError("the launcher of an op is called by the op")
+
+
+def _check_castable(made: DType, target: DType) -> None:
+    if made.category > target.category:
+        names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+                 "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+                 "uint8": "Byte", "bool": "Bool"}  # fmt: skip
+        raise RuntimeError(
+            f"result type {names[made.name]} can't be cast to the desired output type "
+            f"{names[target.name]}"
+        )
+
+
+def _check_target(name: str, values: Sequence[Any], dtype: DType) -> None:
+    """Refuse a first operand that cannot hold the result."""
+    target = values[0]
+    if not isinstance(target, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(target).__name__}")
+    _check_castable(dtype, target.dtype)
+    shape = broadcast_shape([tuple(v.shape) for v in values if isinstance(v, Tensor)])
+    if shape != tuple(target.shape):
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}"
+        )
+
+
+def _shares(value: Tensor, outs: Sequence[Tensor]) -> bool:
+    return any(value._storage is o._storage for o in outs)
+
+
+def _may_overlap(outs: Sequence[Tensor], values: Sequence[Any], variant: Variant) -> bool:
+    """Whether an output lies where an operand is read elsewhere than it is written."""
+    inplace = set(variant.signature.inplace)
+    for r, out in enumerate(outs):
+        for p, v in enumerate(values):
+            if not isinstance(v, Tensor) or v._storage is not out._storage:
+                continue
+            same_view = (
+                v.data_ptr() == out.data_ptr()
+                and v.shape == out.shape
+                and v.stride() == out.stride()
+            )
+            if not (same_view and (r, p) in inplace):
+                return True
+    return False

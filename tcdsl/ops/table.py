@@ -1,0 +1,146 @@
+"""The table of ops: a family is a text beside a module of rows, a row makes an op of a definition.
+
+``ops/README.md`` says how a row is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.settings import Settings
+from tcdsl.core import Op, Tensor
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.format import format_def
+from tcdsl.ops.dispatch import Forms, Meaning, Slow, Vjp
+from tcdsl.ops.rules import ShapeRule, TypeRule, same
+
+PUBLIC: dict[str, Any] = {}  # functions of the package, by name
+METHODS: dict[str, Any] = {}  # of Tensor
+
+
+class Family:
+    """The ops of one text, `NAME.tc` beside the module `NAME.py` that makes it.
+
+    Parameters
+    ----------
+    module : str
+        ``__file__`` of the module.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.path = Path(module).with_suffix(".tc")
+
+    @cached_property
+    def session(self) -> Session:
+        """The text, parsed at the first use of an op of it."""
+        return Session(parsed(self.path.read_text("utf-8"), self.path.name), Settings(tune="off"))
+
+    def text(self, name: str) -> str:
+        """Return one definition as text."""
+        return format_def(self.session.definition(name))
+
+    def row(
+        self,
+        name: str,
+        *,
+        text: str | None = None,
+        types: TypeRule = same,
+        shape: ShapeRule | None = None,
+        vjp: Vjp = "derived",
+        saves: Sequence[str] = (),
+        slow: Slow | None = None,
+        inplace: bool = False,
+        aliases: Sequence[str] = (),
+        on: Sequence[str] = ("torch", "Tensor"),
+    ) -> Op:
+        """Return the op of a row, and make it public."""
+        meaning = Meaning(types, shape, vjp, tuple(saves), slow)
+        op = self._made(name, text or name, meaning)
+        publish(op, (name, *aliases), on)
+        if inplace:
+            written = Meaning(types, shape, vjp, tuple(saves))
+            into = self._made(name, text or name, written, writes=True)
+            publish(into, tuple(f"{n}_" for n in (name, *aliases)), on)
+            op.__dict__["inplace"] = into
+        return op
+
+    def op(
+        self,
+        text: str,
+        *,
+        types: TypeRule = same,
+        shape: ShapeRule | None = None,
+        vjp: Vjp = "derived",
+        saves: Sequence[str] = (),
+        writes: bool = False,
+    ) -> Op:
+        """Return the op of a definition that no name stands for: of use to slow paths."""
+        meaning = Meaning(types, shape, vjp, tuple(saves))
+        return self._made(text, text, meaning, writes=writes)
+
+    def _made(self, name: str, text: str, meaning: Meaning, *, writes: bool = False) -> Op:
+        shown = f"{name}_" if writes else name
+        return Forms(shown, self.session, self.session.definition(text), meaning, writes=writes).op
+
+
+def publish(
+    function: Callable[..., Any], names: Sequence[str], on: Sequence[str] = ("torch", "Tensor")
+) -> None:
+    """Make an op or a function public: of the package, as a method of Tensor, or both."""
+    for name in names:
+        if "torch" in on:
+            PUBLIC[name] = function
+        if "Tensor" in on:
+            METHODS[name] = function
+            setattr(Tensor, name, function)
+
+
+def op_of_text(
+    text: str,
+    name: str | None = None,
+    *,
+    types: TypeRule = same,
+    shape: ShapeRule | None = None,
+    vjp: Vjp = "derived",
+    saves: Sequence[str] = (),
+) -> Op:
+    """Return the op of a text that was made for a call; the same for the same.
+
+    Parameters
+    ----------
+    text : str
+        One or several definitions.
+    name : str, optional
+        Which of them the op is; the first by default. ``vjp`` may name another one.
+    types, shape, vjp, saves
+        Of a row.
+    """
+    return _op_of_text(text, name, types, shape, vjp, tuple(saves))
+
+
+@lru_cache(maxsize=4096)
+def _op_of_text(
+    text: str,
+    name: str | None,
+    types: TypeRule,
+    shape: ShapeRule | None,
+    vjp: Vjp,
+    saves: tuple[str, ...],
+) -> Op:
+    session = Session(parsed(text, "<generated>"), Settings(tune="off"))
+    definition: nodes.Def = session.program.defs[0] if name is None else session.definition(name)
+    meaning = Meaning(types, shape, vjp, saves)
+    return Forms(definition.name, session, definition, meaning).op
+
+
+def operators(named: Mapping[str, Any]) -> None:
+    """Let operators of the language on Tensors be these: ``{"__add__": add}``."""
+    from tcdsl.core import operator
+
+    for name, op in named.items():
+        operator(name, op)
