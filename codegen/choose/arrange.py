@@ -128,6 +128,8 @@ def arrange(
             )
             plain = all(_is_plain(program, s) for s in g.statements)
             able = [x for x in offered if plain or x.takes_any_points]
+            if any(s.is_ragged for s in g.statements):
+                able = [x for x in able if x.takes_ragged]
             met[key] = ctx, {x.name: x for x in able if x.matches(ctx)}
         return met[key]
 

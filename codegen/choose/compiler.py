@@ -277,6 +277,8 @@ def _hold_extents(program: Program, spec: Spec) -> None:
     by = {n: Size.const(v) for n, v in spec.sizes or ()}
     for s in program.statements if by else ():
         for r in s.ranges:
+            if r.bounds is not None:
+                continue
             extent = substitute_symbols(r.extent, by).constant
             if extent is not None and extent < 0:
                 sizes = " ".join(f"{n}={v}" for n, v in spec.sizes or ())

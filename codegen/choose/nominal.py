@@ -23,7 +23,7 @@ def nominal_sizes(program: Program) -> tuple[tuple[str, int], ...]:
 
     Windows are small: of `Y(w) +=! X(w + k) * K(k)` the range of w is `W - KW + 1`.
     """
-    extents = (r.extent for s in program.statements for r in s.ranges)
+    extents = (r.extent for s in program.statements for r in s.ranges if r.bounds is None)
     negative = (Size(((factors, 1),)) for e in extents for factors, c in e.terms if c < 0)
     taken = {name for size in negative for name in size.symbols()}
     shapes = [[s for s in b.shape if not program.depends(s)] for b in program.buffers]

@@ -32,6 +32,7 @@ from tcdsl.codegen.program.expressions import (
     map_typed,
     reads_of,
     substitute_indices,
+    with_bounds,
 )
 from tcdsl.codegen.program.ssa import covers_box, identity_of
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
@@ -135,7 +136,8 @@ class Along:
         subs = all_from_lowest([map_typed(e, one) for e in s.subs], t.low)
         covers = covers_box(subs, s.ranges, t.shape)
         base = None if starts_anew(s.op) else s.target
-        step = VersionStep(s.target, base, subs, s.op, map_typed(s.value, one), s.ranges, covers)
+        ranges = with_bounds(s.ranges, lambda e: map_typed(e, one))
+        step = VersionStep(s.target, base, subs, s.op, map_typed(s.value, one), ranges, covers)
         return apart(
             step,
             lambda n: is_hiding(n) or n in self.values,
@@ -167,7 +169,8 @@ class Along:
             return [], s
         self.begun.add(s.target)
         is_anew = starts_anew(s.op)
-        if s.target in self.filled or (self.around and not is_anew):
+        is_scatter = any(r.bounds is not None and r.kind == "output" for r in s.ranges)
+        if s.target in self.filled or is_scatter or (self.around and not is_anew):
             op: AssignOp = "=" if s.op.startswith("arg") else s.op
             begin: list[Part] = [self.whole(s.target, self._identity(s.target, op))]
             if s.target in self.active:

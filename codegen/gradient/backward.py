@@ -175,6 +175,9 @@ class Backward:
             return [*lines]
         self.begun.add(version)
         v, first = self.values[version], lines[0]
+        if any(x.is_ragged_scatter for x in lines):  # which can only go on
+            zeros.append(self._full(first.target, version, g.number(0, v.dtype.computed)))
+            return [*lines]
         covers = [g.index(r.name) for r in first.ranges[: len(v.shape)]] == [*first.subs] and all(
             r.low == Size.const(0) and r.high == extent
             for r, extent in zip(first.ranges, v.shape, strict=False)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient.order import Order, statements
-from tcdsl.codegen.program.expressions import map_typed
+from tcdsl.codegen.program.expressions import map_typed, with_bounds
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
@@ -144,7 +144,7 @@ def _at(
                 replace(
                     r, low=substitute_symbols(r.low, turn), high=substitute_symbols(r.high, turn)
                 )
-                for r in s.ranges
+                for r in with_bounds(s.ranges, lambda e: map_typed(e, one))
             )
             subs = tuple(map_typed(e, one) for e in s.subs)
             target, value = names.get(s.target, s.target), map_typed(s.value, one)

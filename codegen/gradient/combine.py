@@ -24,6 +24,7 @@ from tcdsl.codegen.gradient.versions import STARTING, Version, VersionStep
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import from_lowest
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, INT32, INT64, DType
@@ -75,6 +76,8 @@ def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFa
     if s.onto is not None:
         before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
         wins = typed.Unary("!", has(before, here), BOOL)
+    if s.is_ragged:
+        _want_places(s)
     if not is_one_to_one(s):  # the extreme of an element may come from any point
         lines, value = _of_the_first(s, here, seed, wins, store)
         return PartialFactor(lines, value)
@@ -86,7 +89,13 @@ def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFa
     at = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
     store.values[name] = Version(name, s.target, INT64, tuple(r.extent for r in outputs))
     is_kept = store.values[s.target].dtype == s.value.dtype and not s.value.dtype.is_half
-    if s.onto is None and len(reductions) == 1 and is_kept and _is_exact(s.value):
+    if (
+        s.onto is None
+        and len(reductions) == 1
+        and not reductions[0].is_guess  # as a number it is an int32
+        and is_kept
+        and _is_exact(s.value)
+    ):
         line, place, first = _first_equal(s, here, name, at, reductions[0])
         store.values[name] = replace(store.values[name], dtype=INT32)
     else:
@@ -94,9 +103,21 @@ def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFa
         line, place = Line(name, at, op, s.value, s.ranges), _position(reductions)
         first = typed.Read(name, at, INT64)
     value = g.choose(g.both(wins, g.compare("==", place, first)), seed, zero)
-    if len(reductions) > 1 or not _is_reached(reductions[0], outputs):
+    if s.is_ragged or len(reductions) > 1 or not _is_reached(reductions[0], outputs):
         return PartialFactor([line], value)
     return PartialFactor([line], value, {reductions[0].name: first}, g.choose(wins, seed, zero))
+
+
+def _want_places(s: VersionStep) -> None:
+    """Refuse an extreme whose points have no known place: no first one is told among equals."""
+    is_scatter = any(r.bounds is not None and r.kind == "output" for r in s.ranges)
+    reductions = [r for r in s.ranges if r.kind == "reduction"]
+    if is_scatter or (len(reductions) > 1 and any(r.is_guess for r in reductions)):
+        what = f"the gradient goes through '{s.op}' over a box that only data knows"
+        if is_scatter and not any(r.is_guess for r in s.ranges):
+            what = f"the gradient goes through '{s.op}' of a scatter over a ragged range"
+        note = Note("reduce one index at a time, into a temporary")
+        raise_one(Diagnostic("TC143", what, s.value.span, "", (note,)))
 
 
 def _of_the_first(

@@ -183,7 +183,7 @@ def _has_turn(e: Expr, var: str) -> bool:
 
 def _is_affine(line: Line, var: str) -> bool:
     """Whether a turn stands in a line only where an index may."""
-    if any(var in s.symbols() for r in line.ranges for s in (r.low, r.high)):
+    if line.is_ragged or any(var in s.symbols() for r in line.ranges for s in (r.low, r.high)):
         return False
     return all(
         _split(s, var) is not None

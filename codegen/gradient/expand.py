@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tcdsl.codegen.gradient.order import Order, Placed, reads
 from tcdsl.codegen.gradient.versions import index_names
-from tcdsl.codegen.program.expressions import map_typed
+from tcdsl.codegen.program.expressions import map_typed, with_bounds
 from tcdsl.codegen.program.ssa import identity_of, writes_all
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
@@ -167,7 +168,8 @@ class _Expansion:
                 body.append(s)
                 continue
             subs = tuple(map_typed(e, f) for e in s.subs)
-            new = replace(s, subs=subs, value=map_typed(s.value, f))
+            ranges = with_bounds(s.ranges, partial(_mapped, f))
+            new = replace(s, subs=subs, value=map_typed(s.value, f), ranges=ranges)
             if s.target == self.tensor.name:
                 at = turn + 1
                 new = replace(
@@ -254,6 +256,10 @@ def _reader(name: str, new: str, turn: Size) -> Callable[[Expr], Expr]:
     return one
 
 
+def _mapped(f: Callable[[Expr], Expr], e: Expr) -> Expr:
+    return map_typed(e, f)
+
+
 def _renamed(body: Sequence[Stmt], name: str, new: str) -> tuple[Stmt, ...]:
     """Return a body with another tensor in place of one."""
 
@@ -272,6 +278,7 @@ def _renamed(body: Sequence[Stmt], name: str, new: str) -> tuple[Stmt, ...]:
                 target=target,
                 subs=tuple(map_typed(e, one) for e in s.subs),
                 value=map_typed(s.value, one),
+                ranges=with_bounds(s.ranges, lambda e: map_typed(e, one)),
             )
         )
     return tuple(out)

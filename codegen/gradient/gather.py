@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.ragged import in_order, seen_from
 from tcdsl.codegen.gradient.versions import VersionStep
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of, substitute_indices
@@ -62,7 +63,12 @@ def gathered(
         The variables of the loops around the step, outer ones first.
     """
     ranges = {r.name: r for r in s.ranges}
+    if s.is_ragged:
+        seen = seen_from(read.subs, shape, ranges)
+        ranges, guard = seen.ranges, g.both(seen.cond, guard)
     chosen = _chosen(read, ranges, guard, shape, turns)
+    ragged = {n for r in ranges.values() if r.bounds for n in (r.name, *_needs(r))}
+    chosen = {d: n for d, n in chosen.items() if ragged.isdisjoint(indices_of(read.subs[d]))}
     used = {*ranges} - {*chosen.values()}
 
     def fresh(d: int) -> str:
@@ -141,7 +147,12 @@ def _gathered(
 def _ordered(subs: tuple[Expr, ...], ranges: Mapping[str, Range]) -> tuple[Range, ...]:
     """Return ranges in the order of the left side, then those that are only on the right."""
     left = {n: None for e in subs for n in sorted(indices_of(e)) if n in ranges}
-    return (*(ranges[n] for n in left), *(r for n, r in ranges.items() if n not in left))
+    ordered = {n: ranges[n] for n in left} | dict(ranges)
+    return in_order(ordered)
+
+
+def _needs(r: Range) -> frozenset[str]:
+    return frozenset(n for e in r.bounds or () for n in indices_of(e))
 
 
 def _new_index(from_last: int, taken: set[str] | frozenset[str]) -> str:
@@ -158,6 +169,8 @@ def _is_inside(
     """Whether a subscript, a number or a multiple of an index and one, stays in its dimension."""
     a = affine_of(e)
     if a is None or len(a.terms) > 1 or any(n not in ranges for n, _ in a.terms):
+        return False
+    if any(ranges[n].is_guess for n, _ in a.terms):
         return False
     low = high = a.const
     for name, c in a.terms:

@@ -8,7 +8,7 @@ from itertools import count
 
 from tcdsl.codegen.gradient.order import Placed
 from tcdsl.codegen.gradient.versions import Turns
-from tcdsl.codegen.program.expressions import map_typed, reads_of
+from tcdsl.codegen.program.expressions import indices_of, map_typed, reads_of, with_bounds
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
@@ -27,9 +27,20 @@ class Line:
     ranges: tuple[Range, ...]
 
     def reads(self) -> Iterator[typed.Read]:
-        """Yield the reads of both sides."""
-        for e in (self.value, *self.subs):
+        """Yield the reads of both sides and of bounds."""
+        for e in (self.value, *self.subs, *(e for r in self.ranges for e in r.bounds or ())):
             yield from reads_of(e)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether ranges depend on indices or on data."""
+        return any(r.bounds is not None for r in self.ranges)
+
+    @property
+    def is_ragged_scatter(self) -> bool:
+        """Whether ranges of indices on the left do: which elements it adds to is not a box."""
+        left = {n for e in self.subs for n in indices_of(e)}
+        return any(r.bounds is not None and r.name in left for r in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,5 +150,8 @@ def map_line(line: Line, f: Callable[[Expr], Expr], size: Callable[[Size], Size]
         tuple(map_typed(e, one) for e in line.subs),
         line.op,
         map_typed(line.value, one),
-        tuple(replace(r, low=size(r.low), high=size(r.high)) for r in line.ranges),
+        tuple(
+            replace(r, low=size(r.low), high=size(r.high))
+            for r in with_bounds(line.ranges, lambda e: map_typed(e, one))
+        ),
     )

@@ -13,7 +13,7 @@ from math import gcd
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.ssa import writes_all
 from tcdsl.grammar.check.symbolic import SymbolicValues
-from tcdsl.grammar.proofs.ranges import Interval, interval, over_turns
+from tcdsl.grammar.proofs.ranges import ANY, Interval, interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import starts_anew
@@ -195,13 +195,14 @@ def statements(body: Sequence[typed.Stmt], loops: Loops) -> Iterator[tuple[typed
 
 
 def reads(p: Placed) -> Iterator[typed.Read]:
-    """Yield the reads of a statement, those of its subscripts too."""
-    for e in (p.statement.value, *p.statement.subs):
+    """Yield the reads of a statement, those of its subscripts and bounds too."""
+    ends = (e for r in p.statement.ranges for e in r.bounds or ())
+    for e in (p.statement.value, *p.statement.subs, *ends):
         yield from reads_of(e)
 
 
 def _domain(s: typed.Statement) -> dict[str, Interval]:
-    return {r.name: Interval(r.low, r.high - 1) for r in s.ranges}
+    return {r.name: r.values for r in s.ranges}
 
 
 def _spans(w: Placed, tensor: Tensor, d: int) -> bool:
@@ -291,7 +292,11 @@ def misses(
         domain["later"] = Interval(Size.const(1), None)
     for mark, placed, names in (("w", w, renamed[0]), ("r", p, renamed[1])):
         spans = [(x.var, x.low, x.high) for x in placed.loops[common:]]
-        spans += [(r.name, r.low, r.high) for r in placed.statement.ranges]
+        spans += [(r.name, r.low, r.high) for r in placed.statement.ranges if not r.is_guess]
+        guessed = [r.name for r in placed.statement.ranges if r.is_guess]
+        for name in guessed:
+            names[name] = Size.symbol(f"{mark} {name}", signed=True)
+            domain[f"{mark} {name}"] = ANY
         for name, low, high in spans:  # the bounds of a loop may depend on those around it
             ends = (substitute_symbols(low, names), substitute_symbols(high - 1, names))
             names[name] = Size.symbol(f"{mark} {name}", signed=True)

@@ -29,6 +29,7 @@ from tcdsl.codegen.program.expressions import (
     reads_from_lowest,
     reads_of,
     substitute_indices,
+    with_bounds,
 )
 from tcdsl.codegen.program.ssa import covers_box, identity_of, writes_all
 from tcdsl.grammar.proofs.sizes import Size
@@ -168,11 +169,13 @@ class _Maker:
     def _filled(self, body: Sequence[typed.Stmt], *, in_loop: bool) -> list[Node]:
         """Return steps that give tensors in place all their elements before a body begins them.
 
-        The elements are what they would be anyway, but what is overwritten is read before.
+        The elements are what they would be anyway, but what is overwritten is read before. So for a
+        ragged scatter, which nothing can begin.
         """
         out: list[Node] = []
         for s, _ in statements(body, ()):
-            if s.target not in self.in_place or s.target in self.current or self.turning:
+            begins = s.target in self.in_place or s.is_ragged_scatter  # that goes on from something
+            if not begins or s.target in self.current or self.turning:
                 continue
             t = self.tensors[s.target]
             is_set = s.op == "=" or s.op.rstrip("!") in STARTING
@@ -208,7 +211,11 @@ class _Maker:
         """
         v = self.values[s.target]
         turns = {x.var for p in self.order.all for x in p.loops}
-        spans = {r.name: r for r in s.ranges if r.kind == "output" and not _has(r, turns)}
+        spans = {
+            r.name: r
+            for r in s.ranges
+            if r.kind == "output" and r.bounds is None and not _has(r, turns)
+        }
         all_anew = s.op.endswith("!") and any(reads_of(e) for e in s.subs)
         dims: dict[str, int] = {}
         whole: dict[int, int] = {}
@@ -251,6 +258,7 @@ class _Maker:
         tensor = self.tensors[s.target]
         subs = all_from_lowest([*map(self.renamed, s.subs)], tensor.low)
         value = self.renamed(s.value)
+        ranges = with_bounds(s.ranges, self.renamed)
         old = self.current.get(s.target)
         covers = covers_box(subs, s.ranges, tensor.shape)
         self.left[s.target] -= 1
@@ -276,7 +284,7 @@ class _Maker:
         self.values[name] = Version(name, s.target, tensor.dtype, tensor.shape)
         self.current[s.target] = name
         return apart(
-            VersionStep(name, base, subs, op, value, s.ranges, covers),
+            VersionStep(name, base, subs, op, value, ranges, covers),
             lambda n: is_hiding(n) or n in self.values,
             lambda n: n in self.taken or n in self.indices,
         )

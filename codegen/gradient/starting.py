@@ -89,6 +89,8 @@ def _assigned(line: Line, values: Mapping[str, Version]) -> Line:
 
 def _slice(line: Line, values: Mapping[str, Version]) -> Slice | None:
     """Return what a line writes, each element once; None if that is no slice."""
+    if line.is_ragged_scatter:
+        return None
     told = {n for e in line.subs for n in indices_of(e)}
     spans = {r.name: r for r in line.ranges if r.name in told}
     found: list[Size | None] = []

@@ -10,7 +10,7 @@ from tcdsl.codegen.gradient.lines import Line, Loop, Part, walk
 from tcdsl.codegen.gradient.shadows import want_apart
 from tcdsl.codegen.gradient.spelling import with_types
 from tcdsl.codegen.program.expressions import indices_of
-from tcdsl.codegen.program.unparse import expr_text
+from tcdsl.codegen.program.unparse import expr_text, range_text
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import TCError
@@ -124,6 +124,8 @@ def _unwritten(
 
 
 def _is_same(a: Range, b: Range | None) -> bool:
+    if a.bounds is not None:  # written out in any case
+        return True
     return b is not None and (a.low, a.high) == (b.low, b.high)
 
 
@@ -141,13 +143,25 @@ def _body(parts: Sequence[Part], written: Wanted, count: Iterator[int]) -> str:
             out.append(f"for {part.var} in {part.low}:{part.high} {{\n{inner}}}\n")
             continue
         names = written.get(next(count), set())
-        given = [r for r in part.ranges if r.name in names]
+        given = [r for r in part.ranges if r.name in names | _needed(part)]
         out.append(_line(part, given))
     return "".join(out)
 
 
+def _needed(line: Line) -> set[str]:
+    """Return the indices whose ranges nothing infers: ragged ones, and what they depend on.
+
+    Of these, those on the right: an index on the left is known before.
+    """
+    left = {n for e in line.subs for n in indices_of(e)}
+    ends = {n for r in line.ranges for e in r.bounds or () for n in indices_of(e)}
+    if line.is_ragged_scatter:
+        left = set()
+    return {r.name for r in line.ranges if r.bounds is not None} | (ends - left)
+
+
 def _line(line: Line, given: Sequence[Range]) -> str:
-    where = ", ".join(f"{r.name} in {r.low}:{r.high}" for r in given)
+    where = ", ".join(map(range_text, given))
     subs = f"({', '.join(map(expr_text, line.subs))})" if line.subs else ""
     text = f"{line.target}{subs} {line.op} {expr_text(line.value)}"
     return f"{text}{f' where {where}' if where else ''}\n"

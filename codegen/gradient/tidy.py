@@ -15,7 +15,13 @@ from tcdsl.codegen.gradient.gather import clamped
 from tcdsl.codegen.gradient.lines import Line, Loop, Part, map_line, walk
 from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.affine import Affine, affine_of
-from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
+from tcdsl.codegen.program.expressions import (
+    map_operands,
+    map_typed,
+    reads_of,
+    walk_typed,
+    with_bounds,
+)
 from tcdsl.codegen.program.subscripts import expr_of
 from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, interval
@@ -95,6 +101,8 @@ def _copied(line: Line, values: Mapping[str, Version]) -> str | None:
             if a is None or b is None or len(names) != len(subs) or a.dtype != b.dtype:
                 return None
             spans = {r.name: r for r in line.ranges}
+            if len(spans) > len(names):  # as many times as a further index says
+                return None
             extents = [spans[e.name].extent for e in subs if isinstance(e, typed.IndexValue)]
             return source if tuple(extents) == a.shape == b.shape else None
     return None
@@ -124,10 +132,12 @@ def tidied(parts: Sequence[Part], taken: Collection[str]) -> list[Part]:
         if isinstance(part, Loop):
             out.append(replace(part, body=tuple(tidied(part.body, taken))))
             continue
-        domain = {r.name: Interval(r.low, r.high - 1) for r in part.ranges}
+        domain = {r.name: r.values for r in part.ranges}
         value = _conditions(map_typed(part.value, _subscripts), domain, frozenset())
         subs = tuple(folded(map_typed(e, _subscripts)) for e in part.subs)
-        out.append(replace(part, subs=subs, value=map_typed(value, lambda e: _spelled(e, taken))))
+        value = map_typed(value, lambda e: _spelled(e, taken))
+        ranges = with_bounds(part.ranges, lambda e: folded(map_typed(e, _subscripts)))
+        out.append(replace(part, subs=subs, value=value, ranges=ranges))
     return out
 
 

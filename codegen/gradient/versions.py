@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tcdsl.codegen.program.expressions import reads_of, substitute_indices
+from tcdsl.codegen.program.expressions import reads_of, substitute_indices, with_bounds
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.source import Span
@@ -51,6 +51,11 @@ class VersionStep:
     covers: bool
     local: Local | None = None
     is_passing: bool = False
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether ranges depend on indices or on data."""
+        return any(r.bounds is not None for r in self.ranges)
 
     @property
     def onto(self) -> str | None:
@@ -153,8 +158,9 @@ def is_anew(op: AssignOp, subs: Sequence[Expr], *, covers: bool) -> bool:
 
 
 def reads_in(s: VersionStep) -> list[typed.Read]:
-    """Return the reads of a step, those of its subscripts too."""
-    return [r for e in (s.value, *s.subs) for r in reads_of(e)]
+    """Return the reads of a step, those of its subscripts and bounds too."""
+    ends = (e for r in s.ranges for e in r.bounds or ())
+    return [r for e in (s.value, *s.subs, *ends) for r in reads_of(e)]
 
 
 def loops(nodes: Sequence[Node]) -> Iterator[Turns]:
@@ -195,5 +201,7 @@ def apart(
         s,
         subs=tuple(substitute_indices(e, by, address=True) for e in s.subs),
         value=substitute_indices(s.value, by),
-        ranges=tuple(map(name, s.ranges)),
+        ranges=tuple(
+            map(name, with_bounds(s.ranges, lambda e: substitute_indices(e, by, address=True)))
+        ),
     )

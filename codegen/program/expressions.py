@@ -83,6 +83,16 @@ def operands_of(e: Expr) -> tuple[Expr, ...]:
             assert_never(e)
 
 
+def with_bounds(
+    ranges: Sequence[typed.Range], f: Callable[[Expr], Expr]
+) -> tuple[typed.Range, ...]:
+    """Return ranges with f applied to the bounds of those that have some."""
+    return tuple(
+        r if r.bounds is None else replace(r, bounds=(f(r.bounds[0]), f(r.bounds[1])))
+        for r in ranges
+    )
+
+
 def walk_typed(e: Expr) -> Iterator[Expr]:
     """Yield e and everything in it, parents first."""
     todo = [e]

@@ -57,7 +57,7 @@ def split(
     make
         Adds the statement of a temporary, and returns the read of it.
     """
-    if s.op not in ("+=", "+=!") or not s.reductions:
+    if s.op not in ("+=", "+=!") or not s.reductions or s.is_ragged:
         return None
     found = _groups(s)
     if found is None or all(len(group) == 1 and _is_plain(group[0]) for group in found):

@@ -124,8 +124,8 @@ class Guards:
         return all(map(self._holds, self._of(read)))
 
     def _holds(self, side: Size) -> bool:
-        domain = {r.name: Interval(r.low, r.high - 1) for r in self.ranges}
-        lasts = [r.extent - 1 for r in self.ranges]
+        domain = {r.name: r.values for r in self.ranges}
+        lasts = [r.extent - 1 for r in self.ranges if r.bounds is None]
         lasts += [
             x.high - x.low for x in self.turns.values() if x.low is not None and x.high is not None
         ]

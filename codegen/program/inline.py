@@ -70,6 +70,9 @@ def _inlinable(program: Program, s: Statement, consumers: Sequence[Statement]) -
     nodes = _size(s.value)
     reads = [(c, r) for c in consumers for r in c.reads() if r.tensor == s.target]
     distinct = len({(c.target, r.subs) for c, r in reads})
+    ends = (e for c in consumers for r in c.ranges for e in r.bounds or ())
+    if any(r.tensor == s.target for e in ends for r in reads_of(e)):
+        return False  # what bounds a range is read once for it
     for c, r in reads:
         if any(r.checked) or c.op.startswith("arg"):
             return False
@@ -146,7 +149,7 @@ def is_product(e: typed.Expr) -> bool:
 
 def is_contraction(s: Statement) -> bool:
     """Whether s is a sum of products in which two operands are used again for other outputs."""
-    if s.op not in ("+=", "+=!") or not s.reductions or not is_product(s.value):
+    if s.op not in ("+=", "+=!") or not s.reductions or not is_product(s.value) or s.is_ragged:
         return False
     outputs = {r.name for r in s.outputs}
     used = [{n for e in r.subs for n in indices_of(e)} for r in reads_of(s.value)]

@@ -78,6 +78,11 @@ class Statement:
         return tuple(r for r in self.ranges if r.kind == "reduction")
 
     @property
+    def is_ragged(self) -> bool:
+        """Whether ranges depend on indices or on data."""
+        return any(r.bounds is not None for r in self.ranges)
+
+    @property
     def is_whole(self) -> bool:
         """Whether all is done once every point is written.
 
@@ -102,9 +107,10 @@ class Statement:
         return self.base is not None and not starts_anew(self.op)
 
     def reads(self) -> tuple[typed.Read, ...]:
-        """Return the reads of the right side and of the subscripts, in order."""
+        """Return the reads of the right side, of the subscripts and of bounds, in order."""
         if self._reads is None:  # passes ask again and again
-            found = [r for s in self.subs for r in reads_of(s)]
+            others = (*self.subs, *(e for r in self.ranges for e in r.bounds or ()))
+            found = [r for e in others for r in reads_of(e)]
             object.__setattr__(self, "_reads", (*reads_of(self.value), *found))
         assert self._reads is not None
         return self._reads

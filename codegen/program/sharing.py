@@ -22,7 +22,7 @@ Dims = dict[str, int]  # from a shared axis to a dimension of a version
 def has_epilogue(statements: Sequence[Statement]) -> bool:
     """Whether a reduction is followed by pointwise statements on its points, over the same box."""
     first, *later = statements
-    if not first.reductions or first.op.startswith("arg") or not first.covers:
+    if not first.reductions or first.op.startswith("arg") or not first.covers or first.is_ragged:
         return False
     made = {first.target}
     for s in later:
@@ -65,7 +65,7 @@ def outsider(statements: Sequence[Statement], seed: int) -> int | None:
 
 
 def _has_rows(s: Statement) -> bool:
-    return s.covers and not s.op.startswith("arg") and not is_contraction(s)
+    return s.covers and not (s.op.startswith("arg") or s.is_ragged or is_contraction(s))
 
 
 def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | int:

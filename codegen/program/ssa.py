@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -13,6 +13,7 @@ from tcdsl.codegen.program.expressions import (
     map_typed,
     reads_from_lowest,
     reads_of,
+    with_bounds,
 )
 from tcdsl.codegen.program.factors import Factor, split
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
@@ -126,7 +127,9 @@ class _Builder:
         restarts = s.op.endswith("!") and s.target in self.current  # only what points fall into
         if s.op == "=" or s.op.startswith("arg") or restarts:
             return [s]
-        if any(r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e)):
+        if s.is_ragged or any(
+            r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e)
+        ):
             return [s]
         nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
         target = self.tensors[s.target]
@@ -187,13 +190,20 @@ class _Builder:
         old = self.current.get(s.target)
         subs = all_from_lowest([*map(self.renamed, s.subs)], tensor.low)
         value = self.renamed(s.value)
+        ranges = with_bounds(s.ranges, self.renamed)
         covers = covers_box(subs, s.ranges, tensor.shape) and not any(s.subs_checked)
         from_data = any(reads_of(e) for e in subs)  # then '!' is for the whole box
         restarts = s.op.endswith("!") and old is not None and not covers and not from_data
         op = s.op
         base = None if op.endswith("!") or (op == "=" and covers) else old
-        if base is None and not covers and any(r.tensor == old for r in reads_of(value)):
-            value = self.from_copy(value, s.target)
+        ends = [e for r in ranges for e in r.bounds or ()]
+        if (
+            base is None
+            and not covers
+            and any(r.tensor == old for e in (value, *ends) for r in reads_of(e))
+        ):
+            copied = self.from_copy(s.target)
+            value, ranges = copied(value), with_bounds(ranges, copied)
         outputs = tuple(r for r in s.ranges if r.kind == "output")
         is_told = len(injective_in(subs, outputs)) == len(outputs)
         if old is None and not covers and is_told and becomes_contraction(s):
@@ -212,7 +222,7 @@ class _Builder:
             subs=subs,
             op=op,
             value=value,
-            ranges=s.ranges,
+            ranges=ranges,
             covers=covers,
             subs_checked=s.subs_checked or (False,) * len(subs),
             text=statement_text(s),
@@ -244,8 +254,8 @@ class _Builder:
         )
         return typed.Read(name, factor.at, dtype, checked)
 
-    def from_copy(self, value: Expr, tensor: str) -> Expr:
-        """Return a value that reads the version before from a copy.
+    def from_copy(self, tensor: str) -> Callable[[Expr], Expr]:
+        """Return how an expression reads the version before from a copy.
 
         The text forbids reading elements that the same statement writes before (but the very
         one), so a statement may work in place; except where it initialises elements that it does
@@ -283,7 +293,7 @@ class _Builder:
                 return x
             return replace(x, tensor=copy, dtype=dtype)
 
-        return map_typed(value, one)
+        return lambda e: map_typed(e, one)
 
     def buffer(self, name: str) -> Buffer:
         """Return the buffer of that name."""
@@ -322,6 +332,8 @@ def covers_box(subs: tuple[Expr, ...], ranges: tuple[Range, ...], shape: tuple[S
         name = a.terms[0][0]
         used.add(name)
         span = spans[name]
+        if span.bounds is not None:
+            return False
         if span.low + a.const != Size.const(0) or span.high + a.const != extent:
             return False
     return True

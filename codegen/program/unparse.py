@@ -19,9 +19,17 @@ def statement_text(s: typed.Statement) -> str:
     if s.span is not None:
         return " ".join(s.span.text.split())
     subs = ", ".join(map(expr_text, s.subs))
-    ranges = ", ".join(f"{r.name} in {r.low}:{r.high}" for r in s.ranges)
+    ranges = ", ".join(map(range_text, s.ranges))
     where = f" where {ranges}" if ranges else ""
     return f"{s.target}{f'({subs})' if subs else ''} {s.op} {expr_text(s.value)}{where}"
+
+
+def range_text(r: typed.Range) -> str:
+    """Return the range of an index as `where` has it."""
+    if r.bounds is None:
+        return f"{r.name} in {r.low}:{r.high}"
+    low, high = map(_subscript, r.bounds)
+    return f"{r.name} in {low}:{high}"
 
 
 def expr_text(e: typed.Expr, place: int = 0) -> str:

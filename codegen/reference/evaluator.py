@@ -18,6 +18,7 @@ from tcdsl.codegen.program.dtypes import identity
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.reference.arithmetic import Array
 from tcdsl.codegen.reference.expressions import Evaluator, Points
+from tcdsl.codegen.reference.ragged import first_extreme, ragged_blocks
 from tcdsl.grammar.proofs.sizes import Symbol
 from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.stack import on_own_stack
@@ -158,6 +159,8 @@ class _Run:
             for points, kept, reduced in self.blocks(stmt, loop, split_reductions=True):
                 full = np.broadcast_shapes(*(a.shape for a in points.index.values()), ())
                 value = np.broadcast_to(self.values.of(stmt.value, points), full)
+                if points.active is not None:  # points of ragged ranges are some of a box
+                    value = np.where(points.active, value, identity(op, dtype))
                 self.combine(
                     stmt, op, after, value.astype(dtype, copy=False), points, kept, reduced
                 )
@@ -174,6 +177,9 @@ class _Run:
         self, stmt: Statement, loop: Mapping[str, int], *, split_reductions: bool
     ) -> Iterator[tuple[Points, int, tuple[int, ...]]]:
         """Yield blocks of points with the number of output axes and the reduction axes."""
+        if stmt.is_ragged:
+            yield from ragged_blocks(stmt, self.values, loop, self.points_limit, split_reductions)
+            return
         extent = self.values.extent
         lows = [extent(r.low, loop) for r in stmt.ranges]
         extents = [extent(r.high, loop) - b for r, b in zip(stmt.ranges, lows, strict=True)]
@@ -207,6 +213,9 @@ class _Run:
         if reduced:
             value = _UFUNCS[op].reduce(value, axis=reduced, dtype=value.dtype)
         where = self.position(stmt, points, target.shape, value.shape, kept)
+        if points.written is not None:
+            active = np.broadcast_to(points.written, value.shape)
+            where, value = tuple(at[active] for at in where), value[active]
         if op == "=":
             target[where] = value
         elif where == ():
@@ -231,7 +240,8 @@ class _Run:
                 n: a.reshape(a.shape[:kept]) if n in outputs else a
                 for n, a in points.index.items()
                 if n in outputs or a.ndim == 0
-            }
+            },
+            points.written,
         )
         where = []
         for d, sub in enumerate(stmt.subs):
@@ -250,8 +260,11 @@ class _Run:
             value = np.broadcast_to(self.values.of(stmt.value, points), full)
             if 0 in full[kept:]:  # nothing to choose from: the target keeps its 0
                 continue
-            flat = value.reshape(*full[:kept], math.prod(full[kept:]))
-            best = pick(flat, axis=-1) + low
+            if points.active is not None:
+                best = first_extreme(stmt, self.values, loop, points, value, kept)
+            else:
+                flat = value.reshape(*full[:kept], math.prod(full[kept:]))
+                best = pick(flat, axis=-1) + low
             target[self.position(stmt, points, target.shape, best.shape, kept)] = best
 
     def einsum(
@@ -308,6 +321,8 @@ def _plain_product(stmt: Statement) -> list[typed.Read] | None:
                 reads.append(read)
             case _:
                 return None
+    if stmt.is_ragged:
+        return None
     names = {r.name for r in stmt.ranges}
     used = {s.name for r in reads for s in r.subs if isinstance(s, typed.IndexValue)}
     plain = all(

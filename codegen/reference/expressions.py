@@ -20,10 +20,14 @@ from tcdsl.grammar.types.typed import CheckedDef, Expr
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A block of points: an int64 array per index, broadcastable, and which points count."""
+    """A block of points: an int64 array per index, broadcastable, and which points count.
+
+    written: which output points do, of a ragged scatter.
+    """
 
     index: Mapping[str, Array]
     active: Array | None = None
+    written: Array | None = None
 
     def where(self, condition: Array) -> Points:
         """Return the points of these at which a condition holds."""

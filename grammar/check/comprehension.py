@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.scope import Frame, StatementScope, Tensor
@@ -15,11 +15,27 @@ from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 
 
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A range that `where` gives, as symbolic values.
+
+    is_ragged: it depends on other indices, whose checked names needs has, or on data.
+    """
+
+    node: n.RangeClause
+    low: Size
+    high: Size
+    is_ragged: bool = False
+    needs: frozenset[str] = frozenset()
+
+
 @dataclass(slots=True)
 class Comprehension:
     """What the steps of `statement.py` share.
 
-    domain: solved ranges, inclusive on both ends, by the checked name of the index.
+    domain: solved ranges, inclusive on both ends, by the checked name of the index; of a ragged
+    one all values that it may have. ragged: those ranges, by that name; unbounded: those of which
+    sizes do not say what values they may have.
     subs, symbolic_subs: the subscripts of the target, typed and as symbolic values.
     """
 
@@ -32,16 +48,34 @@ class Comprehension:
     domain: dict[str, Interval]
     subs: tuple[t.Expr, ...] = ()
     symbolic_subs: tuple[Size, ...] = ()
+    ragged: dict[str, Clause] = field(default_factory=dict)
+    unbounded: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
         """What the text calls the target."""
         return self.node.target.name
 
+    @property
+    def facts(self) -> tuple[Size, ...]:
+        """Sizes that ragged ranges make >= 0 at every point; data may change and says nothing."""
+        found: list[Size] = []
+        for name, clause in self.ragged.items():
+            at = Size.symbol(name, signed=True)
+            sides = (at - clause.low, clause.high - 1 - at)
+            found += [s for s in sides if not any(x.startswith("?") for x in s.symbols())]
+        return tuple(found)
+
+    def is_ragged(self, value: Size) -> bool:
+        """Whether an index with a ragged range is in a value: none of its ends need be taken."""
+        return not self.ragged.keys().isdisjoint(value.symbols())
+
     def extents(self) -> tuple[Size, ...]:
-        """Return the number of values of each index, less one."""
+        """Return the number of values of each index that has as many at all points, less one."""
         lasts = []
         for index in self.scope.indices.values():
+            if index.name in self.ragged:
+                continue
             at = self.domain[index.name]
             assert at.low is not None
             assert at.high is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tcdsl.grammar.check.expressions import Context, Typer
+from tcdsl.grammar.check.expressions import Context, End, Typer
 from tcdsl.grammar.check.names import Names
 from tcdsl.grammar.check.scope import Frame, SilentError, StatementScope, Tensor, near
 from tcdsl.grammar.check.state import CheckState
@@ -207,7 +207,7 @@ def annotate(state: CheckState, frame: Frame, tensor: Tensor, param: n.Param) ->
 def size_of(state: CheckState, frame: Frame, node: n.Expr, what: str) -> Size:
     """Return an expression of sizes, generics and scalar parameters."""
     typer = Typer(Names(frame, StatementScope(), state.defs, lambda name: name))
-    at = Context(is_subscript=True, new_indices=False)
+    at = Context(is_subscript=True, end=End())
     size = typer.symbolic.of(typer.integer(node, at, what))
     if any(s.startswith("?") for s in size.symbols()):
         raise FaultError("TC209", f"{what} is not understood", node.span)

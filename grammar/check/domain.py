@@ -1,17 +1,28 @@
-"""The box of a comprehension: ranges that `where` gives, and those that subscripts give.
+"""The points of a comprehension: ranges that `where` gives, and those that subscripts give.
 
 A guard that ensures a subscript takes it out of the solving of indices that something unguarded
 bounds: in `(h + kh - 1 >= 0 && h + kh - 1 < H) ? I(h + kh - 1) * W(kh) : 0` only W bounds kh. An
 index that is still free takes the declared dimension in which it stands bare on the left; then all
 guarded reads bound what is left; last, a known box of the target does.
+
+Ranges of ragged sums are given in `where` alone (`ragged.py`): they are known once those of the
+indices are on which they depend, by their least and greatest value, and bound others so.
 """
 
 from __future__ import annotations
 
 import re
 
-from tcdsl.grammar.check.comprehension import Comprehension
-from tcdsl.grammar.check.expressions import Access, Context, Typer
+from tcdsl.grammar.check.comprehension import Clause, Comprehension
+from tcdsl.grammar.check.expressions import Access, Context, End, Typer
+from tcdsl.grammar.check.ragged import (
+    guide,
+    in_order,
+    least_and_greatest,
+    may_be_ragged,
+    ragged_clause,
+    want_known_box,
+)
 from tcdsl.grammar.check.scope import Index, SilentError, near
 from tcdsl.grammar.check.values import integral
 from tcdsl.grammar.proofs.ranges import ONE, Bound, Interval, solve
@@ -22,12 +33,12 @@ from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.types import typed as t
 
-Given = list[tuple[n.RangeClause, Size, Size]]
+_LEFT = "ranges of left indices are boxes; write the condition as a guard: cond ? value : 0"
 
 
-def given_ranges(work: Comprehension) -> tuple[Given, list[Access]]:
+def given_ranges(work: Comprehension) -> tuple[list[Clause], list[Access]]:
     """Return the given ranges, and the accesses that are not evaluated."""
-    given: Given = []
+    given: list[Clause] = []
     seen: dict[str, n.RangeClause] = {}
     exists_from = len(work.typer.accesses)
     for clause in work.node.clauses:
@@ -49,8 +60,13 @@ def given_ranges(work: Comprehension) -> tuple[Given, list[Access]]:
             )
         seen[clause.name] = clause
         _where_index(work, clause)
-        low, high = (_bound(work, e, clause.name) for e in (clause.low, clause.high))
-        given.append((clause, low, high))
+        if may_be_ragged(work, clause.name):
+            given.append(ragged_clause(work, clause, [c.node.name for c in given]))
+        else:
+            low, high = (_bound(work, e, clause.name) for e in (clause.low, clause.high))
+            given.append(Clause(clause, low, high))
+    names = {k: x.name for k, x in work.scope.indices.items()}
+    work.ragged = {names[c.node.name]: c for c in given if c.is_ragged}
     return given, exists
 
 
@@ -77,7 +93,7 @@ def bound(typer: Typer, node: n.Expr, name: str, may_use: str) -> Size:
     """
     accesses = len(typer.accesses)
     what = f"a bound of '{name}'"
-    value = typer.value(node, Context(is_subscript=True, new_indices=False))
+    value = typer.value(node, Context(is_subscript=True, end=End(cure=_LEFT)))
     for access in typer.accesses[accesses:]:
         if access.tensor.host is None:
             raise FaultError(
@@ -100,11 +116,13 @@ def bound(typer: Typer, node: n.Expr, name: str, may_use: str) -> Size:
     return bound
 
 
-def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tuple[t.Range, ...]:
-    """Find the range of every index."""
-    by_name = {c.name: (low, high) for c, low, high in given}
+def solve_ranges(
+    work: Comprehension, given: list[Clause], exists: list[Access]
+) -> tuple[t.Range, ...]:
+    """Find the range of every index; ragged ones have no bounds yet."""
+    by_name = {c.node.name: c for c in given if not c.is_ragged}
     work.domain = {
-        x.name: Interval(by_name[k][0], by_name[k][1] - 1)
+        x.name: Interval(by_name[k].low, by_name[k].high - 1)
         for k, x in work.scope.indices.items()
         if k in by_name
     }
@@ -114,19 +132,34 @@ def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tup
     bounds = [b for a in accesses for b in _bounds_of(a)]
     open_ = [b for a in accesses for b in _left_open(a)]
     declared = _declared_bounds(work)
+    least_and_greatest(work)
     for conditions in (plain, declared, open_, bounds, [*bounds, *_target_bounds(work)]):
-        free = [x.name for x in work.scope.indices.values() if x.name not in work.domain]
-        if free:
-            work.domain |= solve(free, conditions, work.domain | unknowns)
+        before = -1
+        while len(work.domain) > before:  # a ragged range may bound what those around it do not
+            before = len(work.domain)
+            free = [x.name for x in work.scope.indices.values() if x.name not in work.domain]
+            open_ends = [n for n in free if n in work.ragged]
+            told = [b for b in conditions if not {*open_ends} & {*b.value.symbols()}]
+            if free:
+                free = [n for n in free if n not in open_ends]
+                work.domain |= solve(free, told, work.domain | unknowns)
+                least_and_greatest(work)
     unsolved = [(k, x) for k, x in work.scope.indices.items() if x.name not in work.domain]
+    unsolved = [
+        (k, x) for k, x in unsolved if x.name not in work.ragged
+    ]  # those follow from others
     for key, index in unsolved:
         work.state.report(_unsolved(work, key, index, accesses))
     if unsolved:
         raise SilentError
+    want_known_box(work)
     ranges = []
     for kind in ("output", "reduction"):
         for key, index in work.scope.indices.items():
             if index.kind != kind:
+                continue
+            if index.name in work.ragged:
+                ranges.append(guide(work, index, plain))
                 continue
             at = work.domain[index.name]
             assert at.low is not None
@@ -135,14 +168,14 @@ def solve_ranges(work: Comprehension, given: Given, exists: list[Access]) -> tup
             extent = at.high + 1 - at.low
             message = f"the range of '{key}' would have {extent} values"
             if not work.state.demand(extent, message, index.span):
-                clause = next((c for c, _, _ in given if c.name == key), None)
+                clause = next((c.node for c in given if c.node.name == key), None)
                 raise FaultError(
                     "TC206",
                     f"the range of '{key}' is empty for all sizes",
                     clause.span if clause else index.span,
                     f"{at.low} to {at.high + 1}, so {extent} values",
                 )
-    return tuple(ranges)
+    return in_order(work, ranges)
 
 
 def _target_bounds(work: Comprehension) -> list[Bound]:
@@ -188,6 +221,11 @@ def _cure(work: Comprehension, key: str, index: Index, accesses: tuple[Access, .
     index without a range one of the two has to be chosen, and the other follows.
     """
     partners = {x.name: k for k, x in work.scope.indices.items() if x.name not in work.domain}
+    summed = [Size.symbol(n, signed=True) for n, c in work.ragged.items() if index.name in c.needs]
+    for access in accesses:  # the dimension that sums up to it run through
+        for value, (low, high) in zip(access.symbolic_subs, access.tensor.bounds(), strict=True):
+            if value in summed:
+                return Note(f"give it one: where {key} in {low}:{high}")
     for access in accesses:
         for value, (low, high) in zip(access.symbolic_subs, access.tensor.bounds(), strict=True):
             step = _step(value, index.name)

@@ -34,12 +34,23 @@ INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """An end of a range, in which there are no new indices.
+
+    indices: those that it may depend on. cure: what to do about another one.
+    """
+
+    indices: frozenset[str] = frozenset()
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """Where an expression stands.
 
     hint: the type of float literals beside integers. is_subscript: indices, sizes and literals are
     int64. decides: it is part of a condition. guarded: a condition decides whether it is evaluated,
-    facts: sizes that are then >= 0.
+    facts: sizes that are then >= 0. end: it is an end of a range.
     """
 
     hint: DType = FLOAT32
@@ -49,7 +60,7 @@ class Context:
     facts: tuple[Size, ...] = ()
     depth: int = 0
     lets: tuple[str, ...] = ()
-    new_indices: bool = True
+    end: End | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +156,7 @@ class Typer:
     # ---- names
 
     def _name(self, node: n.Name, at: Context) -> Value:
-        match self.names.meaning(node, new_indices=at.new_indices):
+        match self.names.meaning(node, new_indices=at.end is None):
             case n.Let() as let:
                 return self._let(let, node, at)
             case Index() as index:
@@ -172,13 +183,13 @@ class Typer:
         return self.value(let.value, replace(at, lets=(*at.lets, name)))
 
     def _index(self, index: Index, node: n.Name, at: Context) -> Value:
-        if not at.new_indices:
+        if at.end is not None and node.name not in at.end.indices:
             raise FaultError(
                 "TC204",
                 f"a bound depends on the index '{node.name}'",
                 node.span,
                 "",
-                Note("ranges are boxes; write the condition as a guard: cond ? value : 0"),
+                Note(at.end.cure),
             )
         dtype = INT64 if at.is_subscript else INT32
         if not at.is_subscript:

@@ -21,8 +21,28 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
     """Return which subscripts need a check at run time; demand what calls can check."""
     if work.state.is_trial:
         return (False,) * len(access.subs)
-    prover = work.prover()
-    guarded, facts = access.context.guarded, access.context.facts
+    # a ragged range may have no point, then nothing is read
+    guarded = access.context.guarded or bool(work.ragged)
+    checked = _unproved(work, access, work.prover(), guarded, work.facts + access.context.facts)
+    if access.tensor is work.target:
+        _own_read(work, access, work.prover())
+    return checked
+
+
+def judge_bound(work: Comprehension, access: Access) -> tuple[bool, ...]:
+    """Return which subscripts in a bound need a check: it is read before there is any point."""
+    if work.state.is_trial:
+        return (False,) * len(access.subs)
+    if access.tensor is work.target:
+        _own_read(work, access, work.prover())
+    prover = Prover(work.prover().domain, (), work.state.turns)
+    return _unproved(work, access, prover, True, access.context.facts)
+
+
+def _unproved(
+    work: Comprehension, access: Access, prover: Prover, guarded: bool, facts: tuple[Size, ...]
+) -> tuple[bool, ...]:
+    """Return which subscripts need a check at run time; demand what calls can check."""
     checked = []
     for d, (value, (low, high)) in enumerate(
         zip(access.symbolic_subs, access.tensor.whole_bounds(), strict=True)
@@ -34,8 +54,6 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
         if open_sides and not guarded and _needs_an_element(work, access, d, open_sides, prover):
             open_sides = []
         checked.append(bool(open_sides))
-    if access.tensor is work.target:
-        _own_read(work, access, prover)
     return tuple(checked)
 
 
@@ -43,7 +61,7 @@ def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...
     """Return which subscripts of a padded access may lie below, and beyond, their dimension."""
     if work.state.is_trial:
         return ((True, True),) * len(access.subs)
-    prover, facts = work.prover(), access.context.facts
+    prover, facts = work.prover(), work.facts + access.context.facts
     sides = [
         (not prover.holds(value - low, facts), not prover.holds(high - 1 - value, facts))
         for value, (low, high) in zip(

@@ -20,6 +20,7 @@ from tcdsl.grammar.check.exact import Exact
 from tcdsl.grammar.check.expressions import Context, Typer
 from tcdsl.grammar.check.inside import judge, margins
 from tcdsl.grammar.check.names import Names
+from tcdsl.grammar.check.ragged import with_bounds
 from tcdsl.grammar.check.scope import (
     Frame,
     SilentError,
@@ -105,10 +106,11 @@ def _check(work: Comprehension) -> t.Statement:
     work.symbolic_subs = tuple(work.typer.symbolic.of(s) for s in work.subs)
     want_one_to_one(work)
     value = _right(work)
+    ranges = with_bounds(work, ranges)
     values_fit(work)
     op, expr = _store(work, value)
     checked = write_box(work)
-    note_unwritten(work, {clause.name for clause, _, _ in given})
+    note_unwritten(work, {clause.node.name for clause in given})
     _warn_quotients(work)
     return t.Statement(
         work.target.name,

@@ -121,7 +121,7 @@ def _told(work: Comprehension, value: Size, free: set[str]) -> tuple[str, ...]:
     One alone; or the digits of a number: `R * h + r` with r in 0:R.
     """
     names = tuple(s for s in value.symbols() if s in free)
-    factors = {name: _factor(value, name) for name in names}
+    factors = {name: factor_of(value, name) for name in names}
     if not names or any(f is None for f in factors.values()):
         return ()
     if len(names) == 1:
@@ -141,7 +141,7 @@ def _told(work: Comprehension, value: Size, free: set[str]) -> tuple[str, ...]:
     return ()
 
 
-def _factor(value: Size, name: str) -> Size | None:
+def factor_of(value: Size, name: str) -> Size | None:
     """Return c of c * name + what does not depend on name; None where it is not so."""
     symbol = Size.symbol(name, signed=True)
     (atom,) = symbol.terms[0][0]
@@ -178,7 +178,7 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
     prover = work.prover()
     checked = []
     for d, (value, extent) in enumerate(zip(work.symbolic_subs, work.target.dims, strict=True)):
-        open_sides = [x for x in (value, extent - 1 - value) if not prover.holds(x)]
+        open_sides = [x for x in (value, extent - 1 - value) if not prover.holds(x, work.facts)]
         is_sure = [_demand_inside(work, d, side, prover) for side in open_sides]  # all of them
         checked.append(not all(is_sure))
     return tuple(checked)
@@ -231,7 +231,7 @@ def _demand_inside(work: Comprehension, d: int, side: Size, prover: Prover) -> b
     value = work.symbolic_subs[d]
     at, worst = prover.interval(value), prover.interval(side).low
     from_data = any(name.startswith("?") for name in value.symbols())
-    if from_data or at.low is None or at.high is None or worst is None:
+    if from_data or at.low is None or at.high is None or worst is None or work.is_ragged(value):
         return False
     if not is_exact(value, work.domain | work.state.turns):
         return False

@@ -12,9 +12,11 @@ from tcdsl.grammar.check.comprehension import Comprehension
 from tcdsl.grammar.check.exact import magnitude
 from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.check.symbolic import of_type
-from tcdsl.grammar.proofs.ranges import Prover
+from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size, Symbol
+from tcdsl.grammar.text.errors import Note
+from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import INT32, INT64
 
@@ -70,10 +72,21 @@ def values_fit(work: Comprehension) -> None:
         at = work.prover().interval(size)
         text = span.text if span is not None else str(size)
         message = f"'{text}' does not fit int32, as which it is used: write int64({text})"
+        if not work.unbounded.isdisjoint(size.symbols()) and not _fits_int32(at):
+            cure = Note(f"write int64({text})")
+            raise FaultError(
+                "TC211", f"'{text}' may not fit int32, as which it is used", span, "", cure
+            )
         if at.high is not None:
             work.state.require(-at.high + INT32_MAX, message, span)
         if at.low is not None and _is_signed(size):
             work.state.require(at.low + INT32_MAX + 1, message, span)
+
+
+def _fits_int32(at: Interval) -> bool:
+    if at.low is None or at.high is None:
+        return False
+    return is_nonnegative(at.low + INT32_MAX + 1) and is_nonnegative(-at.high + INT32_MAX)
 
 
 def _is_signed(size: Size) -> bool:

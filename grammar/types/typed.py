@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
+from tcdsl.grammar.proofs.ranges import ANY, Interval
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import chain
 from tcdsl.grammar.text.chain import Chained
@@ -133,19 +134,55 @@ def spine(expr: Expr) -> tuple[Expr, list[Binary]]:
     return chain.spine(Binary, expr)
 
 
+def indices_in(*roots: Expr) -> frozenset[str]:
+    """Return the indices and variables of loops whose values expressions depend on."""
+    found: set[str] = set()
+    todo = [*roots]
+    while todo:
+        match todo.pop():
+            case IndexValue(name):
+                found.add(name)
+            case Lit() | SizeValue():
+                pass
+            case Read(subs=parts) | Builtin(args=parts):
+                todo += parts
+            case Unary(operand=a) | Cast(operand=a):
+                todo.append(a)
+            case Binary(lhs=a, rhs=b):
+                todo += (a, b)
+            case Select(a, b, c):
+                todo += (a, b, c)
+            case other:
+                assert_never(other)
+    return frozenset(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The solved half-open range [low, high) of an index of one statement."""
+    """The solved half-open range [low, high) of an index of one statement.
+
+    bounds: of a ragged one its first value and the one behind its last, int64 expressions over the
+    indices that stand before it in the statement; it is empty where the second is not larger. Then
+    low and high are the ends of all its values; is_guess: they are what the other accesses leave,
+    since data says what they are, good for costs and for nothing that has to be right.
+    """
 
     name: str
     low: Size
     high: Size
     kind: Literal["output", "reduction"]
+    bounds: tuple[Expr, Expr] | None = None
+    is_guess: bool = False
 
     @property
     def extent(self) -> Size:
-        """Number of values."""
+        """Number of values, of a ragged range at most."""
         return self.high - self.low
+
+    @property
+    def values(self) -> Interval:
+        """Least and greatest value at any point."""
+        return ANY if self.is_guess else Interval(self.low, self.high - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +190,8 @@ class Statement(Node):
     """One comprehension: for every point of the ranges, combine value into target[subs].
 
     ranges holds output indices first, in order of appearance on the left, then reduction indices
-    in order of appearance on the right, then indices that only `where` names (kind reduction).
+    in order of appearance on the right, then indices that only `where` names (kind reduction); but
+    a ragged range stands behind those of the indices that its bounds name.
     subs_checked[d]: the write of dimension d is not proved inside the box (scatter).
     value has the target's type; into a half output, a reducing op has a float32 value. The target
     of an arg reduction is int64 and value is what it compares.
@@ -170,6 +208,16 @@ class Statement(Node):
     def is_reduction(self) -> bool:
         """Whether op combines."""
         return self.op != "="
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether ranges depend on indices or on data."""
+        return any(r.bounds is not None for r in self.ranges)
+
+    @property
+    def is_ragged_scatter(self) -> bool:
+        """Whether ranges of the points that it writes do."""
+        return any(r.bounds is not None and r.kind == "output" for r in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Form(Generic[M, L]):
         What follows its statement starts a new group: the form has no tiles that suit it.
     takes_any_points
         Also statements whose points meet, or change from turn to turn of a loop around them.
+    takes_ragged
+        Also statements with ranges that depend on indices or on data.
     """
 
     name: str
@@ -51,3 +53,4 @@ class Form(Generic[M, L]):
     has_tiles: bool = False
     ends_group: bool = False
     takes_any_points: bool = False
+    takes_ragged: bool = False

@@ -16,6 +16,7 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import TRUTH, Assign, Bin, Expr, If, Let, Load, Scalar, Stmt
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.types.dtypes import BOOL
 
 
 def is_arg(s: Statement) -> bool:
@@ -36,17 +37,30 @@ def arg_reduction(values: Values, s: Statement, loops: Callable[[Stmt], Stmt]) -
     extreme = b.var(ops.local("extreme"), dtype)
     best = b.i64(ops.local("best"))
     value = values.introduce(values.value(s.value))
-    none_yet = b.compare("<", best, 0)
+    none_yet: Expr = b.compare("<", best, 0)
+    found = b.var(ops.local("found"), BOOL)
+    is_guess = any(r.is_guess for r in s.reductions)
+    if is_guess:  # any number may be the place
+        none_yet = b.not_(found)
     wins = b.any_of(none_yet, beats(value, extreme, is_max=s.op.startswith("argmax")))
     search = b.block(
-        values.take(), If(wins, b.block(Assign(extreme, value), Assign(best, place_of(values, s))))
+        values.take(),
+        If(
+            wins,
+            b.block(
+                Assign(extreme, value),
+                Assign(best, place_of(values, s)),
+                [Assign(found, b.const(True, BOOL))] if is_guess else [],
+            ),
+        ),
     )
     return b.block(
         locate,
         Let(extreme, b.const(False if dtype.kind == "bool" else 0, dtype), mutable=True),
         Let(best, b.c64(-1), mutable=True),
+        [Let(found, b.const(False, BOOL), mutable=True)] if is_guess else [],
         loops(search),
-        Assign(target, result_of(values, s, best)),
+        Assign(target, b.select(none_yet, b.c64(0), _found(values, s, best))),
     )
 
 
@@ -73,10 +87,13 @@ def same(value: Expr, extreme: Expr) -> Expr:
 
 def result_of(values: Values, s: Statement, best: Expr) -> Expr:
     """Return what is stored for the position of the extreme, which is negative for no point."""
-    found = best
+    return b.select(b.compare("<", best, 0), b.c64(0), _found(values, s, best))
+
+
+def _found(values: Values, s: Statement, best: Expr) -> Expr:
     if len(s.reductions) == 1:  # then the result is the index itself
-        found = b.add(best, values.operands.size(s.reductions[0].low))
-    return b.select(b.compare("<", best, 0), b.c64(0), found)
+        return b.add(best, values.operands.size(s.reductions[0].low))
+    return best
 
 
 def place_of(values: Values, s: Statement) -> Expr:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.ends import LoopEnds
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
@@ -20,7 +21,6 @@ from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injecti
 from tcdsl.codegen.forms.base.phase import (
     PointNest,
     fill,
-    nested,
     phase_over,
     point_ns,
     reduction_mark,
@@ -34,7 +34,6 @@ from tcdsl.codegen.loops.loopir import (
     Function,
     Let,
     Load,
-    Serial,
     Stmt,
 )
 from tcdsl.codegen.loops.names import safe_name
@@ -107,7 +106,7 @@ def _ordered(s: Statement, inner: str) -> list[Range]:
 
 def _turning(ctx: Context, outputs: Sequence[Range]) -> list[Range]:
     """Return the ranges whose extents the turn of a loop decides."""
-    return [r for r in outputs if any(map(ctx.program.depends, (r.low, r.high)))]
+    return [r for r in outputs if r.bounds or any(map(ctx.program.depends, (r.low, r.high)))]
 
 
 def _divided(ctx: Context, s: Statement, inner: str) -> list[Range]:
@@ -123,9 +122,12 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     turning = _turning(ctx, _ordered(s, inner))
     meeting = [r for r in s.outputs if r.name not in injective_in(s)]  # in the order of the text
     turning = [r for r in turning if r not in meeting]  # plan does not know their extents
+    if any(r.bounds for r in s.outputs):  # their loops are those of the text, inside of the tasks
+        meeting, turning = [], [r for r in s.outputs if r not in tasked]
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    ends = LoopEnds(values, s.ranges)
     # a scatter may meet an element twice, so what stands there counts
-    starts_fresh = not (s.resumes or meeting)
+    starts_fresh = not (s.resumes or len(injective_in(s)) < len(s.outputs))
     reductions = list(s.reductions)
     locate: list[Stmt] = []
 
@@ -133,7 +135,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         value = values.value(s.value)
         body = b.block(values.take(), _store(values, s, value))
     elif is_arg(s):
-        body = arg_reduction(values, s, lambda x: nested(ctx, reductions, x, Serial()))
+        body = arg_reduction(values, s, lambda x: ends.nested(reductions, x))
     else:
         acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)
         first = identity(s.op, ops.buffer(s.target).dtype)
@@ -146,11 +148,11 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         update = b.block(values.take(), Assign(acc, step))
         body = b.block(
             Let(acc, first, mutable=True),
-            nested(ctx, reductions, update, reduction_mark(s, acc)),
+            ends.nested(reductions, update, reduction_mark(s, acc)),
             Assign(place, narrow(acc, ops.memory_dtype(s.target))),
         )
     if turning:
-        locate, body = [], nested(ctx, turning, b.block(locate, body), Serial())
+        locate, body = [], ends.nested(turning, b.block(locate, body))
     return phase_over(ctx, f"{ctx.prefix}_nest", PointNest(tasked, meeting, locate, body), s)
 
 
@@ -162,4 +164,6 @@ def _store(values: Values, s: Statement, value: Expr) -> Stmt:
     )
 
 
-FORM = Form("nest", matches, knobs, default, cost_ns, lower, takes_any_points=True)
+FORM = Form(
+    "nest", matches, knobs, default, cost_ns, lower, takes_any_points=True, takes_ragged=True
+)

@@ -75,9 +75,13 @@ BODIES = [
     ("TC202", 2, 3, "O(i) = A(N * i)"),
     ("TC203", 2, 29, "O(i) = A(i) where i in 0:3, i in 0:N"),
     ("TC203", 2, 45, "O(i) +=! (j < i ? A(j) : 0) where j in 0:N, j in i:N"),
-    ("TC204", 2, 35, "O(i) +=! A(i) * A(j) where j in 0:i"),
+    ("TC204", 2, 36, "O(i) = A(i) + B(i, j) where i in 0:j"),
+    ("TC204", 2, 35, "O(i) +=! A(i) * A(j) where j in 0:j"),
+    ("TC204", 2, 38, "O(i) +=! B(i, j) * A(k) where j in 0:k, k in 0:N"),
+    ("TC201", 2, 3, "O(i) +=! A(j) where j in 0:i"),
     ("TC205", 2, 26, "O(i) = A(i) where i in 0:I(0)"),
     ("TC206", 2, 19, "O(i) = A(i) where i in 8:4"),
+    ("TC212", 2, 36, "O argmax=! B(i, j) where i in 0:N, j in 0:I(i)"),
     ("TC207", 2, 10, "O(i) = A(N) + A(i)"),
     ("TC207", 2, 10, "O(i) = A(-1) + A(i)"),
     # types
@@ -108,6 +112,12 @@ TEXTS = [
     ("TC207", 1, 37, "def f(float(5) A) -> (O) { O(i) = A(i+5) where i in 0:3 }"),
     ("TC208", 1, 39, "def f(float(5) A) -> (float(4) O) { O(i) = A(i) where i in 0:5 }"),
     ("TC209", 1, 57, "def f(float a, int32 b) -> (O) { O(i) = a where i in 0:(b > 0 ? b : 0) }"),
+    (
+        "TC211",
+        1,
+        56,
+        "def f(float(N) A, int64(N) n) -> (O) { O(i) +=! A(i) * j where j in 0:n(i) }",
+    ),
     ("TC303", 1, 50, "def f(float(M,N) A) -> (int32(M,N) O) { O(m,n) = A(m,n) }"),
     ("TC303", 1, 44, "def f(float(M,N) A) -> (int32(M) O) { O(m) argmax=! A(m,n) }"),
     ("TC304", 1, 23, "def f(float(N) A) -> (half O) { O(i) = A(i) }"),
@@ -240,7 +250,7 @@ REFUSED = {
     "TCB": "TC202",
     "PartialAssignWithoutWhere": "TC201",
     "broadcast_without_where": "TC201",
-    "triangular_domain": "TC204",
+    "triangular_domain": "TC203",
 }
 
 

@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[type[TCError], str]] = {
     "PartialAssignWithoutWhere": (RangeError, "TC201"),
     "broadcast_without_where": (RangeError, "TC201"),
     "RestoreCandidates_NotATCid": (TCSyntaxError, "TC011"),
-    "triangular_domain": (RangeError, "TC204"),
+    "triangular_domain": (RangeError, "TC203"),
     "python_bad_fusion": (TCSyntaxError, "TC011"),
 }
 

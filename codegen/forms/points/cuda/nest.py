@@ -20,11 +20,12 @@ from operator import mul
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, LoweredKernels
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Workload, kernel_ns, operations
+from tcdsl.codegen.forms.base.ends import LoopEnds
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
-from tcdsl.codegen.forms.points.cuda.nest_grid import Grid, loops
+from tcdsl.codegen.forms.points.cuda.nest_grid import Grid
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links_ns
 from tcdsl.codegen.forms.points.cuda.nest_scatter import (
     chain_kernels,
@@ -179,6 +180,7 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
     )  # stable: inner goes last
     meeting = [r for r in s.outputs if r not in ranges]
     values = KernelValues(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    ends = LoopEnds(values, s.ranges)
     stored = ops.memory_dtype(s.target)
     if s.op == "=":
         value = values.value(s.value)
@@ -186,9 +188,9 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
         assert isinstance(place, Load)
         body = b.block(values.take(), Assign(place, narrow(value, stored)))
     elif is_atomic:
-        body = _atomically(ctx, s, values)
+        body = _atomically(ctx, s, values, ends)
     elif is_arg(s):
-        body = arg_reduction(values, s, lambda search: loops(ctx, s.reductions, search))
+        body = arg_reduction(values, s, lambda search: ends.nested(s.reductions, search))
     else:
         acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)
         place = values.place(s.target, s.subs, s.subs_checked)
@@ -202,12 +204,15 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
         body = b.block(
             locate,
             Let(acc, first, mutable=True),
-            loops(ctx, s.reductions, update),
+            ends.nested(s.reductions, update),
             Assign(place, narrow(acc, stored)),
         )
     turning = [r for r in ranges if changes(ctx, r)]  # the grid is the same in all turns
     ranges = [r for r in ranges if r not in turning]
-    return grid.over("nest", ranges, loops(ctx, [*meeting, *turning], body))
+    within = [*meeting, *turning]
+    if any(r.bounds for r in within):  # in the order of the text
+        within = [r for r in s.outputs if r in within]
+    return grid.over("nest", ranges, ends.nested(within, body))
 
 
 def _fill(grid: Grid, s: Statement) -> tuple[Function, Launch]:
@@ -226,7 +231,7 @@ def _fill(grid: Grid, s: Statement) -> tuple[Function, Launch]:
     return grid.over("fill", ranges, Assign(place, value))
 
 
-def _atomically(ctx: GpuContext, s: Statement, values: KernelValues) -> Stmt:
+def _atomically(ctx: GpuContext, s: Statement, values: KernelValues, ends: LoopEnds) -> Stmt:
     """Combine what a point comes to with its element, which other threads may do as well."""
     place = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(place, Load)
@@ -238,7 +243,7 @@ def _atomically(ctx: GpuContext, s: Statement, values: KernelValues) -> Stmt:
         acc = b.var(ctx.operands.local("acc"), dtype)
         update = b.block(first, Assign(acc, combine(s.op, acc, value)))
         start = Let(acc, identity(s.op, dtype), mutable=True)
-        first, value = [start, loops(ctx, s.reductions, update)], acc
+        first, value = [start, ends.nested(s.reductions, update)], acc
     at = b.offset(place.pointer, place.index)
     return b.block(
         locate, first, b.do(f"{_ATOMICS[s.op.rstrip('=!')]}_{short_name(dtype)}", at, value)
@@ -268,8 +273,8 @@ def _threaded(s: Statement, is_atomic: bool) -> list[Range]:
 
 
 def changes(ctx: GpuContext, r: Range) -> bool:
-    """Whether a range is another one from turn to turn of a loop."""
-    return any(map(ctx.program.depends, (r.low, r.high)))
+    """Whether a range is another one from turn to turn of a loop, or from point to point."""
+    return r.bounds is not None or any(map(ctx.program.depends, (r.low, r.high)))
 
 
 def _way(ctx: GpuContext, s: Statement, values: Mapping[str, Value]) -> str:
@@ -321,4 +326,6 @@ def _touch(
     return Touch(requests, size, distance, min(elements, requests) * size)
 
 
-FORM = Form("nest", matches, knobs, default, cost_ns, lower, takes_any_points=True)
+FORM = Form(
+    "nest", matches, knobs, default, cost_ns, lower, takes_any_points=True, takes_ragged=True
+)
