@@ -86,7 +86,7 @@ def _called(roots: Iterable[Expr]) -> Iterable[str]:
     for e in roots:
         for x in walk_typed(e):
             match x:
-                case typed.Builtin(name):
+                case typed.Builtin(name) if is_hiding(name):  # `max` is a keyword
                     yield name
                 case typed.Lit(float() as value) if not math.isfinite(value):
                     yield "nan" if math.isnan(value) else "inf"

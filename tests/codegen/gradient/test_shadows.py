@@ -29,6 +29,8 @@ TEXTS = {
     "callee": "def g(double(N) a) -> (b) { b(i) = sin(a(i)) }"
     " def f(double(N) sin, double(N) cos) -> (u, v) { u = g(sin) v = g(cos) }",
     "definition": "def exp(double(N) a) -> (y) { y(i) = erf(a(i)) }",
+    "keyword": "def f(double(N) a, double(M) b) -> (double(max(N, M)) y)"
+    " { y(i) = max(a(i), b(i)) * a(i) where i in 0 : min(N, M) }",
     "pad": "def f(double(N) pad) -> (y) { y(i) = pad(i + 1) - pad(i) }",
 }
 
