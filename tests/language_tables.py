@@ -34,6 +34,8 @@ MEANINGS = {
     "cospi": "cos(pi * x)",
     "cyl_bessel_i0": "modified Bessel function of order 0",
     "cyl_bessel_i1": "modified Bessel function of order 1",
+    "digamma": "derivative of lgamma",
+    "elu": "x where x > 0, else y * expm1(x)",
     "erfc": "1 - erf(x)",
     "erfcinv": "inverse of erfc",
     "erfcx": "exp(x * x) * erfc(x)",
@@ -50,13 +52,16 @@ MEANINGS = {
     "fmin": "the lesser one; a NaN is dropped",
     "fmod": "x - trunc(x / y) * y: the sign of x",
     "gelu": "x * normcdf(x)",
+    "hardtanh": "min(max(x, y), z), integers too; its ends are flat",
     "hypot": "sqrt(x * x + y * y), without overflow",
     "isfinite": "neither infinite nor NaN",
     "isinf": "infinite",
     "isnan": "NaN",
     "j0": "Bessel function of the first kind, order 0",
     "j1": "of order 1",
+    "leaky_relu": "x where x > 0, else y * x",
     "lgamma": "log(abs(gamma(x)))",
+    "logaddexp": "log(exp(x) + exp(y)), without overflow",
     "log1p": "log(1 + x)",
     "logb": "exponent of x in base 2, an integer",
     "max": "the greater one, integers too; NaN stays",
@@ -73,13 +78,16 @@ MEANINGS = {
     "rhypot": "1 / hypot(x, y)",
     "rnorm3d": "1 / norm3d(x, y, z)",
     "rnorm4d": "1 / norm4d(x, y, z, w)",
+    "rint": "to the nearest integer, halves to even",
     "round": "to the nearest integer, halves away from 0",
     "rsqrt": "1 / sqrt(x)",
     "sigmoid": "1 / (1 + exp(-x))",
     "sign": "-1, 0 or 1, integers too; NaN stays",
+    "silu": "x * sigmoid(x)",
     "sinpi": "sin(pi * x)",
     "softplus": "log(1 + exp(x)), without overflow",
     "tgamma": "gamma function",
+    "trigamma": "second derivative of lgamma",
     "trunc": "towards 0, to an integer",
     "y0": "Bessel function of the second kind, order 0",
     "y1": "of order 1",
@@ -89,6 +97,7 @@ SHORT = {
     "cyl_bessel_i1": "cyl_bessel_i0(x) - cyl_bessel_i1(x) / x",
     "erfcx": "2 * x * erfcx(x) - 1.12838",
     "j1": "j0(x) - j1(x) / x",
+    "trigamma": "-2 * (1 / pow(x, 3) + 1 / pow(x + 1, 3) + ..)",
 }
 DOMAINS: dict[str, Callable[[Array], Array]] = {  # the first that is right
     "all": lambda x: x == x,
@@ -212,8 +221,8 @@ copysign 0 0, cos 2 2, cosh 2 1, cospi 1 2, cyl_bessel_i0 6 6, cyl_bessel_i1 6 6
 erfcinv 4 6, erfcx 4 4, erfinv 2 5, exp 2 1, exp10 2 1, exp2 2 1, expm1 1 1, fabs 0 0, floor 0 0,
 fma 0 0, fmod 0 0, hypot 3 2, log 1 1, log10 2 1, log1p 1 1, log2 1 1, logb 0 0, nextafter 0 0,
 norm3d 3 2, norm4d 3 2, normcdf 5 5, normcdfinv 5 8, pow 4 2, rcbrt 1 1, remainder 0 0, rhypot 2 1,
-rnorm3d 2 1, rnorm4d 2 1, rsqrt 2 1, sin 2 2, sinh 3 2, sinpi 1 2, sqrt 0 0, tan 4 2, tanh 2 1,
-tgamma 5 10, trunc 0 0
+rint 0 0, rnorm3d 2 1, rnorm4d 2 1, rsqrt 2 1, sin 2 2, sinh 3 2, sinpi 1 2, sqrt 0 0, tan 4 2,
+tanh 2 1, tgamma 5 10, trunc 0 0
 """
 OVER_A_PART = {
     "lgamma": ("6, more from -10.001 to -2.264", "4, more from -23.0001 to -2.2637"),
@@ -223,12 +232,16 @@ OVER_A_PART = {
 # In CUDA made of operators and of functions above (builtins.h): exact, or rounded once.
 COMPOSED = (
     "abs", "clamp", "fdim", "fdivide", "fmax", "fmin", "isfinite", "isinf", "isnan", "relu",
-    "round", "sign",
+    "round", "sign", "hardtanh", "leaky_relu",
 )  # fmt: skip
 ACTIVATIONS = {
     "sigmoid": ("4", "3"),
     "softplus": ("3", "3"),
     "gelu": ("6.5", "that of x * normcdf(x)"),
+    "silu": ("5", "4"),
+    "elu": ("2", "2"),
+    "logaddexp": ("3", "3"),
+    "digamma trigamma": ("0.51", "5"),
 }
 
 
@@ -236,7 +249,7 @@ def cuda() -> str:
     """Return how far builtins may be off in emitted CUDA: what NVIDIA states, and of ours."""
     stated = {n: (single, double) for n, single, double in map(str.split, NVIDIA.split(","))}
     of_parts = {n for names in OVER_A_PART for n in names.split()}
-    named = [*stated, *of_parts, *COMPOSED, *ACTIVATIONS]
+    named = [*stated, *of_parts, *COMPOSED, *(n for row in ACTIVATIONS for n in row.split())]
     assert sorted(named) == sorted(BUILTINS)
     ordered = sorted(stated, key=lambda n: (*map(float, stated[n]), n))
     rows = [

@@ -2,7 +2,7 @@
 
 `partials` gives, for a function at its arguments, the derivative by each of them as an expression;
 None stands for zero. Where a function is not smooth: `max(a, b)` half to each at a tie,
-`fmax(a, b)` all to `a`, `relu` 0 at 0, `clamp` as the identity at its ends.
+`fmax(a, b)` all to `a`, `relu` 0 at 0, `clamp` as the identity at its ends, `hardtanh` not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SQRT_PI = math.sqrt(math.pi)
 _ROOT_2PI = math.sqrt(2 * math.pi)
 
 # No derivative that the language can say; asked for only where a gradient passes through.
-WITHOUT = frozenset({"lgamma", "tgamma", "nextafter"})
+WITHOUT = frozenset({"nextafter"})
 
 
 def partials(e: Builtin) -> Partials | None:
@@ -115,6 +115,43 @@ def _gelu(x: Expr, e: Expr) -> Expr:
     return g.add(g.call("normcdf", x), g.mul(near, _bell(x)))
 
 
+def _silu(x: Expr, e: Expr) -> Expr:
+    """Return s + x * s * (1 - s) with s = sigmoid(x); 1 - s is 0 long before 800."""
+    limit = g.number(800, x.dtype)
+    near, s = g.call("fmin", g.call("fmax", x, g.neg(limit)), limit), g.call("sigmoid", x)
+    return g.mul(s, g.add(_one(x), g.mul(near, g.sub(_one(x), s))))
+
+
+# B(2k) (2k + 1) for k = 1, 2, ..: of the asymptotic series of the second derivative of digamma.
+_POLYGAMMA = (1 / 2, -1 / 6, 1 / 6, -3 / 10, 5 / 6, -691 / 210, 35 / 2, -3617 / 30)
+_SHIFTED = 12  # up from there that series has all digits of a double, also of the next orders
+
+
+def _trigamma(x: Expr, e: Expr) -> Expr:
+    """Return psi''(x), in powers, whose derivatives are powers: so all orders have a text.
+
+    With y = x, or 1 - x by reflection where x < 0.5: the series (Abramowitz and Stegun 6.4.11) at
+    y + 12, and -2 / (y + k)^3 for each step there.
+    """
+    half = g.number(0.5, x.dtype)
+    is_low = g.compare("<", x, half)
+    y = g.choose(is_low, g.sub(_one(x), x), x)
+
+    def power(base: Expr, exponent: int) -> Expr:
+        return g.call("pow", base, g.number(exponent, x.dtype))
+
+    z = g.add(y, g.number(_SHIFTED, x.dtype))
+    total = g.add(power(z, -2), power(z, -3))
+    for k, factor in enumerate(_POLYGAMMA, 1):
+        total = g.add(total, _scaled(factor, power(z, -2 * k - 2)))
+    for k in range(_SHIFTED):
+        at = g.add(y, g.number(k, x.dtype)) if k else y
+        total = g.add(total, _scaled(2.0, power(at, -3)))
+    sine = g.call("sinpi", x)
+    turned = _scaled(-2 * math.pi**3, g.mul(g.call("cospi", x), power(sine, -3)))
+    return g.choose(is_low, g.sub(turned, total), g.neg(total))
+
+
 def _below_one(x: Expr) -> Expr:
     """Return 1 - x * x, without loss where x is near 1 or -1."""
     return g.mul(g.sub(_one(x), x), g.add(_one(x), x))
@@ -135,6 +172,7 @@ _UNARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "cospi": lambda x, e: _scaled(-math.pi, g.call("sinpi", x)),
     "cyl_bessel_i0": lambda x, e: g.call("cyl_bessel_i1", x),
     "cyl_bessel_i1": _i1,
+    "digamma": lambda x, e: g.call("trigamma", x),
     "erf": lambda x, e: _scaled(2 / _SQRT_PI, _gauss(x)),
     "erfc": lambda x, e: _scaled(-2 / _SQRT_PI, _gauss(x)),
     "erfcinv": lambda x, e: _scaled(-_SQRT_PI / 2, g.call("exp", g.square(e))),
@@ -148,6 +186,7 @@ _UNARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "gelu": _gelu,
     "j0": lambda x, e: g.neg(g.call("j1", x)),
     "j1": lambda x, e: _less_over("j0", -1, x, e),
+    "lgamma": lambda x, e: g.call("digamma", x),
     "log": lambda x, e: _over(_one(x), x),
     "log10": lambda x, e: _over(g.number(1 / math.log(10), x.dtype), x),
     "log1p": lambda x, e: _over(_one(x), g.add(_one(x), x)),
@@ -160,6 +199,7 @@ _UNARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     ),
     "rsqrt": lambda x, e: _scaled(-0.5, _over(e, x)),
     "sigmoid": lambda x, e: g.mul(e, g.sub(_one(x), e)),
+    "silu": _silu,
     "sin": lambda x, e: g.call("cos", x),
     "sinh": lambda x, e: g.call("cosh", x),
     "sinpi": lambda x, e: _scaled(math.pi, g.call("cospi", x)),
@@ -167,6 +207,8 @@ _UNARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "sqrt": lambda x, e: _over(g.number(0.5, x.dtype), e),
     "tan": lambda x, e: g.add(_one(x), g.square(e)),
     "tanh": lambda x, e: g.sub(_one(x), g.square(e)),
+    "tgamma": lambda x, e: g.mul(e, g.call("digamma", x)),
+    "trigamma": _trigamma,
     "y0": lambda x, e: g.neg(g.call("y1", x)),
     "y1": lambda x, e: g.sub(g.call("y0", x), _over(e, x)),
 }
@@ -200,6 +242,40 @@ def _clamp(args: tuple[Expr, ...], e: Expr) -> Partials:
     below, above = g.compare("<", x, low), g.compare(">", x, high)
     inside = g.choose(below, zero, g.choose(above, zero, one))
     return inside, g.choose(below, one, zero), g.choose(above, one, zero)
+
+
+def _hardtanh(args: tuple[Expr, ...], e: Expr) -> Partials:
+    x, low, high = args
+    one, zero = _one(x), g.number(0, x.dtype)
+    below, above = g.compare("<=", x, low), g.compare(">=", x, high)
+    inside = g.choose(below, zero, g.choose(above, zero, one))
+    return inside, g.choose(below, one, zero), g.choose(above, one, zero)
+
+
+def _leaky_relu(args: tuple[Expr, ...], e: Expr) -> Partials:
+    x, slope = args
+    above = g.compare(">", x, g.number(0, x.dtype))
+    return g.choose(above, _one(x), slope), g.choose(above, g.number(0, x.dtype), x)
+
+
+def _elu(args: tuple[Expr, ...], e: Expr) -> Partials:
+    x, alpha = args
+    above = g.compare(">", x, g.number(0, x.dtype))
+    by_alpha = g.choose(above, g.number(0, x.dtype), g.call("expm1", x))
+    return g.choose(above, _one(x), g.mul(alpha, g.call("exp", x))), by_alpha
+
+
+def _logaddexp(args: tuple[Expr, ...], e: Expr) -> Partials:
+    """Return the shares of the two powers; of two that are infinite alike, half each."""
+    x, y = args
+    is_infinite = Builtin("isinf", (x,), BOOL)
+    alike = g.both(is_infinite, g.compare("==", x, y))
+    assert alike is not None
+    half = g.number(0.5, x.dtype)
+    return (
+        g.choose(alike, half, g.call("sigmoid", g.sub(x, y))),
+        g.choose(alike, half, g.call("sigmoid", g.sub(y, x))),
+    )
 
 
 def _pow(args: tuple[Expr, ...], e: Expr) -> Partials:
@@ -252,6 +328,10 @@ def turns_of(rest: Expr, a: Expr, b: Expr) -> Expr:
 _SEVERAL: dict[str, Callable[[tuple[Expr, ...], Expr], Partials]] = {
     "atan2": _atan2,
     "clamp": _clamp,
+    "elu": _elu,
+    "hardtanh": _hardtanh,
+    "leaky_relu": _leaky_relu,
+    "logaddexp": _logaddexp,
     "copysign": lambda a, e: (
         g.mul(g.call("sign", a[0]), g.call("copysign", _one(a[0]), a[1])), None
     ),

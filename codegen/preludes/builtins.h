@@ -1,8 +1,8 @@
 /* Builtin functions that are made of others, one text for C and for CUDA: signs, roundings,
  * classes, activations. Valid as C11 and as C++17.
  *
- * The header that includes it has defined, for f32 and f64, tc_fabs, tc_copysign, tc_trunc, tc_exp
- * and tc_log1p; tc_scaled_exp_f32(factor, x, low) = factor e^(x + low) for |low| < 0.06;
+ * The header that includes it has defined, for f32 and f64, tc_fabs, tc_copysign, tc_trunc, tc_exp,
+ * tc_expm1 and tc_log1p; tc_scaled_exp_f32(factor, x, low) = factor e^(x + low) for |low| < 0.06;
  * TC_POLY(TYPE, x, c0, c1, ...) = c0 + c1 x + ...
  */
 #ifndef TC_BUILTINS_H
@@ -26,12 +26,19 @@
   TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
     x = ((x < low) | (low != low)) ? low : x;                                                     \
     return ((x > high) | (high != high)) ? high : x;                                              \
-  }
+  }                                                                                               \
+  TC_FN tc_##T tc_hardtanh_##T(tc_##T x, tc_##T low, tc_##T high) {                               \
+    return tc_clamp_##T(x, low, high);                                                            \
+  }                                                                                               \
+  TC_FN tc_##T tc_leaky_relu_##T(tc_##T x, tc_##T slope) { return x > 0 ? x : slope * x; }
 TC_OF_FLOATS(f32) TC_OF_FLOATS(f64)
 
 #define TC_CLAMP_OF(T)                                                                            \
   TC_FN tc_##T tc_clamp_##T(tc_##T x, tc_##T low, tc_##T high) {                                  \
     return tc_min_##T(tc_max_##T(x, low), high);                                                  \
+  }                                                                                               \
+  TC_FN tc_##T tc_hardtanh_##T(tc_##T x, tc_##T low, tc_##T high) {                               \
+    return tc_clamp_##T(x, low, high);                                                            \
   }
 #define TC_RELU_OF(T) TC_FN tc_##T tc_relu_##T(tc_##T x) { return x > 0 ? x : 0; }
 TC_CLAMP_OF(i8) TC_CLAMP_OF(i16) TC_CLAMP_OF(i32) TC_CLAMP_OF(i64)
@@ -47,8 +54,25 @@ TC_RELU_OF(u8) TC_RELU_OF(u16) TC_RELU_OF(u32) TC_RELU_OF(u64)
   }                                                                                               \
   TC_FN tc_##T tc_softplus_##T(tc_##T x) {                                                        \
     return tc_max_##T(x, 0) + tc_log1p_##T(tc_exp_##T(-tc_fabs_##T(x)));                          \
+  }                                                                                               \
+  TC_FN tc_##T tc_elu_##T(tc_##T x, tc_##T alpha) {                                               \
+    tc_##T e = alpha * tc_expm1_##T(x);                                                           \
+    return x > 0 ? x : e;                                                                         \
+  }                                                                                               \
+  TC_FN tc_##T tc_logaddexp_##T(tc_##T x, tc_##T y) {                                             \
+    tc_##T d = x == y ? 0 : -tc_fabs_##T(x - y); /* of infinities too */                          \
+    return tc_max_##T(x, y) + tc_log1p_##T(tc_exp_##T(d));                                        \
   }
 TC_ACTIVATIONS(f32) TC_ACTIVATIONS(f64)
+
+/* x sigmoid(x). From `far` on e^-|x| would soon be denormal, where x times it is not: it is kept e^k
+ * as large, and c = e^-k. */
+#define TC_SILU(T, far, k, c)                                                                     \
+  TC_FN tc_##T tc_silu_##T(tc_##T x) {                                                            \
+    tc_##T a = tc_fabs_##T(x), e = tc_exp_##T((a > far ? k : 0) - a), scale = a > far ? c : 1;    \
+    return (x < 0 ? x * e * scale : x) / (1 + e * scale);                                         \
+  }
+TC_SILU(f32, 80.0f, 16.0f, 1.12535175e-07f) TC_SILU(f64, 700.0, 32.0, 1.26641655490941757e-14)
 
 /* e^(a a / 2) Phi(-a) (a + 5/2) for 0 <= a <= 14.6, in t = (a - 5/2) / (a + 5/2). */
 #define TC_MILLS                                                                                  \

@@ -35,6 +35,7 @@
   }
 
 TC_OF_CUDA1(fabs) TC_OF_CUDA1(ceil) TC_OF_CUDA1(floor) TC_OF_CUDA1(trunc) TC_OF_CUDA1(logb)
+TC_OF_CUDA1(rint)
 TC_OF_CUDA1(sqrt) TC_OF_CUDA1(rsqrt) TC_OF_CUDA1(cbrt) TC_OF_CUDA1(rcbrt)
 TC_OF_CUDA1(exp) TC_OF_CUDA1(exp2) TC_OF_CUDA1(exp10) TC_OF_CUDA1(expm1)
 TC_OF_CUDA1(log) TC_OF_CUDA1(log2) TC_OF_CUDA1(log10) TC_OF_CUDA1(log1p)
@@ -64,4 +65,5 @@ TC_FN tc_f32 tc_scaled_exp_f32(tc_f32 factor, tc_f32 x, tc_f32 low) {
 }
 #include "builtins.h"
 TC_FN tc_f64 tc_gelu_f64(tc_f64 x) { return x * tc_normcdf_f64(x); }
+#include "gamma.h"
 #endif

@@ -42,6 +42,8 @@ TC_FN tc_f32 tc_fabs_f32(tc_f32 x) { return __builtin_fabsf(x); }
 TC_FN tc_f64 tc_fabs_f64(tc_f64 x) { return __builtin_fabs(x); }
 TC_FN tc_f32 tc_trunc_f32(tc_f32 x) { return __builtin_truncf(x); }
 TC_FN tc_f64 tc_trunc_f64(tc_f64 x) { return __builtin_trunc(x); }
+TC_FN tc_f32 tc_rint_f32(tc_f32 x) { return __builtin_rintf(x); } /* no thread has another mode */
+TC_FN tc_f64 tc_rint_f64(tc_f64 x) { return __builtin_rint(x); }
 
 /* ---- exponentials, float32 */
 
@@ -575,6 +577,7 @@ static __attribute__((unused)) tc_f64 tc_cyl_bessel_i1_f64(tc_f64 x) {
 }
 TC_ROUNDED(erfcx) TC_ROUNDED(erfinv) TC_ROUNDED(erfcinv) TC_ROUNDED(normcdfinv)
 TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
+#include "gamma.h"
 
 /* ---- vectors of the native width: tc_NAME_v16f32 and so on */
 
@@ -600,6 +603,9 @@ TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
   TC_FN tc_v##S tc_clamp_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                             \
     return tc_min_v##S(tc_max_v##S(x, low), high);                                                \
   }                                                                                               \
+  TC_FN tc_v##S tc_hardtanh_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                          \
+    return tc_clamp_v##S(x, low, high);                                                           \
+  }                                                                                               \
   TC_FN tc_v##S tc_sign_v##S(tc_v##S x) {                                                         \
     tc_v##S one = (tc_v##S){0} + ONE;                                                             \
     return tc_select_v##S(x > 0, one, tc_select_v##S(x < 0, -one, x));                            \
@@ -611,6 +617,7 @@ TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
   TC_VECTOR_SIMPLE(S, (tc_##T)1) TC_VECTOR_SIMPLE(SI, 1)                                          \
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
+  TC_LANES1(rint, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES2(logaddexp, S, T, N)                 \
   TC_LANES1(exp2, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(exp10, S, T, N)                    \
   TC_LANES1(log, S, T, N) TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)                      \
   TC_LANES1(log1p, S, T, N) TC_LANES1(tanh, S, T, N) TC_LANES1(sin, S, T, N)                      \
@@ -620,6 +627,12 @@ TC_ROUNDED(cyl_bessel_i0) TC_ROUNDED(cyl_bessel_i1)
   TC_FN tc_v##S tc_sigmoid_v##S(tc_v##S x) {                                                      \
     tc_v##S one = (tc_v##S){0} + (tc_##T)1, e = tc_exp_v##S(-tc_fabs_v##S(x));                    \
     return tc_select_v##S(x < 0, e, one) / (one + e);                                             \
+  }                                                                                               \
+  TC_FN tc_v##S tc_leaky_relu_v##S(tc_v##S x, tc_v##S slope) {                                    \
+    return tc_select_v##S(x > 0, x, slope * x);                                                   \
+  }                                                                                               \
+  TC_FN tc_v##S tc_elu_v##S(tc_v##S x, tc_v##S alpha) {                                           \
+    return tc_select_v##S(x > 0, x, alpha * tc_expm1_v##S(x));                                    \
   }
 
 /* AVX-512 scales by 2^n in one instruction, which over- and underflows as it should. */

@@ -27,8 +27,9 @@ from tcdsl.grammar.types.typed import Expr, Range
 Bounds = Callable[[str], Sequence[tuple[Size, Size]]]  # of a tensor: low and high by dimension
 
 _FINITE = {
-    "abs", "clamp", "cos", "erf", "exp", "fabs", "fmax", "fmin", "gelu", "max", "min", "relu",
-    "sigmoid", "sign", "sin", "softplus", "tanh",
+    "abs", "clamp", "cos", "elu", "erf", "exp", "fabs", "fmax", "fmin", "gelu", "hardtanh",
+    "leaky_relu", "logaddexp", "max", "min", "relu", "rint", "sigmoid", "sign", "silu", "sin",
+    "softplus", "tanh",
 }  # fmt: skip
 
 

@@ -130,6 +130,24 @@ def _gelu(x: Array) -> Any:
     return 0.5 * x * (1 + scipy.special.erf(x / np.sqrt(np.asarray(2, x.dtype))))
 
 
+def _digamma(x: Array) -> Any:
+    """Return scipy's, which is inexact where a loop would be long."""
+    low = np.where(x < -1, x, -1.5)
+    reflected = _sp("digamma")(1 - low) - np.pi * _cospi(low) / _sinpi(low)
+    whole = np.where((x < 0) & (x == np.floor(x)), np.nan, _sp("digamma")(np.maximum(x, -1.5)))
+    return np.where((x < -1) & (x != np.floor(x)), reflected, whole)
+
+
+def _trigamma(x: Array) -> Any:
+    low = np.where(x < 0.5, x, 0.25)
+    reflected = (np.pi / _sinpi(low)) ** 2 - _sp("polygamma")(1, 1 - np.maximum(low, -1e15))
+    return np.where(x < 0.5, reflected, _sp("polygamma")(1, np.where(x < 0.5, 1, x)))
+
+
+def _logaddexp(x: Array, y: Array) -> Any:
+    return np.where(x == y, x + np.log(np.asarray(2, x.dtype)), np.logaddexp(x, y))
+
+
 def _logb(x: Array) -> Any:
     e = np.frexp(x)[1].astype(x.dtype) - 1
     e = np.where(x == 0, -np.inf, e)
@@ -213,6 +231,14 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "softplus": _softplus,
     "relu": lambda x: np.where(x > 0, x, np.where(np.isnan(x), x, 0)),
     "gelu": _gelu,
+    "silu": lambda x: x * _sp("expit")(x),
+    "leaky_relu": lambda x, slope: np.where(x > 0, x, slope * x),
+    "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
+    "hardtanh": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "logaddexp": _logaddexp,
+    "rint": np.rint,
+    "digamma": _digamma,
+    "trigamma": _trigamma,
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,

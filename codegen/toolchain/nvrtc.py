@@ -91,7 +91,8 @@ def headers() -> tuple[tuple[str, str], ...]:
 
     NVRTC gets them from memory and looks into no folder.
     """
-    paths = (*sorted(INCLUDES.glob("*.cuh")), INCLUDES / "scalars.h", INCLUDES / "builtins.h")
+    shared = ("scalars.h", "builtins.h", "gamma.h")
+    paths = (*sorted(INCLUDES.glob("*.cuh")), *(INCLUDES / name for name in shared))
     return tuple((p.name, p.read_text(encoding="utf-8")) for p in paths)
 
 

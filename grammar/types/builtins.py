@@ -42,6 +42,14 @@ BUILTINS: dict[str, Function] = {
         Function("sigmoid", 1, "float"),
         Function("softplus", 1, "float"),
         Function("gelu", 1, "float"),
+        Function("silu", 1, "float"),
+        Function("leaky_relu", 2, "float"),
+        Function("elu", 2, "float"),
+        Function("hardtanh", 3, "same"),
+        Function("logaddexp", 2, "float"),
+        Function("rint", 1, "float"),
+        Function("digamma", 1, "float"),
+        Function("trigamma", 1, "float"),
         Function("isnan", 1, "bool"),
         Function("isinf", 1, "bool"),
         Function("isfinite", 1, "bool"),
@@ -49,7 +57,7 @@ BUILTINS: dict[str, Function] = {
 }
 
 # Constant between jumps.
-STEPS = frozenset({"ceil", "floor", "logb", "round", "sign", "trunc"})
+STEPS = frozenset({"ceil", "floor", "logb", "rint", "round", "sign", "trunc"})
 
 # Builtins that are not functions of values.
 PAD = "pad"  # takes an access

@@ -25,10 +25,11 @@ from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DTy
 
 # Builtins with a vector form `tc_NAME_v16f32` in prelude.h or smath.h.
 FUNCTIONS = frozenset(
-    """abs ceil clamp cos erf erfc exp exp10 exp2 expm1 fabs floor fmax fmin gelu log log10 log1p
-    log2 max min pow relu round rsqrt sigmoid sign sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
+    """abs ceil clamp cos elu erf erfc exp exp10 exp2 expm1 fabs floor fmax fmin gelu hardtanh
+    leaky_relu log log10 log1p log2 logaddexp max min pow relu rint round rsqrt sigmoid sign silu
+    sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
 )
-INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "max", "min", "relu", "sign"})
+INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "hardtanh", "max", "min", "relu", "sign"})
 
 _NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
 

@@ -27,12 +27,12 @@ def test_a_definition_without_a_float_parameter_or_return() -> None:
 
 
 def test_a_function_without_derivative_where_the_gradient_goes_through_it() -> None:
-    assert message("def f(float(N) A) -> (O) {\n  O(i) = 2 * lgamma(A(i))\n}") == (
-        "f.tc:2:14: error[TC141]: the gradient goes through 'lgamma', "
+    assert message("def f(float(N) A) -> (O) {\n  O(i) = 2 * nextafter(A(i), 1.0)\n}") == (
+        "f.tc:2:14: error[TC141]: the gradient goes through 'nextafter', "
         "which has no derivative here\n"
         "  |\n"
-        "2 |   O(i) = 2 * lgamma(A(i))\n"
-        "  |              ^^^^^^^^^^^^\n"
+        "2 |   O(i) = 2 * nextafter(A(i), 1.0)\n"
+        "  |              ^^^^^^^^^^^^^^^^^^^^\n"
         "  note: nothing else of the definition is in its way: give that part a value of its own, "
         "and a derivative by hand"
     )
@@ -40,7 +40,7 @@ def test_a_function_without_derivative_where_the_gradient_goes_through_it() -> N
 
 @pytest.mark.parametrize(
     "value",
-    ["A(i) * lgamma(2.5)", "A(i) * tgamma(B(i))", "lgamma(A(i)) > 0 ? A(i) : 0"],
+    ["A(i) * nextafter(2.5, B(i))", "nextafter(A(i), 0.0) > 0 ? A(i) : 0"],
 )
 def test_a_function_without_derivative_is_no_matter_where_none_is_asked(value: str) -> None:
     gradient(check(parse(f"def f(float(N) A, int32(N) B) -> (O) {{ O(i) = {value} }}")))

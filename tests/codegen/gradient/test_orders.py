@@ -22,6 +22,7 @@ BOTH = (*EVERYWHERE, *(-x for x in EVERYWHERE[1:]))
 ABOVE = tuple(x for x in EVERYWHERE if x)
 NEAR = tuple(x for x in BOTH if abs(x) < 100)
 INSIDE = (0.0, 1e-12, -1e-12, 0.3, -0.3, 0.999999, -0.999999)
+GAMMA = (1e-5, 0.3, 0.49, 0.51, 1.0, 1.4616, 7.5, 20.0, 3000.0, -1e-5, -0.4, -1.6, -30.3)
 
 Function = Callable[[Any], Any]
 FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
@@ -36,6 +37,7 @@ FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
     "cospi": (mp.cospi, NEAR),
     "cyl_bessel_i0": (lambda x: mp.besseli(0, x), NEAR),
     "cyl_bessel_i1": (lambda x: mp.besseli(1, x), NEAR),
+    "digamma": (mp.digamma, (*GAMMA, 1e6)),
     "erf": (mp.erf, BOTH),
     "erfc": (mp.erfc, BOTH),
     "erfcinv": (lambda x: mp.erfinv(1 - x), (1e-5, 0.2, 1.0, 1.7)),
@@ -47,6 +49,7 @@ FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
     "gelu": (lambda x: x * mp.ncdf(x), NEAR),
     "j0": (lambda x: mp.besselj(0, x), BOTH),
     "j1": (lambda x: mp.besselj(1, x), BOTH),
+    "lgamma": (mp.loggamma, (1e-5, 0.3, 1.0, 1.4616, 2.0, 7.5, 1e6)),
     "log": (mp.log, ABOVE),
     "log10": (mp.log10, ABOVE),
     "log1p": (mp.log1p, (*EVERYWHERE, -1e-12, -0.9, -0.999999)),
@@ -56,12 +59,15 @@ FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
     "rcbrt": (lambda x: mp.sign(x) / mp.cbrt(abs(x)), (*ABOVE, *(-x for x in ABOVE))),
     "rsqrt": (lambda x: 1 / mp.sqrt(x), ABOVE),
     "sigmoid": (lambda x: 1 / (1 + mp.exp(-x)), NEAR),
+    "silu": (lambda x: x / (1 + mp.exp(-x)), NEAR),
     "sinh": (mp.sinh, NEAR),
     "sinpi": (mp.sinpi, NEAR),
     "softplus": (lambda x: mp.log1p(mp.exp(x)), NEAR),
     "sqrt": (mp.sqrt, ABOVE),
     "tan": (mp.tan, (0.0, 1e-5, 0.9, -0.9, 4.0)),
     "tanh": (mp.tanh, BOTH),
+    "tgamma": (mp.gamma, (0.3, 1.0, 2.5, 20.0, -0.4, -1.6)),
+    "trigamma": (lambda x: mp.psi(1, x), GAMMA),
     "y0": (lambda x: mp.bessely(0, x), (0.003, 0.12, 0.9, 1.7, 4.0, 20.0)),
     "y1": (lambda x: mp.bessely(1, x), (0.003, 0.12, 0.9, 1.7, 4.0, 20.0)),
 }  # fmt: skip
@@ -108,6 +114,7 @@ def test_first_to_third_derivative(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "at_inf", "at_minus_inf"),
     [("gelu", 1, 0), ("tanh", 0, 0), ("sigmoid", 0, 0), ("softplus", 1, 0), ("erf", 0, 0),
+     ("silu", 1, 0),
      ("atan", 0, 0), ("asinh", 0, 0), ("cbrt", 0, 0), ("expm1", np.inf, 0)],
 )  # fmt: skip
 def test_slopes_at_infinity_are_their_limits(name: str, at_inf: float, at_minus_inf: float) -> None:

@@ -69,6 +69,21 @@ def _erfcinv(y: Any) -> Any:
     return mp.findroot(lambda z: mp.log(mp.erfc(z)) - mp.log(y), start)
 
 
+def _digamma(x: Array) -> Array:
+    low = np.where(x < 0, x, -0.5)
+    return np.where(
+        (x < 0) & (x == np.floor(x)),
+        np.nan,
+        np.where(x < 0, sp.digamma(1 - low) - np.pi * _cospi(low) / _sinpi(low), sp.digamma(x)),
+    )
+
+
+def _trigamma(x: Array) -> Array:
+    low = np.where(x < 0.5, x, 0.25)
+    mirrored = (np.pi / _sinpi(low)) ** 2 - sp.polygamma(1, 1 - low)
+    return np.asarray(np.where(x < 0.5, mirrored, sp.polygamma(1, np.where(x < 0.5, 1, x))))
+
+
 def _erfcx(x: Any) -> Any:
     return (
         mp.exp(x * x) * mp.erfc(x) if x < 1e4 else 1 / (x * mp.sqrt(mp.pi)) * (1 - 1 / (2 * x * x))
@@ -90,6 +105,8 @@ FUNCTIONS = {
     "cyl_bessel_i1": Function(
         0.51, 6, sp.i1, lambda x: mp.besseli(1, x), -40, 40, (710.0, 1e-5, 1e-300)
     ),
+    # below 0 and near a zero the near one is not right to the last digits
+    "digamma": Function(0.51, 4, _digamma, mp.digamma, 0.1, 30, (1e-300, 1.4616, 1e10, 1e300)),
     "erf": Function(1.5, 1, sp.erf, mp.erf),
     "erfc": Function(0.51, 4, sp.erfc, mp.erfc, -2, 26),
     "erfcinv": Function(0.51, 4, sp.erfcinv, _erfcinv, 0, 2, (1e-300, 1e-10, 1e-3, 0.01)),
@@ -118,6 +135,9 @@ FUNCTIONS = {
     "rcbrt": Function(0.51, 4, lambda x: 1 / np.cbrt(x), lambda x: 1 / _root3(x)),
     "rsqrt": Function(1.5, 1.5, lambda x: 1 / np.sqrt(x), lambda x: 1 / mp.sqrt(x), 0, 9),
     "sigmoid": Function(2.5, 2, sp.expit, lambda x: 1 / (1 + mp.exp(-x)), more=(-700.0, 40.0)),
+    "silu": Function(
+        3.5, 3, lambda x: x * sp.expit(x), lambda x: x / (1 + mp.exp(-x)), more=(-700.0, 40.0)
+    ),
     "sin": Function(0.51, 1, np.sin, mp.sin),
     "sinh": Function(0.51, 2, np.sinh, mp.sinh),
     "sinpi": Function(0.51, 1.5, _sinpi, mp.sinpi),
@@ -128,6 +148,9 @@ FUNCTIONS = {
     "tan": Function(0.51, 1, np.tan, mp.tan),
     "tanh": Function(2.5, 2, np.tanh, mp.tanh),
     "tgamma": Function(0.51, 12, sp.gamma, mp.gamma, 0.1, 30),
+    "trigamma": Function(
+        0.51, 4, _trigamma, lambda x: mp.psi(1, x), -20, 30, (1e-100, 1e10, 1e300)
+    ),
     "y0": Function(0.51, 8, sp.y0, lambda x: mp.bessely(0, x), 1.5, 3, span32=20),
     "y1": Function(0.51, 8, sp.y1, lambda x: mp.bessely(1, x), 0.1, 1.5, span32=20),
 }

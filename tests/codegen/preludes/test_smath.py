@@ -26,27 +26,46 @@ from tests.tiers import sampled
 # Exact by nature, or one rounding: the reference in the same type is right.
 ROUNDED = (
     "abs", "ceil", "clamp", "copysign", "fabs", "fdim", "fdivide", "floor", "fmax", "fmin", "fmod",
-    "isfinite", "isinf", "isnan", "logb", "nextafter", "relu", "remainder", "round", "sign",
-    "trunc",
+    "hardtanh", "isfinite", "isinf", "isnan", "leaky_relu", "logb", "nextafter", "relu",
+    "remainder", "rint", "round", "sign", "trunc",
 )  # fmt: skip
 # Of several arguments, with a bound for float32 (computed in float64) and one for float64.
 SEVERAL = {
     "atan2": (0.51, 1), "hypot": (0.51, 1.5), "pow": (0.51, 1.5), "rhypot": (0.51, 2.5),
     "fma": (0.51, 0.51), "norm3d": (0.51, 2), "norm4d": (0.51, 2.5), "rnorm3d": (0.51, 3),
-    "rnorm4d": (0.51, 3.5),
+    "rnorm4d": (0.51, 3.5), "elu": (2.5, 2), "logaddexp": (2.5, 2),
 }  # fmt: skip
 VECTORS = sorted(vexpr.FUNCTIONS & BUILTINS.keys() - {"fmax", "fmin"})  # in test_prelude.py those
 VECTOR_CASES = [(n, "f32") for n in VECTORS] + [
-    (n, "f64") for n in ("abs", "clamp", "exp", "fabs", "log", "pow", "relu", "sigmoid", "sign")
+    (n, "f64")
+    for n in (
+        "abs",
+        "clamp",
+        "elu",
+        "exp",
+        "fabs",
+        "hardtanh",
+        "leaky_relu",
+        "log",
+        "logaddexp",
+        "pow",
+        "relu",
+        "rint",
+        "sigmoid",
+        "sign",
+        "silu",
+    )
 ]
 # No vector code by gcc: libm's, or too rare for a form without branches.
 SCALAR_F32 = (
-    "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx", "erfinv", "fmod", "j0", "j1", "lgamma",
-    "logb", "nextafter", "normcdfinv", "remainder", "tgamma", "y0", "y1",
+    "cyl_bessel_i0", "cyl_bessel_i1", "digamma", "erfcinv", "erfcx", "erfinv", "fmod", "j0", "j1",
+    "lgamma",
+    "logb", "nextafter", "normcdfinv", "remainder", "tgamma", "trigamma", "y0", "y1",
 )  # fmt: skip
 VECTOR_F64 = (
     "abs", "ceil", "clamp", "exp", "expm1", "floor", "fma", "log", "log1p", "relu", "rsqrt",
-    "sigmoid", "softplus", "sqrt", "tanh", "trunc",
+    "elu", "hardtanh", "leaky_relu", "logaddexp", "rint", "sigmoid", "silu", "softplus", "sqrt",
+    "tanh", "trunc",
 )  # fmt: skip
 # How far CUDA's own float64 functions may be off in the simulator, where libm stands in for them.
 STAND_IN = 2000
@@ -261,7 +280,11 @@ def test_functions_of_several_arguments_are_within_their_bounds(
         with np.errstate(all="ignore"):
             want = several(name, *(a.astype(wide) for a in args))
         got = run(lib, f"{name}_{short(dtype)}", dtype, *args)
-        error, at = worst(errors_wide(got, want, dtype), *args)
+        largest = want
+        if name == "logaddexp":  # two that nearly cancel: in units of the largest of all
+            every = np.abs([want, *args])
+            largest = np.where(np.isfinite(every), every, 0).max(axis=0).astype(wide)
+        error, at = worst(errors_wide(got, want, dtype, largest), *args)
         assert error <= bound, (dtype, at)
 
 
@@ -272,6 +295,12 @@ def several(name: str, *args: Array) -> Array:
             return np.arctan2(*args)
         case "pow":
             return np.power(*args)
+        case "elu":
+            x, alpha = args
+            return np.where(x > 0, x, alpha * np.expm1(x))
+        case "logaddexp":
+            x, y = args
+            return np.where(x == y, x + np.log(x.dtype.type(2)), np.logaddexp(x, y))
         case "fma":
             return np.array([_fma(*map(float, a)) for a in zip(*args, strict=True)], args[0].dtype)
     infinite = np.any([np.isinf(a) for a in args], axis=0)
@@ -292,11 +321,13 @@ def _fma(x: float, y: float, z: float) -> float:
         return float(np.copysign(np.inf, 1 if exact > 0 else -1))
 
 
-def errors_wide(got: Array, want: Array, dtype: Any) -> Array:
-    """As `errors`, for exact values in a type that may be wider than float64."""
+def errors_wide(got: Array, want: Array, dtype: Any, largest: Array) -> Array:
+    """As `errors`, for exact values in a type that may be wider than float64; units of largest."""
     with np.errstate(all="ignore"):
         rounded = want.astype(dtype)
-        unit = np.maximum(np.spacing(np.abs(rounded)), TINY[short(dtype)]).astype(want.dtype)
+        unit = np.maximum(np.spacing(np.abs(largest.astype(dtype))), TINY[short(dtype)]).astype(
+            want.dtype
+        )
         error = (np.abs(got.astype(want.dtype) - want) / unit).astype(np.float64)
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
         special = ~np.isfinite(got) | ~np.isfinite(rounded)
