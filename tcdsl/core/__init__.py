@@ -38,7 +38,9 @@ Recipe(vjp, taken, to, passed=(), narrow=None)
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tcdsl.codegen import runtime
 from tcdsl.core import dtypes
@@ -62,6 +64,8 @@ __all__ = [
     "Size",
     "Tensor",
     "backward",
+    "empty",
+    "from_numpy",
     "is_grad_enabled",
     "lent",
     "operator",
@@ -120,6 +124,51 @@ class Size(tuple[int, ...]):
 def empty(shape: tuple[int, ...], dtype: dtypes.DType) -> Tensor:
     """Return a tensor of undefined contents."""
     return _core.empty(shape, dtype.numpy.num)
+
+
+def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
+    """Return a tensor over the memory of an array.
+
+    Raises
+    ------
+    TypeError
+        If no tensor has elements of that type, or in foreign byte order.
+    ValueError
+        If strides are negative, or no multiples of an element's size.
+    """
+    dtype = dtypes.dtype_of(array.dtype)
+    if dtype is None:
+        known = ", ".join(t.name for t in dtypes.ALL)
+        raise TypeError(
+            f"can't convert np.ndarray of type {array.dtype}. "
+            f"The only supported types are: {known}."
+        )
+    size = array.itemsize
+    if any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array  with array.copy().)"
+        )
+    if any(s % size for s in array.strides) or not array.flags.aligned:
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+            "array to reallocate the memory."
+        )
+    strides = tuple(s // size for s in array.strides)
+    reach = size + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
+    address = array.__array_interface__["data"][0]
+    is_fixed = not array.flags.writeable
+    return lent(
+        array,
+        address,
+        reach if array.size else 0,
+        array.shape,
+        strides,
+        array.dtype.num,
+        0,
+        is_fixed,
+    )
 
 
 def operator(name: str, op: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from sys import intern
 from typing import Any, ClassVar, NoReturn
 
@@ -30,6 +30,7 @@ from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_
 from tcdsl.core.dtypes import DType
 from tcdsl.derived.texts import gradient_of
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
@@ -49,6 +50,7 @@ class Meaning:
     saves: tuple[str, ...] = ()
     slow: Slow | None = None
     generics: Mapping[str, int] = field(default_factory=dict)
+    integers: str | None = None  # the definition that serves where the type is no float
 
 
 class Forms:
@@ -184,6 +186,8 @@ class Forms:
         if self.meaning.shape is not None:
             self.meaning.shape(values)
         dtype = self._computed(values)
+        if self.meaning.integers is not None and not dtype.is_floating_point:
+            return self._of_integers(*values, **_given(out))
         if self.writes:
             target = values[0]
             _check_target(self.name, values, dtype)
@@ -225,7 +229,7 @@ class Forms:
         operands = [a if isinstance(v, Tensor) else v for v, a in zip(values, arrays, strict=True)]
         call = KernelCall.of(variant, sizes, operands, arrays)
         if outs is not None:
-            call = replace(call, outs=call.check_outputs([o._array() for o in outs]))
+            call = replace(call, outs=self._written(call, outs))
         entry = call.entry(self._dispatch.executable_for(call))
         installed = tuple(
             v if isinstance(v, Tensor) or not t.shape else a
@@ -233,6 +237,14 @@ class Forms:
         )
         self.launcher.install(entry, installed, outs)
         return self.op.run(entry, values, outs)
+
+    @cached_property
+    def _of_integers(self) -> Op:
+        """The op of the definition that serves where the type is no float."""
+        assert self.meaning.integers is not None
+        definition = self.session.definition(self.meaning.integers)
+        meaning = replace(self.meaning, integers=None, vjp=None, slow=None)
+        return Forms(self.name, self.session, definition, meaning, writes=self.writes).op
 
     def _write_view(self, values: tuple[Any, ...]) -> Any:
         """Write a view by a call that is recorded: its base is a function of the result now."""
@@ -242,6 +254,21 @@ class Forms:
             )
         result = self._pure.op(*values)
         return Forms.write_view(values[0], result)
+
+    def _written(self, call: KernelCall, outs: Sequence[Tensor]) -> tuple[Any, ...]:
+        """Return the outputs as arrays that may be written."""
+        try:
+            return call.check_outputs([o._array() for o in outs])
+        except ShapeError as refusal:
+            if "read-only" in str(refusal):
+                problem = f"{self.name}: the memory of the tensor to write to is read-only"
+            else:
+                problem = (
+                    "unsupported operation: more than one element of the written-to tensor refers "
+                    "to a single memory location. Please clone() the tensor before performing the "
+                    "operation."
+                )
+            raise RuntimeError(problem) from None
 
     def _into(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...]) -> Any:
         """Compute into tensors that the caller gives, of another type or shape too."""

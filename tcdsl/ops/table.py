@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -54,16 +55,17 @@ class Family:
         vjp: Vjp = "derived",
         saves: Sequence[str] = (),
         slow: Slow | None = None,
+        integers: str | None = None,
         inplace: bool = False,
         aliases: Sequence[str] = (),
         on: Sequence[str] = ("torch", "Tensor"),
     ) -> Op:
         """Return the op of a row, and make it public."""
-        meaning = Meaning(types, shape, vjp, tuple(saves), slow)
+        meaning = Meaning(types, shape, vjp, tuple(saves), slow, integers=integers)
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:
-            written = Meaning(types, shape, vjp, tuple(saves))
+            written = replace(meaning, slow=None)
             into = self._made(name, text or name, written, writes=True)
             publish(into, tuple(f"{n}_" for n in (name, *aliases)), on)
             op.__dict__["inplace"] = into

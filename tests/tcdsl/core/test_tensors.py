@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.core import Tensor, backward, set_grad_enabled
+from tcdsl.core import Tensor, backward, from_numpy, set_grad_enabled
 from tests.tcdsl.core.few import (
     array,
     e_to,
@@ -296,3 +296,34 @@ def test_grad_mode_is_a_threads_own() -> None:
     mine = plus(x, 1.0).requires_grad
     set_grad_enabled(old)
     assert (seen, mine) == ([True], False)
+
+
+def test_an_array_lends_its_memory() -> None:
+    a = np.arange(12.0).reshape(3, 4)
+    t = from_numpy(a[:, ::2])
+    plus_(t, 1.0)
+    assert a[0].tolist() == [1, 1, 3, 3]
+    assert t.stride() == (4, 2)
+    assert array(plus(t, t)).tolist() == (2 * a[:, ::2]).tolist()
+    for kind in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32"):
+        b = np.array([0, 1], kind)
+        assert from_numpy(b).dtype.name == kind
+        assert from_numpy(b)._array().dtype == b.dtype
+        assert from_numpy(b[1:]).item() == 1
+    with pytest.raises(ValueError, match="negative"):
+        from_numpy(a[::-1])
+    with pytest.raises(TypeError, match="type complex128"):
+        from_numpy(a + 0j)
+    a.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        plus_(from_numpy(a), 1.0)
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        plus_(tensor([1.0]).expand(3), 1.0)
+
+
+def test_an_op_takes_outputs_of_another_type() -> None:
+    x, out = tensor([1.0, 2.0], np.float32), tensor([0.0, 0.0])
+    assert plus(x, 1.0, out=out) is out
+    assert array(out).tolist() == [2, 3]
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output"):
+        plus(x, 1.0, out=tensor([0, 0], np.int64))
