@@ -45,6 +45,7 @@ _MAX_CHOICES = 4096  # of configs for sizes of about the same
 _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
 SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
+MEANWHILE = 3  # sizes that have their own while that for all is built
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
@@ -55,6 +56,14 @@ class Compiled:
     spec: Spec
     config: Config
     loaded: load.Loaded | LoadedUnit
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What is built aside, and the specialisations that have executables of their own meanwhile."""
+
+    aside: Aside
+    served: set[Spec]
 
 
 class Variant:
@@ -72,8 +81,8 @@ class Variant:
     stand for all, and so the same in every process; a program whose choice has no one answer for
     all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
     than for one of some sizes, or for the library of the machine that it calls, those that bring it
-    have their own too, and it is built meanwhile:
-    their call waits as long as the first one did, the next for what is left. On a GPU, where its
+    have their own too, and it is built meanwhile: their call waits as long as the first one did. So
+    do the next ones, `MEANWHILE` in all; those after them wait for what is left. On a GPU, where its
     tiles are part of the config, there are two where the model wants another for other sizes, and
     a third only for sizes at which those are far slower. Tuned sizes get theirs. What has run keeps
     its executable, so that equal calls give equal bits; of ever new sizes, those that fell out of
@@ -106,7 +115,7 @@ class Variant:
         self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
-        self._asides: dict[Spec, Aside] = {}
+        self._asides: dict[Spec, _Begun] = {}
         self._generic: dict[Spec, list[tuple[Regime, Compiled]]] = {}
         self._chosen: tuple[tuple[Spec, Sizes], tuple[Config, Regime]] | None = None  # the last one
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
@@ -212,8 +221,9 @@ class Variant:
         if self.is_for_gpu:
             return self.compile(spec, self._config_at(spec, sizes), sizes)
         return (
-            self._at_hand(spec, sizes)
-            or self._meanwhile(spec, exact, sizes)
+            self._meanwhile(spec, exact, sizes)
+            or self._at_hand(spec, sizes)
+            or self._beginning(spec, exact, sizes)
             or self._compiled_for_all(spec, sizes)
         )
 
@@ -229,15 +239,29 @@ class Variant:
     def _meanwhile(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
         """Return an executable of these sizes' own while that for all sizes is built.
 
-        None where that is not built, or not any more, for whoever comes now.
+        None where that is not built, or to be waited for no longer: how many sizes have their own
+        is a number, so that the clock decides about no bits.
         """
-        if spec in self._asides:
-            self._asides[spec].wait()
-            return self._at_hand(spec, sizes)
-        if self._index is None or not is_lasting() or not self._takes_long(spec, sizes):
+        begun = self._asides.get(spec)
+        if begun is None:
+            return None
+        if exact not in begun.served and len(begun.served) == MEANWHILE:
+            begun.aside.wait()
+            return None
+        begun.served.add(exact)
+        return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+
+    def _beginning(self, spec: Spec, exact: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return an executable of these sizes' own, and have that for all sizes built from now on.
+
+        None where a compiler takes no longer for that, or no other process would find it.
+        """
+        if spec in self._asides or self._index is None or not is_lasting():
+            return None
+        if not self._takes_long(spec, sizes):
             return None
         found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
-        self._asides[spec] = Aside(self._task_for_all(spec, sizes))
+        self._asides[spec] = _Begun(Aside(self._task_for_all(spec, sizes)), {exact})
         return found
 
     def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:

@@ -30,6 +30,7 @@ def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return what this process compiles from here on, in a cache of its own."""
     assert isinstance(Entry, type), "the launcher is compiled before"
     monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
+    monkeypatch.setattr(variant, "MEANWHILE", 1)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
     names: list[str] = []
     begin = objects._begin
@@ -82,12 +83,32 @@ def test_the_second_sizes_have_an_executable_of_their_own(begun: list[str], busy
 
 
 @pytest.mark.wide
+def test_so_many_sizes_have_their_own_whether_or_not_that_for_all_is_there(
+    begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant, "MEANWHILE", 3)
+    mm = tc.define(MM)
+    for m in (5, 7):
+        call(mm, m)
+    (one,) = mm.variant()._asides.values()
+    one.aside._thread.join()
+    for m in (6, 7, 8):
+        call(mm, m)
+    assert kinds(mm) == ["own"] * 4
+    mm.variant().forget_choices()
+    for m in (5, 7, 6, 8, 4):
+        call(mm, m)
+    assert kinds(mm) == [*["own"] * 4, "all"]
+    assert begun == ["mm"] * 4
+
+
+@pytest.mark.wide
 def test_later_sizes_and_processes_have_what_was_built_meanwhile(begun: list[str]) -> None:
     mm = tc.define(MM)
     for m in (5, 7):
         call(mm, m)
     (one,) = mm.variant()._asides.values()
-    one._thread.join()
+    one.aside._thread.join()
     for m in (6, 7, 5, 6):
         call(mm, m)
     assert kinds(mm) == ["own", "own", "all"]
