@@ -42,17 +42,26 @@ class Arrangement:
     forms: tuple[Mapping[str, AnyForm], ...]
     temps: tuple[str, ...]
     asked: Asked | None = None
-    _known: dict[tuple[int, str], tuple[tuple[Knob, ...], Mapping[str, Value]]] = field(
+    _knobs: dict[tuple[int, str], tuple[Knob, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _defaults: dict[tuple[int, str], Mapping[str, Value]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
-    def options(self, group: int, form: str) -> tuple[tuple[Knob, ...], Mapping[str, Value]]:
-        """Return the knobs of a form of a group and their analytic values."""
+    def knobs(self, group: int, form: str) -> tuple[Knob, ...]:
+        """Return the knobs of a form of a group."""
         key = group, form
-        if key not in self._known:
-            ctx, chosen = self.contexts[group], self.forms[group][form]
-            self._known[key] = chosen.knobs(ctx), chosen.default(ctx)
-        return self._known[key]
+        if key not in self._knobs:
+            self._knobs[key] = self.forms[group][form].knobs(self.contexts[group])
+        return self._knobs[key]
+
+    def defaults(self, group: int, form: str) -> Mapping[str, Value]:
+        """Return the analytic values of the knobs of a form of a group."""
+        key = group, form
+        if key not in self._defaults:
+            self._defaults[key] = self.forms[group][form].default(self.contexts[group])
+        return self._defaults[key]
 
     def choice(self, group: int, given: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
         """Return the form of a group and all its values: those given, else the analytic ones.
@@ -66,9 +75,8 @@ class Arrangement:
         form = str(given.get("form", next(iter(forms))))
         if form not in forms:
             raise ScheduleError(f"g{group}.form is {form}; legal are {', '.join(forms)}")
-        knobs, default = self.options(group, form)
-        chosen = dict(default)
-        for knob in knobs:
+        chosen = dict(self.defaults(group, form))
+        for knob in self.knobs(group, form) if given.keys() - {"form"} else ():
             if knob.name in given:
                 value = given[knob.name]
                 if not any(is_same(value, v) for v in knob.values):

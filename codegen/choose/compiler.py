@@ -128,7 +128,10 @@ def choices(
         found[partition.name] = tuple(
             tuple(
                 FormChoice(
-                    name, *arrangement.options(i, name), functools.partial(form.cost_ns, ctx)
+                    name,
+                    arrangement.knobs(i, name),
+                    arrangement.defaults(i, name),
+                    functools.partial(form.cost_ns, ctx),
                 )
                 for name, form in arrangement.forms[i].items()
             )

@@ -87,8 +87,13 @@ def set_param(index: int, value: IntLike) -> Stmt:
 # ---- leaves
 
 
+_SMALL = tuple(Const(n, I64) for n in range(1025))  # most extents, steps and bytes
+
+
 def c64(value: int) -> Const:
     """Return an int64 constant."""
+    if type(value) is int and 0 <= value < len(_SMALL):
+        return _SMALL[value]
     return Const(value, I64)
 
 
@@ -131,7 +136,7 @@ def type_of(e: Expr) -> Type:
 
 
 def _is_wide(e: Expr) -> bool:
-    return e.type == I64
+    return e.type is I64 or e.type == I64
 
 
 # ---- arithmetic
@@ -140,17 +145,19 @@ def _is_wide(e: Expr) -> bool:
 def add(*terms: IntLike) -> Expr:
     """Return the sum; int64 constants are gathered at the end, zeros vanish."""
     total, rest = 0, list[Expr]()
-    for t in map(expr, terms):
-        if (
+    for t in terms:
+        if isinstance(t, int):
+            total += t
+        elif _is_wide(t) and (v := value_of(t)) is not None:
+            total += v
+        elif (
             _is_wide(t)
             and isinstance(t, Bin)
             and t.op in ("+", "-")
-            and value_of(t.rhs) is not None
+            and (v := value_of(t.rhs)) is not None
         ):
-            total += (value_of(t.rhs) or 0) * (1 if t.op == "+" else -1)
+            total += v if t.op == "+" else -v
             rest.append(t.lhs)
-        elif _is_wide(t) and value_of(t) is not None:
-            total += value_of(t) or 0
         else:
             rest.append(t)
     if not rest:
@@ -176,11 +183,18 @@ def sub(a: IntLike, b: IntLike) -> Expr:
 def mul(*factors: IntLike) -> Expr:
     """Return the product; int64 constants are gathered at the end, ones vanish, zero wins."""
     total, rest = 1, list[Expr]()
-    for f in map(expr, factors):
-        if _is_wide(f) and value_of(f) is not None:
-            total *= value_of(f) or 0
-        elif _is_wide(f) and isinstance(f, Bin) and f.op == "*" and value_of(f.rhs) is not None:
-            total *= value_of(f.rhs) or 0
+    for f in factors:
+        if isinstance(f, int):
+            total *= f
+        elif _is_wide(f) and (v := value_of(f)) is not None:
+            total *= v
+        elif (
+            _is_wide(f)
+            and isinstance(f, Bin)
+            and f.op == "*"
+            and (v := value_of(f.rhs)) is not None
+        ):
+            total *= v
             rest.append(f.lhs)
         else:
             rest.append(f)

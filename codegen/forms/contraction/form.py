@@ -24,6 +24,7 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose, predicted
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
+from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, strides_of
 from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_blocking
@@ -77,8 +78,7 @@ def default(ctx: Context) -> dict[str, Value]:
         problem = _required(ctx, swap=False).problem
         is_deep = ctx.at_least(extent_of(problem.k), _DEEP)
         return {"columns": side, "tiles": LIBRARY if is_deep else OWN}
-    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, {"columns": side})))
-    c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
+    c = ctx.once("contraction default", lambda: _chosen(ctx, side))
     return {
         "columns": side,
         "method": "dot" if c.dot else "panel",
@@ -89,6 +89,11 @@ def default(ctx: Context) -> dict[str, Value]:
         "rows": c.mt,
         "cols": c.nt,
     }
+
+
+def _chosen(ctx: Context, side: str) -> ContractionChoice:
+    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, {"columns": side})))
+    return choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -212,14 +217,21 @@ def _lowered(
 
 def _panel(ctx: Context, *, swap: bool) -> Panel | None:
     """Return what the panel method is given, or None where it does not fit."""
-    try:
-        problem, finish = ctx.once(("split", swap), lambda: split_group(ctx, swap=swap))
-    except Unfused:
+    split = ctx.once(("split", swap), lambda: _split(ctx, swap=swap))
+    if split is None:
         return None
+    problem, finish = split
     if not problem.m and not problem.n:
         return None  # a dot product is a reduction
     lanes = ctx.machine.lanes(problem.dtype.computed.size_bytes)
     return Panel(problem, finish, ctx.operands, ctx.prefix, lanes)
+
+
+def _split(ctx: Context, *, swap: bool) -> tuple[Problem, Finish] | None:
+    try:
+        return split_group(ctx, swap=swap)
+    except Unfused:
+        return None
 
 
 def _required(ctx: Context, *, swap: bool) -> Panel:
