@@ -82,11 +82,11 @@ class Variant:
     all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
     than for one of some sizes, or for the library of the machine that it calls, those that bring it
     have their own too, and it is built meanwhile: their call waits as long as the first one did. So
-    do the next ones, `MEANWHILE` in all; those after them wait for what is left. On a GPU, where its
-    tiles are part of the config, there are two where the model wants another for other sizes, and
-    a third only for sizes at which those are far slower. Tuned sizes get theirs. What has run keeps
-    its executable, so that equal calls give equal bits; of ever new sizes, those that fell out of
-    the table are chosen for again.
+    do the next ones, `MEANWHILE` in all; those after them wait for what is left. On a GPU, where
+    its tiles are part of the config, there are two where the model wants another for other sizes,
+    and a third only for sizes at which those are far slower. Tuned sizes get theirs. What has run
+    keeps its executable, so that equal calls give equal bits; of ever new sizes, those that fell
+    out of the table are chosen for again.
     """
 
     def __init__(
