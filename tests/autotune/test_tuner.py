@@ -69,12 +69,14 @@ def test_a_search_finds_the_fast_one_and_later_calls_find_it(tmp_path: Path) -> 
         assert all(r.status in ("timed", "failed") for r in store.trials(problem.key))
 
 
+@pytest.mark.wide
 def test_a_default_that_is_fastest_stays(tmp_path: Path) -> None:
     problem = Toy(default=config("right", 0), turns=(0, 3000, 30000))
     (tuned,) = tune([problem], cache=tmp_path / "t.db")
     assert tuned.config == problem.default
 
 
+@pytest.mark.wide
 def test_a_search_may_start_from_a_slow_config_without_the_default(tmp_path: Path) -> None:
     problem = Toy(default=config("right", 300), turns=(0, 300, 100000))
     slow = config("right", 100000)

@@ -165,13 +165,20 @@ def test_the_route_of_transforms_is_taken_only_inside_of_them(
     assert taken == ["transforms", "transforms", "native"]
 
 
-def test_vmap_takes_dims_chunks_and_nesting() -> None:
+def test_vmap_takes_dims_and_chunks() -> None:
     case = CASES[0]
     _, w, b = case.values()
     xs, ws, bs = case.values(5, seed=2)
     agree(case, lambda f: vmap(f, (2, None, None), out_dims=1)(xs.movedim(0, 2), w, b))
     agree(case, lambda f: vmap(f, (-1, 1, 0))(xs.movedim(0, -1), ws.movedim(0, 1), bs))
     agree(case, lambda f: vmap(f, chunk_size=3)(xs, ws, bs))
+
+
+@pytest.mark.wide
+def test_vmap_is_nested() -> None:
+    case = CASES[0]
+    _, w, b = case.values()
+    xs, ws, bs = case.values(5, seed=2)
     agree(case, lambda f: vmap(vmap(f, (None, 0, None)), (0, None, None))(xs, ws, b))
     agree(case, lambda f: vmap(vmap(f), (0, None, None), out_dims=2)(xs[None], ws, bs))
     agree(case, lambda f: vmap(lambda x: f(x, w, b))(xs))
@@ -221,7 +228,7 @@ def test_layers_are_ensembled_by_stack_module_state() -> None:
     same(parameters["W"].grad, torch.stack(alone))
 
 
-@pytest.mark.parametrize("over", ["seed", "x"])
+@sampled("over", ["seed", "x"], keep=1)
 def test_vmap_of_random_numbers_obeys_its_flag(over: str) -> None:
     k = tct.define(DROPOUT)
     x, seeds = torch.ones(3, 20), torch.tensor([1, 2, 3])
@@ -338,6 +345,7 @@ def test_integer_outputs_have_no_derivative_and_integer_kernels_run() -> None:
     same(vmap(k)(x[None]), x[None].argmax(-1))
 
 
+@pytest.mark.wide
 def test_an_output_that_nobody_uses_gives_no_adjoint() -> None:
     k = tct.define("def two(double(N) x) -> (y, z) { y(i) = x(i) * x(i)  z(i) = exp(x(i)) }")
     x = torch.randn(4, dtype=torch.float64)
@@ -459,6 +467,7 @@ def test_dual_tensors_of_forward_ad(case: Case) -> None:
     agree(case, pushed)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("way")
 def test_tangents_of_a_way_back_whose_forward_pass_was_outside() -> None:
     k, x = tct.define(SQUARE), torch.randn(3, requires_grad=True)
@@ -536,6 +545,7 @@ def test_tangents_of_other_types_and_none_at_all() -> None:
         same(forward_ad.unpack_dual(z).tangent, torch.zeros((), dtype=torch.float64))
 
 
+@pytest.mark.wide
 def test_old_functions_of_torch_autograd() -> None:
     k = tct.define("def cube(double(N) x) -> (y) { y(i) = x(i) * x(i) * x(i) }")
     x = torch.randn(4, dtype=torch.float64)

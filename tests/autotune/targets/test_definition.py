@@ -59,7 +59,7 @@ def of_program(name: str) -> CpuProblem:
     return problem(entry.text, entry.sizes[0], threads=2)
 
 
-@sampled("name", QUICK, keep=3)
+@sampled("name", QUICK, keep=2)
 def test_the_default_config_passes_the_check(name: str) -> None:
     target = of_program(name)
     assert faults(target, [target.space.default]) == []

@@ -23,6 +23,7 @@ def test_rnn(turns: int) -> None:
     differential(problem(RNN, floats(turns, 3, 5), floats(3, 5), floats(5, 5)))
 
 
+@pytest.mark.wide
 def test_lstm() -> None:
     args = (floats(2, 3, 4), floats(24, 4), floats(24, 6), floats(3, 6), floats(3, 6))
     differential(problem(LSTM, *args), exact=(True,))

@@ -15,6 +15,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def, drawn
+from tests.tiers import sampled
 
 TEXTS = {
     "sums of every third": """def f(float(H) x, float(K) k) -> (float(H) y) {
@@ -44,7 +45,7 @@ CONVOLUTION = """def conv(double(N,C,W) I, double(M,C,KW) K) -> (O) {{
 
 
 @pytest.mark.parametrize("extent", [8, pytest.param(7, marks=pytest.mark.wide)])
-@pytest.mark.parametrize("name", TEXTS)
+@sampled("name", TEXTS, keep=3)
 def test_gradient_of_what_statements_write_in_parts(
     name: str, extent: int, rng: np.random.Generator
 ) -> None:

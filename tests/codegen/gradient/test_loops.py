@@ -226,19 +226,21 @@ def _backward(name: str, checkpoint: int | None, turns: int) -> Problem:
 
 
 @pytest.mark.cc
-def test_kernels_of_checkpointed_gradients(request: pytest.FixtureRequest) -> None:
-    cases = [
-        Case(_backward("product", 3, 7), exact=False),
-        Case(_backward("rnn", 3, 7), exact=True),
-    ]
-    if request.config.getoption("--deep"):
-        cases += [
-            Case(_backward(n, c, 7), exact=e)
+@pytest.mark.parametrize(
+    ("name", "checkpoint", "exact"),
+    [
+        ("product", 3, False),
+        pytest.param("rnn", 3, True, marks=pytest.mark.wide),
+        *(
+            pytest.param(n, c, e, marks=pytest.mark.deep)
             for n in ("lstm", "gru", "viterbi")
             for c in (None, 3)
             for e in (True, False)
-        ]
-    differential(cases, terms=300)
+        ),
+    ],
+)
+def test_kernels_of_checkpointed_gradients(name: str, checkpoint: int | None, exact: bool) -> None:
+    differential([Case(_backward(name, checkpoint, 7), exact=exact)], terms=300)
 
 
 @pytest.mark.cusim

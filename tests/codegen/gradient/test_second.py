@@ -13,6 +13,7 @@ from tests.codegen.gradient.differences import (
 )
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.test_layers import made
+from tests.tiers import sampled
 
 OFTEN = ["layer_norm", "max_pool", "embed", "scatter", "product with zeros", "state overwritten"]
 # Their gradients ask whether a value is the one that another version had, or the kept maximum:
@@ -30,7 +31,7 @@ JUMPS = {
 REST = sorted({*LAYERS, *CORNERS} - {*OFTEN, *JUMPS, "long sum", "lstm of 64 turns"})
 
 
-@pytest.mark.parametrize("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.deep) for n in REST)])
+@sampled("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.deep) for n in REST)], keep=3)
 def test_second_derivative(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]
     first = made(layer)

@@ -22,6 +22,7 @@ from tests.codegen.gradient.differences import (
 )
 from tests.codegen.gradient.layers import LAYERS
 from tests.codegen.gradient.test_layers import made
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.torch
 
@@ -153,9 +154,8 @@ def _both(
 OFTEN = {"softmax", "layer_norm", "embed"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in TWINS],
+@sampled(
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.deep) for n in TWINS], keep=2
 )
 def test_first_and_second_derivatives_are_torchs(name: str, rng: np.random.Generator) -> None:
     d = made(LAYERS[name])

@@ -494,7 +494,7 @@ WRAPPING = """def wrapping(int64(N,K) X, int32(N) idx, int32(K) w, float(M,K) T,
 
 @pytest.mark.cusim
 @sampled("small", [True, False], keep=2)
-@sampled("turned", [False, True], keep=2)
+@sampled("turned", [False, True], keep=1)
 def test_kernels_wrap_as_the_language_does_and_nothing_overflows(
     small: bool, turned: bool, rng: np.random.Generator
 ) -> None:

@@ -40,8 +40,8 @@ CASES = [("f32", "sm_90"), ("f64", "sm_80"), ("f32", "sm_80"), ("f64", "sm_90"),
 
 
 @pytest.mark.nvrtc
-@pytest.mark.parametrize(
-    ("t", "arch"), [*CASES[:2], *(pytest.param(*c, marks=pytest.mark.deep) for c in CASES[2:])]
+@sampled(
+    "t,arch", [*CASES[:2], *(pytest.param(*c, marks=pytest.mark.deep) for c in CASES[2:])], keep=1
 )
 def test_nvrtc_knows_every_function_without_a_header(t: str, arch: str) -> None:
     cubin = compile_cuda(text(BUILTINS, t), arch, name="smath")

@@ -278,7 +278,7 @@ def emitted(k: Kernel, *args: Array) -> str:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
-@pytest.mark.parametrize("text", FIXED)
+@sampled("text", FIXED, keep=2)
 def test_the_code_is_that_of_the_text_of_fixed_rank(text: str, target: str) -> None:
     dots, fixed = kernel(text), kernel(FIXED[text])
     sizes = {n: 4 + d for d, n in enumerate(fixed.variant().checked.sizes)}

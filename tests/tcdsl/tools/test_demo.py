@@ -19,9 +19,9 @@ def test_the_demo_checks_tunes_times_and_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sklearn")
-    monkeypatch.setattr("tcdsl.tools.demo._TIMING_S", 0.2)
+    monkeypatch.setattr("tcdsl.tools.demo._TIMING_S", 0.05)
     plot = tmp_path / "history.png"
-    args = ["demo", "--seconds", "1", "--plot", plot, "--cache", tmp_path / "tuned.db"]
+    args = ["demo", "--seconds", "0.2", "--plot", plot, "--cache", tmp_path / "tuned.db"]
     result = CliRunner().invoke(main, [*map(str, args)])
     assert result.exit_code == 0, result.output
     assert "found again by a new kernel" in result.output

@@ -113,6 +113,7 @@ def test_what_ran_when_the_tuner_was_killed_has_crashed_and_is_not_tried_again(
     assert log.read_text().count("hang 10") == 1
 
 
+@pytest.mark.wide
 def test_a_default_to_which_the_compiler_objects_is_timed_all_the_same(tmp_path: Path) -> None:
     problem = toy_problem("spills", start=config("spills", 20))
     (tuned,) = tune([problem], cache=tmp_path / "t.db", trials=1)

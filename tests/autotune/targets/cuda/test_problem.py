@@ -193,7 +193,7 @@ def of_program(name: str) -> CudaProblem:
 
 @pytest.mark.nvrtc
 @pytest.mark.cusim
-@pytest.mark.parametrize("name", ["update", "gather", "scalar_bound", "half"])
+@sampled("name", ["update", "gather", "scalar_bound", "half"], keep=2)
 def test_the_default_config_passes_the_check(name: str) -> None:
     target = of_program(name)
     assert faults(target, [target.space.default]) == []

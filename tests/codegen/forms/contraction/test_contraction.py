@@ -129,6 +129,7 @@ def test_few_rows_are_dot_products(dtype: str) -> None:
         check([*cases, matmul(NT, 100, 40, 30)], terms=1024, exact=[False])
 
 
+@pytest.mark.wide
 def test_dot_products_with_an_epilogue_and_of_halves() -> None:
     p = tensors(EPILOGUES["bias and relu"], (5, 1000), (70, 1000), (70,))
     assert all("dot + epilogue" in f for f in forms(p, exact=True))

@@ -98,6 +98,7 @@ def test_groups_of_nothing() -> None:
     check([batched((INSIDE,) * 3, *s) for s in empty], terms=40, exact=False)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_any_operand_may_lie_in_order(exact: bool) -> None:
     both = IN_ORDER, INSIDE
@@ -128,6 +129,7 @@ def test_blocks_of_large_matrices() -> None:
     check([batched((INSIDE,) * 3, 3, 530, 7, 530)], terms=7, exact=True)
 
 
+@pytest.mark.wide
 def test_epilogues_and_other_types() -> None:
     half, double = NN.replace("float(", "float16("), NN.replace("float(", "double(")
     inside = (INSIDE,) * 3

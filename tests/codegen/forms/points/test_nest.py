@@ -121,7 +121,7 @@ def test_guarded_read_outside_is_not_evaluated(rng: np.random.Generator) -> None
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("kind", ["int", "uint"])
+@sampled("kind", ["int", "uint"], keep=1)
 def test_integers_at_their_edges(kind: str) -> None:
     cases = []
     for bits in (8, 16, 32, 64):

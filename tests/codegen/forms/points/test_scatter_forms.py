@@ -137,6 +137,7 @@ def test_values_that_are_reduced_and_rows_of_two_subscripts(rng: np.random.Gener
     differential(ways(p, *EVERY), terms=60)
 
 
+@pytest.mark.wide
 def test_targets_of_any_stride(rng: np.random.Generator) -> None:
     text = "def f(int32(M) I, float(M,D) A, float(N) L) -> (float(N,D) H) { H(I(i), d) +=! A(i,d) }"
     given = indices(rng, 6, 20), numbers(rng, 20, 5), np.zeros(6, np.float32)

@@ -12,6 +12,7 @@ from tcdsl.codegen.program.dtypes import numpy_dtype
 from tests.tcdsl.calls.gpu.sim import SimDevice
 from tests.tcdsl.differential import Array, assert_close, reference
 from tests.texts import Example, arguments, examples
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cusim
 
@@ -27,10 +28,11 @@ def on(device: SimDevice, arrays: list[Array]) -> list[Any]:
     return [device.array(a) if a.ndim else a[()] for a in arrays]
 
 
-@pytest.mark.parametrize(
+@sampled(
     "example",
     [pytest.param(e, marks=() if e.name in OFTEN else pytest.mark.deep) for e in FLOATS],
     ids=lambda e: e.name,
+    keep=2,
 )
 def test_vjp_of_a_text(device: SimDevice, example: Example, rng: np.random.Generator) -> None:
     kernel = example.kernel()

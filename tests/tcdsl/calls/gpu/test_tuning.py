@@ -62,6 +62,7 @@ def test_a_config_tuned_for_a_gpu_serves_calls_there_and_not_on_the_host(
     assert k.tuned_config(a.get(), b.get(), s) is None
 
 
+@pytest.mark.wide
 def test_sizes_mean_a_gpu_where_the_target_says_so(gpu: SimDevice, tmp_path: Path) -> None:
     cache = tmp_path / "configs.db"
     options: dict[str, Any] = {"trials": 1, "quiet": True}
@@ -79,6 +80,7 @@ def test_the_command_tunes_for_a_gpu(gpu: SimDevice, tmp_path: Path) -> None:
     assert kernel(cache).tuned_config(*operands(gpu)) is not None
 
 
+@pytest.mark.wide
 def test_a_view_is_tuned_with_its_strides(gpu: SimDevice, tmp_path: Path) -> None:
     a = gpu.array(np.ones((9, 6), np.float32)).T
     b, s = operands(gpu)[1:]

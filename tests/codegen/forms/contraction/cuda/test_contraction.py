@@ -172,6 +172,7 @@ def test_halves_are_summed_in_float32(half: str) -> None:
     check(problem(wide.replace("B(n,k)", "float(B(n,k))"), a, b), exact=(False,), terms=20)
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_doubles() -> None:
     check(matmul(NN, 40, 50, 30, "float64"), config(), config(stages=3), terms=30)

@@ -81,8 +81,8 @@ def bits(p: Problem, way: str, order: Any, *, exact: bool) -> bytes:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
-    ("b", "d", "n", "kind"),
+@sampled(
+    "b,d,n,kind",
     [
         (600, 2, 70, "uniform"),
         (300, 3, 5, "equal"),
@@ -91,6 +91,7 @@ def bits(p: Problem, way: str, order: Any, *, exact: bool) -> bytes:
         pytest.param(1, 1, 1, "equal", marks=pytest.mark.deep),
         pytest.param(0, 4, 4, "uniform", marks=pytest.mark.deep),
     ],
+    keep=1,
 )
 def test_the_same_bits_in_any_order_of_threads(
     b: int, d: int, n: int, kind: str, rng: np.random.Generator
@@ -112,6 +113,7 @@ def test_atomics_are_near_in_any_order_of_threads(rng: np.random.Generator) -> N
     differential(p, config, orders=("forward", "reverse", "random"), terms=300)
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_ranges_of_rows_of_several_subscripts_and_meeting_indices(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch

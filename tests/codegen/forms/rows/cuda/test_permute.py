@@ -17,6 +17,7 @@ from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.types.dtypes import ALL
 from tests.codegen.harness import Array, problem, spec_of
 from tests.cusim.harness import differential, lowered, simulate
+from tests.tiers import sampled
 
 TURN = "def f(float(N,M) A, float(M,N) B, float(M) c) -> (O) { O(m,n) = A(n,m) * c(m) + B(m,n) }"
 COPY = "def f({0}(N,M) A) -> (O) {{ O(m,n) = A(n,m) }}"
@@ -41,13 +42,14 @@ def normal(rng: np.random.Generator, *shape: int) -> Array:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
+@sampled(
     "shape",
     [
         (40, 33),
         (64, 32),
         *(pytest.param(s, marks=pytest.mark.deep) for s in ((8, 8), (31, 97), (129, 9), (32, 65))),
     ],
+    keep=1,
 )
 def test_any_shape(shape: tuple[int, int], rng: np.random.Generator) -> None:
     n, m = shape

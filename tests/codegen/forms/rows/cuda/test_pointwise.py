@@ -70,7 +70,7 @@ def config_of(p: Problem, *, exact: bool = True) -> Config:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
+@sampled(
     "shape",
     [
         (1, 1),
@@ -78,6 +78,7 @@ def config_of(p: Problem, *, exact: bool = True) -> Config:
         (3, 1024),
         *(pytest.param(s, marks=pytest.mark.deep) for s in ((3, 5), (2, 33), (1, 4099), (64, 64))),
     ],
+    keep=2,
 )
 def test_any_shape(shape: tuple[int, int], rng: np.random.Generator) -> None:
     p = problem(ADD, normal(rng, *shape), normal(rng, *shape))
@@ -107,7 +108,7 @@ def test_an_array_may_begin_at_any_element(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
+@sampled(
     "name",
     [
         "padded",
@@ -117,6 +118,7 @@ def test_an_array_may_begin_at_any_element(rng: np.random.Generator) -> None:
             for n in ("transposed", "every second", "reversed", "rows", "padded oddly")
         ),
     ],
+    keep=1,
 )
 def test_any_layout(name: str, rng: np.random.Generator) -> None:
     a, b = normal(rng, 21, 140), normal(rng, 21, 140)
@@ -128,12 +130,13 @@ def test_any_layout(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
+@sampled(
     "name",
     [
         d.name if d.name in ("uint8", "bfloat16") else pytest.param(d.name, marks=pytest.mark.deep)
         for d in ALL
     ],
+    keep=1,
 )
 def test_every_type(name: str, rng: np.random.Generator) -> None:
     dtype = numpy_dtype(next(d for d in ALL if d.name == name))

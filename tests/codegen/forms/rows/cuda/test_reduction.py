@@ -222,14 +222,15 @@ def test_costs_know_what_is_far_better() -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
-    ("text", "shapes", "values"),
+@sampled(
+    "text,shapes,values",
     [
         (ROWS, [(8, 512), (512,)], {"lanes": 64}),
         (ROWS, [(8, 512), (512,)], {"lanes": 32, "width": 4}),
         (COLUMNS, [(64, 64), (64,)], {"walk": "columns", "lanes": 2}),
         (COLUMNS, [(64, 64), (64,)], {"walk": "columns", "lanes": 8}),
     ],
+    keep=2,
 )
 def test_full_sectors_and_no_bank_conflicts(
     text: str, shapes: list[tuple[int, ...]], values: dict[str, Value], rng: np.random.Generator

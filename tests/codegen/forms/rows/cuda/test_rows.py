@@ -123,6 +123,11 @@ def test_what_pieces_do_not_divide_is_refused() -> None:
 def test_norms(rng: np.random.Generator) -> None:
     layer = problem(LAYERNORM, normal(rng, 3, 700), normal(rng, 700), normal(rng, 700))
     differential(layer, Config(), config(lanes=256, threads=256), terms=700)
+
+
+@pytest.mark.wide
+@pytest.mark.cusim
+def test_norms_by_channel(rng: np.random.Generator) -> None:
     batch = problem(BATCHNORM, normal(rng, 3, 5, 7, 11), normal(rng, 5))
     differential(batch, terms=300)
     differential(problem(FEATURES, normal(rng, 37, 40), normal(rng, 40)), terms=60)
@@ -256,10 +261,13 @@ def test_defaults_follow_the_length_of_rows() -> None:
     assert lanes(1024, 16384) == 1024
 
 
-def test_rows_of_usual_lengths_stay_in_registers() -> None:
-    for n in (1, 100, 1000, 1024, 4096, 16384):
-        p = problem(SOFTMAX, np.zeros((4096, n), np.float32))
-        assert all("in registers" in form for form in forms(p, Config())), n
+@sampled("n", [16384, 1, 100, 1000, 1024, 4096], keep=1)
+def test_rows_of_usual_lengths_stay_in_registers(n: int) -> None:
+    p = problem(SOFTMAX, np.zeros((4096, n), np.float32))
+    assert all("in registers" in form for form in forms(p, Config()))
+
+
+def test_rows_that_are_too_long_do_not() -> None:
     p = problem(SOFTMAX, np.zeros((64, 1 << 20), np.float32))
     assert not any("in registers" in form for form in forms(p, Config()))
 
