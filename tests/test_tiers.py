@@ -35,6 +35,10 @@ def test_the_kept_cases_are_the_first_and_evenly_spread() -> None:
     assert kept(10, 3) == [0, 4, 7]
     assert kept(3, 5) == [0, 1, 2]
     assert kept(7, 1) == [0]
+    cases = sampled("x", range(9), keep=2, wide=3).mark.args[1]
+    assert [[m.name[0] for m in c.marks] for c in cases] == [
+        [*x] for x in ("", *"wddw", "", *"dwd")
+    ]
     deep = [pytest.param(n, marks=pytest.mark.deep) for n in range(2)]
     cases = sampled("x", [*deep, 2, 3], keep=1).mark.args[1]
     assert [[m.name for m in case.marks] for case in cases] == [["deep"], ["deep"], [], ["wide"]]

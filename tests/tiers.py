@@ -16,22 +16,30 @@ def sampled(
     cases: Iterable[Any],
     *,
     keep: int,
+    wide: int | None = None,
     ids: Sequence[str] | Callable[[Any], str] | None = None,
 ) -> pytest.MarkDecorator:
     """Parametrize as pytest does; ``keep`` cases run always, the others are `wide`.
 
     The kept ones are the first and those evenly spread behind it, so that which they are
-    follows from the list alone. A case with marks of its own (``pytest.param``) keeps them;
+    follows from the list alone. Where ``wide`` is given, so many of the others are `wide`, chosen
+    likewise, and the rest is `deep`. A case with marks of its own (``pytest.param``) keeps them;
     one that is `deep` counts for nothing here.
     """
     single = "," not in names
     listed = [_param(case, single) for case in cases]
     free = [i for i, c in enumerate(listed) if all(mark.name != "deep" for mark in c.marks)]
-    kept = {free[-(-n * len(free) // keep)] for n in range(min(keep, len(free)))}
-    for i in set(free) - kept:
-        case = listed[i]
-        listed[i] = pytest.param(*case.values, marks=(*case.marks, pytest.mark.wide), id=case.id)
+    kept = _spread(free, keep)
+    others = [i for i in free if i not in kept]
+    often = _spread(others, len(others) if wide is None else wide)
+    for i in others:
+        case, tier = listed[i], pytest.mark.wide if i in often else pytest.mark.deep
+        listed[i] = pytest.param(*case.values, marks=(*case.marks, tier), id=case.id)
     return pytest.mark.parametrize(names, listed, ids=ids)
+
+
+def _spread(places: Sequence[int], count: int) -> set[int]:
+    return {places[-(-n * len(places) // count)] for n in range(min(count, len(places)))}
 
 
 def drawn(

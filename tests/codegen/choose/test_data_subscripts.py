@@ -33,6 +33,7 @@ from tests.codegen.harness import (
     guarded,
     spec_of,
 )
+from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
@@ -75,9 +76,7 @@ WITNESSES = ("padded", "guarded, rows along", "through another, guarded", "to ro
 PARTS = [sorted({*TEXTS} - {*WITNESSES})[k::3] for k in range(3)]
 
 
-@pytest.mark.parametrize(
-    "names", [WITNESSES, *(pytest.param(p, marks=pytest.mark.wide) for p in PARTS)]
-)
+@sampled("names", [WITNESSES, *PARTS], keep=1, wide=1)
 def test_rows_that_change_when_they_are_read(
     names: tuple[str, ...], rng: np.random.Generator
 ) -> None:
@@ -99,7 +98,7 @@ def _copy(a: Any) -> Any:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", racing.TEXTS)
+@sampled("name", racing.TEXTS, keep=2, wide=0)
 def test_nothing_outside_is_touched_while_another_thread_writes_the_rows(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.codegen.racing", name],

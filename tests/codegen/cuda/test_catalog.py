@@ -77,7 +77,7 @@ def _deep(*values: str) -> Any:
         _deep("sm_90", "wide"),
     ],
 )
-@sampled("entry", _distinct(), ids=lambda e: e["name"], keep=4)
+@sampled("entry", _distinct(), ids=lambda e: e["name"], keep=4, wide=26)
 def test_nvrtc_takes_every_program_without_a_spill(entry: Entry, arch: str, form: str) -> None:
     checked = _checked(entry)
     program, sizes = program_of(checked), _own_sizes(checked, entry)
@@ -95,7 +95,7 @@ def test_nvrtc_takes_every_program_without_a_spill(entry: Entry, arch: str, form
 
 @pytest.mark.cusim
 @pytest.mark.parametrize("form", ["exact", _deep("small"), _deep("wide")])
-@sampled("entry", _distinct(), ids=lambda e: e["name"], keep=5)
+@sampled("entry", _distinct(), ids=lambda e: e["name"], keep=5, wide=40)
 def test_every_program_computes_what_the_reference_computes(entry: Entry, form: str) -> None:
     rng, checked = _rng(entry), _checked(entry)
     sizes = small_sizes(checked, entry, rng)

@@ -16,6 +16,7 @@ from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.format import format_program
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.typed import CheckedDef
+from tests.tiers import sampled
 
 EVERYWHERE = (0.0, 1e-12, 1e-5, 0.003, 0.12, 0.13, 0.9, 1.7, 4.0, 20.0, 45.0, 500.0, 1e6)
 BOTH = (*EVERYWHERE, *(-x for x in EVERYWHERE[1:]))
@@ -98,9 +99,7 @@ def exact(f: Function, x: float, order: int) -> float:
         return float(mp.re(total) / h**order / (1 if order == 2 else 2))
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.wide) for n in FUNCTIONS]
-)
+@sampled("name", sorted(FUNCTIONS, key=lambda n: n not in OFTEN), keep=1, wide=15)
 def test_first_to_third_derivative(name: str) -> None:
     f, points = FUNCTIONS[name]
     for order, d in enumerate(derivatives(name), 1):

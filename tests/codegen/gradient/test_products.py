@@ -12,6 +12,7 @@ from tests.codegen.gradient.differences import (
     hessian,
     hessian_by_differences,
 )
+from tests.tiers import sampled
 
 SIZES = {"B": 2, "N": 3}
 TEXTS = {
@@ -36,9 +37,7 @@ TEXTS = {
 OFTEN = {"onto a base"}
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.wide) for n in TEXTS]
-)
+@sampled("name", sorted(TEXTS, key=lambda n: n not in OFTEN), keep=1, wide=5)
 def test_second_derivatives_bear_zeros(name: str, rng: np.random.Generator) -> None:
     d = differentiated(TEXTS[name])
     for zeros in range(1, 4):
@@ -82,7 +81,7 @@ def random_reductions(rng: np.random.Generator) -> tuple[str, bool]:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("seed", range(20))
+@sampled("seed", range(20), keep=8, wide=0)
 def test_second_derivatives_of_random_reductions_are_symmetric(seed: int) -> None:
     rng = np.random.default_rng(seed)
     text, is_smooth = random_reductions(rng)

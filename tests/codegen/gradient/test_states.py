@@ -21,6 +21,7 @@ from tests.codegen.gradient.differences import (
 )
 from tests.codegen.harness import Case, Problem, differential
 from tests.cusim.harness import differential as differential_on_cusim
+from tests.tiers import sampled
 
 SIZES = {"T": 4, "N": 3, "M": 3}
 TEXTS = {
@@ -148,7 +149,7 @@ def test_its_second_derivative(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("name", TEXTS)
+@sampled("name", TEXTS, keep=6, wide=0)
 @pytest.mark.parametrize("turns", [2, 3])
 def test_it_is_the_same_in_segments(name: str, turns: int, rng: np.random.Generator) -> None:
     d = differentiated_def(check(parse(TEXTS[name])), turns)

@@ -41,7 +41,7 @@ def of(text: str, *wrt: str) -> Gradient:
     return gradient(check(parse(text)), wrt=wrt or None)
 
 
-@sampled("name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.wide) for n in REST)], keep=4)
+@sampled("name", [*OFTEN, *REST], keep=4, wide=40)
 def test_a_gradient_by_one_parameter_is_that_of_all(name: str, rng: np.random.Generator) -> None:
     layer = {**LAYERS, **CORNERS}[name]
     d = made(layer)

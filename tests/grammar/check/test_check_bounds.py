@@ -148,7 +148,7 @@ data = st.lists(st.integers(-3, 6), min_size=4, max_size=4)
 
 @drawn(
     40,
-    400,
+    200,
     bodies,
     data,
     data.map(lambda x: [abs(v) for v in x]),

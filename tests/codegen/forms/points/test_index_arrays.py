@@ -18,6 +18,7 @@ from tests.codegen.gradient.differences import (
 )
 from tests.codegen.harness import Array, Case, Problem, differential
 from tests.cusim import harness as gpu
+from tests.tiers import sampled
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 # Whose reads are guarded, so that rows may lie outside.
@@ -87,7 +88,7 @@ def test_index_arrays_that_lie_in_any_way(rng: np.random.Generator) -> None:
 
 @pytest.mark.cc
 @pytest.mark.wide
-@pytest.mark.parametrize("lie", LAYOUTS.values(), ids=LAYOUTS)
+@sampled("lie", LAYOUTS.values(), ids=[*LAYOUTS], keep=2, wide=0)
 @pytest.mark.parametrize("names", [ALL[k::3] for k in range(3)], ids=lambda n: n[0])
 def test_index_arrays_of_every_text(
     names: Sequence[str], lie: Callable[[Array], Array], rng: np.random.Generator
@@ -103,7 +104,7 @@ def test_small_and_unsigned_subscripts(rng: np.random.Generator) -> None:
 
 @pytest.mark.cc
 @pytest.mark.wide
-@pytest.mark.parametrize("dtype", INTEGERS)
+@sampled("dtype", INTEGERS, keep=3, wide=0)
 def test_subscripts_of_any_type(dtype: str, rng: np.random.Generator) -> None:
     names = [n for n in ALL if n not in ("through another", "to slabs")]
     differential([Case(problem_of(n, rng, dtype), exact=False) for n in names], terms=20)

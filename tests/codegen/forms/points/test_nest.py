@@ -35,7 +35,7 @@ def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.cc
-@sampled("name", PROGRAMS, keep=4)
+@sampled("name", PROGRAMS, keep=4, wide=18)
 def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     entry = PROGRAMS[name]
     cases = [

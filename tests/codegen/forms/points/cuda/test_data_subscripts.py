@@ -13,6 +13,7 @@ from tests.codegen.data_subscripts import TEXTS, subscripts_problem
 from tests.codegen.harness import Problem, problem
 from tests.cusim.build import compile_all
 from tests.cusim.harness import lowered, simulate
+from tests.tiers import sampled
 
 MEETINGS = ("atomic", "pairs", "ranges", "order")
 CONFIGS = (Config(), *(Config.of({"g0.meeting": way}) for way in MEETINGS))
@@ -38,9 +39,7 @@ def run_while_rows_change(p: Problem, *configs: Config) -> None:
 
 
 @pytest.mark.cusim
-@pytest.mark.parametrize(
-    "names", [WITNESSES, *(pytest.param(x, marks=pytest.mark.wide) for x in PARTS)]
-)
+@sampled("names", [WITNESSES, *PARTS], keep=1, wide=1)
 def test_rows_that_change_when_they_are_read(
     names: tuple[str, ...], rng: np.random.Generator
 ) -> None:
