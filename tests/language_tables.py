@@ -118,10 +118,11 @@ def precedence() -> str:
     """Return the operators, those that bind most first."""
     meanings = {
         "*": "`/` and `%` of integers round down", "+": "", "<": "give a bool",
+        "<<": "integers", "&": "integers and bools", "^": "", "|": "",
         "&&": "the right is evaluated only where the left is true",
         "||": "the right is evaluated only where the left is false",
     }  # fmt: skip
-    rows = [("`-` `!`", "prefix", "negative; not")]
+    rows = [("`-` `!` `~`", "prefix", "negative; not; all bits the other way")]
     ordered = sorted(LEVELS, key=lambda op: -LEVELS[op])
     for _, same in groupby(ordered, key=LEVELS.__getitem__):
         ops = [*same]

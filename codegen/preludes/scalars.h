@@ -45,6 +45,22 @@ TC_FN tc_f64 tc_float_u64(tc_u64 u) { tc_f64 x; TC_BUILTIN(memcpy)(&x, &u, 8); r
 TC_SIGNED(i8, u8) TC_SIGNED(i16, u16) TC_SIGNED(i32, u32) TC_SIGNED(i64, u64)
 TC_UNSIGNED(u8) TC_UNSIGNED(u16) TC_UNSIGNED(u32) TC_UNSIGNED(u64)
 
+/* Shifts: by the width or more, or by less than 0, no bit of a is left. */
+#define TC_SHIFTS(S, U, width)                                                                    \
+  TC_FN tc_##S tc_shl_##S(tc_##S a, tc_##S n) {                                                    \
+    return (tc_##U)n < width ? (tc_##S)((tc_##U)a << n) : (tc_##S)0;                               \
+  }                                                                                               \
+  TC_FN tc_##S tc_shr_##S(tc_##S a, tc_##S n) {                                                    \
+    return (tc_##S)(a >> ((tc_##U)n < width ? n : width - 1));                                    \
+  }                                                                                               \
+  TC_FN tc_##U tc_shl_##U(tc_##U a, tc_##U n) {                                                    \
+    return n < width ? (tc_##U)(a << n) : (tc_##U)0;                                               \
+  }                                                                                               \
+  TC_FN tc_##U tc_shr_##U(tc_##U a, tc_##U n) {                                                    \
+    return n < width ? (tc_##U)(a >> n) : (tc_##U)0;                                               \
+  }
+TC_SHIFTS(i8, u8, 8) TC_SHIFTS(i16, u16, 16) TC_SHIFTS(i32, u32, 32) TC_SHIFTS(i64, u64, 64)
+
 /* min, max of integers; of floats, min and max hand NaN on, fmin and fmax drop it. */
 #define TC_ORDERED(T)                                                                             \
   TC_FN tc_##T tc_min_##T(tc_##T a, tc_##T b) { return a < b ? a : b; }                            \

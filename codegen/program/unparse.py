@@ -9,9 +9,9 @@ from tcdsl.grammar.types.dtypes import INT64
 
 _STRENGTH = {
     "||": 2, "&&": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4,
-    "+": 5, "-": 5, "*": 6, "/": 6, "%": 6,
+    "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
 }  # fmt: skip
-_TERNARY, _UNARY, _PRIMARY = 1, 7, 8
+_TERNARY, _UNARY, _PRIMARY = 1, 11, 12
 
 
 def statement_text(s: typed.Statement) -> str:
@@ -54,7 +54,7 @@ def _text(e: typed.Expr) -> tuple[str, int]:
             return name, _PRIMARY
         case typed.SizeValue(size):
             text = str(size)
-            return text, _PRIMARY if text.isalnum() else 5
+            return text, _PRIMARY if text.isalnum() else _STRENGTH["+"]
         case typed.Read(tensor, subs):
             return tensor + (f"({', '.join(map(_subscript, subs))})" if subs else ""), _PRIMARY
         case typed.Unary(op, operand):

@@ -58,6 +58,11 @@ _OPERATORS: dict[str, np.ufunc] = {
     "*": np.multiply,
     "/": np.floor_divide,
     "%": np.remainder,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,  # NumPy's are the language's: by the width or more no bit is left
+    ">>": np.right_shift,
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,

@@ -80,7 +80,7 @@ class Evaluator:
                 return self._read(expr, points)
             case typed.Unary(op, operand):
                 x = self.of(operand, points)
-                return np.asarray(np.logical_not(x) if op == "!" else np.negative(x))
+                return np.asarray(_UNARY[op](x))
             case typed.Binary():
                 return self._binary(expr, points)
             case typed.Select(cond, then, other):
@@ -136,6 +136,9 @@ class Evaluator:
         if np.any(outside):
             value = int(np.broadcast_to(at, outside.shape)[outside].flat[0])
             raise BoundsError(f"subscript {dim} of '{name}' is {value}, outside [0, {extent})")
+
+
+_UNARY: dict[str, np.ufunc] = {"!": np.logical_not, "-": np.negative, "~": np.invert}
 
 
 def _scalars(points: Points) -> dict[str, int]:

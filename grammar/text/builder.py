@@ -302,6 +302,7 @@ class _Builder:
         return n.Binary(str(op), lhs, rhs, span=self._at(tree), op_span=self._at_token(op))  # type: ignore[arg-type]
 
     on_disjunction = on_conjunction = on_comparison = on_sum = on_product = _binary
+    on_either = on_differing = on_common = on_shift = _binary
 
     def on_unary(self, tree: Tree[Token], op: Any, operand: n.Expr) -> n.Expr:
         if id(tree.children[1]) in self._signed:

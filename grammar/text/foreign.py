@@ -16,7 +16,7 @@ from tcdsl.grammar.text.errors import Diagnostic
 from tcdsl.grammar.text.refusal import Refusal
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-EXPRESSION = {"ID", "INT", "NUMBER", "SCALAR", "MINMAX", "(", "-", "!"}  # what may begin one
+EXPRESSION = {"ID", "INT", "NUMBER", "SCALAR", "MINMAX", "(", "-", "!", "~"}  # what may begin one
 
 
 def foreign_character(r: Refusal) -> Diagnostic | None:
@@ -118,7 +118,7 @@ _VALID_NUMBER = (
 
 
 def foreign_operator(r: Refusal) -> Diagnostic | None:
-    """Operators written otherwise here, such as `=<`, `**`, `&`, unary `+`, `=` for `==`."""
+    """Operators written otherwise here, such as `=<`, `**`, unary `+`, `=` for `==`."""
     text = r.source.text
     touching = text[max(0, r.at - 1) : r.at + 1] if r.wanted >= EXPRESSION else ""
     for start, word in ((r.at - 1, touching), (r.at, r.word)):
@@ -140,10 +140,6 @@ _FOREIGN_OPERATORS = {
     "**": "write pow(x, y)",
     "//": "write '/', which rounds down for integers; a comment starts with '#'",
     "/*": "a comment starts with '#' and ends with the line",
-    "&": "write '&&'",
-    "|": "write '||'",
-    "~": "write '!'",
-    "^": "write pow(x, y) for a power, '!=' for exclusive or",
     "++": "write '+ 1'",
     ":=": "write '='",
 }
@@ -197,13 +193,11 @@ FOREIGN_FUNCTIONS = {
     "mean": "a mean is a sum, m(i) +=! A(i, k), over the number of its terms",
     "argmin": "a place is an assignment: at(i) argmin=! A(i, k)",
     "argmax": "a place is an assignment: at(i) argmax=! A(i, k)",
-    "silu": "write x * sigmoid(x)",
-    "swish": "write x * sigmoid(x)",
+    "swish": "write silu(x)",
     "square": "write x * x",
     "ln": "write log(x)",
     "power": "write pow(x, y)",
     "relu6": "write clamp(x, 0, 6)",
-    "hardtanh": "write clamp(x, -1, 1)",
     "if": "a choice is written condition ? value : other",
     "select": "a choice is written condition ? value : other",
     "mod": "write x % y, which rounds down; fmod(x, y) rounds to zero",

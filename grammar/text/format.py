@@ -19,12 +19,13 @@ Todo = str | tuple[Operand, int]  # a piece, or a node and the level its place a
 
 # Levels of precedence, of the operators with two sides in LEVELS; a node of a lower level than its
 # place asks for is put in parentheses.
-_TERNARY, _UNARY = 0, 6
+_TERNARY, _UNARY = 0, 10
 LEVELS = {"||": 1, "&&": 2} | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
-LEVELS |= dict.fromkeys("+-", 4) | dict.fromkeys("*/%", 5)
+LEVELS |= {"|": 4, "^": 5, "&": 6, "<<": 7, ">>": 7}
+LEVELS |= dict.fromkeys("+-", 8) | dict.fromkeys("*/%", 9)
 # Levels of breaks, behind PARTS.
 _ITEMS, _CHOICE = 1, 2
-_BREAKS = {"||": 3, "&&": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+_BREAKS = {"||": 3, "&&": 4, "|": 5, "^": 6, "&": 7, "+": 8, "-": 8, "*": 9, "/": 9, "%": 9}
 
 
 @on_own_stack

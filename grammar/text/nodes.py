@@ -15,6 +15,9 @@ from tcdsl.grammar.text.source import Span
 AssignOp = Literal[
     "=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!", "argmin=!", "argmax=!"
 ]
+BinaryOp = Literal[
+    "||", "&&", "<", "<=", ">", ">=", "==", "!=", "|", "^", "&", "<<", ">>", "+", "-", "*", "/", "%"
+]
 
 
 def starts_anew(op: AssignOp) -> bool:
@@ -108,9 +111,9 @@ class MinMax(Node):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
-    """`-x` or `!x`."""
+    """`-x`, `!x` or `~x`."""
 
-    op: Literal["-", "!"]
+    op: Literal["-", "!", "~"]
     operand: Expr
 
 
@@ -122,7 +125,7 @@ class Binary(Chained, Node):
     200): compare, hash and walk it by `spine`, not by recursion into lhs.
     """
 
-    op: Literal["||", "&&", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%"]
+    op: BinaryOp
     lhs: Expr
     rhs: Expr
     op_span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)

@@ -73,7 +73,6 @@ _EXPR = _Parts(n.Expr)
 _ARGS = _Parts(n.Arg, many=True)
 _BODY = _Parts(n.Stmt, many=True)
 _HEADS = _Parts(n.Param, many=True)
-_COMPARED = ("<", "<=", ">", ">=", "==", "!=")
 
 # What the fields of each class hold: a place, parts, or what the function lets pass.
 _FIELDS: Mapping[type[n.Node], Mapping[str, Any]] = {
@@ -86,9 +85,9 @@ _FIELDS: Mapping[type[n.Node], Mapping[str, Any]] = {
     n.Extent: {"name": _identifier, "dim": _integer},
     n.Cast: {"dtype": _identifier, "operand": _EXPR},
     n.MinMax: {"op": _word("min", "max"), "lhs": _EXPR, "rhs": _EXPR},
-    n.Unary: {"op": _word("-", "!"), "operand": _EXPR},
+    n.Unary: {"op": _word("-", "!", "~"), "operand": _EXPR},
     n.Binary: {
-        "op": _word("||", "&&", *_COMPARED, "+", "-", "*", "/", "%"),
+        "op": _word(*get_args(n.BinaryOp)),
         "lhs": _EXPR,
         "rhs": _EXPR,
         "op_span": _PLACE,

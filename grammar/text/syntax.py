@@ -23,12 +23,13 @@ from tcdsl.grammar.text.foreign import (
     short,
     shown,
 )
+from tcdsl.grammar.text.format import LEVELS
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.refusal import Refusal
 from tcdsl.grammar.text.source import Span
 
 KEYWORDS = {"def", "where", "in", "exists", "min", "max"}
-_OPERATORS = {"+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "&&", "||", "?"}
+_OPERATORS = {*LEVELS, "?"}
 _TERMINALS = {
     "ID": "a name",
     "INT": "an integer",

@@ -26,7 +26,7 @@ from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import chain
 from tcdsl.grammar.text.chain import Chained
 from tcdsl.grammar.text.errors import Diagnostic
-from tcdsl.grammar.text.nodes import AssignOp
+from tcdsl.grammar.text.nodes import AssignOp, BinaryOp
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types.dtypes import DType
 
@@ -78,18 +78,21 @@ class Read(Node):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
-    """`-x` or `!x`."""
+    """`-x`, `!x` or `~x`."""
 
-    op: Literal["-", "!"]
+    op: Literal["-", "!", "~"]
     operand: Expr
     dtype: DType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binary(Chained, Node):
-    """Both operands of one type; arithmetic keeps it, comparisons and `&& ||` give bool."""
+    """Both operands of one type; arithmetic and bits keep it, comparisons and `&& ||` give bool.
 
-    op: Literal["||", "&&", "<", "<=", ">", ">=", "==", "!=", "+", "-", "*", "/", "%"]
+    A shift by the width of the type or more, or by less than 0, leaves none of the bits.
+    """
+
+    op: BinaryOp
     lhs: Expr
     rhs: Expr
     dtype: DType

@@ -191,7 +191,7 @@ class Values:
                 return self.read(e)
             case typed.Unary(op, operand):
                 x = self.part(operand)
-                return b.not_(x) if op == "!" else Un("-", x, Scalar(dtype))
+                return b.not_(x) if op == "!" else Un(op, x, Scalar(dtype))
             case typed.Select() | typed.Binary("&&" | "||"):
                 number = self._numbers.of(e)
                 if number in self._once:

@@ -70,6 +70,11 @@ def binary(op: str, x: Expr, y: Expr, dtype: DType) -> Expr:
             return Bin(op, x, y, TRUTH)
         case "+" | "-" | "*":
             return Bin(op, x, y, Scalar(dtype))
+        case "&" | "|" | "^":
+            return Bin(op, x, y, TRUTH if dtype == BOOL else Scalar(dtype))
+        case "<<" | ">>":
+            name = "shl" if op == "<<" else "shr"
+            return Call(f"tc_{name}_{short_name(dtype)}", (x, y), Scalar(dtype))
         case "/" if dtype.is_float:
             return Bin("/", x, y, Scalar(dtype))
         case "/" | "%":

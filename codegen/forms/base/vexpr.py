@@ -106,6 +106,8 @@ def unsupported(
         match x:
             case typed.Read(checked=checked) if any(checked):
                 return f"subscripts of '{x.tensor}' are checked"
+            case typed.Binary("<<" | ">>" as op, rhs=y) if not is_within(y, kind):
+                return f"{op} by what may be the width of {kind} or more"
             case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
                 return f"{x.op} of {kind}"
             case typed.Builtin("isnan", (y,)) if y.dtype.computed.is_float:
@@ -121,6 +123,11 @@ def unsupported(
             case _:
                 pass
     return None if all(map(safe, behind_conditions(e, varies))) else "a guarded read"
+
+
+def is_within(amount: typed.Expr, kind: DType) -> bool:
+    """Whether a shift is by less than the width."""
+    return isinstance(amount, typed.Lit) and 0 <= amount.value < kind.bits
 
 
 def vector_call(function: str, t: ir.Vector, *args: ir.Expr) -> ir.Call:
@@ -226,6 +233,12 @@ class LaneScope:
                 return ir.Un("-", self._value(a), t)
             case typed.Unary("!", a):
                 return ir.Un("~", self._truth(a), t)
+            case typed.Unary("~", a):
+                return ir.Un("~", self._value(a), t)
+            case typed.Binary("&" | "|" | "^" as op, a, b) if e.dtype == BOOL:
+                return ir.Bin(op, self._truth(a), self._truth(b), t)
+            case typed.Binary("<<" | ">>" as op, a, b):
+                return ir.Bin(op, self._vector(a), self._vector(b), t)
             case typed.Binary("&&" | "||" as op, a, b):
                 return ir.Bin("&" if op == "&&" else "|", self._truth(a), self._truth(b), t)
             case typed.Binary("==" | "!=" as op, a, b) if a.dtype == BOOL:

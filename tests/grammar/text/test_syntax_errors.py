@@ -84,7 +84,6 @@ FAULTS = [
     ("TC006", 2, 9, body("B = a if a else 2")),
     ("TC006", 2, 9, body("B = a ** 2")),
     ("TC006", 2, 9, body("B = a // 2")),
-    ("TC006", 2, 9, body("B = a & 2")),
     ("TC006", 2, 7, body("B = +a")),
     ("TC006", 2, 10, body("B = (a = 2) ? 1 : 2")),
     ("TC006", 2, 3, body("return A")),
