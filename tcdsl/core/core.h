@@ -37,6 +37,14 @@ typedef struct Recipe {
   signed char passed[MOST_INPUTS]; /* inputs to which the gradient of output 0 is handed as it is */
 } Recipe;
 
+/* What lies with an entry: the recipe of its recorded calls for each set of gradients that was needed. */
+typedef struct Plan {
+  PyObject ob_base;
+  tc_u64 needs;
+  Recipe *recipe;
+  struct Plan *next;
+} Plan;
+
 typedef struct { PyObject *o; tc_i64 v; } Slot;
 
 /* A recorded call. Slots: an edge for each input (Node or leaf, number of its output), what is kept (object,
@@ -66,7 +74,7 @@ typedef struct {
   int n_in, n_out, writes; /* writes: its first input is its output */
 } Op;
 
-static PyTypeObject *tensor_type, *node_type, *op_type, *recipe_type;
+static PyTypeObject *tensor_type, *node_type, *op_type, *recipe_type, *plan_type;
 static const tc_runtime *rt;
 
 /* What Python sets up once; each a callable or a type. */

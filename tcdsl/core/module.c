@@ -345,7 +345,8 @@ PyMODINIT_FUNC PyInit__core(void) {
   node_type = (PyTypeObject *)PyType_FromSpec(&node_spec);
   recipe_type = (PyTypeObject *)PyType_FromSpec(&recipe_spec);
   op_type = (PyTypeObject *)PyType_FromSpec(&op_spec);
-  if (!m || !tensor_type || !node_type || !recipe_type || !op_type) return NULL;
+  plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);
+  if (!m || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type) return NULL;
   ours.type = tensor_type;
   if (PyModule_AddObject(m, "Tensor", (PyObject *)tensor_type) || PyModule_AddObject(m, "Node", (PyObject *)node_type) ||
       PyModule_AddObject(m, "Recipe", (PyObject *)recipe_type) || PyModule_AddObject(m, "Op", (PyObject *)op_type) ||

@@ -5,15 +5,14 @@ static PyObject *type_name_error(Op *op, const char *why) {
   return NULL;
 }
 
-/* The recipe of a call of this entry for these gradients: kept with the entry, made once. Borrowed from it, so a new
- * reference. */
-static Recipe *recipe_for(Op *op, PyObject *entry, tc_u64 needs, PyObject *const *in, int n) {
-  PyObject **note = rt->note(entry);
-  for (PyObject *row = *note; row; row = PyTuple_GetItem(row, 2)) { /* (needs, recipe, next) */
-    if (row == Py_None) break;
-    if (PyLong_AsUnsignedLongLong(PyTuple_GetItem(row, 0)) == needs)
-      return (Recipe *)Py_NewRef(PyTuple_GetItem(row, 1));
-  }
+/* The recipe of a call of this entry for these gradients: kept with the entry, made once. Borrowed from there. */
+static inline Recipe *recipe_of(PyObject *entry, tc_u64 needs) {
+  for (Plan *p = (Plan *)*rt->note(entry); p; p = p->next)
+    if (p->needs == needs) return p->recipe;
+  return NULL;
+}
+
+static Recipe *make_recipe(Op *op, PyObject *entry, tc_u64 needs, PyObject *const *in, int n) {
   if (!op->plan) {
     type_name_error(op, "the derivative of this operation is not implemented");
     return NULL;
@@ -28,15 +27,30 @@ static Recipe *recipe_for(Op *op, PyObject *entry, tc_u64 needs, PyObject *const
     PyErr_SetString(PyExc_TypeError, "a plan gives a Recipe");
     return NULL;
   }
-  PyObject *old = *note, *row = Py_BuildValue("KOO", (unsigned long long)needs, made, old ? old : Py_None);
-  if (!row) {
+  Plan *plan = (Plan *)PyType_GenericAlloc(plan_type, 0);
+  if (!plan) {
     Py_DecRef(made);
     return NULL;
   }
-  *rt->note(entry) = row;
-  Py_DecRef(old);
-  return (Recipe *)made;
+  plan->needs = needs;
+  plan->recipe = (Recipe *)made;
+  PyObject **note = rt->note(entry);
+  plan->next = (Plan *)*note;
+  *note = (PyObject *)plan;
+  return plan->recipe;
 }
+
+static void plan_dealloc(Plan *p) {
+  PyTypeObject *type = Py_TYPE(p);
+  Py_DecRef((PyObject *)p->recipe);
+  Py_DecRef((PyObject *)p->next);
+  ((void (*)(void *))PyType_GetSlot(type, Py_tp_free))(p);
+  Py_DecRef((PyObject *)type);
+}
+
+static PyType_Slot plan_slots[] = {{Py_tp_dealloc, plan_dealloc}, {0, NULL}};
+static PyType_Spec plan_spec = {"tcdsl.core._core.Plan", sizeof(Plan), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, plan_slots};
 
 /* Whether a write is allowed, before anything runs: 0 yes, 1 it is slow's, -1 an error. */
 static int may_write(Tensor *t) {
@@ -57,11 +71,9 @@ static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *r
   for (int r = 0; r < n_out; r++)
     if (is_float[number_of_type((TensorHead *)out[r])]) made |= (tc_u64)1 << r;
   if (!made) return 0;
-  Recipe *recipe = recipe_for(op, entry, needs, in, op->n_in);
-  if (!recipe) return -1;
-  int failed = record(op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, op->writes);
-  Py_DecRef((PyObject *)recipe);
-  return failed;
+  Recipe *recipe = recipe_of(entry, needs);
+  if (!recipe && !(recipe = make_recipe(op, entry, needs, in, op->n_in))) return -1;
+  return record(op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, op->writes);
 }
 
 /* Finish a call that ran: what was written, what is recorded. Steals result and entry. */
@@ -73,7 +85,8 @@ static PyObject *finished(Op *op, PyObject *entry, PyObject *const *in, PyObject
 
 static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *keywords) {
   Op *op = (Op *)self;
-  int n = op->n_in, tracked = 0, found = 0;
+  int n = op->n_in, found = 0;
+  tc_u64 needs = 0;
   if (PyVectorcall_NARGS(nargsf) != n || keywords) goto slow;
   for (int i = 0; i < n; i++) {
     PyObject *o = args[i];
@@ -82,22 +95,22 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, P
       Tensor *t = (Tensor *)o;
       int yes = is_tracked(t);
       if (yes < 0) return NULL;
-      tracked |= yes;
+      needs |= (tc_u64)yes << i;
       found = 1;
     } else if (type != PyFloat_Type && type != PyLong_Type && type != PyBool_Type)
       goto slow;
   }
   if (!found) goto slow;
-  tracked = tracked && grad_on;
+  if (!grad_on) needs = 0;
   PyObject *entry = NULL, *const *out = op->writes ? args : NULL;
   if (op->writes) {
     if (!is_tensor(args[0])) goto slow;
     int no = grad_on ? may_write((Tensor *)args[0]) : 0;
     if (no < 0) return NULL;
-    if (no && tracked) goto slow;
+    if (no && needs) goto slow;
   }
-  PyObject *result = rt->call(op->launcher, args, out, tracked ? &entry : NULL);
-  if (result) return tracked ? finished(op, entry, args, result, needs_of(args, n, &found)) : result;
+  PyObject *result = rt->call(op->launcher, args, out, needs ? &entry : NULL);
+  if (result) return needs ? finished(op, entry, args, result, needs) : result;
   if (PyErr_Occurred()) return NULL;
 slow:
   return PyObject_Vectorcall(op->slow, args, nargsf, keywords);

@@ -171,7 +171,7 @@ static inline int is_tracked(Tensor *t) {
   if (t->base && t->seen != t->head.storage->version && ((Tensor *)t->base)->head.flags & TENSOR_TRACKED &&
       renew(t))
     return -1;
-  return t->head.flags & TENSOR_TRACKED;
+  return t->head.flags & TENSOR_TRACKED; /* 1 */
 }
 
 /* Give a tensor what made it; steals the reference. */

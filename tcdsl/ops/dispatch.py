@@ -33,6 +33,7 @@ from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
+from tcdsl.ops.passing import passed_on
 from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
 
 Vjp = str | Callable[..., Any] | None
@@ -386,15 +387,22 @@ class Forms:
         if not wanted:
             return Recipe(None, (), ())
         made = gradient_of(variant, None, tuple(wanted))
+        passed = passed_on(made)
+        wanted = [name for name in wanted if name not in passed]
+        by_number = tuple(map(self.params.index, passed))
+        narrow = partial(self._narrower, variant, needs)
+        if not wanted:
+            return Recipe(None, (), (), by_number, narrow)
+        if passed:
+            made = gradient_of(variant, None, tuple(wanted))
         codes, program = self._gradient_text(made)
         session = Session(program, Settings(tune="off"))
         definition = program.defs[-1]
         back = Forms(definition.name, session, definition, Meaning(types=_anything))
         taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
         self._taken[id(variant), needs] = frozenset(taken)
-        narrow = partial(self._narrower, variant, needs)
         to = tuple(self.params.index(name) for name in made.wrt)
-        return Recipe(back.op, taken, to, (), narrow)
+        return Recipe(back.op, taken, to, by_number, narrow)
 
     def _narrower(self, variant: Variant, wide: int, needs: int) -> Recipe:
         """Return the recipe of fewer gradients, or the wider one where that keeps too little."""

@@ -1,0 +1,61 @@
+"""Gradients that are an adjoint as it is: found in the text of a derived gradient, never computed.
+
+The gradient of a sum by its terms is the adjoint of the sum. Its text copies it; the way back hands
+it on instead.
+"""
+
+from __future__ import annotations
+
+from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.parser import parse
+
+
+def passed_on(made: Gradient) -> tuple[str, ...]:
+    """Return the parameters whose gradient is the adjoint of the only output, element by element.
+
+    Examples
+    --------
+    >>> from tcdsl.codegen.gradient.vjp import gradient
+    >>> from tcdsl.grammar.check.definition import check
+    >>> text = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) - B(i) }"
+    >>> passed_on(gradient(check(parse(text))))
+    ('A',)
+    """
+    adjoints = [given.name for given in made.given if given.output]
+    if len(adjoints) != 1:
+        return ()
+    definition = parse(made.text, "<gradient>").defs[-1]
+    types = {p.name: p.type for p in (*definition.params, *definition.returns)}
+    found = []
+    for name, result in zip(made.wrt, definition.returns, strict=True):
+        writes = [s for s in definition.body if result.name in _written(s)]
+        if types[adjoints[0]] == types[result.name] and len(writes) == 1:
+            if _is_copy(writes[0], adjoints[0]):
+                found.append(name)
+    return tuple(found)
+
+
+def _written(statement: nodes.Stmt) -> tuple[str, ...]:
+    match statement:
+        case nodes.Comprehension(target=target):
+            return (target.name,)
+        case nodes.MultiCall(targets=targets):
+            return tuple(t.name for t in targets)
+        case nodes.ForLoop(body=body):
+            return tuple(name for s in body for name in _written(s))
+
+
+def _is_copy(statement: nodes.Stmt, adjoint: str) -> bool:
+    """Whether a statement is ``X(i, j) = adjoint(i, j)``, whole."""
+    if not isinstance(statement, nodes.Comprehension) or statement.op not in ("=", "+=!"):
+        return False
+    subs = statement.target.subs
+    ranges = [c for c in statement.clauses if not isinstance(c, nodes.Exists)]
+    match statement.value:
+        case nodes.Apply(name=name, args=args) if subs is not None:
+            plain = all(isinstance(a, nodes.Name) for a in args) and len(set(args)) == len(args)
+            return name == adjoint and args == subs and plain and not ranges
+        case nodes.Name(name=name):
+            return name == adjoint and not subs and not ranges
+    return False
