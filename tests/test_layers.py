@@ -78,7 +78,7 @@ ROOMS = {
     " tcdsl/ahead",
     "tcdsl/core": "codegen/runtime codegen/toolchain",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime tcdsl/calls/"
-    " tcdsl/derived tcdsl/core",
+    " tcdsl/plain tcdsl/derived tcdsl/core",
     "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"

@@ -1,1 +1,5 @@
 """The ops of the tensor library: texts, rows of a table, and what the table means."""
+
+from tcdsl.ops import internal, kernels, views  # what the core is set up with
+
+__all__ = ["internal", "kernels", "views"]

@@ -30,6 +30,7 @@ from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_
 from tcdsl.core.dtypes import DType
 from tcdsl.derived.texts import gradient_of
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
@@ -157,6 +158,9 @@ class Forms:
             if name in values:
                 raise TypeError(f"{self.name}() got multiple values for argument '{name}'")
             values[name] = value
+        for p in self.definition.params:
+            if p.name not in values and p.default is not None:
+                values[p.name] = number_of(p)
         missing = [p for p in self.params if p not in values]
         if missing:
             raise TypeError(
@@ -361,7 +365,7 @@ class Forms:
             definition.name,
             self.session,
             definition,
-            Meaning(types=_anything, generics=self._shared_generics(definition)),
+            Meaning(types=anything, generics=self._shared_generics(definition)),
         )
         return Recipe(made.op, made.unread_as_forms(taken), to)
 
@@ -398,7 +402,7 @@ class Forms:
         codes, program = self._gradient_text(made)
         session = Session(program, Settings(tune="off"))
         definition = program.defs[-1]
-        back = Forms(definition.name, session, definition, Meaning(types=_anything))
+        back = Forms(definition.name, session, definition, Meaning(types=anything))
         taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
         self._taken[id(variant), needs] = frozenset(taken)
         to = tuple(self.params.index(name) for name in made.wrt)
@@ -459,7 +463,7 @@ def _given(out: Any) -> dict[str, Any]:
     return {} if out is None else {"out": out}
 
 
-def _anything(operands: Sequence[Any]) -> DType:
+def anything(operands: Sequence[Any]) -> DType:
     """Return some type: a gradient's text says the type of each of its parameters."""
     return next(o.dtype for o in operands if isinstance(o, Tensor))
 

@@ -30,9 +30,9 @@ def passed_on(made: Gradient) -> tuple[str, ...]:
     found = []
     for name, result in zip(made.wrt, definition.returns, strict=True):
         writes = [s for s in definition.body if result.name in _written(s)]
-        if types[adjoints[0]] == types[result.name] and len(writes) == 1:
-            if _is_copy(writes[0], adjoints[0]):
-                found.append(name)
+        is_alike = types[adjoints[0]] == types[result.name]
+        if is_alike and len(writes) == 1 and _is_copy(writes[0], adjoints[0]):
+            found.append(name)
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.host import HostCalls
 from tcdsl.calls.operands.device_arrays import is_on_device
+from tcdsl.calls.operands.foreign import recording
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import MAX_OPERANDS
@@ -144,6 +145,9 @@ class PlainKernel(Described):
         return self._devices.raw(self.arguments(args, keywords))
 
     def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
+        own = recording((*args, *_values_of(kwargs)))
+        if own is not None:
+            return own.recorded(self, args, kwargs)
         if any(map(is_on_device, args)) or any(map(is_on_device, _values_of(kwargs))):
             return self._calls_on_device((*args, *_values_of(kwargs)))(args, kwargs)
         return self._host(self.arguments(args, kwargs))

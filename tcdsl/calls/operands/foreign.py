@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -29,8 +30,60 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _REFUSALS = Exception  # whatever a foreign `__dlpack__` raises: it is not ours to go on from
 
 
+@dataclass(frozen=True)
+class OwnTensors:
+    """The tensors of our own library, which calls take and give as they take NumPy's arrays.
+
+    Attributes
+    ----------
+    kind : type
+    array, tensor : callable
+        The memory of a tensor as an array, and of an array as a tensor.
+    written : callable
+        Told of a tensor whose elements have changed.
+    is_tracked : callable
+        Whether calls on a tensor are recorded now.
+    recorded : callable (kernel, args, keywords)
+        Makes a call on tensors of which one is tracked.
+    """
+
+    kind: type
+    array: Callable[[Any], Array]
+    tensor: Callable[[Array], Any]
+    written: Callable[[Any], None]
+    is_tracked: Callable[[Any], bool]
+    recorded: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
+
+
+_own: OwnTensors | None = None
+
+
+def use_own(tensors: OwnTensors) -> None:
+    """Let calls take the tensors of our own library."""
+    global _own
+    _own = tensors
+
+
+def is_own(value: object) -> bool:
+    """Whether a value is a tensor of our own library."""
+    return _own is not None and isinstance(value, _own.kind)
+
+
+def recording(values: Iterable[Any]) -> OwnTensors | None:
+    """Return who records a call with these values: our own library, if it tracks one; or None."""
+    own = _own
+    if own is None or not any(isinstance(v, own.kind) and own.is_tracked(v) for v in values):
+        return None
+    return own
+
+
 def has_dlpack(value: object) -> bool:
-    """Whether a value has ``__dlpack__``, itself or by a class that stands for another."""
+    """Whether a value has ``__dlpack__``, itself or by a class that stands for another.
+
+    A tensor of our own library counts as one.
+    """
+    if is_own(value):
+        return True
     try:
         return hasattr(value, "__dlpack__")
     except Exception:  # a foreign `__getattr__` may raise anything
@@ -47,6 +100,8 @@ def memory_of(value: Any, name: str, *, is_output: bool = False) -> Array:
     TCTypeError
         If it gives none, or its elements are more than what lies in memory.
     """
+    if _own is not None and isinstance(value, _own.kind):
+        return _own.array(value)
     given, value = value, plain(value, name, is_output=is_output)
     try:
         array = _taken(value)
@@ -262,6 +317,8 @@ def written(value: Any) -> None:
 
     Torch does, so that autograd notices a saved tensor that was changed.
     """
+    if _own is not None and isinstance(value, _own.kind):
+        _own.written(value)
     torch = _library_of(value, "torch", "Tensor")
     if torch is not None:
         torch.autograd.graph.increment_version(value)
@@ -283,6 +340,8 @@ def like(example: object) -> Callable[[Any], Any]:
     ----------
     Python array API standard 2024.12, ``__array_namespace__``, ``from_dlpack``.
     """
+    if _own is not None and isinstance(example, _own.kind):
+        return _own.tensor
     is_numpys = isinstance(example, np.ndarray | np.generic | bool | int | float)
     if is_numpys or not has_dlpack(example):
         return lambda array: array

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tcdsl as tc
 from tcdsl.core import Tensor, backward, from_numpy, set_grad_enabled
 from tests.tcdsl.core.few import (
     array,
@@ -327,3 +328,36 @@ def test_an_op_takes_outputs_of_another_type() -> None:
     assert array(out).tolist() == [2, 3]
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output"):
         plus(x, 1.0, out=tensor([0, 0], np.int64))
+
+
+def test_kernels_that_users_define_take_tensors_and_are_recorded() -> None:
+    k = tc.define(
+        "def blend<T>(T(M, N) X, T(N) W, float s) -> (T(M) Y) { Y(i) +=! X(i, j) * W(j) * T(s) }"
+    )
+    x, w = tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 10.0])
+    runs = k.calls
+    for _ in range(3):
+        y = k(x, w, 2)
+    assert k.calls == runs + 3
+    assert type(y) is Tensor
+    assert array(y).tolist() == [42, 86]
+    out = tensor([0.0, 0.0])
+    assert k(x, w, 2, out=out) is out
+    assert k(x, w, 2, out=out) is out
+    assert out._version == 2
+    w.requires_grad = True
+    for _ in range(3):
+        y = k(x, w, s=2)
+        y = k(x, w, 2)
+        assert y.requires_grad
+    total(y).backward()
+    assert array(w.grad).tolist() == [8, 12]
+    with no_grad():
+        assert not k(x, w, 2).requires_grad
+
+    class Weight(Tensor):
+        pass
+
+    v = Weight(w)
+    assert type(k(x, v, 2)) is Tensor
+    assert type(k(array(x), array(v), 2)) is np.ndarray
