@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tcdsl.autotune.store.trial import Reason
+from tcdsl.codegen.toolchain.ours import start
 
 _START_S = 60.0
 _GRACE_S = 2.0  # after which the tuner ends a worker whose own alarm did not
@@ -94,20 +94,13 @@ class WorkerProcess:
         if self._process is not None:
             return
         ours, theirs = multiprocessing.Pipe()
-        package = sys.modules[__name__.partition(".")[0]]
-        root = str(Path(str(package.__file__)).resolve().parent.parent)
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
         self._channel = ours
         with theirs:
-            # -P: whatever lies in the user's folder is not imported. A session of its own: the
-            # terminal's Ctrl-C reaches the tuner, which decides.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tcdsl.autotune.worker.server", str(theirs.fileno()),
-                 str(self._folder), str(os.getpid())],
+            self._process = start(
+                "tcdsl.autotune.worker.server", str(theirs.fileno()), str(self._folder),
+                str(os.getpid()), pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL, stdout=self._words, stderr=self._words,
-                pass_fds=(theirs.fileno(),), start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             )  # fmt: skip
         self.generation += 1
         self.ask(_START_S, {"do": "drop", "rows": []})  # its preparations are nobody's running time

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.objects import compile_source
+from tcdsl.codegen.toolchain.ours import start
 from tcdsl.grammar.text.errors import CompileError
 
 _NICE = 10  # whoever asked has other work
@@ -31,26 +32,21 @@ def compile_aside(source: Source) -> str:
     InterruptedError
         If a signal ended the other process, which says nothing about the source.
     """
-    package = sys.modules[__name__.partition(".")[0]]
-    root = str(Path(str(package.__file__)).resolve().parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     given = asdict(source) | {"include": source.include and str(source.include)}
-    if not sys.executable:
-        return "this interpreter does not know what started it"
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", __name__],
-            input=json.dumps(given), capture_output=True, encoding="utf-8", errors="replace",
-            start_new_session=True, check=False,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONIOENCODING": "utf-8"},
+        process = start(
+            __name__, env={"PYTHONIOENCODING": "utf-8"}, stdin=pipe, stdout=pipe, stderr=pipe,
+            encoding="utf-8", errors="replace",
         )  # fmt: skip
-    except OSError as error:  # no interpreter of that name: this one is a part of a program
-        return f"'{sys.executable}' cannot be started: {error.strerror}"
-    if done.returncode == 0:
+    except CompileError as error:
+        return str(error)
+    said, complained = process.communicate(json.dumps(given))
+    if process.returncode == 0:
         return ""
-    if done.returncode < 0:
-        raise InterruptedError(f"a signal ended its compilation: {-done.returncode}")
-    return done.stdout.strip() or done.stderr.strip() or f"exit code {done.returncode}"
+    if process.returncode < 0:
+        raise InterruptedError(f"a signal ended its compilation: {-process.returncode}")
+    return said.strip() or complained.strip() or f"exit code {process.returncode}"
 
 
 def main() -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import queue
 import signal
 import subprocess
@@ -20,10 +19,10 @@ import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from tcdsl.ahead.task import Task, packed, run, unpacked
 from tcdsl.codegen.toolchain.cachedir import is_lasting, usual_folder
+from tcdsl.codegen.toolchain.ours import start
 from tcdsl.grammar.text.errors import CompileError, TCError
 
 _GRACE_S = 10.0  # for a worker that was told to stop
@@ -118,27 +117,19 @@ class _Member:
             return f"the process that compiled it ended with exit code {process.returncode}"
 
     def _start(self) -> None:
-        if not sys.executable:
-            raise CompileError("this interpreter does not know what started it: no other can be")
         with self._lock:
             if self._process is not None or self._is_stopped:
                 return
             ours, theirs = multiprocessing.Pipe()
-            package = sys.modules[__name__.partition(".")[0]]
-            root = str(Path(str(package.__file__)).resolve().parent.parent)
-            paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
             with theirs:
-                try:  # -P and a session of its own: as the tuner's worker has them
-                    self._process = subprocess.Popen(
-                        [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
+                try:
+                    self._process = start(
+                        __name__, str(theirs.fileno()), pass_fds=(theirs.fileno(),),
                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                        pass_fds=(theirs.fileno(),), start_new_session=True,
-                        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
                     )  # fmt: skip
-                except OSError as error:
+                except CompileError:
                     ours.close()
-                    text = f"'{sys.executable}' cannot be started: {error.strerror}"
-                    raise CompileError(text) from None
+                    raise
             self._channel = ours
 
     def _end(self) -> None:

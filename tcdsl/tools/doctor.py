@@ -135,6 +135,13 @@ def _caches() -> Iterator[Finding]:
     yield Finding(
         "cache", "ok", f"{folder}: {count} files of compiled kernels, {total / 1e6:.1f} MB"
     )
+    from tcdsl.calls.bindings.aside import last_failure
+
+    if why := last_failure():
+        yield Finding(
+            "built aside", "note", f"for all sizes of {why}",
+            "nothing is lost: the call that needs it compiles it, and raises what is wrong",
+        )  # fmt: skip
 
 
 def _threads() -> Iterator[Finding]:

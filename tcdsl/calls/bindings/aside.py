@@ -1,20 +1,23 @@
 """Executables that another process builds while calls go on with others.
 
 That process leaves them in the cache, with the records that name them, and outlives this one. So
-nothing is handed over: whoever wants one looks there, and builds it himself where it is not.
+nothing is handed over: whoever wants one looks there, and builds it himself where it is not. Why
+the last one failed is kept there too, for `tcdsl doctor`: nobody else is told.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import threading
-from pathlib import Path
 
 from tcdsl.calls.process.locks import Lock
+from tcdsl.codegen.toolchain.cachedir import read_json, update_json
+from tcdsl.codegen.toolchain.ours import start
+from tcdsl.grammar.text.errors import CompileError
 
 _MODULE = "tcdsl.calls.bindings.building"  # by name: it imports what starts it
+_FILE = "aside.json"
+_MOST = 2000  # characters of what is kept
 
 _turn = Lock()  # one at a time: whoever asked has other work
 
@@ -26,10 +29,12 @@ class Aside:
     ----------
     task : bytes
         As that module takes it.
+    name : str
+        Of the definition.
     """
 
-    def __init__(self, task: bytes) -> None:
-        self._task = task
+    def __init__(self, task: bytes, name: str) -> None:
+        self._task, self._name = task, name
         self._has_begun = self._is_cancelled = False
         self._lock = Lock()  # that it begins, or is not wanted any more
         self._thread = threading.Thread(target=self._run, name="tcdsl aside", daemon=True)
@@ -51,16 +56,26 @@ class Aside:
                 if self._is_cancelled:
                     return
                 self._has_begun = True
-            if not sys.executable:
-                return
-            package = sys.modules[__name__.partition(".")[0]]
-            root = str(Path(str(package.__file__)).resolve().parent.parent)
-            paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-            try:  # -P and a session of its own: as the tuner's worker has them
-                subprocess.run(
-                    [sys.executable, "-P", "-m", _MODULE], input=self._task,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, check=False,
-                )  # fmt: skip
-            except OSError:  # no interpreter of that name: this one is a part of a program
-                return
+            why = self._built()
+            if why or last_failure():
+                said = f"{self._name}: {why}"[:_MOST] if why else ""
+                update_json(_FILE, {"failed": said})
+
+    def _built(self) -> str:
+        """Return why it was not built, "" if it was."""
+        pipe, same = subprocess.PIPE, subprocess.STDOUT
+        try:
+            process = start(_MODULE, stdin=pipe, stdout=pipe, stderr=same)
+        except CompileError as error:
+            return str(error)
+        said, _ = process.communicate(self._task)
+        if process.returncode == 0:
+            return ""
+        words = said.decode(errors="replace").strip()[-_MOST:]
+        return words or f"its process ended with exit code {process.returncode}"
+
+
+def last_failure() -> str:
+    """Return what was to be built aside last and why it was not, "" if it was or nothing was."""
+    said = read_json(_FILE).get("failed", "")
+    return said[:_MOST] if isinstance(said, str) else ""

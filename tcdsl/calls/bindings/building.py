@@ -1,7 +1,7 @@
 """The process of `aside.py`: build the executable for all sizes of a variant.
 
 It runs as ``python -P -m`` of this module, and reads pickled arguments of the very program that
-started it. What goes wrong it keeps to itself: whoever wants the executable meets it again.
+started it. What goes wrong it prints: whoever wants the executable meets it again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ def main() -> int:
         os.nice(_NICE)
     checked, machine, threads, identity, sizes, layouts = _read(sys.stdin.buffer.read())
     variant = Variant(checked, machine, threads, identity=identity)
-    with contextlib.suppress(TCError):
+    try:
         variant.compile_for_all(dict(sizes), layouts)
+    except TCError as error:
+        print(error)
+        return 1
     return 0
 
 

@@ -261,7 +261,7 @@ class Variant:
         if not self._takes_long(spec, sizes):
             return None
         found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
-        self._asides[spec] = _Begun(Aside(self._task_for_all(spec, sizes)), {exact})
+        self._asides[spec] = _Begun(Aside(self._task_for_all(spec, sizes), self.name), {exact})
         return found
 
     def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:

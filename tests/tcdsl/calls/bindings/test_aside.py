@@ -19,6 +19,8 @@ from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.runtime import Entry
 from tcdsl.codegen.toolchain import objects
+from tcdsl.codegen.toolchain.cachedir import cache_dir
+from tcdsl.tools.doctor import _caches
 
 pytestmark = pytest.mark.cc
 
@@ -177,7 +179,27 @@ def test_forms_with_many_tiles_take_long() -> None:
 
 
 @pytest.mark.wide
-def test_what_is_built_aside_is_no_reason_to_fail() -> None:
-    one = Aside(b"no task at all")
+def test_why_the_last_one_was_not_built_is_kept_until_one_is(begun: list[str]) -> None:
+    assert aside.last_failure() == ""
+    one = Aside(b"no task at all", "mm")
     one._thread.join()
     one.wait()
+    said = aside.last_failure()
+    assert said.startswith("mm: ")
+    assert "UnpicklingError" in said
+    (told,) = (f for f in _caches() if f.name == "built aside")
+    assert told.state == "note"
+    assert said in told.value
+    mm = tc.define(MM)
+    for m in (5, 7):
+        call(mm, m)
+    (another,) = mm.variant()._asides.values()
+    another.aside._thread.join()
+    assert aside.last_failure() == ""
+    assert all(f.name != "built aside" for f in _caches())
+
+
+def test_what_is_kept_of_a_failure_is_no_more_than_text(tmp_path: Path, begun: list[str]) -> None:
+    for content in ("[]", '{"failed": 7}', '{"failed": ["x"]}', "{", "\0"):
+        (cache_dir() / "aside.json").write_text(content)
+        assert aside.last_failure() == ""
