@@ -1,5 +1,7 @@
 """The figures of a release in one run: `python benchmarks/figures.py [--seconds 30] [--json FILE]`.
 
+With `--calls` it is what a call costs alone.
+
 Ratios of tcdsl, untuned and tuned here, to NumPy and torch, each in the same process on the same
 machine, with the share of the FMA peak measured in turns with them; first-call compile time; what a
 call costs beside `np.add`; trials per second of the tuner.
@@ -142,7 +144,7 @@ def variant_sizes(kernel: Kernel, args: list[Any]) -> dict[str, int]:
 
 
 def call_overhead() -> dict[str, float]:
-    """Return times of calls on 16 elements, as ratios to np.add."""
+    """Return times of calls on 16 elements: nanoseconds, and ratios to np.add."""
     add = tc.define("def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }")
     assert isinstance(add, Kernel)
     sizes = [np.arange(n, dtype=np.float32) for n in (16, 17, 18, 19)]
@@ -177,6 +179,8 @@ def call_overhead() -> dict[str, float]:
         {"out": lambda: add2(big, big, out=into), "fresh": lambda: add2(big, big)}, 2
     )
     return {
+        "ns of a call with out=": ns["out"],
+        "ns of a call": ns["fresh"],
         "out= / np.add(out=)": ns["out"] / ns["np out"],
         "fresh / np.add": ns["fresh"] / ns["np"],
         "five forms alternating / np.add": ns["alternating"] / ns["np alternating"],
@@ -184,17 +188,29 @@ def call_overhead() -> dict[str, float]:
     }
 
 
+def show_calls(report: dict[str, Any]) -> None:
+    for name, figure in report["calls"].items():
+        print(f"  {name}: {figure:.2f}")
+
+
 def main() -> None:
+    report: dict[str, Any]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30, help="of tuning for each workload")
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    parser.add_argument("--calls", action="store_true", help="what a call costs alone")
     options = parser.parse_args()
+    if options.calls:
+        report = {**facts(), "calls": call_overhead()}
+        show_calls(report)
+        keep(report, options.json)
+        return
     folder = tempfile.TemporaryDirectory()
     os.environ["TCDSL_CACHE"] = folder.name  # so that first calls compile
     cores = len(os.sched_getaffinity(0))
     peaks = measure_peaks([fma_probe(count) for count in sorted({1, cores})], 1.0)
     peak = peaks.rates[cores]
-    report: dict[str, Any] = {
+    report = {
         **facts(),
         "cores": cores,
         "peak_gflops": peak,
@@ -204,8 +220,7 @@ def main() -> None:
     print(f"{cores} cores, FMA peak {peak:.0f} GFLOP/s, commit {report['commit']}")
     for note in peaks.notes:
         print(f"note: {note}")
-    for name, ratio in report["calls"].items():
-        print(f"  {name}: {ratio:.2f}")
+    show_calls(report)
     with folder:
         report["workloads"] = []
         for work in WORKLOADS:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from layers import ADD, LAYERNORM, LINEAR, MATMUL, SOFTMAX
+from layers import ADD, LAYERNORM, LINEAR, LSTM, MATMUL, SOFTMAX
 
 Clocked = dict[str, Any]
 Emit = Callable[..., None]
@@ -47,17 +47,6 @@ def attention(float(B,T,E) Q, float(B,T,E) K, float(B,T,E) V) -> (O) {
   S(b, i) +=! W(b, i, j)
   P(b, i, j) = W(b, i, j) / S(b, i)
   O(b, i, e) +=! P(b, i, j) * V(b, j, e)
-}"""
-LSTM = """
-def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
-  H(0, b, n) = H0(b, n)
-  C(0, b, n) = C0(b, n)
-  for t in 0:T {
-    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
-    G(b, k, n) += H(t, b, m) * U(k, n, m)
-    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
-    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * tanh(C(t + 1, b, n))
-  }
 }"""
 OTHER = "def other(double(N) A) -> (O) { O(i) = 2 * A(i) }"
 

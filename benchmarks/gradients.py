@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from beside_torch import in_turns, use_threads
-from layers import BATCHED, LINEAR, MATMUL, SOFTMAX
+from layers import BATCHED, LINEAR, LSTM, MATMUL, SOFTMAX
 from operands import Array, check, kernel, rand
 from reports import Table, asking, facts, keep
 
@@ -42,17 +42,6 @@ def conv(float(N,C,H,W) I, float(F,C,KH,KW) P) -> (O) {{
   O(n,f,y,x) +=! pad(I(n, c, {s}*y + i - {p}, {s}*x + j - {p}), 0) * P(f,c,i,j)
       where y in 0:(H + 2*{p} - KH)/{s} + 1, x in 0:(W + 2*{p} - KW)/{s} + 1
 }}"""
-LSTM = """
-def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
-  H(0, b, n) = H0(b, n)
-  C(0, b, n) = C0(b, n)
-  for t in 0:T {
-    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
-    G(b, k, n) += H(t, b, m) * U(k, n, m)
-    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
-    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * tanh(C(t + 1, b, n))
-  }
-}"""
 BAG = """
 def bag(float(V,D) E, int64(B,L) I) -> (O) {
   O(b,d) +=! E(I(b,l), d) where l in 0:L

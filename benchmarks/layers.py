@@ -36,3 +36,14 @@ def gelu_tanh(float(N) A) -> (O) {
   O(i) = 0.5 * A(i) * (1 + tanh(0.7978845608 * (A(i) + 0.044715 * A(i) * A(i) * A(i))))
 }"""
 TRANSPOSE = "def transpose(float(N,M) A) -> (O) { O(i,j) = A(j,i) }"
+LSTM = """
+def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
+  H(0, b, n) = H0(b, n)
+  C(0, b, n) = C0(b, n)
+  for t in 0:T {
+    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
+    G(b, k, n) += H(t, b, m) * U(k, n, m)
+    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
+    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * tanh(C(t + 1, b, n))
+  }
+}"""

@@ -35,7 +35,7 @@ class CommandGroup(click.Group):
                     warnings.showwarning = _say_warning
                     return super().invoke(ctx)
             except TCError as error:
-                say(str(error), err=True)
+                say(f"{error}{_how_to_give(error)}", err=True)
                 ctx.exit(EXIT_FAULT)
             except MemoryError as error:
                 say(f"there is no memory for this: {error}", err=True)
@@ -50,6 +50,13 @@ class CommandGroup(click.Group):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one finds us leaving already
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
+
+
+def _how_to_give(error: Exception) -> str:
+    """Return how a command line gives what an error misses, "" for others."""
+    from tcdsl.calls.bindings.sizes import MissingSizesError
+
+    return f"\n  as in --sizes {error.hint}" if isinstance(error, MissingSizesError) else ""
 
 
 def _say_warning(

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 
-from tcdsl.grammar.text.errors import ShapeError
+import click
 
 _ITEM = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([0-9|.\s]+?)\s*$")
 _MOST = 100_000  # combinations: nobody waits for more
@@ -22,20 +22,20 @@ def parse_sizes(text: str) -> list[dict[str, int]]:
 
     Raises
     ------
-    ShapeError
-        If the text is not a list of sizes.
+    click.UsageError
+        If the text is not a list of sizes: the command line is wrong, not what it works on.
     """
     choices: dict[str, list[int]] = {}
     for item in filter(str.strip, text.split(",")):
         match = _ITEM.match(item)
         if not match:
-            raise ShapeError(f"cannot read sizes '{item.strip()}': {_HINT}")
+            raise _wrong(f"cannot read sizes '{item.strip()}': {_HINT}")
         if match[1] in choices:
-            raise ShapeError(f"size '{match[1]}' is given twice: {_HINT}")
+            raise _wrong(f"size '{match[1]}' is given twice: {_HINT}")
         choices[match[1]] = _values(match[2], item)
     count = math.prod(map(len, choices.values()))
     if count > _MOST:
-        raise ShapeError(f"these are {count:,} combinations of sizes, at most {_MOST:,} at a time")
+        raise _wrong(f"these are {count:,} combinations of sizes, at most {_MOST:,} at a time")
     combinations = itertools.product(*choices.values())
     return [dict(zip(choices, values, strict=True)) for values in combinations]
 
@@ -45,13 +45,17 @@ def _values(text: str, item: str) -> list[int]:
     for part in text.split("|"):
         ends = [end.strip() for end in part.split("..")]
         if not all(end.isdigit() for end in ends) or len(ends) > 2:
-            raise ShapeError(f"cannot read sizes '{item.strip()}': {_HINT}")
+            raise _wrong(f"cannot read sizes '{item.strip()}': {_HINT}")
         if max(map(len, ends)) > _DIGITS:
-            raise ShapeError(f"size '{item.partition('=')[0].strip()}' is beyond 64 bits: {_HINT}")
+            raise _wrong(f"size '{item.partition('=')[0].strip()}' is beyond 64 bits: {_HINT}")
         low, high = int(ends[0]), int(ends[-1])
         if high < low:
-            raise ShapeError(f"'{item.strip()}' is empty: {low} is above {high}")
+            raise _wrong(f"'{item.strip()}' is empty: {low} is above {high}")
         if len(values) + high - low >= _MOST:
-            raise ShapeError(f"'{item.strip()}' are more than {_MOST:,} sizes")
+            raise _wrong(f"'{item.strip()}' are more than {_MOST:,} sizes")
         values += range(low, high + 1)
     return values
+
+
+def _wrong(text: str) -> click.UsageError:
+    return click.UsageError(f"--sizes: {text}")

@@ -8,6 +8,17 @@ from tcdsl.grammar.check.bind import Head, bind
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 
 
+class MissingSizesError(ShapeError):
+    """Sizes that nobody named; hint: how all of them are written."""
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.hint)
+
+
 def check_sizes(checked: Head, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes in the order of the definition, after what a call would check.
 
@@ -30,8 +41,9 @@ def check_sizes(checked: Head, sizes: Mapping[str, int]) -> dict[str, int]:
     if missing:
         hint = ",".join(f"{s}=..." for s in checked.sizes)
         verb = "are" if missing[1:] else "is"
-        raise ShapeError(
-            f"{checked.name} needs the sizes {listed}; {', '.join(missing)} {verb} missing: {hint}"
+        raise MissingSizesError(
+            f"{checked.name} needs the sizes {listed}; {', '.join(missing)} {verb} missing: {hint}",
+            hint,
         )
     for name, size in sizes.items():
         if not hasattr(size, "__index__"):

@@ -170,7 +170,15 @@ def test_generics_are_given_by_name(files: Path) -> None:
 
 
 def test_missing_sizes_are_named(files: Path) -> None:
-    assert "M is missing" in tcdsl("run", files / "fc.tc", "--sizes", "B=1,N=2", code=1).stderr
+    said = tcdsl("run", files / "fc.tc", "--sizes", "B=1,N=2", code=1).stderr
+    assert "M is missing" in said
+    assert said.endswith("as in --sizes B=...,M=...,N=...\n")
+
+
+def test_sizes_that_cannot_be_read_are_wrong_usage(files: Path) -> None:
+    for command in ("show", "run", "emit", "warm"):
+        said = tcdsl(command, files / "fc.tc", "--sizes", "B=x", code=2).stderr
+        assert "--sizes: cannot read sizes 'B=x'" in said
 
 
 def test_autotune_bench_and_cache_work_together(files: Path) -> None:

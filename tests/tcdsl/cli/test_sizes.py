@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 from tcdsl.cli.sizes import parse_sizes
-from tcdsl.grammar.text.errors import ShapeError
 
 
 def test_single_sizes() -> None:
@@ -18,5 +18,5 @@ def test_lists_and_ranges_combine() -> None:
 
 @pytest.mark.parametrize("text", ["B", "B=", "B=x", "B=1..2..3", "B=5..2", "B=1,B=2", "B=-1"])
 def test_what_cannot_be_read_says_how_to_write_it(text: str) -> None:
-    with pytest.raises(ShapeError, match=r"write sizes as|is empty"):
+    with pytest.raises(click.UsageError, match=r"--sizes: .*(write sizes as|is empty)"):
         parse_sizes(text)
