@@ -239,7 +239,10 @@ class Lines:
     def _random(self, args: Sequence[n.Arg]) -> tuple[n.Arg, ...]:
         """Return the arguments of `rand`; each element has its numbers if its seed does not."""
         seed, *rest = map(self._argument, args)
-        if self._shared.is_random and not self._tensors.depends(args[0]):
+        is_own = self._shared.is_random and not self._tensors.depends(args[0])
+        if is_own and rest == [n.Dots()]:
+            return (seed, *rest, self._size, self._index)
+        if is_own:
             rest = [
                 c
                 if isinstance(c, n.Dots | n.Keyword)

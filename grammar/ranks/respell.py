@@ -12,7 +12,7 @@ from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.walk import identifiers, walk
-from tcdsl.grammar.types.builtins import PAD, is_builtin
+from tcdsl.grammar.types.builtins import PAD, RAND, is_builtin
 
 
 class Writer:
@@ -105,7 +105,8 @@ class Writer:
         names = tuple(f"{self._index}{place}" for place in range(len(table)))
         if dots is None and node.op in ("argmin=!", "argmax=!"):
             _want_order(node, rows, table)
-        lines = _Lines(self._tensors, names, table)
+        stands = bool(rows) or dots is not None
+        lines = _Lines(self._tensors, names, table, stands=stands)
         clauses = tuple(lines.clause(c) for c in node.clauses)
         return replace(
             node,
@@ -113,6 +114,14 @@ class Writer:
             value=lines.expr(node.value),
             clauses=(*clauses, *_ranges(node, names, table)),
         )
+
+
+def _counted(position: n.Expr, extent: n.Expr, at: n.Expr) -> n.Expr:
+    """Return position * extent + at."""
+    if position == n.IntLit(0):
+        return at
+    product = n.Binary("*", position, extent, span=at.span)
+    return n.Binary("+", product, at, span=at.span)
 
 
 def _free(letter: str, taken: set[str]) -> str:
@@ -183,10 +192,17 @@ class _Lines:
     """The expressions of one statement, `...` replaced by the indices of its columns."""
 
     def __init__(
-        self, tensors: Tensors, names: Sequence[str], table: Sequence[Sequence[Dim]]
+        self,
+        tensors: Tensors,
+        names: Sequence[str],
+        table: Sequence[Sequence[Dim]],
+        *,
+        stands: bool,
     ) -> None:
         self._tensors = tensors
         self._names = names
+        self._table = table
+        self._stands = stands  # for the dimensions of some tensor, perhaps none
         self._are_ones = [all(map(_is_one, column)) for column in table]
 
     def subs(self, name: str, subs: Sequence[n.Sub] | None) -> tuple[n.Expr, ...] | None:
@@ -219,6 +235,10 @@ class _Lines:
     def expr(self, node: n.Expr) -> n.Expr:
         """Return an expression without `...`."""
         match node:
+            case n.Apply(name, (seed, n.Dots() as dots, *rest)) if (
+                name == RAND and name not in self._tensors
+            ):
+                return replace(node, args=(self._argument(seed), self._position(dots, rest)))
             case n.Apply(name) if any(isinstance(a, n.Dots) for a in node.args):
                 return self._access(node)
             case n.Apply(name, (n.Apply() as inner, *rest)) if (
@@ -243,6 +263,36 @@ class _Lines:
                 return value
             case _:
                 return node
+
+    def _position(self, dots: n.Dots, rest: Sequence[n.Arg]) -> n.Expr:
+        """Return the row-major position of the point in `...`.
+
+        Of `rand(s, ..., n, i)`, which a batch with numbers of its own for each element is made of,
+        it is that * n + i.
+        """
+        if not self._stands or len(rest) not in (0, 2):
+            raise FaultError(
+                "TC190",
+                "'...' of 'rand' stands for no dimensions"
+                if not rest
+                else "'...' of 'rand' is the last argument",
+                dots.span,
+                "",
+                Note("it counts the points of '...' of a tensor in the same statement"),
+            )
+        position: n.Expr = n.IntLit(0, span=dots.span)
+        for place, (name, column) in enumerate(zip(self._names, self._table, strict=True)):
+            if self._are_ones[place]:
+                continue
+            extent = next(dim.extent for dim in column if not _is_one(dim))
+            at = n.Name(name, span=dots.span)
+            position = _counted(position, replace(extent, span=dots.span), at)
+        if rest:
+            size, index = map(self._argument, rest)
+            assert not isinstance(size, n.Dots | n.Keyword)
+            assert not isinstance(index, n.Dots | n.Keyword)
+            position = _counted(position, size, index)
+        return position
 
     def _argument(self, arg: n.Arg) -> n.Arg:
         match arg:
