@@ -63,6 +63,7 @@ def test_a_state_dict_carries_them_through_a_file_of_tensors(tuned: Any, tmp_pat
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.wide
 def test_copies_and_pickles_have_them(tuned: Any) -> None:
     for other in (copy.deepcopy(tuned), pickle.loads(pickle.dumps(tuned))):
         assert known(other) == [True, True]

@@ -23,7 +23,15 @@ from tests.codegen.harness import Problem
 from tests.cusim.harness import lowered, simulate
 from tests.cusim.simulator import Order
 from tests.tcdsl.differential import assert_close, reference
-from tests.tcdsl.programs.catalog import LEGAL, arguments, holds, name_of, points, small_sizes
+from tests.tcdsl.programs.catalog import (
+    LEGAL,
+    arguments,
+    checked_of,
+    holds,
+    name_of,
+    points,
+    small_sizes,
+)
 from tests.tiers import sampled
 
 Entry = dict[str, Any]
@@ -34,7 +42,7 @@ def _distinct() -> tuple[Entry, ...]:
     """Return one entry of those that differ in names only."""
     found: dict[str, Entry] = {}
     for entry in LEGAL:
-        found.setdefault(structural_text(_defined(entry).variant().checked), entry)
+        found.setdefault(structural_text(checked_of(entry)), entry)
     return tuple(found.values())
 
 

@@ -29,6 +29,7 @@ def test_lstm() -> None:
     differential(problem(LSTM, *args), exact=(True,))
 
 
+@pytest.mark.wide
 def test_dynamic_programming() -> None:
     differential(problem(EDIT, np.array([1, 2, 3], np.int32), np.array([1, 3, 3, 4], np.int32)))
     differential(problem(VITERBI, numbers(4, 5), numbers(5, 5)), exact=(False,))

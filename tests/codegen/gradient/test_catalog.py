@@ -7,18 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.grammar.check.definition import check
-from tcdsl.grammar.text.parser import parse
-from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.gradient.differences import assert_gradient, differentiated_def
-from tests.tcdsl.programs.catalog import LEGAL, arguments, name_of, small_sizes
+from tests.tcdsl.programs.catalog import LEGAL, arguments, checked_of, small_sizes
 from tests.tiers import sampled
 
 POSITIVE = {"var", "rVarIn"}
-
-
-def checked_of(entry: dict[str, Any]) -> CheckedDef:
-    return check(parse(entry["tc"], entry["name"]), name_of(entry))
 
 
 def is_differentiable(entry: dict[str, Any]) -> bool:

@@ -27,13 +27,13 @@ from tests.codegen.gradient.forwards import (
 )
 from tests.codegen.gradient.layers import CORNERS, LAYERS
 from tests.codegen.gradient.random_loops import SIZES, random_loops
-from tests.codegen.gradient.test_catalog import POSITIVE, checked_of, is_differentiable
+from tests.codegen.gradient.test_catalog import POSITIVE, is_differentiable
 from tests.codegen.gradient.test_layers import made
 from tests.codegen.gradient.test_texts import TEXTS
 from tests.codegen.gradient.test_torch import TWINS
 from tests.codegen.harness import Case, Problem, differential
 from tests.codegen.random_programs import random_program
-from tests.tcdsl.programs.catalog import LEGAL, arguments, small_sizes
+from tests.tcdsl.programs.catalog import LEGAL, arguments, checked_of, small_sizes
 from tests.test_examples import ALL, WITHOUT_GRADIENT
 from tests.texts import Example
 from tests.texts import arguments as example_arguments

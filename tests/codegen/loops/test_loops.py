@@ -112,6 +112,7 @@ def test_edit_distance() -> None:
     held(problem(EDIT, np.zeros(0, np.int32), np.zeros(3, np.int32)))
 
 
+@pytest.mark.wide
 def test_viterbi() -> None:
     held(problem(VITERBI, numbers(5, 4), numbers(4, 4)))
 
@@ -142,6 +143,7 @@ def test_a_range_may_depend_on_the_turn() -> None:
     held(problem(text, numbers(6)))
 
 
+@pytest.mark.wide
 def test_a_statement_starts_only_the_elements_that_it_writes() -> None:
     text = "def f(float(T,N) A) -> (S) { for t in 0:T { S(t) +=! A(t, i) } }"
     for turns in (0, 1, 5):

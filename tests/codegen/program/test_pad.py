@@ -66,6 +66,7 @@ def test_the_reference_pads_as_numpy_does() -> None:
     assert np.array_equal(got, want)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_stride_and_dilation() -> None:
     held(problem(STRIDED, numbers(3, 11, 14), numbers(2, 3, 3, 3)), 27)

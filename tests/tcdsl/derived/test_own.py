@@ -53,6 +53,7 @@ def test_so_may_index_arrays_scalars_and_the_same_array_twice(k: Any) -> None:
     np.testing.assert_array_equal(got.d_s, want.d_s)
 
 
+@pytest.mark.wide
 def test_so_may_adjoints_before_the_second_order(k: Any, rng: np.random.Generator) -> None:
     x, d, dd = rng.normal(size=(3, 2, 5))
     want = k.softmax.vjp(x.copy())[1].vjp(d.copy())[1](dd)

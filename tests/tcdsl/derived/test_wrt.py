@@ -116,6 +116,7 @@ def test_any_rank_and_any_type(rng: np.random.Generator) -> None:
         scale.vjp(np.ones(4, np.int32), np.ones(4, np.float32), wrt="A")
 
 
+@pytest.mark.wide
 def test_a_name_of_the_text_comes_before_the_option() -> None:
     k = kernel(
         "def f<wrt=1, checkpoint=1>(float(N) x, float(N) z) -> (y) {"

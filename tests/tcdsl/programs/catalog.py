@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef
 from tests.tcdsl.differential import dtype_of, shape_of
@@ -27,6 +30,16 @@ KERNEL_SIZES = {"KH", "KW", "KH1", "KW1", "L", "L1", "L2"}  # stay small, so tha
 def name_of(entry: dict[str, Any]) -> str:
     """Return the name of the definition that an entry is about."""
     return str(NAMES.get(entry["name"], entry["def_name"]))
+
+
+def checked_of(entry: dict[str, Any]) -> CheckedDef:
+    """Return the definition that an entry is about; lists of tests are made of all of them."""
+    return _checked(entry["tc"], entry["name"], name_of(entry))
+
+
+@cache
+def _checked(text: str, source: str, name: str) -> CheckedDef:
+    return check(parse(text, source), name)
 
 
 def points(checked: CheckedDef, sizes: dict[str, int]) -> int:

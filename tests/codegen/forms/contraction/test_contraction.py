@@ -177,6 +177,7 @@ def test_offsets_of_fused_indices_need_not_rise() -> None:
     differential([Case(p, exact=True) for p in listed], terms=27)
 
 
+@pytest.mark.wide
 def test_output_of_any_strides() -> None:
     a, b = rand(19, 37), rand(37, 53)
     outs = [
@@ -301,6 +302,7 @@ def test_whatever_follows_a_contraction_stays_one(name: str) -> None:
     differential([Case(p, exact=True)], terms=100)
 
 
+@pytest.mark.wide
 def test_sums_are_kept_where_somebody_reads_them() -> None:
     text = (
         "def run(float(B,M) I, float(N,M) W) -> (S, O) "

@@ -124,6 +124,7 @@ def test_sums_in_several_passes() -> None:
     check([batched(near, 17, 5, 1100, 18)], terms=1100, exact=False)
 
 
+@pytest.mark.wide
 def test_blocks_of_large_matrices() -> None:
     """A group's block does not hold whole matrices: it is cut along rows and columns."""
     check([batched((INSIDE,) * 3, 3, 530, 7, 530)], terms=7, exact=True)

@@ -104,6 +104,7 @@ def backward(
     return problem(text, rand(*gradient), rand(*kernel))
 
 
+@pytest.mark.wide
 def test_the_gradient_by_the_image_is_a_convolution() -> None:
     held([backward((2, 5, 9, 17), (5, 20, 3, 3)), backward((1, 4, 6, 5), (4, 17, 2, 4))], terms=45)
 

@@ -236,6 +236,7 @@ def test_every_knob_value_computes_the_same() -> None:
     differential(cases, terms=300)
 
 
+@pytest.mark.wide
 def test_strips_are_as_long_as_the_cache_allows() -> None:
     machine = replace(detect(), l2_bytes=20 << 10)
     long = weights(2, 3, 20, (700,), (5,), pad=2)
@@ -273,6 +274,7 @@ def test_narrower_vectors(width: int, registers: int) -> None:
         assert_same(got, expected(p), terms=500)
 
 
+@pytest.mark.wide
 def test_no_accumulator_leaves_its_register() -> None:
     cc = find_compiler()
     if cc.kind != "gcc" or "avx512" not in detect().isa:

@@ -46,6 +46,7 @@ def test_agrees_with_the_reference(name: str, rng: np.random.Generator) -> None:
     differential(cases, terms=1200)
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 @sampled("view", ["transposed", "strided", "reversed", "broadcast"], keep=1)
 def test_inputs_of_any_stride(view: View, rng: np.random.Generator) -> None:

@@ -129,6 +129,7 @@ def test_dimensions_that_no_index_tells_alone_are_filled_before(rng: np.random.G
     differential(ways(p, *IN_TURN))
 
 
+@pytest.mark.wide
 def test_values_that_are_reduced_and_rows_of_two_subscripts(rng: np.random.Generator) -> None:
     text = """def f(int32(M,2) I, float(M,K,D) A, float(N,Q) L) -> (float(N,D,Q) H) {
         H(I(i,0), d, I(i,1)) +=! A(i, k, d)
@@ -175,6 +176,7 @@ def test_the_default_follows_from_sizes_but_for_the_number_of_ranges(
             assert chosen[2] >= 8
 
 
+@pytest.mark.wide
 def test_into_temporaries_and_in_loops(rng: np.random.Generator) -> None:
     text = """def f(int32(T,B) I, float(T,B,D) A, float(N) L) -> (float(N,D) H, O) {
         G(n, d) = 1.0 * n * d where n in 0:N, d in 0:D

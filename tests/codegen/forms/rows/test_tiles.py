@@ -94,6 +94,7 @@ def test_parts_that_start_anew_leave_the_rest() -> None:
         held(problem(text, floats(*shape), floats(shape[0])))
 
 
+@pytest.mark.wide
 @pytest.mark.cc
 def test_tiles_of_a_temporary_in_halves_and_in_turns() -> None:
     text = """def f(float16(T,N) A, float16(N) B) -> (float16(T,N) O) {

@@ -94,6 +94,7 @@ def test_views() -> None:
         check(p, exact=(i < 4,))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_output_of_any_strides() -> None:
     a, b = rand(19, 37), rand(37, 53)
@@ -217,6 +218,7 @@ def test_epilogues(name: str) -> None:
     check(p, config(), *([config(splits=2)] if name in ("residual", "read across") else []))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_scale_and_update() -> None:
     scaled = (

@@ -116,6 +116,7 @@ def test_indices_of_any_role_and_size(name: str) -> None:
     check(halves(text, *shapes), config(), config(depth=16, stages=2), exact=(True, False))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_tiles_and_parts() -> None:
     p = matmul(NN, 100, 90, 80)

@@ -133,6 +133,7 @@ def test_norms_by_channel(rng: np.random.Generator) -> None:
     differential(problem(FEATURES, normal(rng, 37, 40), normal(rng, 40)), terms=60)
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_several_results(rng: np.random.Generator) -> None:
     differential(problem(LOGSOFTMAX, normal(rng, 4, 70)), terms=100)
@@ -155,6 +156,7 @@ def test_names_of_a_program_are_its_own(rng: np.random.Generator) -> None:
     differential(problem(text, normal(rng, 6, 32)), config(lanes=8, width=4), exact=(True,))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_integers_and_values_of_indices(rng: np.random.Generator) -> None:
     text = """def f(int32(B,N) X) -> (Y) { m(b) +=! X(b,n) * n
@@ -164,6 +166,7 @@ def test_integers_and_values_of_indices(rng: np.random.Generator) -> None:
     differential(problem(text, a), config(lanes=64))
 
 
+@pytest.mark.wide
 @pytest.mark.cusim
 def test_rows_side_by_side(rng: np.random.Generator) -> None:
     p = problem(CHANNELS, normal(rng, 3, 11, 35))

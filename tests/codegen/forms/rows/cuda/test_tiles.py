@@ -21,6 +21,7 @@ def forms(p: Problem) -> list[str]:
     return [f for _, f in compiler.describe(p.program, spec, Config(), gpu_of("sm_90"), p.sizes)]
 
 
+@pytest.mark.wide
 def test_tiles_that_cover_are_all_there_is() -> None:
     differential(problem(HALVES, floats(9), floats(9)), exact=(True,))
     differential(problem(QUARTERS, floats(5, 4), floats(3)), exact=(False,))
