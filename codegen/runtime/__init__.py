@@ -52,7 +52,8 @@ Launcher.run(entry, args, outs=None, example=None)
 Launcher.clear()
     Forget all forms.
 
-Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=(), max_threads=0)
+Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=(), max_threads=0,
+      strides=None)
     An executable and the operands it is for.
 
     executable : int
@@ -74,6 +75,9 @@ Entry(executable, sizes, params, returns, inplace=(), keep=None, bounds=(), max_
         on: the entry is for the values it was installed with, and only these does plan see.
     max_threads : int
         How many threads its calls may use at most; 0: as many as any call.
+    strides : tuple of int or None
+        What the executable takes for the strides of all operands, in elements, where it walks other
+        dimensions than they have; sizes are those of the dimensions that it walks.
 
 lend(kind, functions, plain, tracked, tracks, unusual, written, model=None, make=None,
      writable=False) -> int

@@ -21,6 +21,7 @@ class Entry:
         keep: object = None,
         bounds: tuple[int, ...] = (),
         max_threads: int = 0,
+        strides: tuple[int, ...] | None = None,
     ) -> Entry: ...
 
 class Launcher:

@@ -22,7 +22,7 @@ typedef struct {
   size_t block_bytes;
   Operand *operand;           /* parameters, then returns; the block begins with them, and holds all arrays but param */
   unsigned char *inplace;     /* [return * n_params + parameter]: may be the very same view */
-  tc_i64 *sizes, *strides;    /* strides in elements, of all operands passed by address */
+  tc_i64 *sizes, *strides;    /* strides in elements, of all operands passed by address, as phases see them */
   tc_scalar *planned_scalars; /* the values that plan saw: of scalars that stand in bounds, else 0 */
   int *bounds;         /* numbers of the parameters, ascending, whose values sizes or ranges depend on */
   Py_ssize_t *dims;    /* where the operands' dims and strides lie */
@@ -108,8 +108,9 @@ static int measure(Operand *o) {
   return __builtin_sub_overflow(high, low, &span) ? -1 : 0;
 }
 
-/* spec: a dtype (a rank-0 parameter by value), or (dtype, shape, strides in elements or None: C order). */
-static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_ssize_t *used) {
+/* spec: a dtype (a rank-0 parameter by value), or (dtype, shape, strides in elements or None: C order). elements:
+ * where the strides that phases see go, or NULL: they are others. */
+static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, tc_i64 *elements, Py_ssize_t *used) {
   PyObject *descr = spec, *shape = NULL, *strides = Py_None;
   if (!by_value && !PyArg_ParseTuple(spec, "OOO", &descr, &shape, &strides)) return -1;
   if (!is_descr(descr) || !is_plain((Descr *)descr)) {
@@ -132,8 +133,9 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
   o->dims = e->dims + 2 * *used;
   o->strides = o->dims + nd;
   if (read_integers(shape, nd, o->dims)) return -1;
-  tc_i64 *elements = e->strides + *used, step = 1;
+  tc_i64 step = 1;
   int too_large = 0;
+  if (elements) elements += *used;
   *used += nd;
   o->c_order = strides == Py_None;
   if (!o->c_order && read_integers(strides, nd, o->strides)) return -1;
@@ -146,7 +148,7 @@ static int read_operand(Entry *e, Operand *o, PyObject *spec, int by_value, Py_s
       o->strides[d] = (Py_ssize_t)step;
       too_large |= __builtin_mul_overflow(step, o->dims[d] ? o->dims[d] : 1, &step);
     }
-    elements[d] = o->strides[d];
+    if (elements) elements[d] = o->strides[d];
     too_large |= __builtin_mul_overflow(o->strides[d], o->item_bytes, &o->strides[d]);
   }
   if (too_large || measure(o)) {
@@ -209,9 +211,10 @@ static int read_bounds(Entry *e, PyObject *bounds) {
 }
 
 /* One block for all arrays, of entries of the same size beside what calls read together. */
-static int take_block(Entry *e, size_t n_params, size_t n_returns, size_t n_sizes, size_t room) {
+static int take_block(Entry *e, size_t n_params, size_t n_returns, size_t n_sizes, size_t n_strides, size_t room) {
   size_t n = n_params + n_returns, phases = (size_t)e->exe->phases;
-  size_t words = n * sizeof *e->operand / sizeof(tc_i64) + 2 * phases + n_sizes + 3 * room + n_params + n_returns;
+  size_t words = n * sizeof *e->operand / sizeof(tc_i64) + 2 * phases + n_sizes + n_strides + 2 * room + n_params +
+                 n_returns;
   e->block_bytes = words * sizeof(tc_i64) + n_params * sizeof *e->bounds + n_params * n_returns;
   if (!(e->operand = calloc(1, e->block_bytes))) {
     PyErr_NoMemory();
@@ -221,7 +224,7 @@ static int take_block(Entry *e, size_t n_params, size_t n_returns, size_t n_size
   e->cost_ns = (double *)(e->tasks + phases);
   e->sizes = (tc_i64 *)(e->cost_ns + phases);
   e->strides = e->sizes + n_sizes;
-  e->dims = (Py_ssize_t *)(e->strides + room);
+  e->dims = (Py_ssize_t *)(e->strides + n_strides);
   e->planned_scalars = (tc_scalar *)(e->dims + 2 * room);
   e->model = (PyObject **)(e->planned_scalars + n_params);
   e->bounds = (int *)(e->model + n_returns);
@@ -232,10 +235,10 @@ static int take_block(Entry *e, size_t n_params, size_t n_returns, size_t n_size
 }
 
 static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *returns, PyObject *inplace,
-                      PyObject *bounds) {
+                      PyObject *bounds, PyObject *strides) {
   Py_ssize_t n_sizes = tuple_length(sizes), n_params = tuple_length(params),
-             n_returns = tuple_length(returns);
-  if (n_sizes < 0 || n_params < 0 || n_returns < 0) return -1;
+             n_returns = tuple_length(returns), n_strides = strides == Py_None ? 0 : tuple_length(strides);
+  if (n_sizes < 0 || n_params < 0 || n_returns < 0 || n_strides < 0) return -1;
   Py_ssize_t n = n_params + n_returns, room = 0, used = 0;
   if (n > MAX_OPERANDS) {
     PyErr_Format(PyExc_ValueError, "a kernel has at most %d parameters and returns", MAX_OPERANDS);
@@ -252,14 +255,20 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
     if (nd < 0) return -1;
     room += nd;
   }
-  if (take_block(e, (size_t)n_params, (size_t)n_returns, (size_t)n_sizes, (size_t)room)) return -1;
+  if (strides == Py_None) n_strides = room;
+  if (take_block(e, (size_t)n_params, (size_t)n_returns, (size_t)n_sizes, (size_t)n_strides, (size_t)room)) return -1;
+  tc_i64 *elements = strides == Py_None ? e->strides : NULL;
   for (Py_ssize_t i = 0; i < n_sizes; i++) {
     e->sizes[i] = PyLong_AsLongLong(PyTuple_GetItem(sizes, i));
     if (e->sizes[i] == -1 && PyErr_Occurred()) return -1;
   }
+  for (Py_ssize_t i = 0; !elements && i < n_strides; i++) {
+    e->strides[i] = PyLong_AsLongLong(PyTuple_GetItem(strides, i));
+    if (e->strides[i] == -1 && PyErr_Occurred()) return -1;
+  }
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject *spec = i < n_params ? PyTuple_GetItem(params, i) : PyTuple_GetItem(returns, i - n_params);
-    if (read_operand(e, &e->operand[i], spec, i < n_params && is_descr(spec), &used)) return -1;
+    if (read_operand(e, &e->operand[i], spec, i < n_params && is_descr(spec), elements, &used)) return -1;
   }
   for (Py_ssize_t r = n_params; r < n; r++) {
     const Operand *out = &e->operand[r];
@@ -277,11 +286,12 @@ static int fill_entry(Entry *e, PyObject *sizes, PyObject *params, PyObject *ret
 }
 
 static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", "bounds", "max_threads", NULL};
-  PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None, *bounds = NULL;
+  static char *names[] = {"executable", "sizes", "params", "returns", "inplace", "keep", "bounds", "max_threads",
+                          "strides", NULL};
+  PyObject *address, *sizes, *params, *returns, *inplace = NULL, *keep = Py_None, *bounds = NULL, *strides = Py_None;
   int max_threads = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOOi", names, &address, &sizes, &params, &returns,
-                                   &inplace, &keep, &bounds, &max_threads))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO|OOOiO", names, &address, &sizes, &params, &returns,
+                                   &inplace, &keep, &bounds, &max_threads, &strides))
     return NULL;
   if (max_threads < 0) {
     PyErr_SetString(PyExc_ValueError, "max_threads is negative");
@@ -306,7 +316,7 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   e->exe = exe;
   e->keep = Py_NewRef(keep);
   e->max_threads = max_threads;
-  if (fill_entry(e, sizes, params, returns, inplace, bounds)) {
+  if (fill_entry(e, sizes, params, returns, inplace, bounds, strides)) {
     Py_DecRef(&e->ob_base);
     return NULL;
   }

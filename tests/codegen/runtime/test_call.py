@@ -203,3 +203,24 @@ def test_entry_refuses_operands_of_another_form(kernels: Any) -> None:
             k.run(entry, (a, x))
         with pytest.raises(ValueError, match="operand 1 is not"):
             k.install(entry, (a, x))
+
+
+def test_an_executable_may_walk_other_dimensions_than_operands_have(kernels: Any) -> None:
+    """The column-major operands of a call of rank 3 are rows for it; the result is made as ever."""
+    k = kernels.add()
+    a = np.arange(24, dtype=np.float32).reshape(4, 3, 2).T
+    b = np.ones((1, 3, 4), np.float32)
+    form = (a.dtype, a.shape, (1, 2, 6))
+    entry = runtime.Entry(
+        kernels.address("add"),
+        (2, 12),
+        (form, (b.dtype, b.shape, (12, 4, 1))),
+        ((a.dtype, (2, 12), None),),
+        (),
+        kernels.library,
+        strides=(1, 2, 0, 1, 12, 1),
+    )
+    got = k.run(entry, (a, b), None)
+    np.testing.assert_array_equal(got, a.transpose(0, 2, 1).reshape(2, 12) + 1)
+    with pytest.raises(TypeError):
+        runtime.Entry(kernels.address("add"), (2,), (form,), (form,), strides=[1])  # type: ignore[arg-type]
