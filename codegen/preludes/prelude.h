@@ -563,4 +563,75 @@ TC_FN void tc_transpose_f32(tc_native_f32 *r) {
   TC_FN void tc_transpose_v##NS##f32(tc_v##NS##f32 *r) { tc_transpose_f32(r); }                   \
   TC_FN void tc_transpose_v##NL##f64(tc_v##NL##f64 *r) { tc_transpose_f64(r); }
 TC_EXPAND(TC_TRANSPOSE, TC_VL_f32, TC_VL_f64)
+
+/* a / b for a >= 0, b > 0, where a is mostly less. */
+TC_FN tc_i64 tc_quotient_i64(tc_i64 a, tc_i64 b) { return a < b ? 0 : a / b; }
+
+/* ---- points of a row that lie apart, copied next to each other: elements of 1, 2, 4, 8 bytes
+ *
+ * tc_fill: n times the point at from. tc_line: n points at from, from + step, ... tc_spread: n points to to, to + step, ... tc_turn: of
+ * rows whose points at the same place are neighbours (from[r + c * step]), n points each, row r to
+ * to + r * pitch. */
+
+typedef tc_u8 tc_bytes_1 __attribute__((may_alias));
+typedef tc_u16 tc_bytes_2 __attribute__((may_alias));
+typedef tc_u32 tc_bytes_4 __attribute__((may_alias));
+typedef tc_u64 tc_bytes_8 __attribute__((may_alias));
+#define TC_COPIES(B)                                                                              \
+  TC_FN void tc_fill_##B(void *to, const void *from, tc_i64 n) {                                  \
+    tc_bytes_##B *o = to, value = *(const tc_bytes_##B *)from;                                    \
+    for (tc_i64 i = 0; i < n; i++) o[i] = value;                                                  \
+  }                                                                                               \
+  __attribute__((noinline, unused)) static void tc_line_##B(void *to, const void *from, tc_i64 step, tc_i64 n) {    \
+    tc_bytes_##B *o = to;                                                                         \
+    const tc_bytes_##B *p = from;                                                                 \
+    if (step == 2)                                                                                \
+      for (tc_i64 i = 0; i < n; i++) o[i] = p[2 * i];                                             \
+    else if (step == -1)                                                                          \
+      for (tc_i64 i = 0; i < n; i++) o[i] = p[-i];                                                \
+    else                                                                                          \
+      for (tc_i64 i = 0; i < n; i++) o[i] = p[i * step];                                          \
+  }                                                                                               \
+  __attribute__((noinline, unused)) static void tc_spread_##B(void *to, tc_i64 step, const void *from, tc_i64 n) {  \
+    tc_bytes_##B *o = to;                                                                         \
+    const tc_bytes_##B *p = from;                                                                 \
+    for (tc_i64 i = 0; i < n; i++) o[i * step] = p[i];                                            \
+  }                                                                                               \
+  TC_FN void tc_turn_some_##B(tc_bytes_##B *to, tc_i64 pitch, const tc_bytes_##B *from, tc_i64 step, tc_i64 rows,    \
+                              tc_i64 low, tc_i64 n) {                                             \
+    for (tc_i64 c = low; c < n; c++)                                                              \
+      for (tc_i64 r = 0; r < rows; r++) to[r * pitch + c] = from[c * step + r];                   \
+  }
+TC_COPIES(1) TC_COPIES(2) TC_COPIES(4) TC_COPIES(8)
+#define TC_TURNS(B)                                                                               \
+  __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
+                                                            tc_i64 rows, tc_i64 n) {              \
+    tc_turn_some_##B(to, pitch, from, step, rows, 0, n);                                          \
+  }
+TC_TURNS(1) TC_TURNS(2)
+/* T: the float of B bytes: vectors of it are moved, never computed with. Asked for ahead: columns
+ * are pages apart, and no hardware fetches the next ones. */
+#define TC_TURNS_IN_SQUARES(B, T)                                                                 \
+  __attribute__((noinline, unused)) static void tc_turn_##B(void *to, tc_i64 pitch, const void *from, tc_i64 step,  \
+                                                            tc_i64 rows, tc_i64 n) {              \
+    enum { L = TC_VECTOR_BYTES / B };                                                             \
+    tc_bytes_##B *o = to;                                                                         \
+    const tc_bytes_##B *p = from;                                                                 \
+    tc_i64 whole = n / L * L, r = 0;                                                              \
+    for (; r + L <= rows; r += L)                                                                 \
+      for (tc_i64 c = 0; c < whole; c += L) {                                                     \
+        tc_native_##T square[L];                                                                  \
+        _Pragma("GCC unroll 16") for (int k = 0; k < L; k++) {                                    \
+          const tc_bytes_##B *at = p + r + (c + k) * step;                                        \
+          __builtin_prefetch(at + L * step);                                                      \
+          __builtin_memcpy(&square[k], at, sizeof square[k]);                                     \
+        }                                                                                         \
+        tc_transpose_##T(square);                                                                 \
+        _Pragma("GCC unroll 16") for (int k = 0; k < L; k++)                                      \
+          __builtin_memcpy(o + (r + k) * pitch + c, &square[k], sizeof square[k]);                \
+      }                                                                                           \
+    if (r) tc_turn_some_##B(o, pitch, p, step, r, whole, n);                                      \
+    if (r < rows) tc_turn_some_##B(o + r * pitch, pitch, p + r, step, rows - r, 0, n);            \
+  }
+TC_TURNS_IN_SQUARES(4, f32) TC_TURNS_IN_SQUARES(8, f64)
 #endif

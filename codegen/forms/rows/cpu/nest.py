@@ -284,6 +284,7 @@ class RowNest(RowPoints):
         low_var, head = b.i64(self.fresh("low")), b.i64(self.fresh("head"))
         ahead = Bin("&", Un("-", first, I64), b.c64(line - 1), I64)
         alike = b.all_of(
+            *self.may_stream(stored),
             *(b.compare("==", x, first) for x in at[1:]),
             b.compare("==", b.mod(first, size), 0),
         )
@@ -295,6 +296,10 @@ class RowNest(RowPoints):
         ]
         plain = self.vector_loops(this, low, high)
         return b.block(Let(first, at[0]), If(alike, b.block(streaming), b.block(plain)))
+
+    def may_stream(self, stored: list[Access]) -> tuple[Expr, ...]:
+        """Return what has to hold for stores past the cache, beside their places being alike."""
+        return ()
 
     def unrolled(self, this: _SweepBody, vectors: int) -> list[Stmt]:
         """Return a sweep over a short row, vector by vector, on values that are in registers."""

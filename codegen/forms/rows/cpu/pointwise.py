@@ -9,6 +9,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
+from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, takes
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
@@ -54,6 +55,8 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     space = _space(ctx)
     walk = schedule.walk_of(ctx, space, values)
     each = schedule.point_ns(ctx, space, walk)
+    if takes(ctx, space):
+        return lower_lines(ctx, space, walk, each, int(values.get("task_us", 8)))
     across = turned_loop(ctx, space)
     if values.get("tiles") and walk.lanes > 1 and across is not None:
         return lower_tiles(ctx, space, walk, across, each)

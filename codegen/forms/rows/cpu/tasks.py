@@ -37,7 +37,7 @@ def lower_rows(
     # what is cut is the range of the one loop over a row's points
     is_line = len(space.sweeps) == 1 and len(space.sweeps[0]) == 1
     cut = is_line and not any(s.folds for w in space.aligned.sweeps for s in w.steps)
-    plan, tasks, count, params = _plan(ctx, space, walk, point_ns, task_us, cut)
+    plan, tasks, count, params = plan_tasks(ctx, space, walk, point_ns, task_us, cut=cut)
     end = b.do("tc_stream_end") if walk.stream and cut else None
     body = b.block(nest.arena_pointers(), _walk(ctx, space, nest, tasks), end)
     name = f"{ctx.prefix}_rows"
@@ -70,8 +70,8 @@ def cost(rows: Expr, length: Expr, point_ns: float) -> Expr:
     return b.arith("*", b.cast(rows, real), row)
 
 
-def _plan(
-    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, task_us: int, cut: bool
+def plan_tasks(
+    ctx: Context, space: IterationSpace, walk: RowWalk, point_ns: float, task_us: int, *, cut: bool
 ) -> tuple[list[Stmt], Tasks, Expr, int]:
     """Return the plan's statements, what the phase uses, the count of tasks, parameters used."""
     least, most = int(TASK_NS / point_ns), int(1000 * task_us / point_ns)
