@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tcdsl.calls.bindings.rankfree import view_of
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.sizes import check_sizes
@@ -85,7 +86,7 @@ def run(task: Task) -> None:
     """Compile what calls of the part need, for operands in C order.
 
     With sizes that is an executable of their own, as tuned if they were, and the one for all sizes;
-    without them the latter.
+    without them the latter, and so where the definition is pointwise and the sizes are not tuned.
 
     Raises
     ------
@@ -129,6 +130,13 @@ def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None
     known = variant.signature.sizes
     model = dict.fromkeys(known, _MODEL_SIZE) if sizes is None else sizes
     exact = spec_for(variant, model)
+    view = view_of(variant.signature, model)
+    if view is not None and variant.rank_free is not None:
+        variant.rank_free.executable(view)
+        config = session.tuned(variant)(exact) or session.advised(variant)(exact)
+        if sizes is not None and config is not None:
+            variant.compile(exact, config, model)
+        return
     if known:
         variant.compile_for_all(model, exact.layouts)
     if sizes is None and known:

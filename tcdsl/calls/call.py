@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tcdsl.calls.bindings.variant import Compiled, Variant
+from tcdsl.calls.bindings.executables import Compiled
+from tcdsl.calls.bindings.rankfree import view_of
+from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.arguments import (
     Array,
     Operand,
@@ -21,6 +23,7 @@ from tcdsl.calls.operands.arguments import (
     is_addressable,
     layout_of,
 )
+from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.calls.operands.overlap import is_same_view, may_share
 from tcdsl.calls.outputs import checked_output
@@ -99,6 +102,19 @@ class KernelCall:
             is_deterministic=self.variant.is_deterministic,
         )
 
+    @cached_property
+    def view(self) -> View | None:
+        """The operands with their dimensions collapsed, where `RankFree` serves them."""
+        if self.variant.is_for_gpu or self.variant.signature.pointwise is None:
+            return None
+        signature = self.variant.signature
+        inputs = [
+            element_strides(o) if t.shape else ()
+            for o, t in zip(self.operands, signature.params, strict=True)
+        ]
+        outs = None if self.outs is None else [element_strides(o) for o in self.outs]
+        return view_of(signature, self.sizes, inputs, outs)
+
     @property
     def key(self) -> tuple[object, ...]:
         """What tells this call's entry from others of the same definition."""
@@ -175,9 +191,13 @@ class KernelCall:
             returns: tuple[ArrayForm, ...] = tuple((d, s, None) for d, s in self.return_types)
         else:
             returns = tuple(map(_form, self.outs))
+        sizes, strides = tuple(self.sizes[s] for s in checked.sizes), None
+        if compiled.is_collapsed:
+            assert self.view is not None, "an executable of all ranks is asked for by a view"
+            sizes, strides = self.view.extents, tuple(chain(*self.view.strides))
         return Entry(
             loaded.address,
-            tuple(self.sizes[s] for s in checked.sizes),
+            sizes,
             params,
             returns,
             self.variant.signature.inplace,
@@ -186,6 +206,7 @@ class KernelCall:
                 i for i, t in enumerate(checked.params) if not t.shape and t.name in checked.sizes
             ),
             self.variant.threads,
+            strides,
         )
 
     @property

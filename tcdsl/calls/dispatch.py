@@ -7,8 +7,9 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.arguments import Arguments, tell_apart
+from tcdsl.calls.bindings.executables import Compiled
 from tcdsl.calls.bindings.session import Session
-from tcdsl.calls.bindings.variant import Compiled, Variant
+from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.bounds import OperandNames
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.process.locks import Lock
@@ -70,6 +71,7 @@ class Dispatch:
             self.session.tuned(variant),
             self.session.advised(variant),
             is_small=call.is_small,
+            view=call.view,
         )
 
     def is_settled(self, call: KernelCall) -> bool:

@@ -95,9 +95,8 @@ def test_without_sizes_it_is_the_executable_for_any(
     (row,) = tc.warm(add, quiet=True)
     assert (row.label, row.sizes) == ("add any sizes", None)
     add(floats(2, 3), floats(2, 3))
-    assert no_compiler == ["add"], "the first sizes have their own"
     add(floats(128, 100), floats(128, 100))
-    assert no_compiler == ["add"]
+    assert not no_compiler
     (row,) = tc.warm(add, {"D0": 5}, quiet=True)
     assert row.label == "add D0=5"
     add(floats(5), floats(5))
@@ -167,7 +166,7 @@ def test_slips_are_told_before_anything_is_compiled() -> None:
     ],
 )
 def test_what_is_no_size_or_number_is_refused(options: dict[str, Any], told: str) -> None:
-    kernel = tc.define("def inc(float(N) A) -> (B) { B(i) = A(i) + 1 }")
+    kernel = tc.define("def inc(float(N) A) -> (B) { B(i) = A(N - 1 - i) + 1 }")
     with pytest.raises((ShapeError, TCTypeError), match=told):
         tc.warm(**{"kernels": kernel, "sizes": {"N": 3}, "quiet": True, **options})
 
@@ -180,7 +179,7 @@ class _Bomb:
 
 
 def _task(sizes: int | None = None) -> Task:
-    kernel = tc.define("def inc(float(N) A) -> (B) { B(i) = A(i) + 1 }")
+    kernel = tc.define("def inc(float(N) A) -> (B) { B(i) = A(N - 1 - i) + 1 }")
     assert isinstance(kernel, tc.Kernel)
     return Task(Work.of(kernel, {}), "kernel", None if sizes is None else (("N", sizes),))
 

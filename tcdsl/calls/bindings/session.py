@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tcdsl.calls.bindings import signature as signatures
 from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.settings import Settings, default_database
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.abstract import AbstractArray
@@ -73,6 +74,7 @@ class Session:
         self.origin = origin
         self.out_dims = out_dims
         self._variants: dict[Any, Variant] = {}
+        self._rank_free: dict[str, RankFree] = {}  # by the key of what ranks share
         self._lock = Lock()
         self._warned: set[str] = set()
         self._any_rank = {d.name for d in program.defs if any(map(has_any_rank, d.params))}
@@ -158,10 +160,28 @@ class Session:
             is_deterministic=gpu is not None and self.settings.deterministic,
             identity=identity,
             signature=signature,
+            shared=self._rank_free_of,
         )
         if known is not None and not known.warnings:
             signatures.write(identity, definition, found.signature)
         return found
+
+    def _rank_free_of(self, variant: Variant) -> RankFree:
+        """Return the executables that a pointwise definition of the CPU has at all ranks."""
+        signature, machine = variant.signature, variant.machine
+        assert signature.pointwise is not None, "only these are asked for"
+        assert isinstance(machine, Machine), "on a GPU each layout has its own"
+        key = signature.pointwise.key
+        with self._lock:
+            found = self._rank_free.get(key)
+            if found is None:
+                kept = variant.identity is not None
+                found = RankFree(
+                    signature, lambda: variant.program, machine, variant.threads, is_kept=kept
+                )
+                self._rank_free = thinned(self._rank_free, _MAX_VARIANTS)
+                self._rank_free[key] = found
+            return found
 
     def _identity(self, definition: nodes.Def, generics: Mapping[str, int | DType]) -> str:
         """Return a definition with all that it calls and its generics, as text."""

@@ -8,10 +8,12 @@ faults or warnings has none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from tcdsl.codegen.program.pointwise import Places, Pointwise
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.proofs.plain import from_plain, plain
 from tcdsl.grammar.proofs.sizes import Size
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_KEY = re.compile(r"[0-9a-f]{32}")
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -40,7 +44,8 @@ class Signature:
     name, sizes, scalars, params, returns, constraints: those of the `CheckedDef`. starts: the
     operator of the first statement on each return. temporaries: names, types and shapes. inplace:
     returns and parameters that may be one view (`inplace_pairs`). has_loops: whether turns are
-    counted. read: the parameters whose values are read, not only their extents.
+    counted. read: the parameters whose values are read, not only their extents. pointwise: how
+    calls may collapse their dimensions, None where they may not.
     """
 
     name: str
@@ -54,12 +59,15 @@ class Signature:
     inplace: tuple[tuple[int, int], ...]
     has_loops: bool
     read: tuple[str, ...]
+    pointwise: Pointwise | None
 
     @staticmethod
     def of(
         checked: CheckedDef, program: Program, inplace: tuple[tuple[int, int], ...]
     ) -> Signature:
         """Return the signature of a definition."""
+        from tcdsl.codegen.program.collapse import pointwise_of  # on use: a record says it mostly
+
         ops: dict[str, str] = {}
         read = {*checked.scalars}
         for s in statements(checked.body):
@@ -77,6 +85,7 @@ class Signature:
             inplace,
             any(isinstance(s, Loop) for s in checked.body),
             tuple(t.name for t in checked.params if t.name in read),
+            pointwise_of(program),
         )
 
 
@@ -107,6 +116,7 @@ def write(identity: str, definition: nodes.Def, signature: Signature) -> None:
         signature.inplace,
         signature.has_loops,
         signature.read,
+        None if signature.pointwise is None else _plain_pointwise(signature.pointwise),
     ]
     records.write("signature", (identity, source.text), value, signature.name)
 
@@ -127,6 +137,10 @@ def _plain_constraint(c: Constraint) -> list[Any]:
     return [plain(c.size), c.relation, c.message, _plain_span(c.span)]
 
 
+def _plain_pointwise(p: Pointwise) -> list[Any]:
+    return [p.key, p.places, p.costly]
+
+
 def _plain_span(span: Span | None) -> list[int] | None:
     return None if span is None else [span.start, span.end]
 
@@ -141,7 +155,7 @@ class _Reader:
     def signature(self, value: object) -> Signature:
         match value:
             case [str(name), sizes, scalars, params, returns, constraints, starts, temps, inplace,
-                  bool(has_loops), read]:  # fmt: skip
+                  bool(has_loops), read, pointwise]:  # fmt: skip
                 found = Signature(
                     name,
                     _each(sizes, _text),
@@ -154,6 +168,7 @@ class _Reader:
                     _each(inplace, _pair),
                     has_loops,
                     _each(read, _text),
+                    None if pointwise is None else _pointwise(pointwise),
                 )
                 self._check(found)
                 return found
@@ -169,6 +184,7 @@ class _Reader:
             and [t.name for t in found.returns] == [r.name for r in returns]
             and len(found.starts) == len(returns)
             and all(r < len(returns) and p < len(params) for r, p in found.inplace)
+            and (found.pointwise is None or _fits(found.pointwise, found))
         ):
             raise ValueError("it is the signature of another definition")
 
@@ -246,3 +262,41 @@ def _pair(value: object) -> tuple[int, int]:
         case [int(r), int(p)] if r >= 0 and p >= 0:
             return r, p
     raise ValueError("it is no pair of a return and a parameter")
+
+
+def _pointwise(value: object) -> Pointwise:
+    match value:
+        case [str(key), places, costly] if _KEY.fullmatch(key):
+            return Pointwise(
+                key,
+                _each(places, lambda v: None if v is None else _each(v, _place)),
+                _each(costly, lambda v: _each(v, _count)),
+            )
+    raise ValueError("it is no way to collapse dimensions")
+
+
+def _fits(p: Pointwise, of: Signature) -> bool:
+    """Whether each dimension of the operands has a place of its own among those of the results."""
+    rank = len(of.returns[0].shape) if of.returns else 0
+    return (
+        len(p.places) == len(of.params) + len(of.returns)
+        and all(map(_fits_operand, p.places, (*of.params, *of.returns), [rank] * len(p.places)))
+        and all(places == tuple(range(rank)) for places in p.places[len(of.params) :])
+        and all(i < len(of.params) and p.places[i] is not None for one in p.costly for i in one)
+    )
+
+
+def _fits_operand(places: Places | None, tensor: Tensor, rank: int) -> bool:
+    walked = [d for d in places or () if d is not None]
+    is_whole = places is None or len(places) == len(tensor.shape)
+    return is_whole and len({*walked}) == len(walked) and all(d < rank for d in walked)
+
+
+def _place(value: object) -> int | None:
+    return None if value is None else _count(value)
+
+
+def _count(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("expected a number from 0 on")

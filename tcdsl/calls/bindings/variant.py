@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tcdsl.calls.bindings.aside import Aside
+from tcdsl.calls.bindings.executables import Compiled, Executables
 from tcdsl.calls.bindings.index import Index
+from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.operands.arguments import contiguous
+from tcdsl.calls.operands.collapse import View
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.library import functions, load
+from tcdsl.codegen.library import functions
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
@@ -29,10 +32,7 @@ from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.types.typed import CheckedDef
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.device.launch import LoadedUnit
     from tcdsl.codegen.device.standalone import Standalone
-    from tcdsl.codegen.forms.base.regime import Regime
-    from tcdsl.codegen.loops.loopir import Unit
     from tcdsl.codegen.program.program import Program
 
 Layouts = tuple[Layout, ...]
@@ -50,15 +50,6 @@ _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """An executable and the choice it was made by."""
-
-    spec: Spec
-    config: Config
-    loaded: load.Loaded | LoadedUnit
-
-
-@dataclass(frozen=True, slots=True)
 class _Begun:
     """What is built aside, and the specialisations that have executables of their own meanwhile."""
 
@@ -73,10 +64,13 @@ class Variant:
     GPUs of the same description share a variant. is_deterministic: see `Spec`. identity: the
     definition and its types as text, by which later processes find what was chosen and compiled;
     without it nothing is kept. checked: the definition; or what checks it, where its signature is
-    known, which is all that calls ask where the executable is.
+    known, which is all that calls ask where the executable is. shared: gives the executables of all
+    ranks, where the definition is pointwise.
 
-    The first sizes get an executable of their own, with every extent a constant. The next ones
-    bring a size-generic executable, which serves all others from then on; a layout class of its
+    A pointwise definition has executables for all sizes, ranks and layouts (`RankFree`), but for
+    tuned sizes and for calls that `view_of` gives no view of. Of other definitions and calls the
+    first sizes get an executable of their own, with every extent a constant. The next ones bring a
+    size-generic executable, which serves all others from then on; a layout class of its
     own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
     stand for all, and so the same in every process; a program whose choice has no one answer for
     all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
@@ -98,6 +92,7 @@ class Variant:
         is_deterministic: bool = False,
         identity: str | None = None,
         signature: Signature | None = None,
+        shared: Callable[[Variant], RankFree] | None = None,
     ) -> None:
         self._lock = Lock()
         self._checked = checked
@@ -108,16 +103,16 @@ class Variant:
         self._index: Index | None = None
         if identity is not None and isinstance(machine, Machine):
             self._index = Index(identity, self.name, machine)
+        self._made = Executables(self.name, lambda: self.program, machine, self._index)
+        self._shared = shared
+        self._rank_free: RankFree | None = None
         self.machine = machine
         self.threads = threads
         self.is_deterministic = is_deterministic
-        self._compiled: dict[tuple[Spec, Config], Compiled] = {}
-        self._serving: dict[tuple[Sizes, Layouts, bool], Compiled] = {}
+        self._serving: dict[tuple[Sizes, Layouts, bool, View | None], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
         self._asides: dict[Spec, _Begun] = {}
-        self._generic: dict[Spec, list[tuple[Regime, Compiled]]] = {}
-        self._chosen: tuple[tuple[Spec, Sizes], tuple[Config, Regime]] | None = None  # the last one
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
     @property
@@ -154,7 +149,18 @@ class Variant:
     @property
     def executables(self) -> tuple[Compiled, ...]:
         """What was compiled so far."""
-        return tuple(self._compiled.values())
+        shared = () if self._rank_free is None else self._rank_free.executables
+        return *self._made.compiled.values(), *shared
+
+    @property
+    def rank_free(self) -> RankFree | None:
+        """What serves calls whose dimensions are collapsed; None where they cannot be."""
+        if self._shared is None or self.is_for_gpu or self.signature.pointwise is None:
+            return None
+        with self._lock:
+            if self._rank_free is None:
+                self._rank_free = self._shared(self)
+            return self._rank_free
 
     def executable(
         self,
@@ -164,6 +170,7 @@ class Variant:
         advised: Callable[[Spec], Config | None],
         *,
         is_small: bool = False,
+        view: View | None = None,
     ) -> Compiled:
         """Return the executable for these sizes and layouts, compiled if it has to be.
 
@@ -180,13 +187,15 @@ class Variant:
             asked for the first sizes only, since others are served without compiling.
         is_small : bool, default False
             Whether a GPU may compute addresses in 32 bits (`Spec.is_small`).
+        view : View, optional
+            The operands with their dimensions collapsed, where `rank_free` may serve them.
         """
-        key = (tuple(sizes.items()), layouts, is_small)
+        key = (tuple(sizes.items()), layouts, is_small, view)
         with self._lock:
             found = self._serving.get(key)
             if found is None:
                 with stack_for(self.name):
-                    found = self._choose(sizes, layouts, tuned, advised, is_small)
+                    found = self._choose(sizes, layouts, tuned, advised, is_small, view)
                 self._serving = thinned(self._serving, _MAX_SERVED)
                 self._serving[key] = found
             return found
@@ -195,8 +204,10 @@ class Variant:
         """Choose anew at the next call of each size: a tuned config may have come."""
         with self._lock:
             self._serving.clear()
-            self._generic.clear()
+            self._made.forget_choices()
             self._by_size.clear()
+            if self._rank_free is not None:
+                self._rank_free.forget_choices()
 
     def _choose(
         self,
@@ -205,6 +216,7 @@ class Variant:
         tuned: Callable[[Spec], Config | None],
         advised: Callable[[Spec], Config | None],
         is_small: bool,
+        view: View | None,
     ) -> Compiled:
         key = (tuple(sizes.items()), layouts)
         exact = Spec(key[0], layouts, self.threads, is_deterministic=self.is_deterministic)
@@ -216,22 +228,28 @@ class Variant:
         if self._exact == key:
             config = advised(exact)
             found = None if config is None else self._compile_found(exact, config, sizes)
-            return found or self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+            if found is not None:
+                return found
+        if view is not None and self.rank_free is not None:
+            return self.rank_free.executable(view)
+        if self._exact == key:
+            return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
         spec = self._for_all(layouts, is_small)
         if self.is_for_gpu:
             return self.compile(spec, self._config_at(spec, sizes), sizes)
         return (
             self._meanwhile(spec, exact, sizes)
-            or self._at_hand(spec, sizes)
+            or self._made.at_hand(spec, sizes, self.signature.sizes)
             or self._beginning(spec, exact, sizes)
-            or self._compiled_for_all(spec, sizes)
+            or self._made.for_all(spec, sizes)
         )
 
     def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
         """Return what serves these sizes where others came first, on the CPU."""
         with self._lock, stack_for(self.name):
             spec = self._for_all(layouts, is_small=False)
-            found = self._at_hand(spec, sizes) or self._compiled_for_all(spec, sizes)
+            found = self._made.at_hand(spec, sizes, self.signature.sizes)
+            found = found or self._made.for_all(spec, sizes)
             if SHARING_FORM in (value for _, value in found.config.items):
                 functions.addresses(self._library())  # all that the next one may import
             return found
@@ -266,13 +284,13 @@ class Variant:
 
     def _takes_long(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
         """Whether a compiler takes far longer for the executable for all sizes than for others."""
-        own = [config for s, config in self._compiled if s.sizes is not None]
+        own = [config for s, config in self._made.compiled if s.sizes is not None]
         taken = {v for config in own for name, v in config.items if name.endswith(".form")}
         if (taken & LONG_FORMS) != {SHARING_FORM}:
             return not taken.isdisjoint(LONG_FORMS)
         from tcdsl.codegen.choose import compiler  # on use
 
-        config, _ = self._generic_choice(spec, sizes)
+        config, _ = self._made.generic_choice(spec, sizes)
         return compiler.has_own_tiles(config) or not functions.were_there(self._library())
 
     def _library(self) -> tuple[str, ...]:
@@ -292,7 +310,7 @@ class Variant:
         if self._index is None:
             return self.default_config(spec, sizes)
         known = self._index.choice(spec, sizes)
-        if known is not None and self._found(spec, known, sizes) is not None:
+        if known is not None and self._made.found(spec, known, sizes) is not None:
             return known
         config = self.default_config(spec, sizes)
         if config != known:
@@ -331,41 +349,6 @@ class Variant:
         classes = layouts if has_own else tuple(replace(_STRIDED, rank=x.rank) for x in layouts)
         return Spec(None, classes, self.threads, is_small, self.is_deterministic)
 
-    def _at_hand(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled | None:
-        """Return the executable for all sizes of the regime of these, if it was compiled before."""
-        regimes = self._generic.setdefault(spec, [])
-        for regime, compiled in regimes:
-            if regime.holds(sizes):
-                return compiled
-        if self._index is None:
-            return None
-        for config, regime in self._index.generic_choices(spec, self.signature.sizes):
-            if regime.holds(sizes) and (found := self._found(spec, config, sizes)) is not None:
-                regimes.append((regime, found))
-                return found
-        return None
-
-    def _compiled_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled:
-        """Compile the executable of the CPU for all sizes of the regime of these."""
-        config, regime = self._generic_choice(spec, sizes)
-        if self._index is not None:
-            self._index.keep_generic_choice(spec, config, regime)
-        compiled = self.compile(spec, config, sizes)
-        self._generic.setdefault(spec, []).append((regime, compiled))
-        return compiled
-
-    def _generic_choice(self, spec: Spec, sizes: Mapping[str, int]) -> tuple[Config, Regime]:
-        """Return the analytic choice of an executable of the CPU for all sizes of a regime."""
-        from tcdsl.codegen.choose import compiler  # on use
-
-        assert isinstance(self.machine, Machine)
-        asked = spec, tuple(sizes.items())
-        if self._chosen is None or self._chosen[0] != asked:
-            with stack_for(self.name):
-                found = compiler.generic_choice(self.program, spec, self.machine, sizes)
-            self._chosen = asked, found
-        return self._chosen[1]
-
     def _config_at(self, spec: Spec, sizes: Mapping[str, int]) -> Config:
         """Return the choice for these sizes: that of the first ones of about these sizes.
 
@@ -384,7 +367,7 @@ class Variant:
         from tcdsl.codegen.choose import compiler  # on use
 
         wanted = self.default_of_calls(spec, sizes)
-        known = [c for s, c in self._compiled if s == spec]
+        known = [c for s, c in self._made.compiled if s == spec]
         if wanted in known or len(known) < _MAX_CONFIGS:
             return wanted
 
@@ -402,7 +385,7 @@ class Variant:
         from tcdsl.codegen.choose import compiler  # on use
 
         if spec.sizes is None and not self.is_for_gpu:
-            return self._generic_choice(spec, sizes)[0]
+            return self._made.generic_choice(spec, sizes)[0]
         with stack_for(self.name):
             return compiler.default_config(self.program, spec, self.machine, sizes)
 
@@ -411,7 +394,7 @@ class Variant:
         from tcdsl.codegen.choose import compiler  # on use
 
         with stack_for(self.name):
-            unit = self._unit(spec, config, sizes)
+            unit = self._made.unit(spec, config, sizes)
             return (compiler.emit_cuda if self.is_for_gpu else compiler.emit_c)(unit)
 
     def standalone(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Standalone:
@@ -426,7 +409,7 @@ class Variant:
             raise TCTypeError("only text for a GPU stands alone; expected the target 'cuda'")
         from tcdsl.codegen.device.standalone import standalone  # on use: calls do without
 
-        unit = self._unit(spec, config, sizes)
+        unit = self._made.unit(spec, config, sizes)
         return standalone(unit, self.program, spec, self.machine.arch)
 
     @property
@@ -434,46 +417,9 @@ class Variant:
         """Whether the machine is a GPU."""
         return isinstance(self.machine, Gpu)
 
-    def _unit(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Unit:
-        from tcdsl.codegen.choose import compiler  # on use
-
-        name, machine = self.name, self.machine
-        if spec.sizes is None and isinstance(machine, Machine):
-            return compiler.lower_generic(self.program, spec, config, machine, sizes, name)
-        return compiler.lower(self.program, spec, config, machine, sizes, name)
-
     def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
-        """Return the executable of a specialisation and a config, made once.
-
-        That of a GPU is machine code only once it is bound to a device.
-        """
-        with self._lock:
-            known = self._found(spec, config, sizes)
-            if known is None:
-                from tcdsl.codegen.choose import compiler  # on use
-
-                unit = self._unit(spec, config, sizes)
-                loaded: load.Loaded | LoadedUnit
-                if self.is_for_gpu:
-                    from tcdsl.codegen.device.launch import LoadedUnit  # on use: not on the CPU
-
-                    loaded = LoadedUnit(self.program, unit)
-                else:
-                    loaded = load.compile_and_load(compiler.emit_c(unit), self.name)
-                    if self._index is not None:
-                        self._index.keep_object(spec, config, sizes, loaded)
-                known = self._compiled[spec, config] = Compiled(spec, config, loaded)
-            return known
-
-    def _found(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled | None:
-        """Return what was compiled in this process, or in another one for this machine."""
-        with self._lock:
-            known = self._compiled.get((spec, config))
-            if known is None and self._index is not None:
-                loaded = self._index.object(spec, config, sizes)
-                if loaded is not None:
-                    known = self._compiled[spec, config] = Compiled(spec, config, loaded)
-            return known
+        """Return the executable of a specialisation and a config, made once."""
+        return self._made.compile(spec, config, sizes)
 
 
 def _about(size: int) -> tuple[int, bool]:

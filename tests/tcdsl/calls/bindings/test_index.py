@@ -84,14 +84,14 @@ def test_a_second_process_arranges_lowers_and_prints_nothing(work: list[str]) ->
     assert work == []
 
 
-TWICE = "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }"
+TWICE = "def twice(float(N) x) -> (y) { y(i) = 2 * x(N - 1 - i) }"
 FOR_ALL = ["generic_choice", "lower_generic", "emit_c"]
 
 
 def calls_of_sizes(*sizes: int) -> None:
     k: Any = tc.define(TWICE)
     for n in sizes:
-        np.testing.assert_array_equal(k(W[:n]), 2 * W[:n])
+        np.testing.assert_array_equal(k(W[:n]), 2 * W[:n][::-1])
 
 
 def test_a_size_that_no_process_had_is_served_by_what_serves_all(work: list[str]) -> None:

@@ -161,7 +161,8 @@ def changed() -> list[Any]:
     value = value_of()
     found: list[Any] = [None, [], {}, value[:-1], [*value, 1], "f"]
     for i in range(len(value)):
-        others: list[Any] = [None, 7, ["x", 3], [[["x"]]], {"a": 1}]
+        nothing = [None] if value[i] is not None else []  # is what it says where nothing collapses
+        others: list[Any] = [*nothing, 7, ["x", 3], [[["x"]]], {"a": 1}]
         found += [[*value[:i], other, *value[i + 1 :]] for other in others]
     for i, part in ((3, 0), (3, 1), (3, 2), (3, 5), (4, 0), (4, 1), (5, 1), (5, 3)):
         one = copy.deepcopy(value)
@@ -183,6 +184,39 @@ def test_what_is_no_signature_is_refused() -> None:
     for value in changed():
         with pytest.raises(ValueError, match=r"expected|it is|size|term|atom"):
             reader.signature(value)
+
+
+PLACES = [[0, 1], [1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    "pointwise",
+    [
+        ["0" * 31, PLACES, []],  # no key
+        ["0" * 32, PLACES[1:], []],  # of fewer operands
+        ["0" * 32, [[0, 0], *PLACES[1:]], []],  # two dimensions in one place
+        ["0" * 32, [[0, 2], *PLACES[1:]], []],  # a place that the results do not have
+        ["0" * 32, [[0], *PLACES[1:]], []],  # another rank
+        ["0" * 32, [*PLACES[:2], [1, 0]], []],  # results as they are not
+        ["0" * 32, [*PLACES[:2], None], []],
+        ["0" * 32, PLACES, [[2]]],  # no parameter
+        ["0" * 32, [PLACES[0], None, PLACES[2]], [[1]]],  # one that is not read
+        ["0" * 32, PLACES, [[True]]],
+    ],
+)
+def test_what_is_no_way_to_collapse_is_refused(pointwise: Any) -> None:
+    text = "def f(float(M,N) x, float(N) w) -> (y) { y(m, n) = x(m, n) / w(n) }"
+    (definition,) = parse(text).defs
+    reader = signature._Reader(definition, definition.span.source)  # type: ignore[union-attr]
+    kept: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "write", lambda kind, parts, value, name: kept.append(value))
+        tc.define(text)
+    value = json.loads(json.dumps(kept[-1]))
+    assert value[-1][1:] == [PLACES, [[0, 1]]]
+    assert reader.signature(value).pointwise is not None
+    with pytest.raises(ValueError, match=r"expected|it is"):
+        reader.signature([*value[:-1], pointwise])
 
 
 @pytest.mark.cc
