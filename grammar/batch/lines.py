@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import assert_never
@@ -83,11 +83,15 @@ class Lines:
     def _comprehension(self, node: n.Comprehension) -> n.Comprehension:
         target = node.target
         subs = tuple(map(self._sub, target.subs)) if target.subs is not None else None
-        clauses = tuple(map(self._clause, node.clauses))
+        left = {x.name for x in walk(target.subs or ()) if isinstance(x, n.Name)}
+        clauses = tuple(self._clause(c, left) for c in node.clauses)
         if target.name in self._places:
             subs = self._put(target.name, subs or (), self._index, target.span)
         is_sum = target.name in self._tensors.summed
-        if (is_sum or target.name in self._places) and not self._is_bounded(node.value):
+        ends = [(c.low, c.high) for c in node.clauses if isinstance(c, n.RangeClause)]
+        if self._tensors.depends(ends):  # and come behind what they depend on
+            clauses = (self._range, *clauses)
+        elif (is_sum or target.name in self._places) and not self._is_bounded(node.value):
             clauses = (*clauses, self._range)
         return replace(
             node,
@@ -125,11 +129,11 @@ class Lines:
                     todo.append(operand)
         return False
 
-    def _clause(self, clause: n.Clause) -> n.Clause:
+    def _clause(self, clause: n.Clause, left: Collection[str]) -> n.Clause:
         match clause:
             case n.RangeClause(name, low, high):
                 for bound in (low, high):
-                    if self._tensors.depends(bound):
+                    if name in left and self._tensors.depends(bound):
                         raise _unequal(f"'{name}'", bound.span)
                 return replace(clause, low=self.expr(low), high=self.expr(high))
             case n.Let() | n.Exists():

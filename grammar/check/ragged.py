@@ -31,6 +31,7 @@ from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import INT64
 
 _CURE = "it may depend on indices of the left side and on those of the clauses before it"
+_MANY = 2**30
 _GUESS = Size.const(16)  # values of a range of which nothing is known
 
 
@@ -105,8 +106,12 @@ def least_and_greatest(work: Comprehension) -> None:
         known = work.domain | work.typer.symbolic.unknowns
         low, high = interval(clause.low, known).low, interval(clause.high, known).high
         every = of_type(INT64)
-        from_data = any(s.startswith("?") for x in (clause.low, clause.high) for s in x.symbols())
-        if from_data or low is None or high is None or not clause.needs.isdisjoint(work.unbounded):
+        if (
+            low is None
+            or high is None
+            or not clause.needs.isdisjoint(work.unbounded)
+            or max(abs(low.offset), abs(high.offset)) >= _MANY
+        ):
             work.unbounded.add(name)
         work.domain[name] = Interval(
             every.low if low is None else low, every.high if high is None else high - 1

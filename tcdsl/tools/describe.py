@@ -8,6 +8,7 @@ from typing import Any
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant, spec_for
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.program.unparse import range_text
 from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
 
@@ -39,7 +40,7 @@ def describe(variant: Variant, sizes: Mapping[str, int] | None) -> dict[str, Any
         "statements": [
             {
                 "text": s.text,
-                "ranges": {r.name: f"{r.low}:{r.high}" for r in s.ranges},
+                "ranges": {r.name: range_text(r).partition(" in ")[2] for r in s.ranges},
                 "reductions": [r.name for r in s.reductions],
             }
             for s in variant.program.statements

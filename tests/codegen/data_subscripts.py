@@ -33,6 +33,10 @@ READS: dict[str, str] = {
     "summed": "def f({T}(B,L) I, float(N,D) A) -> (O) { O(b,d) +=! A(I(b,l), d) }",
     "summed, guarded": """def f({T}(B,L) I, float(N,D) A) -> (O) {
         O(b) +=! I(b,l) >= 0 && I(b,l) < N ? A(I(b,l), d) : 0.0 where d in 0:D }""",
+    "ends of a sum": """def f({T}(B) I, float(N,D) A) -> (O) {
+        O(d) +=! A(l, d) where b in 0:B, l in 0:I(b) }""",
+    "ends of a sum, bounded": """def f({T}(B) I, float(N,D) A) -> (O) {
+        O(b,d) +=! A(l, d) where l in max(0, int64(I(b)) - 2):min(int64(I(b)), N), d in 0:D }""",
     "largest": "def f({T}(B,L) I, float(N,D) A) -> (O) { O(b,d) max=! A(I(b,l), d) }",
     "place of the largest": """def f({T}(L) I, float(N,D) A) -> (O) {
         O(d) argmax=! A(I(l), d) }""",
