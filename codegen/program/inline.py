@@ -149,7 +149,7 @@ def is_product(e: typed.Expr) -> bool:
 
 def is_contraction(s: Statement) -> bool:
     """Whether s is a sum of products in which two operands are used again for other outputs."""
-    if s.op not in ("+=", "+=!") or not s.reductions or not is_product(s.value) or s.is_ragged:
+    if s.op not in ("+=", "+=!") or not s.reductions or not is_product(s.value):
         return False
     outputs = {r.name for r in s.outputs}
     used = [{n for e in r.subs for n in indices_of(e)} for r in reads_of(s.value)]

@@ -22,7 +22,7 @@ Dims = dict[str, int]  # from a shared axis to a dimension of a version
 def has_epilogue(statements: Sequence[Statement]) -> bool:
     """Whether a reduction is followed by pointwise statements on its points, over the same box."""
     first, *later = statements
-    if not first.reductions or first.op.startswith("arg") or not first.covers or first.is_ragged:
+    if not first.reductions or first.op.startswith("arg") or not first.covers:
         return False
     made = {first.target}
     for s in later:

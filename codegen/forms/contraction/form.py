@@ -29,6 +29,7 @@ from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, strides_of
 from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_blocking
 from tcdsl.codegen.forms.contraction.problem import Problem, extent_of
+from tcdsl.codegen.forms.contraction.ragged import takes_ragged
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
@@ -127,6 +128,8 @@ def _exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
     # the dot method needs register tiles for its epilogue only
     tiles = () if choice.dot and panel.finish.is_plain else _remainders(x, choice)
+    if panel.problem.statement.is_ragged:  # rows that have more terms than others of their tile
+        tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
     ns = predicted(_numbers(ctx, panel), ctx.machine, 1, choice, staged=panel.has_stage)
@@ -224,7 +227,8 @@ def _panel(ctx: Context, *, swap: bool) -> Panel | None:
     if not problem.m and not problem.n:
         return None  # a dot product is a reduction
     lanes = ctx.machine.lanes(problem.dtype.computed.size_bytes)
-    return Panel(problem, finish, ctx.operands, ctx.prefix, lanes)
+    panel = Panel(problem, finish, ctx.operands, ctx.prefix, lanes)
+    return panel if takes_ragged(ctx, panel) else None
 
 
 def _split(ctx: Context, *, swap: bool) -> tuple[Problem, Finish] | None:
@@ -343,4 +347,6 @@ def _threads() -> Expr:
     return Field(b.ARGS, "threads", I64)
 
 
-FORM = Form("contraction", matches, knobs, default, cost_ns, lower, has_tiles=True)
+FORM = Form(
+    "contraction", matches, knobs, default, cost_ns, lower, has_tiles=True, takes_ragged=True
+)

@@ -180,6 +180,7 @@ class Panel:
         along = p.a.linear(p.k) == ONE and p.b.linear(p.k) == ONE
         keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
         plain = self.neighbours is None and (keeps or self.finish.is_plain)
+        plain = plain and not p.statement.is_ragged
         return lines and along and plain
 
     def var(self, name: str) -> Var:

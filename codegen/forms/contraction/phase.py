@@ -19,6 +19,7 @@ from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, join_function, pack_function
+from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,
@@ -178,10 +179,27 @@ def _dots(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBl
     )
 
 
+def _ragged_passes(
+    panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, *, resumes: bool
+) -> Stmt:
+    """Return the passes along the values of k that some row of a task has."""
+    head, low, high = Depths(panel, block.at).hull(block.m0, block.rows)
+    k0 = panel.var("k0")
+    where = Lets(panel.var)
+    deep = where.let("depth", b.min64(g.kc, b.sub(high, k0)))
+    last = b.select(b.compare(">=", b.add(k0, deep), high), b.c64(LAST), b.c64(0))
+    first = b.select(b.compare("==", k0, low), b.c64(FIRST), b.c64(0))
+    flags = where.let("flags", last if resumes else Bin("|", first, last, I64))
+    body = one_pass(panel, g, kernels, block, DepthPass(k0, deep, flags))
+    return b.block(head, b.loop(k0, low, b.max64(high, 1), where.stmts, body, step=g.kc))
+
+
 def _passes(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return the passes along k of a task: pack, then walk the register tiles."""
     k, depth = b.value_of(x.k), b.value_of(g.kc)
     resumes = panel.finish.resumes and not panel.waits  # there the last pass adds what c holds
+    if panel.problem.statement.is_ragged:
+        return _ragged_passes(panel, g, kernels, block, resumes=resumes)
     if k is not None and depth is not None and depth >= k:
         flags = LAST if resumes else FIRST | LAST
         return one_pass(panel, g, kernels, block, DepthPass(b.c64(0), x.k, b.c64(flags)))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.blocking import Blocking
-from tcdsl.codegen.forms.contraction.kernel import LAST
+from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
+from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, Let, Pointer, Stmt, Var
+from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, If, Let, Pointer, Stmt, Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,11 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
     m, n = b.add(block.m0, i), b.add(block.n0, j)
     place = (m, n, rows, columns)
-    args = _tile_args(panel, g, kernels, block, now, place)
+    depths = Depths(panel, block.at)
+    if panel.problem.statement.is_ragged and depths.by_row:
+        run = _ragged_tile(panel, g, kernels, block, now, place, depths, vectors)
+    else:
+        run = kernels.run(rows, vectors, _tile_args(panel, g, kernels, block, now, place))
     unstages = panel.has_stage and not panel.is_near(panel.problem.c)
     last = None
     if panel.has_pass:
@@ -108,12 +113,60 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
             0,
             block.rows,
             inside.stmts,
-            kernels.run(rows, vectors, args),
+            run,
             last,
             _unstage(panel, place, width) if unstages else None,
             step=g.mr,
         ),
         step=width,
+    )
+
+
+def _ragged_tile(
+    panel: Panel,
+    g: Blocking,
+    kernels: Kernels,
+    block: TaskBlock,
+    now: DepthPass,
+    place: Place,
+    depths: Depths,
+    vectors: Expr,
+) -> Stmt:
+    """Return a tile of which every row has its own values of k: those of all, then those of one."""
+    m, _, rows, _ = place
+    end = b.add(now.k0, now.depth)
+    head, core, core_end = depths.core(m, rows, now.k0, end)
+    r, low, high = panel.var("row"), panel.var("row_low"), panel.var("row_high")
+    start = panel.var("row_start")
+    first, behind = depths.of(b.add(m, r))
+
+    def part(row: Expr, k: Expr, depth: Expr, flag: int) -> tuple[Expr, ...]:
+        flags = Bin("&", now.flags, b.c64(flag), I64) if flag else b.c64(0)
+        mine = TilePart(row, b.sub(k, now.k0), depth, flags)
+        return _tile_args(panel, g, kernels, block, now, place, mine)
+
+    one = b.c64(1)
+    before = b.min64(high, core)
+    is_left: Expr = b.compare("<", start, high)
+    if panel.fuses and not panel.finish.is_plain:  # the epilogue comes with the last of them
+        is_left = b.any_of(is_left, b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0))
+    left = b.max64(b.sub(high, start), 0)
+    return b.block(
+        head,
+        kernels.run(rows, vectors, part(b.c64(0), core, b.sub(core_end, core), FIRST)),
+        b.loop(
+            r,
+            0,
+            rows,
+            Let(low, b.max64(first, now.k0)),
+            Let(high, b.min64(behind, end)),
+            Let(start, b.max64(low, core_end)),
+            If(
+                b.compare("<", low, before),
+                kernels.run(one, vectors, part(r, low, b.sub(before, low), 0)),
+            ),
+            If(is_left, kernels.run(one, vectors, part(r, start, left, LAST))),
+        ),
     )
 
 
@@ -161,13 +214,30 @@ def _finish_args(panel: Panel, m: Expr, n: Expr) -> list[Expr]:
     return args + [Var(panel.operands.local(v.name), v.type) for v, _ in panel.finish.uniforms]
 
 
+@dataclass(frozen=True, slots=True)
+class TilePart:
+    """A part of a tile: from a row on, skip steps along k later than the pass, depth deep."""
+
+    row: Expr
+    skip: Expr
+    depth: Expr
+    flags: Expr
+
+
 def _tile_args(
-    panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass, place: Place
+    panel: Panel,
+    g: Blocking,
+    kernels: Kernels,
+    block: TaskBlock,
+    now: DepthPass,
+    place: Place,
+    part: TilePart | None = None,
 ) -> tuple[Expr, ...]:
-    """Return the arguments of the micro-kernel of a tile."""
+    """Return the arguments of the micro-kernel of a tile, or of a part of it."""
     p = panel.problem
-    i, j, k0, depth = panel.var("i"), panel.var("j"), now.k0, now.depth
-    m, n, rows, columns = place
+    part = part or TilePart(b.c64(0), b.c64(0), now.depth, now.flags)
+    i, j, k0, depth = panel.var("i"), panel.var("j"), b.add(now.k0, part.skip), now.depth
+    m, n, rows, columns = b.add(place[0], part.row), *place[1:]
     x = panel.extents()
     packed_a, packed_b = (of_batch(panel, f"packed_{name}") for name in "ab")
     args: list[Expr] = []
@@ -190,7 +260,8 @@ def _tile_args(
         walk(b.c64(0), strides.b_k)
     else:
         row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
-        held = b.offset(packed_a, b.mul(i, depth))
+        inside = b.add(b.mul(part.skip, rows), part.row)
+        held = b.offset(packed_a, b.add(b.mul(i, depth), inside))
         if x.packs_a or row is None or step is None:
             walks(held, b.c64(1), rows)
         else:
@@ -199,7 +270,7 @@ def _tile_args(
             at = b.select(packed, held, direct)
             walks(at, b.select(packed, b.c64(1), row), b.select(packed, rows, step))
         step = panel.stride(p.b, p.k)
-        held = b.offset(packed_b, b.mul(j, depth))
+        held = b.offset(packed_b, b.add(b.mul(j, depth), b.mul(part.skip, columns)))
         if x.packs_b:
             args += [held, columns]
         elif step is None:
@@ -211,9 +282,9 @@ def _tile_args(
             args.append(b.select(packed, held, direct))
             walk(b.select(packed, columns, step), strides.b_k)
     to, row = _sums_at(panel, g, block, place)
-    args.append(to)
+    args.append(b.offset(to, b.mul(part.row, row)))
     walk(row, strides.c_row)
-    args += [depth, now.flags, columns]
+    args += [part.depth, part.flags, columns]
     args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)
