@@ -57,7 +57,7 @@ def outside(bounds: Bounds, a: Array) -> Array:
 def wanted(name: str, bounds: Bounds, a: Array, b: Array, c: Array) -> Array:
     out = np.zeros((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
     for at in np.ndindex(a.shape[:2]):
-        low, high = bounds(*at, a.shape[2])
+        low, high = bounds(at[0], at[1], a.shape[2])
         for k in range(low, high):
             out[at] += a[(*at, k)] * b[at[0], k]
     if name == "epilogue":
