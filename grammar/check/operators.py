@@ -153,7 +153,9 @@ def select(span: Span | None, cond: Value, then: Value, other: Value, hint: DTyp
 
 def extreme(name: str, values: tuple[Value, ...], span: Span | None, hint: DType) -> Value:
     """Type `min`, `max` and the builtins that keep the common type of their arguments."""
-    type_ = _number(meeting_all(values, hint))
+    type_ = meeting_all(values, hint)
+    if name not in ("min", "max"):  # of which those of bools are bools
+        type_ = _number(type_)
     literal = any(v.literal for v in values) and _all_literal(values)
     return _call(name, values, type_, type_.computed, type_, span, literal=literal)
 

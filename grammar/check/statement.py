@@ -174,7 +174,7 @@ def _store(work: Comprehension, value: Value) -> tuple[n.AssignOp, t.Expr]:
     """Return the operator and the value as the target takes them; the first gives its type."""
     target, op = work.target, work.node.op
     type_ = FLOAT32 if value.literal else value.type
-    if op != "=" and type_ == BOOL:
+    if op != "=" and type_ == BOOL and (target.type not in (None, BOOL) or not _is_extreme(op)):
         type_ = INT32
     if is_arg(op):
         return op, _position(work, value, type_)
@@ -249,6 +249,11 @@ def _not_initialised(work: Comprehension, op: n.AssignOp) -> n.AssignOp:
     )
     # A caller in the language gives no buffer.
     return op if work.frame.is_entry else INITIALISING[op]
+
+
+def _is_extreme(op: n.AssignOp) -> bool:
+    """Whether a reduction gives one of the values: that of bools is a bool."""
+    return op.startswith(("min", "max"))
 
 
 def _outputs(scope: StatementScope) -> list[str]:

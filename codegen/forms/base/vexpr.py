@@ -246,6 +246,8 @@ class LaneScope:
                 return differ if op == "!=" else ir.Un("~", differ, t)
             case typed.Binary(op, a, b) if op not in ("&&", "||", "%"):
                 return ir.Bin(op, self._value(a), self._value(b), t)
+            case typed.Builtin("min" | "max" as name, (a, b)) if e.dtype == BOOL:
+                return ir.Bin("&" if name == "min" else "|", self._truth(a), self._truth(b), t)
             case typed.Select(c, a, b) if e.dtype == BOOL:
                 return vector_call("select", t, self._truth(c), self._truth(a), self._truth(b))
             case typed.Select(c, a, b):

@@ -95,7 +95,7 @@ def same(got: Any, wanted: list[list[int]], about: object) -> None:
 
 
 @pytest.mark.cc
-@sampled("s, t", PAIRS, keep=5)
+@sampled("s, t", PAIRS, keep=2)
 def test_bits_are_those_of_pythons_integers(s: str, t: str, rng: np.random.Generator) -> None:
     for _ in range(3):
         p, wanted = case(s, t, rng)
