@@ -79,6 +79,7 @@ ROOMS = {
     "tcdsl/core": "codegen/runtime codegen/toolchain",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime tcdsl/calls/"
     " tcdsl/plain tcdsl/derived tcdsl/core",
+    "tcdsl/autograd": "tcdsl/core tcdsl/ops",
     "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"

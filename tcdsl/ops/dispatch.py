@@ -121,7 +121,7 @@ class Forms:
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """Make a call that the core does not know."""
-        meaning, n = self.meaning, len(self.params)
+        meaning, n, given = self.meaning, len(self.params), args
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
             if meaning.slow is not None:
@@ -132,7 +132,10 @@ class Forms:
             args = self._by_name(args, kwargs)
         elif meaning.slow is not None and not all(map(_is_operand, args)):
             return meaning.slow(*args)
-        return self._call(tuple(map(self._operand, args)), out)
+        values = tuple(map(self._operand, args))
+        if out is None and (kwargs or any(a is not v for a, v in zip(values, given, strict=False))):
+            return self.op(*values)  # by position it may be known
+        return self._call(values, out)
 
     def with_generics(self, **generics: int) -> Op:
         """Return this op with some of its text's integer generics bound; the same for the same."""
@@ -202,7 +205,7 @@ class Forms:
         if not self._has_result_type:
             cast = tuple(self._cast(p, v, dtype) for p, v in zip(self.params, values, strict=True))
             if any(a is not b for a, b in zip(cast, values, strict=True)):
-                return self._call(cast, out)
+                return self.op(*cast, **_given(out))
         outs = None
         if self.writes:
             outs = (values[0],)

@@ -1,0 +1,19 @@
+"""Gradients: backward, grad, which calls are recorded, hooks."""
+
+from tcdsl.autograd.function import Function
+from tcdsl.autograd.gradients import backward, grad
+from tcdsl.autograd.hooks import RemovableHandle
+from tcdsl.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from tcdsl.core import Tensor as Variable
+
+__all__ = [
+    "Function",
+    "RemovableHandle",
+    "Variable",
+    "backward",
+    "enable_grad",
+    "grad",
+    "is_grad_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]

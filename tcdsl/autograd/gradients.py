@@ -1,0 +1,147 @@
+"""backward and grad: gradients by the leaves, or by the tensors that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl import core
+from tcdsl.core import Tensor, setup
+from tcdsl.ops.internal import plus, zeros
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Add the gradients of tensors to `grad` of the leaves that they came from.
+
+    Parameters
+    ----------
+    tensors : Tensor or sequence of Tensor
+    grad_tensors : Tensor, or a sequence of Tensor or None, optional
+        The gradient of each of them; None for 1, of those of one element.
+    retain_graph : bool, optional
+        Whether the graph may be gone through again; by default if create_graph.
+    create_graph : bool, default False
+        Whether the gradients are recorded, for gradients of theirs.
+    inputs : Tensor or sequence of Tensor, optional
+        The only leaves whose `grad` is wanted.
+
+    Raises
+    ------
+    RuntimeError
+        If one of them requires no grad, if the graph has been freed, or if what it needs was
+        written meanwhile.
+    """
+    roots = _listed(tensors)
+    grads = _adjoints(roots, grad_tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        core.backward(roots, grads, None, int(keep), int(create_graph))
+        return
+    wanted = _listed(inputs)
+    if not wanted:
+        raise RuntimeError("'inputs' argument to backward cannot be empty.")
+    found = core.backward(roots, grads, wanted, int(keep), int(create_graph))
+    assert found is not None
+    for leaf, gradient in zip(wanted, found, strict=True):
+        if gradient is not None:
+            leaf.grad = gradient if leaf.grad is None else plus(leaf.grad, gradient)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of outputs by inputs, and of nothing else.
+
+    Parameters
+    ----------
+    outputs, grad_outputs, retain_graph, create_graph
+        As of `backward`.
+    inputs : Tensor or sequence of Tensor
+        Leaves or not.
+    allow_unused : bool, optional
+        Whether inputs of which the outputs are no function get None; else that is an error.
+    materialize_grads : bool, default False
+        Whether those get zeros.
+
+    Returns
+    -------
+    tuple of Tensor or None
+        One for each input, of its shape.
+
+    Raises
+    ------
+    RuntimeError
+        As `backward` does; or if an input is not used.
+    """
+    if not only_inputs:
+        raise ValueError("only_inputs argument is deprecated and must be True")
+    roots, wanted = _listed(outputs), _listed(inputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    grads = _adjoints(roots, grad_outputs)
+    found = core.backward(roots, grads, wanted, int(keep), int(create_graph))
+    assert found is not None
+    if materialize_grads:
+        return tuple(
+            zeros(x.detach()) if g is None else g for g, x in zip(found, wanted, strict=True)
+        )
+    if not allow_unused and any(g is None for g in found):
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior."
+        )
+    return found
+
+
+def _listed(tensors: Tensors) -> tuple[Tensor, ...]:
+    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+def _adjoints(roots: Sequence[Tensor], given: Any) -> tuple[Tensor | None, ...]:
+    """Return a gradient or None for each root.
+
+    Raises
+    ------
+    RuntimeError
+        If one has not the shape of its root.
+    """
+    if given is None:
+        return (None,) * len(roots)
+    listed = (given,) if isinstance(given, Tensor) else tuple(given)
+    if len(listed) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(listed)} gradients")
+    for i, (root, gradient) in enumerate(zip(roots, listed, strict=True)):
+        if gradient is not None and tuple(gradient.shape) != tuple(root.shape):
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {gradient.shape} and "
+                f"output[{i}] has a shape of {root.shape}."
+            )
+    return listed
+
+
+def _of_tensor(
+    tensor: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Add the gradients of a tensor to `grad` of the leaves; see `backward`."""
+    backward(tensor, gradient, retain_graph, create_graph, inputs)
+
+
+setup("backward", _of_tensor)

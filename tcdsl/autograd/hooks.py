@@ -1,0 +1,137 @@
+"""Hooks: functions that see, and may replace, a gradient on its way."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from tcdsl.core import Node, Tensor, is_grad_enabled, set_fn, setup
+from tcdsl.ops.internal import clone, plus
+from tcdsl.ops.table import publish
+
+Hook = Callable[[Tensor], Tensor | None]
+_numbers = itertools.count()
+
+
+class RemovableHandle:
+    """What `register_hook` gives: `remove` takes the hook away; a ``with`` block does so too."""
+
+    def __init__(self, hooks: MutableMapping[int, Any]) -> None:
+        self.id = next(_numbers)
+        self._hooks = hooks
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def _hooks_of(tensor: Tensor) -> dict[int, tuple[int, Hook]]:
+    """Return the hooks of what a tensor's gradient arrives at: a leaf, or the node that made it."""
+    fn: Node | None = tensor.grad_fn
+    if fn is None:
+        if tensor._backward_hooks is None:
+            tensor._backward_hooks = {}
+        found: dict[int, tuple[int, Hook]] = tensor._backward_hooks
+        return found
+    if fn._hooks is None:
+        fn._hooks = {}
+    of_node: dict[int, tuple[int, Hook]] = fn._hooks
+    return of_node
+
+
+def register_hook(tensor: Tensor, hook: Hook) -> RemovableHandle:
+    """Let a function see each gradient by this tensor; what it returns takes its place.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor requires no grad.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    hooks = _hooks_of(tensor)
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = tensor.output_nr if tensor.grad_fn is not None else 0, hook
+    return handle
+
+
+def _hooked(hooks: dict[int, tuple[int, Hook]], gradient: Tensor, output: int) -> Tensor:
+    """Return a gradient as the hooks leave it."""
+    for nr, hook in [*hooks.values()]:
+        if nr != output:
+            continue
+        changed = hook(gradient)
+        if changed is None:
+            continue
+        if not isinstance(changed, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
+        if tuple(changed.shape) != tuple(gradient.shape):
+            raise RuntimeError("hook has changed the size of value")
+        gradient = changed
+    return gradient
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Let a tensor that is no leaf have `grad` too.
+
+    Raises
+    ------
+    RuntimeError
+        If it requires no grad.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if tensor.grad_fn is None or tensor.retains_grad:
+        return
+    tensor.__dict__["retains_grad"] = True
+    weak = weakref.ref(tensor)
+
+    def keep(gradient: Tensor) -> None:
+        target = weak()
+        if target is None:
+            return
+        if target.grad is None:
+            target.grad = gradient if is_grad_enabled() else clone(gradient)
+            return
+        target.grad = plus(target.grad, gradient)
+
+    register_hook(tensor, keep)
+
+
+def _retains_grad(tensor: Tensor) -> bool:
+    return bool(tensor.__dict__.get("retains_grad", False))
+
+
+def requires_grad_(tensor: Tensor, requires_grad: bool = True) -> Tensor:
+    """Say whether gradients by this leaf are wanted; returns it."""
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+def detach_(tensor: Tensor) -> Tensor:
+    """Forget what made a tensor: it becomes a leaf that requires no grad.
+
+    Raises
+    ------
+    RuntimeError
+        If it is a view.
+    """
+    if tensor._base is not None and tensor.requires_grad:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    set_fn(tensor, None, 0)
+    tensor.requires_grad = False
+    return tensor
+
+
+setup("hooked", _hooked)
+for _method in (register_hook, retain_grad, requires_grad_, detach_):
+    publish(_method, (_method.__name__,), ("Tensor",))
+Tensor.retains_grad = property(_retains_grad)

@@ -1,0 +1,106 @@
+"""Whether calls are recorded: per thread, for a block, a function, or until further notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from tcdsl import core
+from tcdsl.core import is_grad_enabled
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+
+
+class _Mode:
+    """A context manager and decorator under which calls are recorded or not."""
+
+    def __init__(self, on: bool) -> None:
+        self._on = on
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(core.set_grad_enabled(self._on))
+
+    def __exit__(self, *exception: object) -> None:
+        core.set_grad_enabled(self._before.pop())
+
+    def __call__(self, function: F) -> F:
+        """Return a function whose calls are in this mode."""
+        on = self._on
+
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            before = core.set_grad_enabled(on)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                core.set_grad_enabled(before)
+
+        return wrapped  # type: ignore[return-value]
+
+
+class no_grad(_Mode):  # noqa: N801 - PyTorch's name
+    """Record nothing: in a ``with`` block, or in calls of a function that it decorates.
+
+    Examples
+    --------
+    >>> with no_grad():
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """Return the mode, or the function that `@no_grad` stands before."""
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
+    def __init__(self, function: None = None) -> None:
+        super().__init__(on=False)
+
+
+class enable_grad(_Mode):  # noqa: N801 - PyTorch's name
+    """Record calls, also within `no_grad`: in a block, or in calls of a function."""
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """Return the mode, or the function that `@enable_grad` stands before."""
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
+    def __init__(self, function: None = None) -> None:
+        super().__init__(on=True)
+
+
+class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
+    """Record calls or not, from now on; as a context manager, until its block ends.
+
+    Parameters
+    ----------
+    mode : bool
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(on=bool(mode))
+        self._first: bool | None = core.set_grad_enabled(bool(mode))
+
+    def __enter__(self) -> None:
+        if self._first is None:
+            super().__enter__()
+            return
+        self._before.append(self._first)
+        self._first = None
+
+    def __call__(self, function: F) -> F:
+        """Return a function whose calls are in this mode."""
+        if self._first is not None:  # to decorate is not to switch
+            core.set_grad_enabled(self._first)
+            self._first = None
+        return super().__call__(function)
