@@ -1,0 +1,61 @@
+"""Texts for images of any number of dimensions, made of texts for one.
+
+What has a 1 at the end of its names is there once for each dimension: ``T(N, C, H1) input`` is
+``T(N, C, H1, H2) input`` for two, ``pad(input(n, c, S1 * h1 + k1 - P1), 0)`` is
+``pad(input(n, c, S1 * h1 + k1 - P1, S2 * h2 + k2 - P2), 0)``. The language has no index of a
+dimension.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_NAMED = re.compile(r"\b([A-Za-z]+)1\b")
+_GENERICS = re.compile(r"(?<=\w)<[^<>]*>(?=\()")
+
+
+@cache
+def spatial(text: str, rank: int) -> str:
+    """Return a text for one dimension as that for `rank` of them."""
+    listed = _GENERICS.sub(lambda found: f"[{found[0][1:-1]}]", text)
+    done, _ = _items(listed, 0, rank)
+    return done.replace("[", "<").replace("]", ">")
+
+
+def _items(text: str, at: int, rank: int) -> tuple[str, int]:
+    """Write the items up to a closing bracket, and say where that is."""
+    done = item = ""
+    own = ""  # of the item, what is not in the list of an access
+    while at < len(text) and text[at] not in ")]":
+        letter = "where " if text.startswith("where ", at) else text[at]
+        at += len(letter)
+        if letter in (",", "\n", "{", "where "):
+            done += _repeated(item, own, rank) + letter
+            item = own = ""
+        elif letter in "([":
+            is_list = re.search(r"(\w|\]|-> *)$", item) is not None
+            inner, at = _items(text, at, rank) if is_list else _until_closed(text, at)
+            item += letter + inner + text[at]
+            own += "" if is_list else inner
+            at += 1
+        else:
+            item, own = item + letter, own + letter
+    return done + _repeated(item, own, rank), at
+
+
+def _until_closed(text: str, at: int) -> tuple[str, int]:
+    """Return what stands in a bracket of arithmetic, and where it ends."""
+    depth, start = 1, at
+    while depth:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return text[start : at - 1], at - 1
+
+
+def _repeated(item: str, own: str, rank: int) -> str:
+    if not _NAMED.search(own):
+        return item
+    what = item.lstrip()
+    each = (_NAMED.sub(rf"\g<1>{d}", what) for d in range(1, rank + 1))
+    return item[: len(item) - len(what)] + ", ".join(each)
