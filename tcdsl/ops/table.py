@@ -79,10 +79,11 @@ class Family:
         shape: ShapeRule | None = None,
         vjp: Vjp = "derived",
         saves: Sequence[str] = (),
+        integers: str | None = None,
         writes: bool = False,
     ) -> Op:
         """Return the op of a definition that no name stands for: of use to slow paths."""
-        meaning = Meaning(types, shape, vjp, tuple(saves))
+        meaning = Meaning(types, shape, vjp, tuple(saves), integers=integers)
         return self._made(text, text, meaning, writes=writes)
 
     def _made(self, name: str, text: str, meaning: Meaning, *, writes: bool = False) -> Op:

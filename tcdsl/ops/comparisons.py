@@ -1,0 +1,51 @@
+"""Comparisons and logic."""
+
+from __future__ import annotations
+
+from tcdsl.core import Tensor
+from tcdsl.ops.rules import broadcast, promote
+from tcdsl.ops.table import Family, publish
+
+ops = Family(__file__)
+
+eq = ops.row("eq", types=promote, shape=broadcast, vjp=None)
+ne = ops.row("ne", types=promote, shape=broadcast, vjp=None, aliases=("not_equal",))
+lt = ops.row("lt", types=promote, shape=broadcast, vjp=None, aliases=("less",))
+le = ops.row("le", types=promote, shape=broadcast, vjp=None, aliases=("less_equal",))
+gt = ops.row("gt", types=promote, shape=broadcast, vjp=None, aliases=("greater",))
+ge = ops.row("ge", types=promote, shape=broadcast, vjp=None, aliases=("greater_equal",))
+isnan = ops.row("isnan", text="each_isnan", vjp=None)
+isinf = ops.row("isinf", text="each_isinf", vjp=None)
+isfinite = ops.row("isfinite", text="each_isfinite", vjp=None)
+logical_not = ops.row("logical_not", vjp=None)
+logical_and = ops.row("logical_and", types=promote, shape=broadcast, vjp=None)
+logical_or = ops.row("logical_or", types=promote, shape=broadcast, vjp=None)
+logical_xor = ops.row("logical_xor", types=promote, shape=broadcast, vjp=None)
+_isclose = ops.op("isclose", types=promote, shape=broadcast, vjp=None)
+
+
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Tell where two tensors differ by at most ``atol + rtol * abs(other)``."""
+    found: Tensor = _isclose(input, other, float(rtol), float(atol), equal_nan)
+    return found
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and elements."""
+    return tuple(input.shape) == tuple(other.shape) and bool(eq(input, other).all().item())
+
+
+for _name, _op in {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
+    setattr(Tensor, f"__{_name}__", _op)
+
+for made in (isclose, allclose, equal):
+    publish(made, (made.__name__,))

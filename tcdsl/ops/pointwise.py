@@ -1,0 +1,280 @@
+"""Numbers made of numbers, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcdsl.core import Op, Tensor, empty, operator
+from tcdsl.ops.internal import filled
+from tcdsl.ops.rules import broadcast, floating, promote
+from tcdsl.ops.table import Family, publish
+
+ops = Family(__file__)
+Number = bool | int | float
+
+# ---- of one number
+
+abs = ops.row("abs", text="each_abs", inplace=True, aliases=("absolute",))
+neg = ops.row("neg", inplace=True, aliases=("negative",))
+sign = ops.row("sign", text="each_sign", inplace=True)
+square = ops.row("square", inplace=True)
+ceil = ops.row("ceil", text="each_ceil", integers="itself", inplace=True)
+floor = ops.row("floor", text="each_floor", integers="itself", inplace=True)
+trunc = ops.row("trunc", text="each_trunc", integers="itself", inplace=True, aliases=("fix",))
+round = ops.row("round", text="each_round", integers="itself", inplace=True)
+frac = ops.row("frac", inplace=True)
+
+
+def _function(name: str, text: str = "", vjp: str = "derived", aliases: tuple[str, ...] = ()) -> Op:
+    """Return the row of a function of floats."""
+    text = text or f"each_{name}"
+    return ops.row(name, text=text, types=floating, vjp=vjp, inplace=True, aliases=aliases)
+
+
+acos = _function("acos", aliases=("arccos",))
+acosh = _function("acosh", aliases=("arccosh",))
+asin = _function("asin", aliases=("arcsin",))
+asinh = _function("asinh", aliases=("arcsinh",))
+atan = _function("atan", aliases=("arctan",))
+atanh = _function("atanh", aliases=("arctanh",))
+cos = _function("cos")
+cosh = _function("cosh")
+erf = _function("erf")
+erfc = _function("erfc")
+erfinv = _function("erfinv")
+exp = _function("exp", vjp="exp_vjp")
+expm1 = _function("expm1", vjp="expm1_vjp")
+log = _function("log")
+log10 = _function("log10")
+log1p = _function("log1p")
+log2 = _function("log2")
+reciprocal = _function("reciprocal", "reciprocal", vjp="reciprocal_vjp")
+rsqrt = _function("rsqrt", vjp="rsqrt_vjp")
+sigmoid = _function("sigmoid", vjp="sigmoid_vjp")
+sin = _function("sin")
+sinh = _function("sinh")
+sqrt = _function("sqrt", vjp="sqrt_vjp")
+tan = _function("tan", vjp="tan_vjp")
+tanh = _function("tanh", vjp="tanh_vjp")
+
+# ---- of two
+
+_add_scaled = ops.op("add_scaled", types=promote, shape=broadcast)
+_sub_scaled = ops.op("sub_scaled", types=promote, shape=broadcast)
+_div_floor = ops.op("div_floor", integers="div_floor_integers", types=promote, shape=broadcast)
+_div_trunc = ops.op("div_trunc", integers="div_trunc_integers", types=promote, shape=broadcast)
+
+
+def _add(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None) -> Any:
+    """Add ``alpha`` times a tensor; PyTorch 0.4 also has ``add(input, alpha, other)``."""
+    if third is not None:
+        alpha, other = other, third
+    given = {} if out is None else {"out": out}
+    return add(input, other, **given) if alpha == 1 else _add_scaled(input, other, alpha, **given)
+
+
+def _sub(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None) -> Any:
+    """Subtract ``alpha`` times a tensor."""
+    if third is not None:
+        alpha, other = other, third
+    given = {} if out is None else {"out": out}
+    return sub(input, other, **given) if alpha == 1 else _sub_scaled(input, other, alpha, **given)
+
+
+def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """Divide, and round down (``"floor"``) or towards 0 (``"trunc"``) if told so."""
+    match rounding_mode:
+        case None:
+            return div(input, other)
+        case "floor":
+            return _div_floor(input, other)
+        case "trunc":
+            return _div_trunc(input, other)
+    raise RuntimeError(
+        "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
+        f"but found '{rounding_mode}'"
+    )
+
+
+add = ops.row("add", types=promote, shape=broadcast, slow=_add, inplace=True)
+sub = ops.row("sub", types=promote, shape=broadcast, slow=_sub, inplace=True, aliases=("subtract",))
+mul = ops.row("mul", types=promote, shape=broadcast, inplace=True, aliases=("multiply",))
+div = ops.row(
+    "div",
+    types=floating,
+    shape=broadcast,
+    slow=_div,
+    inplace=True,
+    aliases=("divide", "true_divide"),
+)
+remainder = ops.row(
+    "remainder", text="each_remainder", types=promote, shape=broadcast, inplace=True
+)
+fmod = ops.row(
+    "fmod",
+    text="each_fmod",
+    integers="fmod_integers",
+    types=promote,
+    shape=broadcast,
+    inplace=True,
+)
+pow = ops.row(
+    "pow", text="each_pow", integers="pow_integers", types=promote, shape=broadcast, inplace=True
+)
+atan2 = ops.row(
+    "atan2", text="each_atan2", types=floating, shape=broadcast, inplace=True, aliases=("arctan2",)
+)
+maximum = ops.row("maximum", types=promote, shape=broadcast)
+minimum = ops.row("minimum", types=promote, shape=broadcast)
+
+
+def floor_divide(input: Any, other: Any) -> Any:
+    """Divide and round down."""
+    return _div_floor(input, other)
+
+
+publish(floor_divide, ("floor_divide",))
+
+# ---- between two
+
+_clamp_to = ops.op("clamp_to", types=promote, vjp="clamp_to_vjp")
+_clamp_min = ops.op("clamp_min", types=promote, vjp="clamp_min_vjp")
+_clamp_max = ops.op("clamp_max", types=promote, vjp="clamp_max_vjp")
+_into = {
+    "both": ops.op("clamp_to", writes=True, vjp="clamp_to_vjp"),
+    "min": ops.op("clamp_min", writes=True, vjp="clamp_min_vjp"),
+    "max": ops.op("clamp_max", writes=True, vjp="clamp_max_vjp"),
+}
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+    """Bring elements between two bounds: numbers, or tensors that broadcast.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+    min, max : number or Tensor, optional
+        One of them at least. Where ``max`` is below ``min``, it wins.
+
+    Raises
+    ------
+    RuntimeError
+        Without a bound.
+    """
+    given = {} if out is None else {"out": out}
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        found: Tensor = input if min is None else maximum(input, min)
+        return found if max is None else minimum(found, max)
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if max is None:
+        found = _clamp_min(input, min, **given)
+    elif min is None:
+        found = _clamp_max(input, max, **given)
+    else:
+        found = _clamp_to(input, min, max, **given)
+    return found
+
+
+def clamp_(input: Tensor, min: Number | None = None, max: Number | None = None) -> Tensor:
+    """Bring elements between two bounds, in place."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if max is None:
+        written: Tensor = _into["min"](input, min)
+    elif min is None:
+        written = _into["max"](input, max)
+    else:
+        written = _into["both"](input, min, max)
+    return written
+
+
+publish(clamp, ("clamp", "clip"))
+publish(clamp_, ("clamp_", "clip_"))
+
+# ---- of three
+
+_where = ops.op("each_where", types=promote, shape=broadcast)
+lerp = ops.row("lerp", shape=broadcast, inplace=True)
+_addcmul = ops.op("addcmul", types=promote, shape=broadcast)
+_addcdiv = ops.op("addcdiv", types=floating, shape=broadcast)
+_addcmul_ = ops.op("addcmul", types=promote, shape=broadcast, writes=True)
+_addcdiv_ = ops.op("addcdiv", types=floating, shape=broadcast, writes=True)
+
+
+def where(condition: Tensor, input: Any, other: Any) -> Any:
+    """Take elements of one tensor where a condition holds, of another elsewhere.
+
+    Parameters
+    ----------
+    condition : Tensor of bool
+    input, other : Tensor or number, shapes that broadcast
+    """
+    if condition.dtype.category:
+        condition = condition != 0
+    if not (isinstance(input, Tensor) or isinstance(other, Tensor)):
+        input = filled(empty((), promote((input, other))), input)
+    return _where(condition, input, other)
+
+
+def _multiplied(op: Op, args: tuple[Any, ...], value: Any, given: dict[str, Any]) -> Any:
+    if len(args) == 4:  # addcmul(input, value, tensor1, tensor2), as PyTorch 0.4 has it
+        args, value = (args[0], args[2], args[3]), args[1]
+    return op(*args, value, **given)
+
+
+def addcmul(*args: Any, value: Number = 1, **given: Any) -> Tensor:
+    """Add a product: ``out = input + value * tensor1 * tensor2``."""
+    found: Tensor = _multiplied(_addcmul, args, value, given)
+    return found
+
+
+def addcmul_(*args: Any, value: Number = 1) -> Tensor:
+    """Add a product in place."""
+    found: Tensor = _multiplied(_addcmul_, args, value, {})
+    return found
+
+
+def addcdiv(*args: Any, value: Number = 1, **given: Any) -> Tensor:
+    """Add a quotient: ``out = input + value * tensor1 / tensor2``."""
+    found: Tensor = _multiplied(_addcdiv, args, value, given)
+    return found
+
+
+def addcdiv_(*args: Any, value: Number = 1) -> Tensor:
+    """Add a quotient in place."""
+    found: Tensor = _multiplied(_addcdiv_, args, value, {})
+    return found
+
+
+def _where_of(input: Tensor, condition: Tensor, other: Any) -> Any:
+    return where(condition, input, other)
+
+
+publish(where, ("where",), on=("torch",))
+publish(_where_of, ("where",), on=("Tensor",))
+for made in (addcmul, addcmul_, addcdiv, addcdiv_):
+    publish(
+        made,
+        (made.__name__,),
+        on=("Tensor",) if made.__name__.endswith("_") else ("torch", "Tensor"),
+    )
+
+# ---- the operators of Python, each for its reflected one too
+
+for _name, _op in {
+    "__abs__": abs,
+    "__neg__": neg,
+    "__pos__": lambda input: input,
+    "__add__": add,
+    "__sub__": sub,
+    "__mul__": mul,
+    "__truediv__": div,
+    "__floordiv__": floor_divide,
+    "__mod__": remainder,
+    "__pow__": pow,
+}.items():
+    operator(_name, _op)
+for _name, _op in {"add": add, "sub": sub, "mul": mul, "truediv": div, "mod": remainder}.items():
+    operator(f"__i{_name}__", _op.__dict__["inplace"])
+operator("__ipow__", pow.__dict__["inplace"])

@@ -1,0 +1,309 @@
+"""Products of matrices, vectors and batches of them, and sums of products by their letters."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from tcdsl.core import Tensor, operator
+from tcdsl.ops.rules import Operands, broadcast_shape
+from tcdsl.ops.table import Family, op_of_text, publish
+
+ops = Family(__file__)
+
+
+def _of_mm(operands: Operands) -> None:
+    a, b = operands
+    for name, x in (("self", a), ("mat2", b)):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[0]}x{b.shape[1]})"
+        )
+
+
+def _of_mv(operands: Operands) -> None:
+    a, x = operands
+    if a.ndim != 2 or x.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {x.ndim}")
+    if a.shape[1] != x.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), "
+            f"vec ({x.shape[0]})"
+        )
+
+
+def _of_dot(operands: Operands) -> None:
+    a, b = operands
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.shape != b.shape:
+        raise RuntimeError(
+            "inconsistent tensor size, expected tensor "
+            f"{list(a.shape)} and src {list(b.shape)} to have the same number of elements, "
+            f"but got {a.numel()} and {b.numel()} elements respectively"
+        )
+
+
+def _of_bmm(operands: Operands) -> None:
+    a, b = operands
+    for name, x in (("batch1", a), ("batch2", b)):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+
+
+def _of_linear(operands: Operands) -> None:
+    x, w = operands[:2]
+    if w.ndim != 2 or not x.ndim or x.shape[-1] != w.shape[1]:
+        rows = x.numel() // x.shape[-1] if x.ndim and x.shape[-1] else 0
+        last = x.shape[-1] if x.ndim else 0
+        shape = f"{w.shape[1]}x{w.shape[0]}" if w.ndim == 2 else list(w.shape)
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {shape})")
+
+
+dot = ops.row("dot", shape=_of_dot)
+mv = ops.row("mv", shape=_of_mv)
+mm = ops.row("mm", shape=_of_mm)
+bmm = ops.row("bmm", shape=_of_bmm)
+ger = ops.row("ger", aliases=("outer",))
+_matmul = ops.op("matmul")
+_linear = ops.op("linear", shape=_of_linear)
+_linear_bias = ops.op("linear_bias", shape=_of_linear)
+_bilinear = ops.op("bilinear")
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Multiply vectors, matrices or batches of matrices, by NumPy's rules.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., M, K) or (K,)
+    other : Tensor, shape (..., K, N) or (K,)
+
+    Returns
+    -------
+    Tensor, shape (..., M, N), without M or N where that operand is a vector
+    """
+    a, b = input.ndim, other.ndim
+    if a == 2 and b == 2:
+        found: Tensor = mm(input, other)
+        return found
+    if a == 0 or b == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
+        )
+    if a == 1 and b == 1:
+        found = dot(input, other)
+    elif a == 2 and b == 1:
+        found = mv(input, other)
+    elif a == 1:
+        found = matmul(input.unsqueeze(0), other).squeeze(-2)
+    elif b == 1:
+        found = matmul(input, other.unsqueeze(1)).squeeze(-1)
+    else:
+        if input.shape[-1] != other.shape[-2]:
+            _of_mm([_last_two(input), _last_two(other)])
+        broadcast_shape([tuple(input.shape[:-2]), tuple(other.shape[:-2])])
+        if b == 2:  # one product of a tall matrix
+            rows = input.reshape(-1, input.shape[-1]) if input.numel() else None
+            if rows is not None and input.is_contiguous():
+                return mm(rows, other).view(*input.shape[:-1], other.shape[-1])  # type: ignore[no-any-return]
+        found = _matmul(input, other)
+    return found
+
+
+class _Shaped:
+    """What a rule of shapes asks of an operand."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.shape, self.ndim = tuple(shape), len(shape)
+
+
+def _last_two(x: Tensor) -> _Shaped:
+    return _Shaped(x.shape[-2:])
+
+
+def _added(name: str) -> Callable[..., Tensor]:
+    """Return a sum with a product, of which ``beta`` and ``alpha`` are taken."""
+    op = ops.op(name)
+
+    def added(*args: Any, beta: Any = 1, alpha: Any = 1, out: Any = None, **named: Any) -> Tensor:
+        if len(args) == 5:  # addmm(beta, input, alpha, mat1, mat2), as PyTorch 0.4 has it
+            beta, alpha, args = args[0], args[2], (args[1], *args[3:])
+        elif len(args) == 4 and not isinstance(args[0], Tensor):
+            beta, args = args[0], args[1:]
+        params = op.forms.params[:3]
+        input, a, b = (*args, *(named[p] for p in params[len(args) :]))
+        shape = _shape_of(name, a, b)
+        if tuple(input.shape) != shape:
+            input = input.expand(shape)
+        given = {} if out is None else {"out": out}
+        found: Tensor = op(input, a, b, beta, alpha, **given)
+        return found
+
+    added.__name__ = name
+    added.__doc__ = f"Return ``beta * input + alpha * product``, as {name} of the text."
+    return added
+
+
+def _shape_of(name: str, a: Tensor, b: Tensor) -> tuple[int, ...]:
+    """Return the shape of a product, or raise in PyTorch's words."""
+    if name == "addmv":
+        _of_mv((a, b))
+        return (a.shape[0],)
+    if name == "addr":
+        return (a.shape[0], b.shape[0])
+    if name == "addmm":
+        _of_mm((a, b))
+        return (a.shape[0], b.shape[1])
+    _of_bmm((a, b))
+    batch = () if name == "addbmm" else (a.shape[0],)
+    return (*batch, a.shape[1], b.shape[2])
+
+
+addmv, addmm, addr = _added("addmv"), _added("addmm"), _added("addr")
+baddbmm, addbmm = _added("baddbmm"), _added("addbmm")
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        made: Tensor = input.copy_(function(input, *args, **kwargs))
+        return made
+
+    written.__name__ = f"{function.__name__}_"
+    return written
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Apply an affine map to the last dimension: ``sum(input * weight[o]) + bias[o]``.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., I)
+    weight : Tensor, shape (O, I)
+    bias : Tensor, shape (O,), optional
+
+    Returns
+    -------
+    Tensor, shape (..., O)
+    """
+    found: Tensor = _linear(input, weight) if bias is None else _linear_bias(input, weight, bias)
+    return found
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``sum(input1[i] * weight[o, i, j] * input2[j]) + bias[o]``."""
+    found: Tensor = _bilinear(input1, input2, weight)
+    return found if bias is None else found + bias
+
+
+# ---- einsum
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sum products of elements whose indices are letters, as NumPy's and PyTorch's einsum.
+
+    Parameters
+    ----------
+    equation : str
+        ``"ij,jk->ik"``. A letter that is in no result is summed over; one that stands twice in an
+        operand takes its diagonal; ``...`` are dimensions that broadcast. Without ``->`` the result
+        has the letters that stand once, in the order of the alphabet.
+    operands : Tensors, or one sequence of them
+
+    References
+    ----------
+    A statement of several factors is formed in pairs by the compiler, in the order of least work.
+    """
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    shapes = tuple(tuple(x.shape) for x in operands)
+    ones = tuple(tuple(n == 1 for n in s) for s in shapes)
+    text = _einsum_text(equation.replace(" ", ""), tuple(map(len, shapes)), ones)
+    found: Tensor = op_of_text(text)(*operands)
+    return found
+
+
+@cache
+def _einsum_text(equation: str, ranks: tuple[int, ...], ones: tuple[tuple[bool, ...], ...]) -> str:
+    """Return the text of an equation: ``out(i, k) +=! x0(i, j) * x1(j, k)``."""
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise RuntimeError(
+            "einsum(): more operands were provided than specified in the equation"
+            if len(terms) < len(ranks)
+            else "einsum(): fewer operands were provided than specified in the equation"
+        )
+    width = 0
+    subscripts: list[list[str]] = []
+    for n, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
+        letters = term.replace("...", "")
+        if any(c not in string.ascii_letters for c in letters):
+            raise RuntimeError(f"einsum(): invalid subscript given in the equation: '{term}'")
+        dots = rank - len(letters)
+        if dots < 0 or (dots and "..." not in term):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not "
+                f"match the number of dimensions ({rank}) for operand {n} "
+                "and no ellipsis was given"
+            )
+        width = max(width, dots)
+        before, _, behind = term.partition("...")
+        subscripts.append([*before, *(f".{d}" for d in range(-dots, 0)), *behind])
+    if arrow:
+        before, has_dots, behind = right.partition("...")
+        out = [*before, *([f".{d}" for d in range(-width, 0)] if has_dots else []), *behind]
+    else:
+        once = sorted(c for c in set(left) - {",", "."} if left.count(c) == 1)
+        out = [*(f".{d}" for d in range(-width, 0)), *once]
+    names = {
+        s: f"e{s[2:]}" if s[0] == "." else s if s.islower() else f"{s.lower()}_"
+        for subscript in subscripts
+        for s in subscript
+    }
+    for s in out:
+        if s not in names:
+            raise RuntimeError(
+                f"einsum(): output subscript {s} does not appear in the equation for any input "
+                "operand"
+            )
+    wide = {  # subscripts that an operand has more than one element of: 1 is repeated there
+        s for subscript, one in zip(subscripts, ones, strict=True)
+        for s, is_one in zip(subscript, one, strict=True) if not is_one
+    }  # fmt: skip
+    params, factors = [], []
+    for n, (subscript, one) in enumerate(zip(subscripts, ones, strict=True)):
+        repeated = [is_one and s in wide for s, is_one in zip(subscript, one, strict=True)]
+        sizes = ["1" if r else f"N_{names[s]}" for s, r in zip(subscript, repeated, strict=True)]
+        reads = ["0" if r else names[s] for s, r in zip(subscript, repeated, strict=True)]
+        params.append(f"T{_list(sizes)} x{n}")
+        factors.append(f"x{n}{_list(reads)}")
+    sizes = [f"N_{names[s]}" for s in out]
+    summed = set(names) - set(out)
+    target, reduced = _list([names[s] for s in out]), "+=!" if summed else "="
+    return (
+        f"def einsum<T>({', '.join(params)}) -> (T{_list(sizes)} out) {{\n"
+        f"  out{target} {reduced} {' * '.join(factors)}\n}}"
+    )
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"({', '.join(items)})" if items else ""
+
+
+publish(einsum, ("einsum",), on=("torch",))
+publish(matmul, ("matmul",))
+operator("__matmul__", matmul)
+for made in (addmv, addmm, addr, baddbmm, addbmm):
+    publish(made, (made.__name__,))
+    publish(_in_place(made), (f"{made.__name__}_",), on=("Tensor",))

@@ -1,0 +1,379 @@
+"""Many elements become one: sums, extremes, norms, and what is made of sums.
+
+Texts are over the last dimension; `over` makes those for the dimensions of a call, an op for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from tcdsl.core import Op, Tensor
+from tcdsl.core.dtypes import DType
+from tcdsl.ops.over import over
+from tcdsl.ops.rules import TypeRule, floating, same, widen
+from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.views import dim_of
+
+ops = Family(__file__)
+Dims = int | Sequence[int] | None
+
+
+class Extreme(NamedTuple):
+    """The values of extremes and where they are."""
+
+    values: Tensor
+    indices: Tensor
+
+
+# What a definition computes in, and its gradient where that is not the derived one.
+_TYPES: dict[str, TypeRule] = {
+    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod"), widen),
+    **dict.fromkeys(("norm0", "norm1", "norm2", "norm_p", "norm_inf", "norm_minus_inf"), floating),
+}
+_VJP = {
+    "amax": "share_vjp",
+    "amin": "share_vjp",
+    "max_with_indices": "with_indices_vjp",
+    "min_with_indices": "with_indices_vjp",
+    "norm2": "norm2_vjp",
+    "norm_p": "norm_p_vjp",
+    "norm_inf": "norm_inf_vjp",
+    "norm_minus_inf": "norm_inf_vjp",
+    "var": "var_vjp",
+    "std": "std_vjp",
+    "logsumexp": "logsumexp_vjp",
+    "softmax": "softmax_vjp",
+    "log_softmax": "log_softmax_vjp",
+}
+
+
+@cache
+def op_over(name: str, rank: int, dims: tuple[int, ...], keepdim: bool = False) -> Op:
+    """Return the op of a definition over some of a tensor's dimensions."""
+    vjp = _VJP.get(name, "derived")
+    text = ops.text(name) + ("" if vjp == "derived" else "\n" + ops.text(vjp))
+    made = over(text, rank, dims, keepdim)
+    return op_of_text(made, name, types=_TYPES.get(name, same), vjp=vjp)
+
+
+def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
+    """Return which dimensions a call names, rising; all for None and for none at all."""
+    if dim is None:
+        return tuple(range(rank))
+    if isinstance(dim, int):
+        return (dim_of(dim, rank),) if rank else ()
+    found = sorted(dim_of(d, rank) for d in dim) if rank else []
+    for a, b in pairwise(found):
+        if a == b:
+            raise RuntimeError(f"dim {a} appears multiple times in the list of dims")
+    return tuple(found) or tuple(range(rank))
+
+
+def _reduced(name: str, input: Tensor, dim: Dims, keepdim: bool, *numbers: Any) -> Any:
+    rank = input.ndim
+    return op_over(name, rank, dims_of(dim, rank), bool(keepdim))(input, *numbers)
+
+
+def _typed(input: Tensor, dtype: DType | None) -> Tensor:
+    return input if dtype is None else input.to(dtype)
+
+
+def _floats(name: str, input: Tensor) -> None:
+    """Refuse what is no float."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. Input dtype must be either a floating point "
+            f"or complex dtype. Got: {input.dtype}"
+        )
+
+
+def _not_empty(name: str, input: Tensor, dims: tuple[int, ...]) -> None:
+    """Refuse the extreme of nothing."""
+    shape = input.shape
+    if not input.numel() and 0 in [shape[d] for d in dims]:
+        raise IndexError(
+            f"{name}(): Expected reduction dim {dims[0]} to have non-zero size."
+            if len(dims) == 1 and input.ndim > 1
+            else f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+
+
+# ---- sums and products
+
+
+def _sum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Sum elements over dimensions; integers and bools as int64."""
+    found: Tensor = _reduced("sum", _typed(input, dtype), dim, keepdim)
+    return found
+
+
+def _prod(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Multiply elements over a dimension; integers and bools as int64."""
+    found: Tensor = _reduced("prod", _typed(input, dtype), dim, keepdim)
+    return found
+
+
+sum = ops.row("sum", text="sum_all", types=widen, slow=_sum)
+prod = ops.row("prod", text="prod_all", types=widen, slow=_prod)
+
+
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Return the mean over dimensions."""
+    input = _typed(input, dtype)
+    _floats("mean", input)
+    found: Tensor = _reduced("mean", input, dim, keepdim)
+    return found
+
+
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Sum elements that are not NaN."""
+    return _sum(input.masked_fill(input != input, 0), dim, keepdim)
+
+
+# ---- extremes
+
+
+def _extreme(which: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
+    if isinstance(dim, Tensor):
+        from tcdsl.ops import pointwise  # names of its ops hide builtins
+
+        return (pointwise.maximum if which == "max" else pointwise.minimum)(input, dim)
+    dims = dims_of(dim, input.ndim)
+    _not_empty(which, input, dims)
+    if dim is None:
+        return _reduced(f"a{which}", input, None, keepdim)
+    if not dims:  # of rank 0: itself, at 0
+        return Extreme(input.clone(), argmax(input))
+    return Extreme(*op_over(f"{which}_with_indices", input.ndim, dims, bool(keepdim))(input))
+
+
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the greatest element, those of a dimension and where they are, or of two tensors.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int or Tensor, optional
+        A dimension gives values and indices, the first of equals, the first NaN before all.
+        A tensor gives the greater of each two elements.
+    keepdim : bool
+
+    Returns
+    -------
+    Tensor or Extreme
+    """
+    return _extreme("max", input, dim, keepdim)
+
+
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the least element, those of a dimension and where they are, or of two tensors."""
+    return _extreme("min", input, dim, keepdim)
+
+
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """Return the greatest elements; all that are as great share the gradient."""
+    _not_empty("amax", input, dims_of(dim, input.ndim))
+    found: Tensor = _reduced("amax", input, dim, keepdim)
+    return found
+
+
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """Return the least elements; all that are as small share the gradient."""
+    _not_empty("amin", input, dims_of(dim, input.ndim))
+    found: Tensor = _reduced("amin", input, dim, keepdim)
+    return found
+
+
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return where the greatest element is: in the dimension, or in all elements row by row."""
+    _not_empty("argmax", input, dims_of(dim, input.ndim))
+    if not input.ndim:
+        return argmax(input.unsqueeze(0), 0)
+    found: Tensor = _reduced("argmax", input, dim, keepdim)
+    return found
+
+
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return where the least element is: in the dimension, or in all elements row by row."""
+    _not_empty("argmin", input, dims_of(dim, input.ndim))
+    if not input.ndim:
+        return argmin(input.unsqueeze(0), 0)
+    found: Tensor = _reduced("argmin", input, dim, keepdim)
+    return found
+
+
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether no element is 0."""
+    found: Tensor = _reduced("all", input, dim, keepdim)
+    return found
+
+
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether an element is not 0."""
+    found: Tensor = _reduced("any", input, dim, keepdim)
+    return found
+
+
+# ---- norms and spreads
+
+
+def norm(
+    input: Tensor,
+    p: float | str = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Return the norm of order p: ``sum(abs(input) ** p) ** (1 / p)``.
+
+    Parameters
+    ----------
+    input : Tensor
+    p : float, "fro" or inf
+        0 counts what is not 0, inf and -inf are the greatest and the least of absolute values.
+    dim : int or sequence, optional
+        All by default.
+    keepdim : bool
+    dtype : DType, optional
+        Of the sums and the result.
+    """
+    input = _typed(input, dtype)
+    order = 2.0 if p in ("fro", None) else float(p)
+    named = {0.0: "norm0", 1.0: "norm1", 2.0: "norm2", math.inf: "norm_inf"}
+    named[-math.inf] = "norm_minus_inf"
+    if name := named.get(order):
+        found: Tensor = _reduced(name, input, dim, keepdim)
+        return found
+    powered: Tensor = _reduced("norm_p", input, dim, keepdim, order)
+    return powered
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """Return the norm of a difference."""
+    return norm(input - other, p)
+
+
+def _spread(
+    name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: int | None
+) -> Tensor:
+    if isinstance(dim, bool):  # var(unbiased)
+        dim, unbiased = None, dim
+    _floats(name, input)
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    found: Tensor = _reduced(name, input, dim, keepdim, correction)
+    return found
+
+
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Tensor:
+    """Return the variance: squares of differences from the mean, over their number less one.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int, sequence or None
+        A bool here is ``unbiased``.
+    unbiased : bool
+        Without it the number is not lessened.
+    keepdim : bool
+    correction : int, optional
+        What the number is lessened by.
+    """
+    return _spread("var", input, dim, unbiased, keepdim, correction)
+
+
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Tensor:
+    """Return the standard deviation: the root of the variance; its gradient is 0 where it is 0."""
+    return _spread("std", input, dim, unbiased, keepdim, correction)
+
+
+# ---- exponentials
+
+
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """Return ``log(sum(exp(input)))``, without overflow."""
+    input = input if input.dtype.is_floating_point else input.to(floating([input]))
+    found: Tensor = _reduced("logsumexp", input, dim, keepdim)
+    return found
+
+
+def _along(name: str, input: Tensor, dim: int | None, dtype: DType | None) -> Tensor:
+    """Call an op whose result has the shape of its input, along a dimension."""
+    input = _typed(input, dtype)
+    if dim is None:  # as nn.functional of PyTorch 0.4 has it
+        dim = 0 if input.ndim in (0, 1, 3) else 1
+    if not input.ndim:
+        alone: Tensor = _along(name, input.unsqueeze(0), 0, None).squeeze(0)
+        return alone
+    found: Tensor = op_over(name, input.ndim, (dim_of(dim, input.ndim),))(input)
+    return found
+
+
+def softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """Return ``exp(input)`` over its sum along a dimension."""
+    input = _typed(input, dtype)
+    _needs_floats("softmax", input)
+    return _along("softmax", input, dim, None)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """Return the logarithm of the softmax, without overflow."""
+    input = _typed(input, dtype)
+    _needs_floats("log_softmax", input)
+    return _along("log_softmax", input, dim, None)
+
+
+def softmin(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """Return the softmax of what is negative."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+def _needs_floats(name: str, input: Tensor) -> None:
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
+
+
+# ---- along the way
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the sums of all elements up to each, along a dimension."""
+    return _along("cumsum", input, dim, dtype)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the products of all elements up to each, along a dimension."""
+    return _along("cumprod", input, dim, dtype)
+
+
+for made in (
+    mean, nansum, max, min, amax, amin, argmax, argmin, all, any, norm, dist, var, std, logsumexp,
+    softmax, log_softmax, cumsum, cumprod,
+):  # fmt: skip
+    publish(made, (made.__name__,))
