@@ -1,0 +1,217 @@
+"""Activations, under the names and with the defaults of PyTorch's nn.functional."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tcdsl.core import Op, Tensor, empty
+from tcdsl.ops.pointwise import where
+from tcdsl.ops.table import Family, publish
+from tcdsl.ops.views import dim_of
+
+ops = Family(__file__)
+
+relu = ops.row("relu", text="each_relu", vjp="relu_vjp", inplace=True)
+_threshold = ops.op("each_threshold", vjp="threshold_vjp")
+_hardtanh = ops.op("each_hardtanh", vjp="hardtanh_vjp")
+_elu = ops.op("each_elu")
+_celu = ops.op("celu")
+_leaky_relu = ops.op("each_leaky_relu")
+_prelu = ops.op("prelu")
+_prelu_of_one = ops.op("prelu_of_one")
+_glu = ops.op("glu")
+logsigmoid = ops.op("logsigmoid")
+_hardshrink = ops.op("hardshrink")
+_softshrink = ops.op("softshrink")
+tanhshrink = ops.op("tanhshrink")
+softsign = ops.op("softsign")
+_softplus = ops.op("each_softplus")
+_gelu = ops.op("each_gelu")
+_gelu_by_tanh = ops.op("gelu_by_tanh")
+_silu = ops.op("each_silu", vjp="each_silu_vjp")
+_mish = ops.op("mish")
+_hardsigmoid = ops.op("hardsigmoid")
+_hardswish = ops.op("hardswish")
+
+_WRITTEN: dict[Op, Op] = {
+    relu: relu.__dict__["inplace"],
+    _threshold: ops.op("each_threshold", vjp="threshold_vjp", writes=True),
+    _hardtanh: ops.op("each_hardtanh", vjp="hardtanh_vjp", writes=True),
+    _elu: ops.op("each_elu", writes=True),
+    _celu: ops.op("celu", writes=True),
+    _leaky_relu: ops.op("each_leaky_relu", writes=True),
+    _silu: ops.op("each_silu", vjp="each_silu_vjp", writes=True),
+    _mish: ops.op("mish", writes=True),
+    _hardsigmoid: ops.op("hardsigmoid", writes=True),
+    _hardswish: ops.op("hardswish", writes=True),
+}
+
+
+def _called(op: Op, input: Tensor, inplace: bool, *numbers: float) -> Tensor:
+    made: Tensor = (_WRITTEN[op] if inplace else op)(input, *numbers)
+    return made
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """Put a value where elements are not above a threshold."""
+    return _called(_threshold, input, inplace, threshold, value)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """Bring elements between two numbers; there is no gradient at the ends."""
+    return _called(_hardtanh, input, inplace, min_val, max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Bring elements between 0 and 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return ``alpha * (exp(x) - 1)`` where x is not above 0, else x."""
+    return _called(_elu, input, inplace, alpha, 1.0)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return the elu that keeps mean 0 and variance 1.
+
+    References
+    ----------
+    Klambauer et al. 2017, Self-Normalizing Neural Networks, for both numbers.
+    """
+    return _called(_elu, input, inplace, 1.6732632423543772, 1.0507009873554805)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return ``alpha * (exp(x / alpha) - 1)`` where x is not above 0, else x."""
+    return _called(_celu, input, inplace, alpha)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Multiply what is not above 0 by a slope."""
+    return _called(_leaky_relu, input, inplace, negative_slope)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Multiply what is not above 0 by a slope, in training by one drawn for each element."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slopes = empty(tuple(input.shape), input.dtype).uniform_(lower, upper)
+    made = where(input > 0, input, input * slopes)
+    return input.copy_(made) if inplace else made  # type: ignore[no-any-return]
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Multiply what is not above 0 by the slope of its channel.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...)
+    weight : Tensor, shape (C,) or (1,)
+    """
+    if weight.numel() == 1:
+        made: Tensor = _prelu_of_one(input, weight.reshape(1))
+        return made
+    if input.ndim < 2 or input.shape[1] != weight.numel():
+        got = input.shape[1] if input.ndim > 1 else 1
+        raise RuntimeError(
+            f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{weight.numel()} and channel size = {got}."
+        )
+    shape = tuple(input.shape)
+    made = _prelu(input.reshape(shape[0], shape[1], math.prod(shape[2:])), weight)
+    return made.view(*shape)  # type: ignore[no-any-return]
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Return half of a dimension, by the sigmoid of the other half."""
+    at = dim_of(dim, input.ndim)
+    half, odd = divmod(input.shape[at], 2)
+    if odd:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {at} is size {input.shape[at]}"
+        )
+    made: Tensor = _glu(input.narrow(at, 0, half), input.narrow(at, half, half))
+    return made
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Put 0 where elements are between -lambd and lambd."""
+    made: Tensor = _hardshrink(input, lambd)
+    return made
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Bring elements nearer to 0 by lambd, and no farther than 0."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    made: Tensor = _softshrink(input, lambd)
+    return made
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """Return ``log(1 + exp(beta * x)) / beta``, or x where ``beta * x`` is above a threshold."""
+    made: Tensor = _softplus(input, beta, threshold)
+    return made
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Return x times the normal distribution's share below x, or an approximation by tanh."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    made: Tensor = (_gelu if approximate == "none" else _gelu_by_tanh)(input)
+    return made
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return x times its sigmoid."""
+    return _called(_silu, input, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return x times the tanh of its softplus."""
+    return _called(_mish, input, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return ``x / 6 + 1 / 2`` between 0 and 1."""
+    return _called(_hardsigmoid, input, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return x times its hardsigmoid."""
+    return _called(_hardswish, input, inplace)
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def written(input: Tensor, *args: Any) -> Tensor:
+        return function(input, *args, inplace=True)
+
+    written.__name__ = f"{function.__name__}_"
+    written.__doc__ = f"{function.__name__}, in place."
+    return written
+
+
+threshold_ = _in_place(threshold)
+hardtanh_ = _in_place(hardtanh)
+relu6_ = _in_place(relu6)
+elu_ = _in_place(elu)
+selu_ = _in_place(selu)
+celu_ = _in_place(celu)
+leaky_relu_ = _in_place(leaky_relu)
+rrelu_ = _in_place(rrelu)
+relu_ = relu.__dict__["inplace"]
+
+for made in (prelu, selu, celu, rrelu, threshold, threshold_, selu_, celu_, rrelu_):
+    publish(made, (made.__name__,), on=("torch",))
+publish(prelu, ("prelu",), on=("Tensor",))

@@ -1,0 +1,230 @@
+"""Convolutions of images of one to three dimensions, under PyTorch's names and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from tcdsl.core import Op, Tensor
+from tcdsl.ops.spatial import spatial
+from tcdsl.ops.table import Family, op_of_text, publish
+
+ops = Family(__file__)
+Each = int | Sequence[int]
+
+
+@cache
+def _op(name: str, rank: int, generics: tuple[tuple[str, int], ...]) -> Op:
+    """Return the op of a definition for images of a rank, with its strides and paddings bound."""
+    made = op_of_text(spatial(ops.text(name), rank))
+    return made.with_generics(**dict(generics))
+
+
+def each(value: Each, rank: int, name: str) -> tuple[int, ...]:
+    """Return a number for each dimension."""
+    if isinstance(value, int):
+        return (value,) * rank
+    found = tuple(int(v) for v in value)
+    if len(found) == 1:
+        found *= rank
+    if len(found) != rank:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {rank} values to match "
+            f"the convolution dimensions, but got {name}={list(found)}"
+        )
+    return found
+
+
+def _generics(**named: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Return S1, S2, .. of S, and so on."""
+    return tuple((f"{k}{d + 1}", n) for k, v in named.items() for d, n in enumerate(v))
+
+
+def _check(input: Tensor, weight: Tensor, rank: int, channels: int, groups: int, name: str) -> None:
+    if weight.ndim != rank + 2 or input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got "
+            f"input of size: {list(input.shape)}"
+        )
+    if input.shape[-rank - 1] != channels:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight.shape)}, expected "
+            f"input{list(input.shape)} to have {channels} channels, but got "
+            f"{input.shape[-rank - 1]} channels instead"
+        )
+
+
+def _conv(
+    rank: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Each,
+    padding: Each | str,
+    dilation: Each,
+    groups: int,
+) -> Tensor:
+    _check(input, weight, rank, weight.shape[1] * groups, groups, f"conv{rank}d")
+    if input.ndim == rank + 1:
+        alone = input.unsqueeze(0)
+        found = _conv(rank, alone, weight, bias, stride, padding, dilation, groups)
+        return found.squeeze(0)  # type: ignore[no-any-return]
+    s, d = each(stride, rank, "stride"), each(dilation, rank, "dilation")
+    kernel = tuple(weight.shape[2:])
+    if isinstance(padding, str):
+        input, p = _named_padding(padding, input, kernel, s, d)
+    else:
+        p = each(padding, rank, "padding")
+    for h, k, pad, dil in zip(input.shape[2:], kernel, p, d, strict=True):
+        if h + 2 * pad < dil * (k - 1) + 1:
+            padded = [n + 2 * q for n, q in zip(input.shape[2:], p, strict=True)]
+            raise RuntimeError(
+                "Calculated padded input size per channel: "
+                f"({' x '.join(map(str, padded))}). Kernel size: "
+                f"({' x '.join(map(str, kernel))}). Kernel size can't be greater than actual "
+                "input size"
+            )
+    generics = _generics(S=s, P=p, D=d)
+    if groups == 1:
+        if bias is None:
+            return _op("conv", rank, generics)(input, weight)  # type: ignore[no-any-return]
+        return _op("conv_bias", rank, generics)(input, weight, bias)  # type: ignore[no-any-return]
+    n, c, *image = input.shape
+    f = weight.shape[0]
+    x = input.reshape(n, groups, c // groups, *image)
+    w = weight.reshape(groups, f // groups, *weight.shape[1:])
+    if bias is None:
+        y = _op("conv_groups", rank, generics)(x, w)
+    else:
+        b = bias.reshape(groups, f // groups)
+        y = _op("conv_groups_bias", rank, generics)(x, w, b)
+    return y.view(n, f, *y.shape[3:])  # type: ignore[no-any-return]
+
+
+def _named_padding(
+    padding: str,
+    input: Tensor,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[Tensor, tuple[int, ...]]:
+    """Return the input and the padding at both ends that a word means."""
+    if padding == "valid":
+        return input, (0,) * len(kernel)
+    if padding != "same":
+        raise ValueError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+    if any(s != 1 for s in stride):
+        raise ValueError("padding='same' is not supported for strided convolutions")
+    totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    odd = [t % 2 for t in totals]
+    if any(odd):  # one more at the end
+        from tcdsl.ops.copies import pad  # stands on copies of tensors, as convolutions do not
+
+        input = pad(input, [n for o in reversed(odd) for n in (0, o)])
+    return input, tuple(t // 2 for t in totals)
+
+
+def _transposed(
+    rank: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Each,
+    padding: Each,
+    output_padding: Each,
+    groups: int,
+    dilation: Each,
+) -> Tensor:
+    _check(input, weight, rank, weight.shape[0], groups, f"conv_transpose{rank}d")
+    if input.ndim == rank + 1:
+        alone = input.unsqueeze(0)
+        found = _transposed(
+            rank, alone, weight, bias, stride, padding, output_padding, groups, dilation
+        )
+        return found.squeeze(0)  # type: ignore[no-any-return]
+    s, d = each(stride, rank, "stride"), each(dilation, rank, "dilation")
+    p, e = each(padding, rank, "padding"), each(output_padding, rank, "output_padding")
+    for one, stepped, spread in zip(e, s, d, strict=True):
+        if one >= max(stepped, spread):
+            raise RuntimeError(
+                "output padding must be smaller than either stride or dilation, but got "
+                f"output_padding_height: {one} stride_height: {stepped} dilation_height: {spread}"
+            )
+    generics = _generics(S=s, D=d, E=e)
+    if groups == 1:
+        y = _op("conv_transposed", rank, generics)(input, weight)
+    else:
+        n, c, *image = input.shape
+        x = input.reshape(n, groups, c // groups, *image)
+        w = weight.reshape(groups, c // groups, *weight.shape[1:])
+        y = _op("conv_transposed_groups", rank, generics)(x, w)
+        y = y.view(n, groups * weight.shape[1], *y.shape[3:])
+    for dim, cut in enumerate(p):
+        if cut:
+            y = y.narrow(dim + 2, cut, y.shape[dim + 2] - 2 * cut)
+    if bias is not None:
+        y = y + bias.view(-1, *(1,) * rank)
+    return y.contiguous()  # type: ignore[no-any-return]
+
+
+def _named(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Return the convolution of a rank and the transposed one."""
+
+    def conv(
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Each = 1,
+        padding: Each | str = 0,
+        dilation: Each = 1,
+        groups: int = 1,
+    ) -> Tensor:
+        return _conv(rank, input, weight, bias, stride, padding, dilation, groups)
+
+    def transposed(
+        input: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        stride: Each = 1,
+        padding: Each = 0,
+        output_padding: Each = 0,
+        groups: int = 1,
+        dilation: Each = 1,
+    ) -> Tensor:
+        return _transposed(
+            rank, input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
+
+    image = ", ".join("HWD"[:rank])
+    conv.__name__ = f"conv{rank}d"
+    conv.__doc__ = f"""Convolve images: ``out[n, f] = sum(input[n, c] * weight[f, c]) + bias[f]``.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {image}) or without N
+    weight : Tensor, shape (F, C / groups, ...)
+    bias : Tensor, shape (F,), optional
+    stride, padding, dilation : int or one for each dimension
+        `padding` may be "same" or "valid".
+    groups : int
+        How many parts of the channels have weights of their own.
+    """
+    transposed.__name__ = f"conv_transpose{rank}d"
+    transposed.__doc__ = f"""Add a window of weights to the output for each element of the input.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, {image}) or without N
+    weight : Tensor, shape (C, F / groups, ...)
+    bias : Tensor, shape (F,), optional
+    stride, padding, output_padding, dilation : int or one for each dimension
+    groups : int
+    """
+    for made in (conv, transposed):
+        publish(made, (made.__name__,), on=("torch",))
+    return conv, transposed
+
+
+conv1d, conv_transpose1d = _named(1)
+conv2d, conv_transpose2d = _named(2)
+conv3d, conv_transpose3d = _named(3)

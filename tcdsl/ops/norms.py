@@ -1,0 +1,177 @@
+"""Norms of batches, layers, groups and instances, as PyTorch's nn.functional has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tcdsl.core import Tensor, empty
+from tcdsl.ops.internal import filled
+from tcdsl.ops.table import Family, publish
+
+ops = Family(__file__)
+
+_batch_norm = ops.op("batch_norm", vjp="batch_norm_vjp")
+_known = ops.op("batch_norm_known")
+_running = ops.op("running", vjp=None)
+_layer_norm = ops.op("layer_norm", vjp="layer_norm_vjp")
+_group_norm = ops.op("group_norm", vjp="group_norm_vjp")
+_local_response_norm = ops.op("local_response_norm")
+
+
+def _or_all(tensor: Tensor | None, n: Sequence[int], like: Tensor, value: float) -> Tensor:
+    """Return a tensor, or one that has the same number everywhere."""
+    if tensor is not None:
+        return tensor.view(*n) if tuple(tensor.shape) != tuple(n) else tensor
+    made: Tensor = filled(empty(tuple(n), like.dtype), value)
+    return made
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Bring each channel to mean 0 and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...)
+    running_mean, running_var : Tensor, shape (C,), optional
+        Read unless `training`, and then written.
+    weight, bias : Tensor, shape (C,), optional
+    training : bool
+        Whether mean and variance are those of `input`.
+    momentum : float
+        The share of a batch in the running values.
+    eps : float
+        Added to the variance.
+    """
+    shape = tuple(input.shape)
+    c, rest = shape[1], math.prod(shape[2:])
+    if training and shape[0] * rest == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
+    x = input.reshape(shape[0], c, rest)
+    g, b = _or_all(weight, (c,), input, 1.0), _or_all(bias, (c,), input, 0.0)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when training=False"
+            )
+        known: Tensor = _known(x, running_mean, running_var, g, b, eps)
+        return known.view(*shape)  # type: ignore[no-any-return]
+    out, m, r = _batch_norm(x, g, b, eps)
+    if running_mean is not None and running_var is not None:
+        n = shape[0] * rest
+        new = _running(running_mean, running_var, m.detach(), r.detach(), momentum, eps, n)
+        running_mean.copy_(new[0])
+        running_var.copy_(new[1])
+    return out.view(*shape)  # type: ignore[no-any-return]
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Bring each channel of each sample to mean 0 and variance 1."""
+    shape = tuple(input.shape)
+    n, c = shape[:2]
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    rest = math.prod(shape[2:])
+    if rest == 1:
+        raise ValueError(
+            "Expected more than 1 spatial element when training, got input size "
+            f"torch.Size({list(shape)})"
+        )
+    g, b = _or_all(weight, (c, 1), input, 1.0), _or_all(bias, (c, 1), input, 0.0)
+    out, m, r = _group_norm(input.reshape(n, c, 1, rest), g, b, eps)
+    if running_mean is not None and running_var is not None:
+        old = running_mean.unsqueeze(0).expand(n, c), running_var.unsqueeze(0).expand(n, c)
+        new = _running(
+            *(t.reshape(-1) for t in (*old, m.detach(), r.detach())), momentum, eps, rest
+        )
+        running_mean.copy_(new[0].view(n, c).mean(0))
+        running_var.copy_(new[1].view(n, c).mean(0))
+    return out.view(*shape)  # type: ignore[no-any-return]
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int] | int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Bring what is in the last dimensions to mean 0 and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., *normalized_shape)
+    normalized_shape : int or sequence
+    weight, bias : Tensor, shape normalized_shape, optional
+    eps : float
+        Added to the variance.
+    """
+    last = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = tuple(input.shape)
+    if shape[len(shape) - len(last) :] != last:
+        raise RuntimeError(
+            f"Given normalized_shape={list(last)}, expected input with shape "
+            f"[*, {', '.join(map(str, last))}], but got input of size{list(shape)}"
+        )
+    d = math.prod(last)
+    rows = math.prod(shape[: len(shape) - len(last)])
+    g, b = _or_all(weight, (d,), input, 1.0), _or_all(bias, (d,), input, 0.0)
+    out, _, _ = _layer_norm(input.reshape(rows, d), g, b, eps)
+    return out.view(*shape)  # type: ignore[no-any-return]
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Bring each group of channels of each sample to mean 0 and variance 1."""
+    shape = tuple(input.shape)
+    n, c = shape[:2]
+    if c % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {list(shape)} and num_groups={num_groups}"
+        )
+    each = c // num_groups
+    x = input.reshape(n, num_groups, each, math.prod(shape[2:]))
+    g = _or_all(weight, (num_groups, each), input, 1.0)
+    b = _or_all(bias, (num_groups, each), input, 0.0)
+    out, _, _ = _group_norm(x, g, b, eps)
+    return out.view(*shape)  # type: ignore[no-any-return]
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Divide by a power of the mean square of `size` neighbouring channels."""
+    shape = tuple(input.shape)
+    x = input.reshape(shape[0], shape[1], math.prod(shape[2:]))
+    out: Tensor = _local_response_norm(x, alpha, beta, k, K=size)
+    return out.view(*shape)  # type: ignore[no-any-return]
+
+
+for made in (batch_norm, instance_norm, layer_norm, group_norm):
+    publish(made, (made.__name__,), on=("torch",))

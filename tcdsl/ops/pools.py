@@ -1,0 +1,297 @@
+"""Pools of images of one to three dimensions, under PyTorch's names and defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Op, Tensor, from_numpy
+from tcdsl.ops.convolutions import Each, each
+from tcdsl.ops.spatial import spatial
+from tcdsl.ops.table import Family, op_of_text, publish
+
+ops = Family(__file__)
+_scatter_to = ops.op("scatter_to")
+_gather_from = ops.op("gather_from")
+
+
+def _pooled(needs: int, d_out: Tensor, d_indices: Any, input: Tensor, indices: Tensor) -> Any:
+    """Return the gradient of a max pool: all of it goes where the maximum was."""
+    shape = tuple(input.shape)
+    k = math.prod(indices.shape[1:])
+    made = _scatter_to(
+        d_out.reshape(shape[0], k), indices.view(shape[0], k), L=math.prod(shape[1:])
+    )
+    return made.view(*shape)
+
+
+_MAX = {
+    rank: ops.op(f"max_pool{rank}d", vjp=_pooled, saves=("like:input", "indices"))
+    for rank in (2, 3)
+}
+
+
+@cache
+def _op(name: str, rank: int, generics: tuple[tuple[str, int], ...]) -> Op:
+    """Return the op of a definition for images of a rank, with its windows bound."""
+    made = _MAX[rank] if name == "max" else op_of_text(spatial(ops.text(name), rank))
+    return made.with_generics(**dict(generics))
+
+
+def _generics(**named: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    return tuple((f"{k}{d + 1}", n) for k, v in named.items() for d, n in enumerate(v))
+
+
+def _extent(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
+    """Return how many windows fit; with `ceil_mode` the last may end behind the padding."""
+    room = n + 2 * p - d * (k - 1) - 1
+    found = (-(-room // s) if ceil_mode else room // s) + 1
+    if ceil_mode and (found - 1) * s >= n + p:  # it would begin in the padding at the end
+        found -= 1
+    if found < 1:
+        raise RuntimeError(
+            f"Given input size: ({n}). Calculated output size: ({found}). Output size is too small"
+        )
+    return found
+
+
+class _Windows:
+    """Windows over images of a rank: sizes, steps, paddings, and how many fit."""
+
+    def __init__(
+        self,
+        rank: int,
+        input: Tensor,
+        kernel_size: Each,
+        stride: Each | None,
+        padding: Each = 0,
+        dilation: Each = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        if input.ndim not in (rank + 1, rank + 2):
+            raise RuntimeError(
+                f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor for input, but got "
+                f"{input.ndim}D"
+            )
+        self.k = each(kernel_size, rank, "kernel_size")
+        self.s = self.k if stride is None or stride == () else each(stride, rank, "stride")
+        self.p, self.d = each(padding, rank, "padding"), each(dilation, rank, "dilation")
+        for k, p in zip(self.k, self.p, strict=True):
+            if p > k // 2:
+                raise RuntimeError(
+                    "pad should be at most half of effective kernel size, but got "
+                    f"pad={p}, kernel_size={k}"
+                )
+        self.image = tuple(input.shape[-rank:])
+        self.before = tuple(input.shape[:-rank])
+        self.o = tuple(
+            _extent(*window, ceil_mode)
+            for window in zip(self.image, self.k, self.s, self.p, self.d, strict=True)
+        )
+        self.rows = input.reshape(math.prod(self.before), *self.image)
+
+
+def _max_pool(
+    rank: int,
+    input: Tensor,
+    kernel_size: Each,
+    stride: Each | None = None,
+    padding: Each = 0,
+    dilation: Each = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the greatest element of each window, and where it is if asked for.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...) or (C, ...)
+    kernel_size, stride, padding, dilation : int or one for each dimension
+        The stride is the kernel's size by default.
+    ceil_mode : bool
+        Whether a last window may end behind the padding.
+    return_indices : bool
+        Positions are counted row by row in an image.
+    """
+    w = _Windows(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    if rank == 1:  # an image of height 1
+        one = {"K": (1, *w.k), "S": (1, *w.s), "P": (0, *w.p), "D": (1, *w.d), "O": (1, *w.o)}
+        out, at = _op("max", 2, _generics(**one))(w.rows.unsqueeze(1))
+    else:
+        generics = _generics(K=w.k, S=w.s, P=w.p, D=w.d, O=w.o)
+        out, at = _op("max", rank, generics)(w.rows)
+    shape = (*w.before, *w.o)
+    return (out.view(*shape), at.view(*shape)) if return_indices else out.view(*shape)
+
+
+def max_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Pool images of one dimension."""
+    return _max_pool(1, input, *args, **kwargs)
+
+
+def max_pool2d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Pool images of two dimensions."""
+    return _max_pool(2, input, *args, **kwargs)
+
+
+def max_pool3d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Pool images of three dimensions."""
+    return _max_pool(3, input, *args, **kwargs)
+
+
+def _avg_pool(
+    rank: int,
+    input: Tensor,
+    kernel_size: Each,
+    stride: Each | None = None,
+    padding: Each = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the mean of each window.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...) or (C, ...)
+    kernel_size, stride, padding : int or one for each dimension
+        The stride is the kernel's size by default.
+    ceil_mode : bool
+        Whether a last window may end behind the padding.
+    count_include_pad : bool
+        Whether zeros of the padding count.
+    divisor_override : int, optional
+        What sums are divided by.
+    """
+    w = _Windows(rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    generics = _generics(K=w.k, S=w.s, P=w.p, O=w.o)
+    if divisor_override is not None:
+        if not divisor_override:
+            raise RuntimeError("divisor must be not zero")
+        out = _op("avg_pool", rank, generics)(w.rows, 1 / divisor_override)
+    elif (count_include_pad or not any(w.p)) and not ceil_mode:
+        out = _op("avg_pool", rank, generics)(w.rows, 1 / math.prod(w.k))
+    else:
+        out = _op("avg_pool_counted", rank, generics)(w.rows, _shares(w, count_include_pad, input))
+    return out.view(*w.before, *w.o)  # type: ignore[no-any-return]
+
+
+def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
+    """Return one over how many elements of the image, or of the padded one, each window has."""
+    found = np.ones(())
+    for n, k, s, p, o in zip(w.image, w.k, w.s, w.p, w.o, strict=True):
+        begins = [i * s - p for i in range(o)]
+        low, high = (-p, n + p) if counts_padding else (0, n)
+        counts = [min(b + k, high) - max(b, low) for b in begins]
+        found = np.multiply.outer(found, np.array(counts, float))
+    return from_numpy(np.array(1 / found)).to(like.dtype)  # type: ignore[no-any-return]
+
+
+def avg_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of one dimension."""
+    return _avg_pool(1, input, *args, **kwargs)
+
+
+def avg_pool2d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of two dimensions."""
+    return _avg_pool(2, input, *args, **kwargs)
+
+
+def avg_pool3d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of three dimensions."""
+    return _avg_pool(3, input, *args, **kwargs)
+
+
+def _lp_pool(
+    rank: int,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Each,
+    stride: Each | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the norm of each window, of an order."""
+    w = _Windows(rank, input, kernel_size, stride, 0, 1, ceil_mode)
+    if ceil_mode:
+        mean = _avg_pool(rank, input**norm_type, kernel_size, stride, 0, ceil_mode)
+        count = math.prod(w.k)
+        return (mean * count) ** (1 / norm_type)
+    generics = _generics(K=w.k, S=w.s, O=w.o)
+    out: Tensor = _op("power_pool", rank, generics)(w.rows, float(norm_type))
+    return out.view(*w.before, *w.o)  # type: ignore[no-any-return]
+
+
+def lp_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of one dimension."""
+    return _lp_pool(1, input, *args, **kwargs)
+
+
+def lp_pool2d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of two dimensions."""
+    return _lp_pool(2, input, *args, **kwargs)
+
+
+# ---- back to where maxima were
+
+
+def _unpool(
+    rank: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Each,
+    stride: Each | None = None,
+    padding: Each = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Put maxima back to where they were in an image, between zeros.
+
+    Parameters
+    ----------
+    input, indices : Tensor
+        As of a max pool.
+    kernel_size, stride, padding : int or one for each dimension
+    output_size : sequence of int, optional
+        Of the image; by default the least of which the pool gives `input`.
+    """
+    k, p = each(kernel_size, rank, "kernel_size"), each(padding, rank, "padding")
+    s = k if stride is None or stride == () else each(stride, rank, "stride")
+    image = tuple(input.shape[-rank:])
+    size = (
+        tuple((n - 1) * step - 2 * pad + w for n, step, pad, w in zip(image, s, p, k, strict=True))
+        if output_size is None
+        else tuple(output_size)[-rank:]
+    )
+    before = tuple(input.shape[:-rank])
+    n, m = math.prod(before), math.prod(image)
+    flat = _scatter_to(input.reshape(n, m), indices.reshape(n, m), L=math.prod(size))
+    return flat.view(*before, *size)  # type: ignore[no-any-return]
+
+
+def max_unpool1d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of one dimension."""
+    return _unpool(1, input, indices, *args, **kwargs)
+
+
+def max_unpool2d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of two dimensions."""
+    return _unpool(2, input, indices, *args, **kwargs)
+
+
+def max_unpool3d(input: Tensor, indices: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Pool images of three dimensions."""
+    return _unpool(3, input, indices, *args, **kwargs)
+
+
+for made, like in (
+    (max_pool1d, _max_pool), (max_pool2d, _max_pool), (max_pool3d, _max_pool),
+    (avg_pool1d, _avg_pool), (avg_pool2d, _avg_pool), (avg_pool3d, _avg_pool),
+    (lp_pool1d, _lp_pool), (lp_pool2d, _lp_pool),
+    (max_unpool1d, _unpool), (max_unpool2d, _unpool), (max_unpool3d, _unpool),
+):  # fmt: skip
+    made.__doc__ = like.__doc__
+for made in (max_pool1d, max_pool2d, max_pool3d, avg_pool1d):
+    publish(made, (made.__name__,), on=("torch",))
