@@ -49,7 +49,7 @@ ramp = op_of_text(TEXT, "ramp", vjp="ramp_vjp")
 
 def writing(op: Op) -> Op:
     """Return an op's twin that writes its first operand."""
-    forms: Forms = op.forms  # type: ignore[attr-defined]
+    forms: Forms = op.forms
     return Forms(f"{forms.name}_", forms.session, forms.definition, forms.meaning, writes=True).op
 
 
