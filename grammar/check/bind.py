@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tcdsl.grammar.proofs.sizes import LARGEST_EXTENT, Size
+from tcdsl.grammar.proofs.sizes import LARGEST_EXTENT, Size, Symbol
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError
 from tcdsl.grammar.text.heads import type_variables
@@ -13,6 +13,7 @@ from tcdsl.grammar.types import typed as t
 from tcdsl.grammar.types.dtypes import DType
 
 Shape = tuple[int, ...]
+Origins = dict[str, "tuple[t.Tensor, Shape] | None"]  # of sizes: a parameter; None: a scalar
 
 
 class Head(Protocol):
@@ -137,7 +138,7 @@ def bind(
                     f"  declared {_declared(param)}" + (f"; pass {convert}" if param.shape else "")
                 )
     values: dict[str, int] = {}
-    origins: dict[str, str] = {}
+    origins: Origins = {}
     for param, shape in zip(checked.params, shapes, strict=True):
         _bind_shape(call, param, shape, values, origins)
     for name in checked.scalars:
@@ -145,7 +146,7 @@ def bind(
             raise TCTypeError(f"{call}: the value of {name} is needed, it is used in a bound")
         if (value := scalars[name]) is not None:
             values[name] = value
-            origins[name] = f"{name} = {value} is the scalar argument"
+            origins[name] = None
     open_names = {name for name in checked.scalars if name not in values}
     for constraint in checked.constraints:
         if not open_names or open_names.isdisjoint(constraint.size.symbols()):
@@ -154,7 +155,7 @@ def bind(
 
 
 def _bind_shape(
-    call: str, param: t.Tensor, shape: Shape, values: dict[str, int], origins: dict[str, str]
+    call: str, param: t.Tensor, shape: Shape, values: dict[str, int], origins: Origins
 ) -> None:
     rank = len(param.shape)
     if len(shape) != rank:
@@ -179,10 +180,7 @@ def _bind_shape(
         elif name not in values:
             values[name] = extent
             fresh.add(name)
-            origins[name] = (
-                f"{name} = {extent} comes from {param.name}, shape {shape}, "
-                f"declared {_declared(param)}"
-            )
+            origins[name] = param, shape
         elif values[name] != extent:
             raise ShapeError(_wrong_shape(call, param, shape, values, origins, fresh))
 
@@ -192,7 +190,7 @@ def _wrong_shape(
     param: t.Tensor,
     shape: Shape,
     values: Mapping[str, int],
-    origins: Mapping[str, str],
+    origins: Origins,
     fresh: set[str],
 ) -> str:
     """Return the message for extents that differ from what earlier ones say."""
@@ -208,20 +206,20 @@ def _wrong_shape(
         + (f" with {given}" if given else "")
         + f", got {shape}"
     ]
-    lines += [f"  {origins[name]}" for name in dict.fromkeys(wrong)]
+    lines += [f"  {_origin(name, values, origins)}" for name in dict.fromkeys(wrong)]
     if not wrong:
         lines.append(f"  declared {_declared(param)}")
     return "\n".join(lines)
 
 
 def _check_constraint(
-    call: str, constraint: t.Constraint, values: Mapping[str, int], origins: Mapping[str, str]
+    call: str, constraint: t.Constraint, values: Mapping[str, int], origins: Origins
 ) -> None:
     value = constraint.size.evaluate(values)
     if value >= 0 if constraint.relation == ">=0" else value == 0:
         return
     lines = [f"{call}: {constraint.message}"]
-    lines += [f"  {origins[name]}" for name in constraint.size.symbols()]
+    lines += [f"  {_origin(name, values, origins)}" for name in constraint.size.symbols()]
     written = str(constraint.size)
     if written in constraint.message and written not in values:
         lines.append(f"  so {written} is {value}")
@@ -234,7 +232,20 @@ def _check_constraint(
 
 def _symbol(dim: Size) -> str | None:
     """Return the name of a dimension that is a size, None for a constant."""
+    terms = dim.terms
+    if len(terms) == 1 and len(terms[0][0]) == 1 and isinstance(terms[0][0][0], Symbol):
+        return terms[0][0][0].name  # as nearly all are
     return next(iter(dim.symbols()), None)
+
+
+def _origin(name: str, values: Mapping[str, int], origins: Origins) -> str:
+    """Return where the value of a size comes from."""
+    origin = origins[name]
+    if origin is None:
+        return f"{name} = {values[name]} is the scalar argument"
+    param, shape = origin
+    declared = _declared(param)
+    return f"{name} = {values[name]} comes from {param.name}, shape {shape}, declared {declared}"
 
 
 def _declared(param: t.Tensor) -> str:

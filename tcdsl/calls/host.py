@@ -120,10 +120,11 @@ class HostCalls:
 
     def _entry(self, call: KernelCall) -> Entry:
         """Return the entry of a call's form, with the executable that serves it."""
-        entry = self._entries.get(call.key)
+        key = call.key
+        entry = self._entries.get(key)
         if entry is None:
             self._entries = thinned(self._entries, _MAX_ENTRIES)
-            entry = self._entries[call.key] = call.entry(self._dispatch.executable_for(call))
+            entry = self._entries[key] = call.entry(self._dispatch.executable_for(call))
         return entry
 
 

@@ -137,6 +137,8 @@ class Variant:
     @property
     def signature(self) -> Signature:
         """What calls ask of the definition."""
+        if self._signature is not None:
+            return self._signature
         with self._lock:
             if self._signature is None:
                 from tcdsl.codegen.program.inplace import inplace_pairs  # on use

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tcdsl.grammar.types.dtypes import ALL, BY_NAME, DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Operand = Array | DeviceArray
+_DTYPES: dict[Any, DType] = {}  # by types of NumPy's, which are slow to say their names
 
 
 def as_array(value: object, name: str, *, is_output: bool = False) -> Array:
@@ -147,14 +149,19 @@ def dtype_of(array: Operand | AbstractArray, name: str) -> DType:
     TCTypeError
         If it has none: complex numbers, objects, dates, text.
     """
+    found = _DTYPES.get(array.dtype)
+    if found is not None:
+        return found
     try:
-        return BY_NAME[array.dtype.name]
+        found = BY_NAME[array.dtype.name]
     except KeyError:
         known = ", ".join(d.name for d in ALL)
         raise TCTypeError(
             f"argument '{name}' has type {array.dtype}, which the language does not have\n"
             f"  it has {known}"
         ) from None
+    _DTYPES[array.dtype] = found
+    return found
 
 
 def is_addressable(array: Operand) -> bool:
@@ -176,9 +183,9 @@ def layout_of(array: Operand) -> Layout:
     are walked, so an outer dimension joins a last one of extent 1 only where their strides agree.
     """
     shape = array.shape
-    strides = element_strides(array)
     if array.flags.c_contiguous:
         return contiguous(len(shape))
+    strides = element_strides(array)
     wide = [d for d, extent in enumerate(shape) if extent > 1]
     unit = next((d for d in reversed(wide) if strides[d] == 1), None)
     zeros = tuple(d for d in wide if strides[d] == 0)
@@ -191,6 +198,7 @@ def layout_of(array: Operand) -> Layout:
     return Layout(len(shape), False, unit, zeros, tuple(reversed(joined)))
 
 
+@cache
 def contiguous(rank: int) -> Layout:
     """Return the layout class of an array in C order."""
     return Layout(rank, True, rank - 1 if rank else None)
