@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import forms, gpu_forms
 from tests.test_layers import PACKAGES, ROOMS, ROOT
 
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "tests")
@@ -137,7 +137,7 @@ def test_the_forms_of_each_target_are_in_their_map() -> None:
     told: dict[str, list[str]] = {"cpu": [], "gpu": []}
     for rooms, names in re.findall(r"^\| (`[^|]+) \| (`[^|]+) \|$", text, re.M):
         told["gpu" if "cuda/" in rooms else "cpu"] += re.findall(r"`(\w+)`", names)
-    for target, offered in (("cpu", forms.CPU), ("gpu", forms.GPU)):
+    for target, offered in (("cpu", forms.CPU), ("gpu", gpu_forms.GPU)):
         assert sorted(told[target]) == sorted(form.name for form in offered)
 
 

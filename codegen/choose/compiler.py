@@ -30,7 +30,6 @@ from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
-from tcdsl.codegen.narrow.integers import narrow
 from tcdsl.codegen.program.program import Program
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
@@ -214,6 +213,8 @@ def _unit(
     unit = join(program, spec, arrangement, contexts, lowered, config, name)
     if not is_gpu:
         return _verified(unit)
+    from tcdsl.codegen.narrow.integers import narrow  # on use, as the forms
+
     unit = narrow(simplify(unit), program, spec, temps=len(arrangement.temps))
     unit = merge(shorten(unit))
     verify(unit)
@@ -318,7 +319,11 @@ def _arrangement(
     if wanted not in by_name:
         raise ScheduleError(f"partition is {wanted}; legal are {', '.join(by_name)}")
     values = tuple(sorted(sizes.items()))
-    offered: tuple[AnyForm, ...] = forms.GPU if isinstance(machine, Gpu) else forms.CPU
+    offered: tuple[AnyForm, ...] = forms.CPU
+    if isinstance(machine, Gpu):
+        from tcdsl.codegen.choose import gpu_forms  # on use: a fourth of what lowers
+
+        offered = gpu_forms.GPU
     return arrange(program, spec, by_name[wanted], machine, values, offered, call)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.choose import compiler, gpu_forms
 from tcdsl.codegen.choose import forms as registered
 from tcdsl.codegen.device import hostplan
 from tcdsl.codegen.gradient.vjp import gradient
@@ -279,8 +279,9 @@ def _own_sizes(checked: CheckedDef, entry: Mapping[str, Any]) -> dict[str, int]:
 def benchmarks() -> Mapping[str, Item]:
     """Return the programs of the benchmarks."""
     found = []
+    shared = _constants(BENCHMARKS / "layers.py")
     for path, sizes in _BENCHMARKS.items():
-        texts = _constants(BENCHMARKS / f"{path}.py")
+        texts = shared | _constants(BENCHMARKS / f"{path}.py")
         stem = path.rsplit("/", 1)[-1]
         found += [_item(f"{stem} {n}", texts[n], of) for n, of in sizes.items()]
     text = _constants(BENCHMARKS / "gradients.py")["CONV"]
@@ -585,7 +586,7 @@ def default_configs(names: Iterable[str]) -> str:
 
 FORMS = {
     "c": {x.name for x in registered.CPU},
-    "cuda": {x.name for x in registered.GPU},
+    "cuda": {x.name for x in gpu_forms.GPU},
 }
 SAMPLE = (  # what every run holds, one unit of every form: item, target, configs
     ("benchmarks layers MATMUL", "c exact", 1),
