@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import runpy
 import shlex
 from collections.abc import Iterator
@@ -27,16 +28,32 @@ WITHOUT_GRADIENT = {"edit_distance", "brightest"}
 
 
 def scripts() -> Iterator[ParameterSet]:
-    """Yield the scripts; those for PyTorch train, and wait for torch's own compiler."""
+    """Yield the scripts and, for those that train in PyTorch, the backend of its compiler.
+
+    One waits for torch's own, which takes ten seconds and more for each; all of them do in `deep`.
+    """
     for path in sorted(EXAMPLES.glob("*.py")):
-        for_torch = path.stem.startswith("torch_")
-        marks = [pytest.mark.torch, pytest.mark.wide] if for_torch else []
-        yield pytest.param(path, marks=marks, id=path.stem)
+        if not path.stem.startswith("torch_"):
+            yield pytest.param(path, None, id=path.stem)
+            continue
+        for backend in ("aot_eager", "inductor"):
+            often = (backend == "inductor") == (path.stem == "torch_fcrelu")
+            marks = [pytest.mark.torch, pytest.mark.wide if often else pytest.mark.deep]
+            yield pytest.param(path, backend, marks=marks, id=f"{path.stem} {backend}")
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("path", [*scripts()])
-def test_an_example_runs_and_is_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("path", "backend"), [*scripts()])
+def test_an_example_runs_and_is_listed(
+    path: Path,
+    backend: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if backend:
+        torch = pytest.importorskip("torch")
+        compiles = functools.partial(torch.compile, backend=backend)
+        monkeypatch.setattr(torch, "compile", compiles)
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tiers import sampled
 
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
@@ -22,8 +25,9 @@ def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
 EMBED = "def embed(float(V,D) E, int32(B) I) -> (O) { O(b, d) = E(I(b), d) }"
 
 
-@pytest.mark.wide
-def test_its_python_runs_from_top_to_bottom() -> None:
+@sampled("backend", ["aot_eager", "inductor"], keep=0, wide=1)  # torch's own takes a minute
+def test_its_python_runs_from_top_to_bottom(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
     blocks = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) > 8
     torch.manual_seed(0)
