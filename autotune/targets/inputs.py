@@ -57,6 +57,7 @@ def random_inputs(
     rng = np.random.default_rng(seed)
     limits = subscript_limits(checked, sizes)
     scales = term_scales(checked, sizes)
+    offsets = segment_offsets(checked)
     arrays = []
     for tensor in checked.params:
         dtype = numpy_dtype(tensor.dtype)
@@ -68,6 +69,8 @@ def random_inputs(
         else:
             by = scale * scales.get(tensor.name, 1.0) if shape else 1.0
             value = random_array(tensor.dtype, shape, rng, limits.get(tensor.name), by)
+            if tensor.name in offsets:
+                value = np.sort(value)
         arrays.append(value)
     return tuple(arrays)
 
@@ -127,6 +130,17 @@ def _indices(read: typed.Read) -> frozenset[str]:
     return frozenset().union(*map(indices_of, read.subs))
 
 
+def segment_offsets(checked: CheckedDef) -> frozenset[str]:
+    """Return the tensors that give both ends of a range, as offsets that rise do."""
+    found: set[str] = set()
+    for stmt in typed.statements(checked.body):
+        for r in stmt.ranges:
+            if r.bounds is not None:
+                low, high = ({x.tensor for x in reads_of(e)} for e in r.bounds)
+                found |= low & high
+    return frozenset(found)
+
+
 def subscript_limits(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return, for parameters whose elements are used in subscripts, what they have to be below.
 
@@ -145,6 +159,12 @@ def subscript_limits(checked: CheckedDef, sizes: Mapping[str, int]) -> dict[str,
                 box = (first, first + size.evaluate(sizes) - 1)
                 for used in {read.tensor for read in reads_of(sub)}:
                     limit = _largest(sub, used, box, ranges, limits, sizes)
+                    limits[used] = min(limit, limits.get(used, limit))
+        for r in stmt.ranges:  # what the other accesses leave to a ragged range
+            ends = (r.low.evaluate(sizes), r.high.evaluate(sizes))
+            for bound in r.bounds or ():
+                for used in {read.tensor for read in reads_of(bound)}:
+                    limit = _largest(bound, used, ends, ranges, limits, sizes)
                     limits[used] = min(limit, limits.get(used, limit))
     return {p.name: limits[p.name] for p in checked.params if p.name in limits}
 

@@ -28,8 +28,13 @@ class Line:
 
     def reads(self) -> Iterator[typed.Read]:
         """Yield the reads of both sides and of bounds."""
-        for e in (self.value, *self.subs, *(e for r in self.ranges for e in r.bounds or ())):
+        for e in self.exprs:
             yield from reads_of(e)
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """All that it evaluates: its value, its subscripts, the bounds of ragged ranges."""
+        return (self.value, *self.subs, *(e for r in self.ranges for e in r.bounds or ()))
 
     @property
     def is_ragged(self) -> bool:

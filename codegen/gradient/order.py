@@ -196,8 +196,7 @@ def statements(body: Sequence[typed.Stmt], loops: Loops) -> Iterator[tuple[typed
 
 def reads(p: Placed) -> Iterator[typed.Read]:
     """Yield the reads of a statement, those of its subscripts and bounds too."""
-    ends = (e for r in p.statement.ranges for e in r.bounds or ())
-    for e in (p.statement.value, *p.statement.subs, *ends):
+    for e in p.statement.exprs:
         yield from reads_of(e)
 
 

@@ -57,7 +57,7 @@ def want_apart(heads: Iterable[str], parts: Sequence[Part]) -> None:
     ShadowedError
         With those names.
     """
-    called = {name for part in walk(parts) for name in _called((part.value, *part.subs))}
+    called = {name for part in walk(parts) for name in _called(part.exprs)}
     if not called:
         return
     names = {name for text in heads for name in _NAME.findall(text.partition("=")[0])}

@@ -127,9 +127,7 @@ class _Builder:
         restarts = s.op.endswith("!") and s.target in self.current  # only what points fall into
         if s.op == "=" or s.op.startswith("arg") or restarts:
             return [s]
-        if s.is_ragged or any(
-            r.tensor == s.target for e in (s.value, *s.subs) for r in reads_of(e)
-        ):
+        if s.is_ragged or any(r.tensor == s.target for e in s.exprs for r in reads_of(e)):
             return [s]
         nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
         target = self.tensors[s.target]

@@ -16,7 +16,7 @@ def without_unread(body: Sequence[t.Stmt], wanted: Collection[str]) -> tuple[t.S
     """Return statements without those that no wanted tensor comes from."""
     sources: dict[str, set[str]] = {}
     for s in t.statements(body):
-        sources.setdefault(s.target, set()).update(t.tensors_read(s.value, *s.subs))
+        sources.setdefault(s.target, set()).update(t.tensors_read(*s.exprs))
     alive, todo = set(wanted), [*wanted]
     while todo:
         new = sources.get(todo.pop(), set()) - alive

@@ -218,6 +218,11 @@ class Statement(Node):
         return any(r.bounds is not None for r in self.ranges)
 
     @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """All that it evaluates: its value, its subscripts, the bounds of ragged ranges."""
+        return (self.value, *self.subs, *(e for r in self.ranges for e in r.bounds or ()))
+
+    @property
     def is_ragged_scatter(self) -> bool:
         """Whether ranges of the points that it writes do."""
         return any(r.bounds is not None and r.kind == "output" for r in self.ranges)

@@ -260,7 +260,7 @@ def values_read(checked: CheckedDef) -> set[str]:
     """Return the tensors whose values a definition reads; sizes may be values as well."""
     found = {*checked.scalars}
     for s in statements(checked.body):
-        found.update(tensors_read(s.value, *s.subs))
+        found.update(tensors_read(*s.exprs))
     return found
 
 

@@ -232,6 +232,13 @@ CASES: Mapping[str, Ragged] = {
         "def f(float(B,N) X, int64(B) n) -> (S) { S(b) +=! X(b, j) where j in 0:n(b) }",
         _length_args, _rows, _lengths,
     ),
+    "an end that is computed before": Ragged(
+        "def f(float(B,N) X, int64(B) n) -> (S) { m(b) = min(n(b), 2)  most max=! n(b)  "
+        "S(b) +=! X(b, j) where j in 0:m(b)  S(b) += X(b, j) where j in 2:most }",
+        _length_args, _rows,
+        lambda X, n: (((b,), X[b, j]) for b in range(len(X))
+                      for j in (*range(min(n[b], 2)), *range(2, max(n)))),
+    ),
     "place of a maximum, lengths from data": Ragged(
         "def f(float(B,N) X, int64(B) n) -> (A) "
         "{ A(b) argmax=! X(b, j) where j in max(0, n(b) - 2):n(b) }",

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.ends import LoopEnds
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import innermost, is_injective
-from tcdsl.codegen.forms.base.phase import decode, float_product, nested
+from tcdsl.codegen.forms.base.phase import decode, float_product
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
@@ -35,7 +36,6 @@ from tcdsl.codegen.loops.loopir import (
     Load,
     Return,
     Scalar,
-    Serial,
     Simd,
     Stmt,
 )
@@ -44,7 +44,7 @@ from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import wall_ns
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.expressions import reads_of
+from tcdsl.codegen.program.expressions import indices_of, reads_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
@@ -62,6 +62,9 @@ def matches(ctx: Context) -> bool:
     if row is None or is_arg(s) or any(s.subs_checked) or not is_injective(s):
         return False
     if s.base is None and not s.covers:  # the box has to be filled first
+        return False
+    ends = [e for r in s.ranges for e in r.bounds or ()]
+    if any(row in indices_of(e) for e in ends) or any(r.bounds for r in s.outputs):
         return False
     if not any(any(r.checked) or any(map(reads_of, r.subs)) for r in s.reads()):
         return False
@@ -139,15 +142,17 @@ class _GatherPoint:
     stmts: list[Stmt]
     value: Expr
     place: Load
+    ends: LoopEnds
 
 
 def _point(ctx: Context, s: Statement) -> _GatherPoint:
     ops = ctx.operands
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    ends = LoopEnds(values, s.ranges)
     value = values.value(s.value)
     place = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(place, Load)
-    return _GatherPoint(values.take(), value, place)
+    return _GatherPoint(values.take(), value, place, ends)
 
 
 def _is_plain(t: Stmt, row: str) -> bool:
@@ -177,7 +182,7 @@ def _rows(ctx: Context, s: Statement, row: Range, part: tuple[Expr, Expr], block
     return b.block(
         Array(sums, Scalar(dtype), (block,)),
         along(Assign(acc, first)),
-        nested(ctx, s.reductions, step, Serial()),
+        p.ends.nested(s.reductions, step),
         along(Assign(p.place, narrow(acc, stored))),
     )
 
@@ -201,4 +206,4 @@ def _block(ctx: Context) -> int:
     return ceil(ceil(width / parts) / 16) * 16
 
 
-FORM = Form("gather", matches, knobs, default, cost_ns, lower)
+FORM = Form("gather", matches, knobs, default, cost_ns, lower, takes_ragged=True)

@@ -72,7 +72,7 @@ class Signature:
         read = {*checked.scalars}
         for s in statements(checked.body):
             ops.setdefault(s.target, s.op)
-            read.update(tensors_read(s.value, *s.subs))
+            read.update(tensors_read(*s.exprs))
         return Signature(
             checked.name,
             checked.sizes,

@@ -222,3 +222,15 @@ def test_a_few_values_that_fall_the_other_way_do_not_make_chance_of_a_loop() -> 
     assert tolerance.deviation(got, wanted, may_jump=True) == pytest.approx(1e-7)
     got[:30] = np.nan
     assert tolerance.deviation(got, wanted, may_jump=True) == np.inf
+
+
+def test_offsets_of_segments_rise_and_stay_inside() -> None:
+    text = (
+        "def f(float(V,D) E, int32(L) I, int64(C) off) -> (S) "
+        "{ S(b, d) +=! E(I(l), d) where l in off(b):off(b + 1) }"
+    )
+    _, rows, offsets = random_inputs(checked(text), {"V": 5, "D": 3, "L": 40, "C": 9}, 0)
+    assert 0 <= rows.min() <= rows.max() < 5
+    assert 0 <= offsets.min() <= offsets.max() <= 40
+    assert (np.diff(offsets) >= 0).all()
+    assert len({*offsets.tolist()}) > 3
