@@ -16,7 +16,8 @@ import pytest
 import tcdsl as tc
 from tcdsl.calls.bindings import aside, variant
 from tcdsl.calls.bindings.aside import Aside
-from tcdsl.codegen.choose import forms
+from tcdsl.codegen.choose import compiler, forms
+from tcdsl.codegen.library import functions
 from tcdsl.codegen.runtime import Entry
 from tcdsl.codegen.toolchain import objects
 from tcdsl.codegen.toolchain.cachedir import cache_dir
@@ -29,16 +30,19 @@ MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Return what this process compiles from here on, in a cache of its own."""
+    """Return the programs that this process compiles from here on, in a cache of its own."""
     assert isinstance(Entry, type), "the launcher is compiled before"
     monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
     monkeypatch.setattr(variant, "MEANWHILE", 1)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(functions, "_loaded", {})
+    monkeypatch.setattr(functions, "_were_there", {})
     names: list[str] = []
     begin = objects._begin
 
     def noted(compiler: Any, source: Any, key: str) -> Any:
-        names.append(source.name)
+        if not source.name.startswith("tc_"):  # of the library
+            names.append(source.name)
         return begin(compiler, source, key)
 
     monkeypatch.setattr(objects, "_begin", noted)
@@ -120,6 +124,62 @@ def test_later_sizes_and_processes_have_what_was_built_meanwhile(begun: list[str
     call(again, 6)
     assert kinds(again) == ["own", "all"]
     assert begun == ["mm", "mm"]
+
+
+def library_of(kernel: Any) -> tuple[str, ...]:
+    variant = kernel.variant()
+    return compiler.library_of(variant.program, variant.machine)
+
+
+def fill_library(kernel: Any) -> None:
+    """Compile what products usually import, as an earlier process did."""
+    functions.addresses(library_of(kernel))
+
+
+@pytest.mark.wide
+def test_where_the_library_is_the_second_sizes_bring_the_one_for_all(
+    begun: list[str], busy: None
+) -> None:
+    mm = tc.define(MM)
+    fill_library(mm)
+    for m in (5, 7, 9):
+        call(mm, m)
+    assert kinds(mm) == ["own", "all"]
+    assert begun == ["mm", "mm"]
+
+
+@pytest.mark.wide
+def test_a_library_that_comes_meanwhile_changes_nothing(begun: list[str], busy: None) -> None:
+    """Else a clock decided which executable serves which sizes."""
+    first, second = (tc.define(MM.replace("mm", name)) for name in ("mm", "nn"))
+    for m in (5, 7):
+        call(first, m)
+    fill_library(first)
+    for m in (5, 7):
+        call(second, m)
+    assert kinds(second) == ["own", "own"]
+
+
+@pytest.mark.wide
+def test_an_executable_with_tiles_of_its_own_is_built_aside(begun: list[str], busy: None) -> None:
+    """Its sums are short, and have an epilogue."""
+    relu = MM.replace(" }", "  C(m, n) = fmax(C(m, n), 0) }")
+    mm = tc.define(relu)
+    fill_library(mm)
+    call(mm, 5)
+    call(mm, 7)
+    assert kinds(mm) == ["own", "own"]
+
+
+@pytest.mark.wide
+def test_what_builds_aside_leaves_the_library(begun: list[str]) -> None:
+    mm = tc.define(MM)
+    call(mm, 5)
+    call(mm, 7)
+    (one,) = mm.variant()._asides.values()
+    one._thread.join()
+    functions._were_there.clear()
+    assert functions.were_there(library_of(mm))
 
 
 @pytest.mark.wide
