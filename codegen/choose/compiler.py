@@ -16,9 +16,9 @@ from tcdsl.codegen.choose.nominal import nominal_sizes
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.forms.contraction.form import OWN
-from tcdsl.codegen.forms.contraction.library import library_unit, usual
+from tcdsl.codegen.forms.contraction.names import library_unit, usual
 from tcdsl.codegen.loops.emit import emit
-from tcdsl.codegen.loops.loopir import Unit, Vector
+from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.loops.merge import merge
 from tcdsl.codegen.loops.opaque import opaque
 from tcdsl.codegen.loops.shorten import shorten
@@ -243,8 +243,7 @@ def lower_library(name: str) -> Unit:
 def library_of(program: Program, machine: Machine) -> tuple[str, ...]:
     """Return what size-generic executables of a program's contractions usually import."""
     computed = {b.dtype.computed for b in program.buffers if b.dtype.is_float}
-    vectors = [Vector(t, machine.lanes(t.size_bytes)) for t in sorted(computed, key=str)]
-    return tuple(f.name for v in vectors for f in usual(machine.registers, v))
+    return tuple(f.name for t in sorted(computed, key=str) for f in usual(machine, t))
 
 
 def has_own_tiles(config: Config) -> bool:

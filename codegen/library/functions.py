@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from tcdsl.codegen.toolchain import records
@@ -38,14 +38,19 @@ def addresses(names: Sequence[str]) -> list[int]:
     KeyError
         If no function is called so.
     """
-    missing = [n for n in names if not _is_at_hand(n)]
-    sources = [_source(n) for n in missing]
+    sources = missing_sources(names)
     if len(sources) > 1:
         compile_many(sources)  # side by side; what is refused is met again below
-    for name, source in zip(missing, sources, strict=True):
+    for source in sources:
+        name = source.name
         _loaded[_parts(name)], key = use_object(source, partial(_made, name))
         records.write(_KIND, _parts(name), key, name)
     return [_loaded[_parts(n)] for n in names]
+
+
+def missing_sources(names: Sequence[str]) -> list[Source]:
+    """Return what is compiled when these are asked for."""
+    return [_source(n) for n in dict.fromkeys(names) if not _is_at_hand(n)]
 
 
 def were_there(names: Sequence[str]) -> bool:
@@ -68,6 +73,7 @@ def _is_at_hand(name: str) -> bool:
     return parts in _loaded
 
 
+@lru_cache(maxsize=16)
 def _source(name: str) -> Source:
     from tcdsl.codegen.choose import compiler  # on use: where all is there nothing is lowered
 

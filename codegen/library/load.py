@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcdsl.codegen.library.functions import addresses
+from tcdsl.codegen.library.functions import addresses, missing_sources
 from tcdsl.codegen.preludes.abi import VERSION, TcExecutable
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.contentfile import key_in
-from tcdsl.codegen.toolchain.objects import use_object
+from tcdsl.codegen.toolchain.objects import compile_many, use_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,17 @@ def bind(executable: TcExecutable) -> None:
         ctypes.c_void_p.from_address(one.slot).value = address
 
 
-def compile_and_load(text: str, name: str) -> Loaded:
+def compile_and_load(text: str, name: str, imports: Sequence[str] = ()) -> Loaded:
     """Compile a unit, unless the cache has it, and load it.
+
+    imports: what it imports, compiled side by side with it where it has to be.
 
     Raises
     ------
     CompileError
         If there is no compiler, or it refuses the text.
     """
-    return use_object(Source(name, text), lambda path: load(path, name))
+    source = Source(name, text)
+    if others := missing_sources(imports):
+        compile_many([source, *others])  # what is refused is met again below
+    return use_object(source, lambda path: load(path, name))

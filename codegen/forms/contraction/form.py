@@ -8,6 +8,8 @@ Methods: `panel` (register tiles of rows x vectors, operands packed where that p
     blocking, schedule  how it is cut: facts and choices, formulas
     choice, plan        of known sizes, of sizes known at run time
     kernel, dot, pack   micro-kernels and packers
+    library, names      those that a machine compiles once
+    called              which of them a nest calls
     panel, phase        the nest around them: tasks,
     block, tiles        their blocks, register tiles
 """
@@ -22,20 +24,37 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose, predicted
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, strides_of
+from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_of
+from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import phase
-from tcdsl.codegen.forms.contraction.plan import cost_table, plan_blocking
+from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import Problem, extent_of
 from tcdsl.codegen.forms.contraction.ragged import takes_ragged
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Field, Function, Let, Scalar, Stmt
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Address,
+    Array,
+    Call,
+    Cast,
+    Elem,
+    Eval,
+    Expr,
+    Field,
+    Function,
+    Let,
+    Pointer,
+    Scalar,
+    Stmt,
+)
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.grammar.text.errors import ScheduleError
-from tcdsl.grammar.types.dtypes import FLOAT64
+from tcdsl.grammar.types.dtypes import FLOAT64, INT64
 
 # Whose register tiles a size-generic executable has: with its epilogue they are its own.
 LIBRARY, OWN = "library", "own"
@@ -156,16 +175,22 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
         counts["groups"] = x.groups
     names = {name: b.i64(operands.local(f"extent_{name}")) for name in counts}
     named = [Let(names[name], e) for name, e in counts.items()]
-    tiles = kernel_set(machine.registers)
-    table = cost_table(f"{ctx.prefix}_step_cost", machine)
     groups = names.get("groups", names["outer"])
-    planned = replace(
-        x, outer=names["outer"], groups=groups, m=names["m"], n=names["n"], k=names["k"]
-    )
-    stmts, chosen, half_cycles = plan_blocking(
-        planned, machine, operands.local, _threads(), tiles, table
-    )
-    plan = [*named, *stmts]
+    x = replace(x, outer=names["outer"], groups=groups, m=names["m"], n=names["n"], k=names["k"])
+    planning = Planning.of(machine, panel.vector, traits_of(x))
+    blocking = operands.local("blocking")
+
+    def place(i: int) -> Elem:
+        return Elem(blocking, (b.c64(i),), I64)
+
+    args = planning.arguments(x, machine, _threads())
+    to = Address(place(0), Pointer(INT64))
+    plan: list[Stmt] = [
+        *named,
+        Array(blocking, I64, (len(Blocking.__slots__) + 1,)),
+        Eval(Call(planning.name, (*args, to), None)),
+    ]
+    chosen, half_cycles = planned(x, machine, place)
     prologue: list[Stmt] = []
     fields: dict[str, Expr] = {}
     for name, value in chosen.fields():
@@ -177,13 +202,14 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
             fields[name] = v
             prologue.append(Let(v, b.plan_param(param)))
     g = Blocking(**fields)
+    tiles = kernel_set(machine.registers)
     kernels = Kernels(panel, machine, tiles, strides_of(panel, g), in_parts=True)
-    functions = [*kernels.functions(), *phase(panel, g, kernels, prologue)]
+    functions = [declared(planning), *kernels.functions(), *phase(panel, g, kernels, prologue)]
     real = Scalar(FLOAT64)
     ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)
     cost = b.arith("*", Cast(half_cycles, real), ns_per_half_cycle)
-    lowered = _lowered(ctx, panel, planned, chosen, functions, tuple(plan), cost, "any tile")
-    return replace(lowered, tables=(table,), params_used=len(prologue))
+    lowered = _lowered(ctx, panel, x, chosen, functions, tuple(plan), cost, "any tile")
+    return replace(lowered, params_used=len(prologue))
 
 
 def _lowered(

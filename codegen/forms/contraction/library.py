@@ -9,18 +9,18 @@ compiled when the first executable asks for it (`codegen/library`); its name say
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
     tc_pack_k_v16f32_f16         panels of an operand of unit stride along k, of halves
     tc_join_v16f32_f32           finished matrices, stored inside each other
+    tc_plan_v16f32_r32_..        the analytic schedule, for caches and layouts that it names
 
 Rows and vectors stand behind the arguments of the micro-kernel: to pick one is a jump.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import get_args
 
+from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.dot import Dot, columns_of, dot_kernel, dot_params, most_rows
 from tcdsl.codegen.forms.contraction.kernel import (
     Plain,
@@ -30,19 +30,14 @@ from tcdsl.codegen.forms.contraction.kernel import (
     micro_kernel,
 )
 from tcdsl.codegen.forms.contraction.lets import pick
-from tcdsl.codegen.forms.contraction.pack import Packer, Unit, joiner, packer, packer_params
-from tcdsl.codegen.forms.contraction.schedule import kernel_set, row_parts
+from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer, packer_params
+from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
+from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops import loopir
-from tcdsl.codegen.loops.loopir import Block, Call, Eval, Expr, Function, Stmt, Var, Vector
+from tcdsl.codegen.loops.loopir import Block, Call, Eval, Expr, Function, Stmt, Table, Var, Vector
 from tcdsl.codegen.loops.target import short_name
-from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
-
-_TYPES = {short_name(t): t for t in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
-_TYPE = "|".join(_TYPES)
-_VECTOR = rf"v(?P<lanes>[1-9]\d?)(?P<type>{_TYPE})"
-_REGISTERS = r"r(?P<registers>[1-9]\d?)"
-_UNIT = "|".join(get_args(Unit))
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.types.dtypes import INT64, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +206,90 @@ class Joining:
         return [Function(made.name, made.params, made.body, "export")]
 
 
-LibraryFunction = Tiles | Dots | Packing | Joining
+TRAITS = "luabkxyzwd"  # what a plan's text hangs on, a letter for each: `traits_of`
+
+
+def traits_of(x: Extents) -> str:
+    """Return what holds of a contraction, whatever its sizes are."""
+    facts = (
+        x.a_row is not None,
+        x.a_k_unit,
+        x.packs_a,
+        x.packs_b,
+        x.keeps_b,
+        *x.near,
+        x.whole,
+        x.dots,
+    )
+    return "".join(letter for letter, holds in zip(TRAITS, facts, strict=True) if holds)
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """The schedule of contractions that have the same traits.
+
+    crosses: `Machine.crosses_lines`.
+    """
+
+    vector: Vector
+    registers: int
+    l1_bytes: int
+    l1_ways: int
+    l2_bytes: int
+    fma_per_cycle: int
+    crosses: bool
+    traits: str
+
+    @staticmethod
+    def of(machine: Machine, vector: Vector, traits: str) -> Planning:
+        """Return what plans contractions on a machine."""
+        caches = machine.l1_bytes, machine.l1_ways, machine.l2_bytes
+        speed = machine.fma_per_cycle, machine.crosses_lines
+        return Planning(vector, machine.registers, *caches, *speed, traits)
+
+    @property
+    def name(self) -> str:
+        """The name that executables import."""
+        caches = f"{self.l1_bytes}_{self.l1_ways}_{self.l2_bytes}"
+        speed = f"{self.fma_per_cycle}{'c' * self.crosses}"
+        return f"tc_plan_{_of(self.vector)}_r{self.registers}_{caches}_{speed}_{self.traits}"
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        """The parameters: extents, what they meet, where the blocking goes."""
+        names = "outer", "groups", "m", "n", "k", "a_row", "threads", "pays_from"
+        return (*map(b.i64, names), b.pointer("to", INT64))
+
+    def arguments(self, x: Extents, machine: Machine, threads: Expr) -> tuple[Expr, ...]:
+        """Return the arguments but the last."""
+        row = b.c64(0) if x.a_row is None else x.a_row
+        pays_from = b.c64(parallel_from(machine))
+        return (x.outer, x.groups, x.m, x.n, x.k, row, threads, pays_from)
+
+    def _machine(self) -> Machine:
+        vector_bytes = self.vector.lanes * self.vector.dtype.size_bytes
+        facts = self.registers, self.l1_bytes, self.l1_ways, self.l2_bytes
+        return Machine("", vector_bytes, *facts, 0, 0, 0.0, self.fma_per_cycle, self.crosses)
+
+    def table(self) -> Table:
+        """Return the costs that the plan reads."""
+        return cost_table("step_cost", self._machine())
+
+    def functions(self) -> list[Function]:
+        """Return the plan."""
+        outer, groups, m, n, k, a_row, *_ = self.params
+        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots = (
+            letter in self.traits for letter in TRAITS
+        )
+        x = Extents(
+            outer, groups, m, n, k, a_row if linear else None,
+            unit, packs_a, packs_b, keeps_b, (near[0], near[1], near[2]), whole, dots,
+            self.vector.lanes, self.vector.dtype.size_bytes,
+        )  # fmt: skip
+        return [plan_function(self.name, x, self._machine(), self.params, self.table())]
+
+
+LibraryFunction = Tiles | Dots | Packing | Joining | Planning
 
 
 def declared(f: LibraryFunction) -> Function:
@@ -219,76 +297,5 @@ def declared(f: LibraryFunction) -> Function:
     return Function(f.name, f.params, Block(()), "import")
 
 
-def library_unit(name: str) -> loopir.Unit:
-    """Return the unit that exports the function of a name.
-
-    Raises
-    ------
-    KeyError
-        If no function is called so.
-    """
-    f = named(name)
-    return loopir.Unit(name, f"{name}: of contractions for all sizes", tuple(f.functions()))
-
-
-def named(name: str) -> LibraryFunction:
-    """Return the function of a name.
-
-    Raises
-    ------
-    KeyError
-        If no function is called so.
-    """
-    found = _tiles(name) or _dots(name) or _packing(name) or _joining(name)
-    if found is None or found.name != name:
-        raise KeyError(name)
-    return found
-
-
-def usual(registers: int, vector: Vector) -> tuple[LibraryFunction, ...]:
-    """Return the functions that products of a type call whose operands lie in any usual order."""
-    t = vector.dtype
-    units: tuple[Unit, ...] = ("x", "k")
-    packers = tuple(Packing(Packer(t, t, vector.lanes, unit)) for unit in units)
-    return Tiles(vector, registers), *packers, Dots(vector, registers, t, t, t, resumes=False)
-
-
-# ---- names
-
-
 def _of(vector: Vector) -> str:
     return f"v{vector.lanes}{short_name(vector.dtype)}"
-
-
-def _vector(found: re.Match[str]) -> Vector:
-    return Vector(_TYPES[found["type"]], int(found["lanes"]))
-
-
-def _tiles(name: str) -> Tiles | None:
-    found = re.fullmatch(rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?", name)
-    return found and Tiles(_vector(found), int(found["registers"]), found["table"] is not None)
-
-
-def _dots(name: str) -> Dots | None:
-    stored = "".join(f"(?P<{x}>{_TYPE})" for x in "abc")
-    found = re.fullmatch(rf"tc_dot_{_VECTOR}_{_REGISTERS}_{stored}(?P<onto>_onto)?", name)
-    if found is None:
-        return None
-    a, b, c = (_TYPES[found[x]] for x in "abc")
-    return Dots(_vector(found), int(found["registers"]), a, b, c, found["onto"] is not None)
-
-
-def _packing(name: str) -> Packing | None:
-    tables = "(?P<columns>_columns)?(?P<depth>_depth)?"
-    pattern = rf"tc_pack_(?P<unit>{_UNIT}){tables}_{_VECTOR}_(?P<source>{_TYPE})"
-    found = re.fullmatch(pattern, name)
-    if found is None:
-        return None
-    vector, unit = _vector(found), next(u for u in get_args(Unit) if u == found["unit"])
-    source, by_table = _TYPES[found["source"]], (found[x] is not None for x in ("columns", "depth"))
-    return Packing(Packer(source, vector.dtype, vector.lanes, unit, *by_table))
-
-
-def _joining(name: str) -> Joining | None:
-    found = re.fullmatch(rf"tc_join_{_VECTOR}_(?P<stored>{_TYPE})", name)
-    return found and Joining(_vector(found), _TYPES[found["stored"]])

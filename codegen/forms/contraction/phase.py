@@ -14,11 +14,12 @@ from dataclasses import replace
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.block import one_pass, packer_of
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table
-from tcdsl.codegen.forms.contraction.panel import Kernels, Panel, join_function, pack_function
+from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,

@@ -13,11 +13,11 @@ from tcdsl.codegen.forms.contraction.schedule import (
     cache_rows,
     dot_cost,
     grid_cost,
+    kernel_set,
     least_columns,
     least_rows,
     packs_a,
     packs_b,
-    parallel_from,
     pass_depth,
     step_costs,
     takes_dots,
@@ -33,6 +33,7 @@ from tcdsl.codegen.loops.build import (
     ceil_div,
     compare,
     i64,
+    load,
     loop,
     max64,
     min64,
@@ -42,7 +43,7 @@ from tcdsl.codegen.loops.build import (
     value_of,
     when,
 )
-from tcdsl.codegen.loops.loopir import I64, Elem, Expr, Let, Stmt, Table, Var
+from tcdsl.codegen.loops.loopir import I64, Elem, Expr, Function, Let, Stmt, Table, Var
 from tcdsl.codegen.machine.cpu import Machine
 
 
@@ -54,15 +55,15 @@ def cost_table(name: str, machine: Machine) -> Table:
 def plan_blocking(
     x: Extents,
     machine: Machine,
-    local: Callable[[str], str],
     threads: Expr,
-    tiles: tuple[tuple[int, int], ...],
+    pays_from: Expr,
     table: Table,
 ) -> tuple[list[Stmt], Blocking, Expr]:
-    """Return the plan's statements, the blocking they declare, and the half cycles it takes."""
+    """Return the plan's statements, the blocking they declare, and the half cycles it takes.
 
-    def var(name: str) -> Var:
-        return i64(local(name))
+    pays_from: half cycles from which on a second thread pays.
+    """
+    var, tiles = i64, kernel_set(machine.registers)
 
     def step(mr: Expr, nv: Expr) -> Expr:
         return Elem(table.name, (add(mul(nv, MAX_ROWS + 1), mr),), I64)
@@ -137,13 +138,48 @@ def plan_blocking(
             ),
         ),
     )
-    pays = compare(">", mul(best, x.outer), parallel_from(machine))
+    pays = compare(">", mul(best, x.outer), pays_from)
     stmts.append(when(all_of(compare(">", threads, 1), pays), grid))
     shape = block_shape(x, mr, nv, mt, nt)
     stmts += [Let(mc, shape[0]), Let(nc, shape[1])]
     stmts.append(Let(mb, cache_rows(x, machine, mr, kc, pack_a, mc)))
     stmts += [assign(mt, ceil_div(x.m, mc)), assign(nt, ceil_div(x.n, nc))]
     return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt, dot), mul(best, x.outer)
+
+
+# ---- as a function
+
+
+def plan_function(
+    name: str, x: Extents, machine: Machine, params: tuple[Var, ...], table: Table
+) -> Function:
+    """Return the function that writes a blocking and its half cycles to the last of params.
+
+    x stands on the others, which are threads and pays_from beside its own.
+    """
+    to = params[-1]
+    stmts, chosen, half_cycles = plan_blocking(x, machine, i64("threads"), i64("pays_from"), table)
+    values = [*(value for _, value in chosen.fields()), half_cycles]
+    writes = [assign(load(to, i), value) for i, value in enumerate(values)]
+    return Function(name, params, block(stmts, writes), "export")
+
+
+def planned(x: Extents, machine: Machine, values: Callable[[int], Expr]) -> tuple[Blocking, Expr]:
+    """Return the blocking and the half cycles that such a function has written, by their place.
+
+    What no size decides is constant, so that nothing is emitted for what does not occur.
+    """
+    of = {name: values(i) for i, name in enumerate(Blocking.__slots__)}
+    if not x.dots:
+        of["dot"] = c64(0)
+    flags = {"pack_a": packs_a(x, of["nv"]), "pack_b": packs_b(x, machine, of["mr"])}
+    for name, flag in flags.items():
+        known = value_of(flag)
+        if known == 0 or (known is not None and not x.dots):
+            of[name] = c64(int(known))
+    if x.near[0]:
+        of["mb"] = of["mc"]
+    return Blocking(**of), values(len(of))
 
 
 def _without(dot: Expr, flag: Expr) -> Expr:

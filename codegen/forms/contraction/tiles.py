@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
-from tcdsl.codegen.forms.contraction.panel import Kernels, Panel
+from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.loops import build as b

@@ -136,7 +136,8 @@ class Executables:
 
                     loaded = LoadedUnit(self._program(), unit)
                 else:
-                    loaded = load.compile_and_load(compiler.emit_c(unit), self.name)
+                    imports = [f.name for f in unit.functions if f.linkage == "import"]
+                    loaded = load.compile_and_load(compiler.emit_c(unit), self.name, imports)
                     if self.index is not None:
                         self.index.keep_object(spec, config, sizes, loaded)
                 known = self._keep(spec, config, loaded)

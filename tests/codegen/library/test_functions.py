@@ -20,10 +20,10 @@ from tcdsl.codegen.forms.contraction.library import (
     Joining,
     LibraryFunction,
     Packing,
+    Planning,
     Tiles,
-    library_unit,
-    named,
 )
+from tcdsl.codegen.forms.contraction.names import library_unit, named
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
 from tcdsl.codegen.library import functions
 from tcdsl.codegen.library.load import load
@@ -82,6 +82,12 @@ def everything() -> list[LibraryFunction]:
             for t, unit, x, k in product(stored, UNITS, (False, True), (False, True))
         ),
         *(Joining(V16, t) for t in stored),
+        *(
+            Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, traits)
+            for v in (V16, V4)
+            for crosses in (False, True)
+            for traits in ("lu", "lubd", "abxyzw", "luk")
+        ),
     ]
 
 
@@ -95,6 +101,7 @@ def test_a_name_says_all_of_a_function() -> None:
     "name",
     [
         "", "f", "tc_tile", "tc_tile_v16f32_r32_", "tc_tile_v016f32_r32", "tc_tile_v16i32_r32",
+        "tc_plan_v16f32_r32_0_8_1_1_lu", "tc_plan_v16f32_r32_1_8_1_1_ul",
         "tc_pack_y_v16f32_f32", "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
     ],
 )  # fmt: skip
@@ -209,7 +216,7 @@ def test_an_executable_without_its_functions_is_refused(rng: np.random.Generator
     unit = compiler.lower(p.program, spec_of(p, exact=False), Config(), detect(), p.sizes, "mm")
     path = compile_source(Source("mm", compiler.emit_c(unit) + "\n/* of nobody else */"))
     address = ctypes.addressof(ctypes.c_char.in_dll(ctypes.CDLL(str(path)), "tc_exe_mm"))
-    with pytest.raises(InternalError, match="was not given its function 'tc_tile_"):
+    with pytest.raises(InternalError, match="was not given its function 'tc_"):
         runtime.Entry(address, (), (), ())
     assert load(path, "mm").address == address
     assert runtime.Entry(address, (), (), ())

@@ -1,0 +1,212 @@
+"""What a phase of the panel method calls: functions of its own, or of the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.dot import dot_kernel, dot_rows, most_rows
+from tcdsl.codegen.forms.contraction.finish import finish_pass
+from tcdsl.codegen.forms.contraction.kernel import (
+    RegisterTile,
+    Strides,
+    kernel_params,
+    micro_kernel,
+)
+from tcdsl.codegen.forms.contraction.lets import pick
+from tcdsl.codegen.forms.contraction.library import (
+    Dots,
+    Joining,
+    Packing,
+    Tiles,
+    declared,
+    picked_tile,
+)
+from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer
+from tcdsl.codegen.forms.contraction.panel import Panel
+from tcdsl.codegen.forms.contraction.problem import Index, Operand
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    Call,
+    Eval,
+    Expr,
+    Function,
+    Stmt,
+    Var,
+)
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.types.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The register tiles that exist, by (rows, vectors), and what they have in common.
+
+    strides: how a micro-kernel walks its operands. in_parts: other numbers of rows occur, and run
+    as several tiles.
+    """
+
+    panel: Panel
+    machine: Machine
+    tiles: tuple[tuple[int, int], ...]
+    strides: Strides
+    in_parts: bool = False
+
+    @property
+    def library(self) -> Tiles:
+        """The tiles of the library."""
+        by_table = self.strides.b_k == "table"
+        return Tiles(self.panel.vector, self.machine.registers, by_table)
+
+    def name(self, rows: int, vectors: int) -> str:
+        """Return the name of a micro-kernel."""
+        return f"{self.panel.prefix}_tile_{rows}x{vectors}"
+
+    @property
+    def stored(self) -> DType:
+        """The type behind c: of the output, or of the stage."""
+        panel = self.panel
+        return panel.dtype if panel.has_stage else panel.stored(panel.problem.c)
+
+    def params(self) -> tuple[Var, ...]:
+        """Return the parameters of all micro-kernels."""
+        if not self.panel.fuses:
+            return self.library.params[:-2]
+        tile = RegisterTile(1, 1, self.panel.lanes, self.panel.dtype)
+        return kernel_params(tile, self.strides, self.panel.finish, self.stored)
+
+    def functions(self) -> list[Function]:
+        """Return the micro-kernels and `prefix_tile`, which picks one by rows and vectors.
+
+        Or what stands for them, and the pass over finished tiles.
+        """
+        panel = self.panel
+        if not panel.fuses:
+            adds = panel.waits and panel.finish.resumes
+            name = f"{panel.prefix}_finish"
+            last = finish_pass(name, panel.finish, panel.vector, self.stored, adds=adds)
+            return [declared(self.library), *([last] if panel.has_pass else [])]
+        out = [
+            micro_kernel(
+                self.name(rows, vectors),
+                RegisterTile(rows, vectors, panel.lanes, panel.dtype),
+                self.strides,
+                panel.finish,
+                self.stored,
+            )
+            for rows, vectors in self.tiles
+        ]
+        if len(self.tiles) <= 1:
+            return out
+        choice = (b.i64("rows"), b.i64("vectors"))
+        body = picked_tile(self.tiles, *choice, self._call, in_parts=self.in_parts)
+        out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
+        return out
+
+    def _call(self, rows: int, vectors: int, first: int) -> Stmt:
+        """Return the call of a tile from row first on, what `prefix_tile` is given handed on."""
+        args = tuple(self._from_row(first, p) for p in self.params())
+        return Eval(Call(self.name(rows, vectors), args, None))
+
+    def _from_row(self, first: int, param: Var) -> Expr:
+        rows: dict[str, Expr] = {
+            a.param: b.i64(f"{a.param}_row") for a in self.panel.finish.accesses if a.row
+        }
+        for name, known in (("a", self.strides.a_row), ("c", self.strides.c_row)):
+            rows[name] = b.i64(f"{name}_row") if known is None else b.c64(int(known))
+        return b.offset(param, b.mul(first, rows[param.name])) if param.name in rows else param
+
+    def run(self, rows: Expr, vectors: Expr, args: tuple[Expr, ...]) -> Stmt:
+        """Return the call of the micro-kernel for rows x vectors."""
+        if not self.panel.fuses:
+            return Eval(Call(self.library.name, (*args, rows, vectors), None))
+        if len(self.tiles) == 1:
+            return Eval(Call(self.name(*self.tiles[0]), args, None))
+        return Eval(Call(f"{self.panel.prefix}_tile", (rows, vectors, *args), None))
+
+    # ---- dot products
+
+    def dot_functions(self, block_rows: Expr) -> list[Function]:
+        """Return the dot kernels, or what stands for them."""
+        if self.panel.shares:
+            return [declared(self._dots())]
+        return [
+            dot_kernel(self._dot_name(n), self._dots().dot(n)) for n in self._dot_rows(block_rows)
+        ]
+
+    def run_dots(self, block_rows: Expr, rows: Expr, args: tuple[Expr, ...]) -> Stmt:
+        """Return the call of the dot kernel for rows, in blocks of so many."""
+        if self.panel.shares:
+            return Eval(Call(self._dots().name, (*args, rows), None))
+        calls: list[tuple[int, Stmt]] = [
+            (n, Eval(Call(self._dot_name(n), args, None))) for n in self._dot_rows(block_rows)
+        ]
+        return pick(rows, calls)
+
+    def _dots(self) -> Dots:
+        panel = self.panel
+        p = panel.problem
+        a, b_, c = (panel.stored(x) for x in (p.a, p.b, p.c))
+        return Dots(panel.vector, self.machine.registers, a, b_, c, panel.finish.resumes)
+
+    def _dot_name(self, rows: int) -> str:
+        return f"{self.panel.prefix}_dot_{rows}"
+
+    def _dot_rows(self, block_rows: Expr) -> list[int]:
+        """Return the numbers of rows that occur at the ends of blocks."""
+        m = self.panel.extent(self.panel.problem.m)
+        most = b.value_of(dot_rows(self.machine, m))
+        sizes = set(range(1, most_rows(self.machine.registers) + 1))
+        if most is not None:
+            total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
+            sizes = {most, rows % most, total % rows % most} - {0}
+        return sorted(sizes)
+
+
+def packer_name(panel: Panel, name: str, p: Packer) -> str:
+    """Return what packs an operand, "a" or "b"."""
+    return Packing(p).name if panel.shares else f"{panel.prefix}_pack_{name}"
+
+
+def pack_function(panel: Panel, name: str, p: Packer) -> Function:
+    """Return that function, or what stands for it."""
+    return declared(Packing(p)) if panel.shares else packer(packer_name(panel, name, p), p)
+
+
+def joiner_name(panel: Panel) -> str:
+    """Return what stores finished matrices inside each other."""
+    shared = Joining(panel.vector, panel.stored(panel.problem.c))
+    return shared.name if panel.shares else f"{panel.prefix}_join"
+
+
+def join_function(panel: Panel) -> Function:
+    """Return that function, or what stands for it."""
+    stored = panel.stored(panel.problem.c)
+    if panel.shares:
+        return declared(Joining(panel.vector, stored))
+    return joiner(joiner_name(panel), stored, panel.dtype, panel.lanes)
+
+
+def strides_of(panel: Panel, g: Blocking) -> Strides:
+    """Return the strides that a blocking makes constants, else None for a parameter.
+
+    Packed operands have the rows or columns of the tile at hand as their stride. A direct b whose
+    reduction indices do not fuse has a table.
+    """
+    p = panel.problem
+
+    def known(x: Operand, fused: tuple[Index, ...]) -> int | None:
+        stride = panel.stride(x, fused)
+        value = None if stride is None else b.value_of(stride)
+        return None if value is None else int(value)
+
+    direct_a, direct_b = (b.value_of(flag) == 0 for flag in (g.pack_a, g.pack_b))
+    by_table = panel.extents().keeps_b
+    if not panel.fuses:
+        return Strides(b_k="table" if by_table else None)
+    return Strides(
+        a_row=known(p.a, p.m) if direct_a else None,
+        a_k=known(p.a, p.k) if direct_a else None,
+        b_k="table" if by_table else known(p.b, p.k) if direct_b else None,
+        c_row=None if panel.has_stage else known(p.c, p.m),
+    )

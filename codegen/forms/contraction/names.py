@@ -1,0 +1,118 @@
+"""The functions of the library by their names, and which of them products usually want."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from tcdsl.codegen.forms.contraction.library import (
+    TRAITS,
+    Dots,
+    Joining,
+    LibraryFunction,
+    Packing,
+    Planning,
+    Tiles,
+)
+from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.loops import loopir
+from tcdsl.codegen.loops.loopir import Vector
+from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+
+_TYPES = {short_name(t): t for t in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
+_TYPE = "|".join(_TYPES)
+_VECTOR = rf"v(?P<lanes>[1-9]\d?)(?P<type>{_TYPE})"
+_REGISTERS = r"r(?P<registers>[1-9]\d?)"
+_UNIT = "|".join(get_args(Unit))
+
+
+def library_unit(name: str) -> loopir.Unit:
+    """Return the unit that exports the function of a name.
+
+    Raises
+    ------
+    KeyError
+        If no function is called so.
+    """
+    f = named(name)
+    tables = (f.table(),) if isinstance(f, Planning) else ()
+    return loopir.Unit(name, f"{name}: of contractions for all sizes", tuple(f.functions()), tables)
+
+
+def named(name: str) -> LibraryFunction:
+    """Return the function of a name.
+
+    Raises
+    ------
+    KeyError
+        If no function is called so.
+    """
+    makers = _tiles, _dots, _packing, _joining, _planning
+    found = next((f for make in makers if (f := make(name)) is not None), None)
+    if found is None or found.name != name:
+        raise KeyError(name)
+    return found
+
+
+def usual(machine: Machine, dtype: DType) -> tuple[LibraryFunction, ...]:
+    """Return the functions that products A * B and A * B^T of a type call."""
+    v = Vector(dtype, machine.lanes(dtype.size_bytes))
+    units: tuple[Unit, ...] = ("x", "k")
+    return (
+        Tiles(v, machine.registers),
+        Dots(v, machine.registers, dtype, dtype, dtype, resumes=False),
+        *(Packing(Packer(dtype, dtype, v.lanes, unit)) for unit in units),
+        *(Planning.of(machine, v, traits) for traits in ("lu", "lubd")),
+    )
+
+
+# ---- names
+
+
+def _vector(found: re.Match[str]) -> Vector:
+    return Vector(_TYPES[found["type"]], int(found["lanes"]))
+
+
+def _tiles(name: str) -> Tiles | None:
+    found = re.fullmatch(rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?", name)
+    return found and Tiles(_vector(found), int(found["registers"]), found["table"] is not None)
+
+
+def _dots(name: str) -> Dots | None:
+    stored = "".join(f"(?P<{x}>{_TYPE})" for x in "abc")
+    found = re.fullmatch(rf"tc_dot_{_VECTOR}_{_REGISTERS}_{stored}(?P<onto>_onto)?", name)
+    if found is None:
+        return None
+    a, b, c = (_TYPES[found[x]] for x in "abc")
+    return Dots(_vector(found), int(found["registers"]), a, b, c, found["onto"] is not None)
+
+
+def _packing(name: str) -> Packing | None:
+    tables = "(?P<columns>_columns)?(?P<depth>_depth)?"
+    pattern = rf"tc_pack_(?P<unit>{_UNIT}){tables}_{_VECTOR}_(?P<source>{_TYPE})"
+    found = re.fullmatch(pattern, name)
+    if found is None:
+        return None
+    vector, unit = _vector(found), next(u for u in get_args(Unit) if u == found["unit"])
+    source, by_table = _TYPES[found["source"]], (found[x] is not None for x in ("columns", "depth"))
+    return Packing(Packer(source, vector.dtype, vector.lanes, unit, *by_table))
+
+
+def _planning(name: str) -> Planning | None:
+    number = r"([1-9]\d{0,11})"
+    traits = "".join(f"{letter}?" for letter in TRAITS)
+    pattern = rf"tc_plan_{_VECTOR}_{_REGISTERS}_{number}_{number}_{number}_{number}(c?)_({traits})"
+    found = re.fullmatch(pattern, name)
+    if found is None:
+        return None
+    *_, l1_bytes, l1_ways, l2_bytes, fma, crosses, has = found.groups()
+    caches = int(l1_bytes), int(l1_ways), int(l2_bytes)
+    registers = int(found["registers"])
+    return Planning(_vector(found), registers, *caches, int(fma), bool(crosses), has)
+
+
+def _joining(name: str) -> Joining | None:
+    found = re.fullmatch(rf"tc_join_{_VECTOR}_(?P<stored>{_TYPE})", name)
+    return found and Joining(_vector(found), _TYPES[found["stored"]])
