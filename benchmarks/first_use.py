@@ -48,6 +48,7 @@ def attention(float(B,T,E) Q, float(B,T,E) K, float(B,T,E) V) -> (O) {
   P(b, i, j) = W(b, i, j) / S(b, i)
   O(b, i, e) +=! P(b, i, j) * V(b, j, e)
 }"""
+LIKE_LINEAR = "def like(float(A,B) X, float(C,B) W) -> (Y) { Y(a, c) +=! X(a, b) * W(c, b) }"
 OTHER = "def other(double(N) A) -> (O) { O(i) = 2 * A(i) }"
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -221,6 +222,17 @@ def run_cold(emit: Emit, name: str) -> None:
         k(*others)
 
 
+def run_cold_beside_library(emit: Emit, name: str) -> None:
+    """The same where a product of these types was compiled for all sizes before."""
+    from operands import kernel
+
+    import tcdsl
+
+    run_ready(lambda **_: None, "")
+    tcdsl.warm(kernel(LIKE_LINEAR), quiet=True)  # by another process
+    run_cold(emit, name)
+
+
 def run_cold_gradient(emit: Emit, name: str) -> None:
     run_ready(lambda **_: None, "")
     k, operands = _meet(PROGRAMS[name])
@@ -297,6 +309,8 @@ def rows() -> Iterator[Row]:
         yield Row(f"gradient of {name}", run_new_size_of_gradient, name, True, {"new size": 0.5})
     for name, ms in layers.items():
         yield Row(f"cold {name}", run_cold, name, False, {"exact": ms, "generic": ms})
+    aims = {"exact": layers["linear"], "generic": layers["linear"]}
+    yield Row("cold linear, another before", run_cold_beside_library, "linear", False, aims)
     for name, ms in layers.items():
         aims = {"exact": 3 * ms, "generic": 3 * ms}  # the forward pass and twice that
         yield Row(f"cold gradient of {name}", run_cold_gradient, name, False, aims)

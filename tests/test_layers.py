@@ -50,7 +50,7 @@ ROOMS = {
     "codegen/gradient": "grammar/ codegen/program",
     "codegen/toolchain": "grammar/ codegen/machine",
     "codegen/runtime": "grammar/ codegen/toolchain",
-    "codegen/library": "codegen/preludes codegen/choose codegen/toolchain",
+    "codegen/library": "grammar/text codegen/preludes codegen/choose codegen/toolchain",
     "codegen/device": f"{_NEST} codegen/choose codegen/toolchain",
     "autotune/store": "grammar/text codegen/machine codegen/toolchain",
     "autotune/search": "codegen/machine autotune/store",

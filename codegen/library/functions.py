@@ -25,7 +25,6 @@ _KEY = re.compile(r"[0-9a-f]{32}")
 _Parts = tuple[str, ...]  # what decides an object: a name, a compiler
 
 _loaded: dict[_Parts, int] = {}  # two threads write the same
-_were_there: dict[_Parts, bool] = {}
 
 
 def addresses(names: Sequence[str]) -> list[int]:
@@ -48,18 +47,14 @@ def addresses(names: Sequence[str]) -> list[int]:
     return [_loaded[_parts(n)] for n in names]
 
 
+def missing(names: Sequence[str]) -> list[str]:
+    """Return those of them that this machine has not got."""
+    return [n for n in dict.fromkeys(names) if not _is_at_hand(n)]
+
+
 def missing_sources(names: Sequence[str]) -> list[Source]:
     """Return what is compiled when these are asked for."""
-    return [_source(n) for n in dict.fromkeys(names) if not _is_at_hand(n)]
-
-
-def were_there(names: Sequence[str]) -> bool:
-    """Whether this machine had these when the process asked first.
-
-    What is compiled meanwhile changes nothing: else a clock would decide what serves which sizes.
-    """
-    answers = [_were_there.setdefault(_parts(n), _is_at_hand(n)) for n in names]  # each of them
-    return all(answers)
+    return [_source(n) for n in missing(names)]
 
 
 def _is_at_hand(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Executables that another process builds while calls go on with others.
+"""What another process builds while calls go on without: executables, the library of a machine.
 
 That process leaves them in the cache, with the records that name them, and outlives this one. So
 nothing is handed over: whoever wants one looks there, and builds it himself where it is not. Why
@@ -15,7 +15,8 @@ from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.codegen.toolchain.ours import start
 from tcdsl.grammar.text.errors import CompileError
 
-_MODULE = "tcdsl.calls.bindings.building"  # by name: it imports what starts it
+EXECUTABLE = "tcdsl.calls.bindings.building"  # by name: it imports what starts it
+LIBRARY = "tcdsl.codegen.library.building"
 _FILE = "aside.json"
 _MOST = 2000  # characters of what is kept
 
@@ -28,13 +29,15 @@ class Aside:
     Parameters
     ----------
     task : bytes
-        As that module takes it.
+        What the module reads.
     name : str
         Of the definition.
+    module : str
+        What the process runs: `EXECUTABLE` or `LIBRARY`.
     """
 
-    def __init__(self, task: bytes, name: str) -> None:
-        self._task, self._name = task, name
+    def __init__(self, task: bytes, name: str, module: str = EXECUTABLE) -> None:
+        self._task, self._name, self._module = task, name, module
         self._has_begun = self._is_cancelled = False
         self._lock = Lock()  # that it begins, or is not wanted any more
         self._thread = threading.Thread(target=self._run, name="tcdsl aside", daemon=True)
@@ -65,7 +68,7 @@ class Aside:
         """Return why it was not built, "" if it was."""
         pipe, same = subprocess.PIPE, subprocess.STDOUT
         try:
-            process = start(_MODULE, stdin=pipe, stdout=pipe, stderr=same)
+            process = start(self._module, stdin=pipe, stdout=pipe, stderr=same)
         except CompileError as error:
             return str(error)
         said, _ = process.communicate(self._task)

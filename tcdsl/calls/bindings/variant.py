@@ -6,12 +6,13 @@ that do so: a call whose signature and executable records find does without.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tcdsl.calls.bindings.aside import Aside
+from tcdsl.calls.bindings.aside import LIBRARY, Aside
 from tcdsl.calls.bindings.executables import Compiled, Executables
 from tcdsl.calls.bindings.index import Index
 from tcdsl.calls.bindings.rankfree import RankFree
@@ -46,6 +47,7 @@ _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
 SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
 MEANWHILE = 3  # sizes that have their own while that for all is built
+_primed: set[str] = set()  # functions of the library that this process has had compiled aside
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
 
 
@@ -74,13 +76,14 @@ class Variant:
     own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
     stand for all, and so the same in every process; a program whose choice has no one answer for
     all sizes gets one for each `Regime` that calls bring. Where a compiler takes far longer for it
-    than for one of some sizes, or for the library of the machine that it calls, those that bring it
-    have their own too, and it is built meanwhile: their call waits as long as the first one did. So
-    do the next ones, `MEANWHILE` in all; those after them wait for what is left. On a GPU, where
-    its tiles are part of the config, there are two where the model wants another for other sizes,
-    and a third only for sizes at which those are far slower. Tuned sizes get theirs. What has run
-    keeps its executable, so that equal calls give equal bits; of ever new sizes, those that fell
-    out of the table are chosen for again.
+    than for one of some sizes, those that bring it have their own too, and it is built meanwhile:
+    their call waits as long as the first one did. So do the next ones, `MEANWHILE` in all; those
+    after them wait for what is left. What it imports from the library of the machine is compiled
+    aside while the first sizes have theirs compiled. On a GPU, where its tiles are part of the
+    config, there are two where the model wants another for other sizes, and a third only for sizes
+    at which those are far slower. Tuned sizes get theirs. What has run keeps its executable, so
+    that equal calls give equal bits; of ever new sizes, those that fell out of the table are chosen
+    for again.
     """
 
     def __init__(
@@ -293,7 +296,21 @@ class Variant:
         from tcdsl.codegen.choose import compiler  # on use
 
         config, _ = self._made.generic_choice(spec, sizes)
-        return compiler.has_own_tiles(config) or not functions.were_there(self._library())
+        return compiler.has_own_tiles(config)
+
+    def _prime(self, config: Config) -> None:
+        """Let another process compile what the next sizes will import, while we compile for these.
+
+        Their call waits for what is left of it.
+        """
+        is_product = SHARING_FORM in (value for _, value in config.items)
+        if not is_product or SHARING_FORM not in LONG_FORMS or not self.signature.sizes:
+            return
+        if self._index is not None and is_lasting():
+            wanted = functions.missing([n for n in self._library() if n not in _primed])
+            _primed.update(wanted)
+            if wanted:
+                Aside(json.dumps(wanted).encode(), self.name, LIBRARY)
 
     def _library(self) -> tuple[str, ...]:
         from tcdsl.codegen.choose import compiler  # on use
@@ -421,6 +438,8 @@ class Variant:
 
     def compile(self, spec: Spec, config: Config, sizes: Mapping[str, int]) -> Compiled:
         """Return the executable of a specialisation and a config, made once."""
+        if spec.sizes is not None and self._made.found(spec, config, sizes) is None:
+            self._prime(config)
         return self._made.compile(spec, config, sizes)
 
 

@@ -158,17 +158,11 @@ def test_a_damaged_record_is_made_again(
 
 
 @pytest.mark.cc
-def test_that_it_was_there_is_asked_once(
-    compiled: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(functions, "_were_there", {})
-    name = small(FLOAT16)
-    assert not functions.were_there([name])
-    functions.addresses([name])
-    assert not functions.were_there([name]), "what is compiled meanwhile decides nothing"
-    assert not functions.were_there([name, small(BFLOAT16)])
-    functions.addresses([small(BFLOAT16)])
-    assert not functions.were_there([small(BFLOAT16)]), "it was asked for beside another"
+def test_what_is_missing_is_told(compiled: list[str]) -> None:
+    names = [small(), small(FLOAT16), small()]
+    assert functions.missing(names) == names[:2]
+    functions.addresses(names[:1])
+    assert functions.missing(names) == names[1:2]
 
 
 @pytest.mark.wide

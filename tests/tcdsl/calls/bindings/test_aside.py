@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -25,18 +26,21 @@ from tcdsl.tools.doctor import _caches
 
 pytestmark = pytest.mark.cc
 
-MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+PLAIN = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
+# its sums are short and have an epilogue: the executable for all sizes has all tiles itself
+MM = PLAIN.replace(" }", "  C(m, n) = fmax(C(m, n), 0) }")
+PRIME = variant.Variant._prime
 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Return the programs that this process compiles from here on, in a cache of its own."""
     assert isinstance(Entry, type), "the launcher is compiled before"
-    monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
     monkeypatch.setattr(variant, "MEANWHILE", 1)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(functions, "_loaded", {})
-    monkeypatch.setattr(functions, "_were_there", {})
+    monkeypatch.setattr(variant.Variant, "_prime", lambda *_: None)
+    monkeypatch.setattr(variant, "LONG_FORMS", {"contraction"})
     names: list[str] = []
     begin = objects._begin
 
@@ -47,6 +51,18 @@ def begun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     monkeypatch.setattr(objects, "_begin", noted)
     return names
+
+
+@pytest.fixture
+def primed(begun: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, str]]:
+    """Return what processes for the library would be given, which are not started."""
+    started: list[tuple[Any, str]] = []
+    monkeypatch.setattr(variant.Variant, "_prime", PRIME)
+    monkeypatch.setattr(variant, "_primed", set())
+    monkeypatch.setattr(
+        variant, "Aside", lambda task, name, module: started.append((json.loads(task), module))
+    )
+    return started
 
 
 @pytest.fixture
@@ -131,55 +147,41 @@ def library_of(kernel: Any) -> tuple[str, ...]:
     return compiler.library_of(variant.program, variant.machine)
 
 
-def fill_library(kernel: Any) -> None:
-    """Compile what products usually import, as an earlier process did."""
-    functions.addresses(library_of(kernel))
-
-
 @pytest.mark.wide
-def test_where_the_library_is_the_second_sizes_bring_the_one_for_all(
+def test_second_sizes_that_call_the_library_bring_the_one_for_all(
     begun: list[str], busy: None
 ) -> None:
-    mm = tc.define(MM)
-    fill_library(mm)
-    for m in (5, 7, 9):
+    mm = tc.define(PLAIN)
+    for m in (5, 7, 9, 5):
         call(mm, m)
     assert kinds(mm) == ["own", "all"]
     assert begun == ["mm", "mm"]
 
 
-@pytest.mark.wide
-def test_a_library_that_comes_meanwhile_changes_nothing(begun: list[str], busy: None) -> None:
-    """Else a clock decided which executable serves which sizes."""
-    first, second = (tc.define(MM.replace("mm", name)) for name in ("mm", "nn"))
-    for m in (5, 7):
-        call(first, m)
-    fill_library(first)
-    for m in (5, 7):
-        call(second, m)
-    assert kinds(second) == ["own", "own"]
+def test_what_second_sizes_will_import_is_compiled_aside_once(
+    primed: list[tuple[Any, str]],
+) -> None:
+    first, second = (tc.define(PLAIN.replace("mm", name)) for name in ("mm", "nn"))
+    call(first, 5)
+    call(second, 5)
+    assert primed == [([*library_of(first)], aside.LIBRARY)]
 
 
 @pytest.mark.wide
-def test_an_executable_with_tiles_of_its_own_is_built_aside(begun: list[str], busy: None) -> None:
-    """Its sums are short, and have an epilogue."""
-    relu = MM.replace(" }", "  C(m, n) = fmax(C(m, n), 0) }")
-    mm = tc.define(relu)
-    fill_library(mm)
+def test_a_library_that_is_there_is_not_compiled(primed: list[tuple[Any, str]]) -> None:
+    mm = tc.define(PLAIN)
+    functions.addresses(library_of(mm))
     call(mm, 5)
-    call(mm, 7)
-    assert kinds(mm) == ["own", "own"]
+    assert primed == []
 
 
 @pytest.mark.wide
-def test_what_builds_aside_leaves_the_library(begun: list[str]) -> None:
-    mm = tc.define(MM)
-    call(mm, 5)
-    call(mm, 7)
-    (one,) = mm.variant()._asides.values()
+def test_the_process_aside_leaves_the_library(begun: list[str]) -> None:
+    names = library_of(tc.define(PLAIN))
+    one = Aside(json.dumps(names).encode(), "mm", aside.LIBRARY)
     one._thread.join()
-    functions._were_there.clear()
-    assert functions.were_there(library_of(mm))
+    assert functions.missing(names) == []
+    assert aside.last_failure() == ""
 
 
 @pytest.mark.wide
