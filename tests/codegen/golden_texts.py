@@ -291,12 +291,15 @@ def benchmarks() -> Mapping[str, Item]:
 
 
 def _constants(path: Path) -> dict[str, str]:
-    """Return the texts that a file gives names to."""
+    """Return the texts that a file gives names to, or takes from `layers.py`."""
     found = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(str(text))):
                 found[name] = text
+            case ast.ImportFrom(module="layers", names=names):
+                shared = _constants(BENCHMARKS / "layers.py")
+                found |= {n.name: shared[n.name] for n in names if n.name in shared}
     return found
 
 
