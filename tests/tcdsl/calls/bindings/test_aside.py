@@ -208,10 +208,10 @@ def test_where_no_process_can_be_started_the_third_sizes_compile(
 
 @pytest.mark.wide
 def test_what_compiles_soon_is_not_built_aside(begun: list[str], busy: None) -> None:
-    add: Any = tc.define("def add(float(N) A) -> (B) { B(i) = A(i) + 1 }")
+    sums: Any = tc.define("def sums(float(M,N) A) -> (B) { B(i) +=! A(i, j) }")
     for n in (5, 7, 6):
-        assert add(np.zeros(n, np.float32)).tolist() == [1] * n
-    assert kinds(add) == ["own", "all"]
+        assert sums(np.ones((2, n), np.float32)).tolist() == [n, n]
+    assert kinds(sums) == ["own", "all"]
 
 
 @pytest.mark.wide
