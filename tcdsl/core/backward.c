@@ -257,9 +257,10 @@ static PyObject *taken(Node *n, unsigned char what, tc_u64 needs, PyObject *cons
   Slot *kept = kept_of(n) + k;
   int is_whole = what < TAKE_FORM || what >= TAKE_OUTPUT;
   if (is_whole && is_tensor(kept->o) && was_written(n, kept)) return NULL;
-  if (what < TAKE_OUTPUT || !grad_on) return Py_NewRef(kept->o);
-  Tensor *again = alias_of((Tensor *)kept->o); /* an output: as a function of the inputs */
-  if (again) set_fn(again, (Node *)Py_NewRef(n), what - TAKE_OUTPUT);
+  Node *fn = what >= TAKE_OUTPUT ? n : what < TAKE_FORM ? node_at(&n->slot[what]) : NULL;
+  if (!grad_on || !fn || !is_tensor(kept->o)) return Py_NewRef(kept->o);
+  Tensor *again = alias_of((Tensor *)kept->o); /* as a function of what it was made of */
+  if (again) set_fn(again, (Node *)Py_NewRef(fn), what >= TAKE_OUTPUT ? what - TAKE_OUTPUT : (int)n->slot[what].v);
   return (PyObject *)again;
 }
 

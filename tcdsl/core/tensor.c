@@ -106,7 +106,16 @@ static Tensor *tensor_view(PyTypeObject *type, const Tensor *of, int nd, const t
 
 static Tensor *alias_of(const Tensor *t) {
   int nd = rank_of(&t->head);
-  return tensor_view(tensor_type, t, nd, t->head.dims, t->head.dims + nd, 0);
+  Tensor *a = tensor_alloc(tensor_type, nd);
+  if (!a) return NULL;
+  for (int d = 0; d < 2 * nd; d++) a->head.dims[d] = t->head.dims[d];
+  a->head.form = t->head.form;
+  a->head.data = t->head.data;
+  a->head.count = t->head.count;
+  a->head.flags = t->head.flags & (TENSOR_READ_ONLY | TENSOR_DENSE);
+  a->head.storage = (Storage *)Py_NewRef(t->head.storage);
+  a->seen = t->head.storage->version;
+  return a;
 }
 
 /* A tensor of the form of another, in C order, whose elements nobody may read. */
@@ -131,7 +140,7 @@ static Tensor *form_alone(const Tensor *t) {
 }
 
 static int tensor_traverse(Tensor *t, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(t));
+  if (Py_TYPE(t) != tensor_type) Py_VISIT(Py_TYPE(t));
   Py_VISIT(t->fn);
   Py_VISIT(t->grad);
   Py_VISIT(t->base);
