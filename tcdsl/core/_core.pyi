@@ -18,7 +18,7 @@ class Tensor:
     requires_grad: bool
     is_leaf: bool
     grad: Any
-    grad_fn: Node | None
+    grad_fn: Any
     output_nr: int
     data: Tensor
     _version: int

@@ -1,7 +1,8 @@
 /* Backward: gradients of tensors by the leaves they came from, without recursion.
  *
  * All nodes that lead to the roots are listed, each with how many gradients it waits for; those that wait for none
- * run. A node is held by one backward at a time: its mark says by which.
+ * run. A node is held by one backward at a time: its mark says by which. One that meets a node of another thread's gives
+ * back its own and waits; so does one that would add to the gradient of a leaf that another thread adds to.
  */
 
 typedef struct {
@@ -9,8 +10,11 @@ typedef struct {
   size_t n, room;
 } List;
 
-typedef struct {
+typedef struct Run {
   tc_u64 nr;
+  struct Run *around; /* begun before this one and still going on, of any thread */
+  void *thread;
+  const Tensor *leaf_given; /* to whose gradient it adds now */
   List all, ready;
   int is_kept;             /* whether nodes keep what they have for another backward */
   PyObject *const *inputs; /* NULL: gradients go to leaves */
@@ -21,6 +25,31 @@ typedef struct {
 } Run;
 
 static tc_u64 last_run;
+static Run *runs; /* the latest; a forked child has none, whatever its parent's other threads were at */
+
+/* Let other threads run for a moment; not 0 with what a signal's handler raised. */
+static int wait_a_moment(void) {
+  struct timespec moment = {0, 20000};
+  PyThreadState *state = PyEval_SaveThread();
+  nanosleep(&moment, NULL);
+  PyEval_RestoreThread(state);
+  return PyErr_CheckSignals();
+}
+
+static void forget_runs(void) { runs = NULL; }
+
+static const Run *run_of(tc_u64 mark) {
+  const Run *r = runs;
+  while (r && r->nr != mark) r = r->around;
+  return r;
+}
+
+/* Whether another thread adds to the gradient of a leaf. */
+static int is_given_to(const Tensor *t) {
+  for (const Run *r = runs; r; r = r->around)
+    if (r->leaf_given == t && r->thread != &grad_on) return 1;
+  return 0;
+}
 
 static int push(List *l, Node *n) {
   if (l->n == l->room) {
@@ -41,16 +70,20 @@ static inline Node *node_at(const Slot *edge) {
   return edge->o && Py_TYPE(edge->o) == node_type ? (Node *)edge->o : NULL;
 }
 
+enum { FAILED = -1, IS_HELD = 1 }; /* held: by another thread's backward */
+
 static int visit(Run *run, Node *n) {
   if (n->mark == run->nr) return 0;
-  if (n->mark) {
+  const Run *holder = n->mark ? run_of(n->mark) : NULL;
+  if (holder && holder->thread != run->thread) return IS_HELD;
+  if (holder) {
     PyErr_SetString(PyExc_RuntimeError,
-                    "another backward, of another thread or around this one, is going through the same graph; let it "
-                    "end first");
-    return -1;
+                    "backward was called in a backward that is going through the same graph; let that end first");
+    return FAILED;
   }
   if (push(&run->all, n)) return -1;
   Py_IncRef((PyObject *)n);
+  for (int r = 0; n->mark && r < n->n_out; r++) Py_CLEAR(arrived_at(n)[r].o); /* of a parent process */
   n->mark = run->nr;
   n->waits = 0;
   n->is_wanted = 1;
@@ -165,15 +198,8 @@ static PyObject *hooked(PyObject *hooks, PyObject *g, int nr) { /* steals g */
   return r;
 }
 
-/* Steals g. A gradient that nobody else holds is kept as it is. */
-static int give_leaf(Run *run, Tensor *t, PyObject *g) {
-  if (!same_form(t, (Tensor *)g)) {
-    PyObject *two[] = {(PyObject *)t, g}, *fitting = PyObject_Vectorcall(py.fit, two, 2, NULL);
-    Py_DecRef(g);
-    if (!(g = fitting)) return -1;
-  }
-  if (t->hooks && !(g = hooked(t->hooks, g, 0))) return -1;
-  if (run->inputs) return add_up(&run->found[leaf_asked(run, t)], g);
+/* Add to the gradient of a leaf; steals g. One that nobody else holds is kept as it is. */
+static int add_to_leaf(Tensor *t, PyObject *g) {
   if (t->grad) {
     PyObject *held = Py_NewRef(t->grad), *two[] = {held, g};
     PyObject *sum = PyObject_Vectorcall(grad_on ? py.add : py.add_into, two, 2, NULL);
@@ -190,11 +216,31 @@ static int give_leaf(Run *run, Tensor *t, PyObject *g) {
     Py_DecRef(g);
     if (!(g = copy)) return -1;
   }
-  PyObject *old = t->grad; /* a hook or another thread may have set one */
+  PyObject *old = t->grad;
   t->grad = g;
   track(t);
   Py_DecRef(old);
   return 0;
+}
+
+/* Steals g. */
+static int give_leaf(Run *run, Tensor *t, PyObject *g) {
+  if (!same_form(t, (Tensor *)g)) {
+    PyObject *two[] = {(PyObject *)t, g}, *fitting = PyObject_Vectorcall(py.fit, two, 2, NULL);
+    Py_DecRef(g);
+    if (!(g = fitting)) return -1;
+  }
+  if (t->hooks && !(g = hooked(t->hooks, g, 0))) return -1;
+  if (run->inputs) return add_up(&run->found[leaf_asked(run, t)], g);
+  while (is_given_to(t))
+    if (wait_a_moment()) {
+      Py_DecRef(g);
+      return -1;
+    }
+  run->leaf_given = t;
+  int failed = add_to_leaf(t, g);
+  run->leaf_given = NULL;
+  return failed;
 }
 
 /* One gradient less to wait for; steals g, which may be NULL: there is none. */
@@ -342,18 +388,39 @@ static int run_node(Run *run, Node *n) {
   return failed;
 }
 
-static int run_all(Run *run, PyObject *const *roots, PyObject *const *grads, int n_roots) {
-  for (int i = 0; i < n_roots; i++) {
+static int list_all(Run *run, PyObject *const *roots, int n_roots) {
+  int no = 0;
+  for (int i = 0; i < n_roots && !no; i++) {
     Tensor *t = (Tensor *)roots[i];
-    if (t->fn ? visit(run, t->fn) : 0) return -1;
+    no = t->fn ? visit(run, t->fn) : 0;
   }
-  for (size_t i = 0; i < run->all.n; i++) {
+  for (size_t i = 0; i < run->all.n && !no; i++) {
     Node *n = run->all.at[i];
-    for (int k = 0; k < n->n_in; k++) {
+    for (int k = 0; k < n->n_in && !no; k++) {
       Node *e = node_at(&n->slot[k]);
-      if (e && visit(run, e)) return -1;
+      no = e ? visit(run, e) : 0;
     }
   }
+  return no;
+}
+
+/* Give back all nodes: whatever happened, they are as they were, but for what they have given away. */
+static void give_back(Run *run) {
+  for (size_t i = 0; i < run->all.n; i++) {
+    Node *n = run->all.at[i];
+    for (int r = 0; r < n->n_out; r++) Py_CLEAR(arrived_at(n)[r].o);
+    n->mark = 0;
+  }
+  while (run->all.n) Py_DecRef((PyObject *)run->all.at[--run->all.n]);
+}
+
+static int run_all(Run *run, PyObject *const *roots, PyObject *const *grads, int n_roots) {
+  int no;
+  while ((no = list_all(run, roots, n_roots)) == IS_HELD) {
+    give_back(run);
+    if (wait_a_moment()) return -1;
+  }
+  if (no) return -1;
   count_waits(run);
   if (run->inputs) {
     if (find_wanted(run)) return -1;
@@ -375,14 +442,11 @@ static int run_all(Run *run, PyObject *const *roots, PyObject *const *grads, int
   return 0;
 }
 
-/* Whatever happened, nodes are as they were before, but for what they have given away. */
 static void end_run(Run *run) {
-  for (size_t i = 0; i < run->all.n; i++) {
-    Node *n = run->all.at[i];
-    for (int r = 0; r < n->n_out; r++) Py_CLEAR(arrived_at(n)[r].o);
-    n->mark = 0;
-    Py_DecRef((PyObject *)n);
-  }
+  Run **at = &runs;
+  give_back(run);
+  while (*at != run) at = &(*at)->around;
+  *at = run->around;
   free(run->all.at);
   free(run->ready.at);
   free(run->leaf);
@@ -402,7 +466,7 @@ static PyObject *seed_of(Tensor *t, PyObject *given) {
 static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_roots, PyObject *inputs, int keeps,
                           int creates) {
   PyObject *grads[MOST_INPUTS], *result = NULL, **listed = NULL;
-  Run run = {.nr = ++last_run, .is_kept = keeps};
+  Run run = {.nr = ++last_run, .thread = &grad_on, .is_kept = keeps};
   int n = 0, failed = 0, saved = grad_on;
   for (int i = 0; i < n_roots; i++) {
     int yes = is_tensor(roots[i]) ? is_tracked((Tensor *)roots[i]) : 0;
@@ -419,6 +483,8 @@ static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_
     run.inputs = listed;
     run.found = listed + run.n_inputs;
   }
+  run.around = runs;
+  runs = &run;
   grad_on = 0;
   while (n < n_roots && !failed) {
     grads[n] = seed_of((Tensor *)roots[n], given[n]);

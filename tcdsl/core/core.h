@@ -9,7 +9,7 @@
 #include "codegen/runtime/tensor.h"
 
 enum { INLINE_DIMS = 4, MOST_INPUTS = 64, MOST_TAKEN = 192 };
-enum { LEAF_REQUIRES = 256, RETAINS = 512 }; /* flags of a tensor, beside those that the launcher reads */
+enum { LEAF_REQUIRES = 256 }; /* a flag of a tensor, beside those that the launcher reads */
 
 typedef struct Node Node;
 

@@ -1,5 +1,7 @@
 /* tcdsl.core._core, one translation unit. */
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <string.h>
 #include "core/core.h"
 #include "core/tensor.c"
@@ -348,6 +350,7 @@ PyMODINIT_FUNC PyInit__core(void) {
   plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);
   if (!m || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type) return NULL;
   ours.type = tensor_type;
+  pthread_atfork(NULL, NULL, forget_runs);
   if (PyModule_AddObject(m, "Tensor", (PyObject *)tensor_type) || PyModule_AddObject(m, "Node", (PyObject *)node_type) ||
       PyModule_AddObject(m, "Recipe", (PyObject *)recipe_type) || PyModule_AddObject(m, "Op", (PyObject *)op_type) ||
       PyModule_AddObject(m, "functions", PyCapsule_New(&ours, TC_TENSORS_NAME, NULL)))

@@ -22,6 +22,7 @@ PyObject *_PyObject_GC_NewVar(PyTypeObject *, Py_ssize_t);
 void PyObject_GC_Track(void *);
 int PyObject_GC_IsTracked(PyObject *);
 void PyObject_GC_Del(void *);
+int PyErr_CheckSignals(void);
 void PyObject_ClearWeakRefs(PyObject *);
 PyObject *PyObject_GenericGetDict(PyObject *, void *);
 int PyObject_GenericSetDict(PyObject *, PyObject *, void *);

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from sys import intern
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -23,19 +23,18 @@ from tcdsl.calls.bounds import OperandNames, bounds_error
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.gradient.vjp import Gradient
-from tcdsl.codegen.gradient.whole import whole
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
 from tcdsl.core.dtypes import DType
-from tcdsl.derived.texts import gradient_of
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.ops.passing import passed_on
 from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.gradient.vjp import Gradient
 
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]
@@ -393,6 +392,9 @@ class Forms:
         self._taken[id(variant), needs] = frozenset()
         if not wanted:
             return Recipe(None, (), ())
+        from tcdsl.derived.texts import gradient_of  # on use: many programs need no gradient
+        from tcdsl.ops.passing import passed_on
+
         made = gradient_of(variant, None, tuple(wanted))
         passed = passed_on(made)
         wanted = [name for name in wanted if name not in passed]
@@ -426,6 +428,8 @@ class Forms:
         for given in made.given:
             if given.output:
                 codes[given.name] = GRAD + self.returns.index(given.output)
+        from tcdsl.codegen.gradient.whole import whole  # on use: as above
+
         if made.extra:  # what is kept is no output: it is computed again
             return codes, whole(made)
         if made.kept:

@@ -6,9 +6,13 @@ it on instead.
 
 from __future__ import annotations
 
-from tcdsl.codegen.gradient.vjp import Gradient
+from typing import TYPE_CHECKING
+
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.parser import parse
+
+if TYPE_CHECKING:
+    from tcdsl.codegen.gradient.vjp import Gradient
 
 
 def passed_on(made: Gradient) -> tuple[str, ...]:
