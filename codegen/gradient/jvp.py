@@ -11,9 +11,9 @@ the text, so nothing is kept, and loops, states and scatters stay what they are:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.gradient.along import Along
+from tcdsl.codegen.gradient.derivatives import Tangents
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
 from tcdsl.codegen.gradient.shadows import without_shadows
@@ -27,23 +27,6 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef, Expr, Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Tangents:
-    """A definition that computes what another does, and its tangents, as TC text.
-
-    Its parameters are those of f, then `given`, `t_X` for each parameter of wrt, in that order; its
-    returns those of f, then `results`, `t_O` for each float return, then `extra`, which only a head
-    gives a box: what definitions that f calls scatter into.
-    """
-
-    name: str
-    wrt: tuple[str, ...]
-    text: str
-    given: tuple[str, ...]
-    results: tuple[str, ...]
-    extra: tuple[str, ...]
 
 
 @on_own_stack

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tcdsl.codegen.gradient.jvp import Tangents
-from tcdsl.codegen.gradient.vjp import Given, Gradient
+from tcdsl.codegen.gradient.derivatives import Given, Gradient, Tangents
 from tcdsl.grammar.proofs import plain
 
 

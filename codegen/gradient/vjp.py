@@ -12,6 +12,7 @@ from math import prod
 
 from tcdsl.codegen.gradient.backward import Backward
 from tcdsl.codegen.gradient.checkpoint import segmented
+from tcdsl.codegen.gradient.derivatives import Given, Gradient
 from tcdsl.codegen.gradient.distribute import distributed
 from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, boxed, lines_of, scattered, turn_of, with_forward
@@ -34,38 +35,6 @@ from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.grammar.types.typed import CheckedDef, Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A parameter of a gradient that f has not: its extents in the sizes of f.
-
-    output: the return of f whose adjoint it is, "" for what is kept of the forward pass.
-    """
-
-    name: str
-    output: str
-    shape: tuple[Size, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Gradient:
-    """Two definitions as TC text.
-
-    text: the vector-Jacobian product: its parameters are those of f, then kept, then `d_O` for each
-    float return; its returns `d_X` for each parameter of wrt, in that order. forward: f with the
-    outputs `extra` besides its own. kept: what of both the gradient takes, by its name there.
-    given: the parameters behind those of f, the kept ones first. memory: the bytes of extra.
-    """
-
-    name: str
-    wrt: tuple[str, ...]
-    text: str
-    forward: str
-    kept: tuple[str, ...]
-    extra: tuple[str, ...]
-    given: tuple[Given, ...]
-    memory: Size
 
 
 @on_own_stack

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.text.stack import on_own_stack

@@ -12,7 +12,7 @@ from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant, spec_for
-from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.derived.with_gradient import with_gradient
 from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.text import nodes

@@ -13,7 +13,7 @@ from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError, count
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.codegen.gradient.derivatives import Gradient
 
 # Settings that a reader may look for at a call, by where they are given
 _OF_GRADIENTS = ("wrt", "checkpoint", "memory_limit", "copy")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
-from tcdsl.codegen.gradient.vjp import Gradient
+from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.grammar.batch.definition import Backward, Batch, batched
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import TCError, TCTypeError

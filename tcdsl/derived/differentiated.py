@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
-from tcdsl.codegen.gradient.checkpoint import turns_between
-from tcdsl.codegen.gradient.vjp import Gradient
-from tcdsl.codegen.gradient.whole import whole
+from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.plain.kernel import PlainKernel
@@ -42,6 +40,8 @@ class CheckpointPolicy:
             return self.checkpoint
         if made.memory.evaluate(sizes) <= self.limit:
             return None
+        from tcdsl.codegen.gradient.checkpoint import turns_between  # on use: of large loops
+
         turns = turns_between(bound.checked, sizes)
         return turns if turns > 1 else None
 
@@ -99,7 +99,13 @@ def whole_of(kernel: K) -> K:
     origin = kernel.session.origin
     if origin is None or set(origin.kept).isdisjoint(kernel.params):
         return kernel
-    return kernel.once("whole", lambda: _kernel(whole(origin), kernel, origin))
+
+    def made() -> K:
+        from tcdsl.codegen.gradient.whole import whole  # on use: calls with kept values do without
+
+        return _kernel(whole(origin), kernel, origin)
+
+    return kernel.once("whole", made)
 
 
 def _kernel(program: Program, model: K, origin: Gradient | None = None) -> K:

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.gradient import plain
-from tcdsl.codegen.gradient.jvp import Tangents, tangents
-from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.gradient.derivatives import Gradient, Tangents
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.text.stack import stack_for
 
@@ -22,18 +21,25 @@ Names = tuple[str, ...]
 
 def gradient_of(bound: Variant, turns: int | None, wrt: Names | None) -> Gradient:
     """Return the gradient of a definition bound to types; see `vjp.gradient`."""
-    return _known(
-        bound, "gradient", (str(turns), repr(wrt)),
-        lambda: gradient(bound.checked, turns, wrt), plain.of_gradient, plain.gradient,
-    )  # fmt: skip
+
+    def made() -> Gradient:
+        from tcdsl.codegen.gradient.vjp import gradient  # on use: most are found by a record
+
+        return gradient(bound.checked, turns, wrt)
+
+    by = str(turns), repr(wrt)
+    return _known(bound, "gradient", by, made, plain.of_gradient, plain.gradient)
 
 
 def tangents_of(bound: Variant, wrt: Names | None) -> Tangents:
     """Return the tangents of a definition bound to types; see `jvp.tangents`."""
-    return _known(
-        bound, "tangents", (repr(wrt),),
-        lambda: tangents(bound.checked, wrt), plain.of_tangents, plain.tangents,
-    )  # fmt: skip
+
+    def made() -> Tangents:
+        from tcdsl.codegen.gradient.jvp import tangents  # on use: most are found by a record
+
+        return tangents(bound.checked, wrt)
+
+    return _known(bound, "tangents", (repr(wrt),), made, plain.of_tangents, plain.tangents)
 
 
 def _known(

@@ -11,7 +11,7 @@ from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
-from tcdsl.codegen.gradient.jvp import Tangents
+from tcdsl.codegen.gradient.derivatives import Tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.derived.differentiated import K, whole_of
 from tcdsl.derived.texts import tangents_of

@@ -34,7 +34,7 @@ from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.codegen.gradient.derivatives import Gradient
 
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]

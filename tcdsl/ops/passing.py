@@ -12,7 +12,7 @@ from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.parser import parse
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.codegen.gradient.derivatives import Gradient
 
 
 def passed_on(made: Gradient) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.grammar.text.errors import ShapeError
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.codegen.gradient.derivatives import Gradient
 
 
 def check_given(

@@ -42,7 +42,7 @@ from tcdsl.grammar.types.typed import CheckedDef
 from tcdsl.text.names import generic_values
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.vjp import Gradient
+    from tcdsl.codegen.gradient.derivatives import Gradient
 
 Shapes = Sequence[tuple[int, ...]]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.reference.evaluator import evaluate

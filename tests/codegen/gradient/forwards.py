@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.codegen.gradient.jvp import Tangents, tangents
+from tcdsl.codegen.gradient.derivatives import Tangents
+from tcdsl.codegen.gradient.jvp import tangents
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.gradient.whole import whole
 from tcdsl.codegen.reference.evaluator import evaluate

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from tcdsl.codegen.gradient.vjp import Gradient, gradient
+from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import TCTypeError

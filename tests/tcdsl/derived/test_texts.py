@@ -12,11 +12,10 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.gradient import plain
+from tcdsl.codegen.gradient import jvp, plain, vjp
 from tcdsl.codegen.gradient.jvp import tangents
 from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.toolchain import records
-from tcdsl.derived import texts
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 
@@ -52,8 +51,8 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(module, name, count)
 
-    for name in ("gradient", "tangents"):
-        counted(texts, name)
+    counted(vjp, "gradient")
+    counted(jvp, "tangents")
     for name in ("default_config", "lower", "emit_c"):
         counted(compiler, name)
     return done
