@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import tcdsl as tc
+from tcdsl.calls.bindings import variant
 from tcdsl.codegen import runtime
 from tcdsl.kernel import Kernel
 
@@ -29,8 +30,10 @@ def kernel(text: str) -> Kernel:
 def generic(text: str, like: Sequence[Array], out: Array | None = None) -> Kernel:
     """Return a kernel whose executable for operands of this layout takes any sizes.
 
-    It is called once with the corners of operands like these: the next sizes get a generic one.
+    It is called once with the corners of operands like these: the next sizes get a generic one, in
+    this process also where calls would go on without it for a while.
     """
+    variant.LONG_FORMS.clear()
     k = kernel(text)
     k(*map(_corner, like), **({} if out is None else {"out": _corner(out)}))
     return k
