@@ -21,6 +21,7 @@ from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_dead
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
 from tcdsl.codegen.program.expressions import reads_of
+from tcdsl.codegen.program.last import with_last_points
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.errors import RangeError
 from tcdsl.grammar.text.parser import parse
@@ -57,6 +58,7 @@ def tangents(checked: CheckedDef, wrt: Wrt | None = None) -> Tangents:
     }
     """
     check_floats(checked)
+    checked = with_last_points(checked)
     places = [checked.params.index(t) for t in wanted(checked, wrt)]
 
     def made(f: CheckedDef, written: Mapping[str, str]) -> Tangents:

@@ -28,6 +28,7 @@ from tcdsl.codegen.gradient.text import definition_text, head
 from tcdsl.codegen.gradient.tidy import bounded, tidied, without_copies, without_dead
 from tcdsl.codegen.gradient.versions import Turns, Version, Versions
 from tcdsl.codegen.gradient.wanted import Wrt, check_floats, wanted
+from tcdsl.codegen.program.last import with_last_points
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
@@ -70,6 +71,7 @@ def gradient(
     }
     """
     check_floats(checked)
+    checked = with_last_points(checked)
     places = [checked.params.index(t) for t in wanted(checked, wrt)]
 
     def made(f: CheckedDef, written: Mapping[str, str]) -> Gradient:

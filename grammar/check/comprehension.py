@@ -36,7 +36,8 @@ class Comprehension:
     domain: solved ranges, inclusive on both ends, by the checked name of the index; of a ragged
     one all values that it may have. ragged: those ranges, by that name; unbounded: those of which
     sizes do not say what values they may have.
-    subs, symbolic_subs: the subscripts of the target, typed and as symbolic values.
+    subs, symbolic_subs: the subscripts of the target, typed and as symbolic values. meets: it
+    assigns through data, so that points may write one element: the last of them wins.
     """
 
     state: CheckState
@@ -50,6 +51,7 @@ class Comprehension:
     symbolic_subs: tuple[Size, ...] = ()
     ragged: dict[str, Clause] = field(default_factory=dict)
     unbounded: set[str] = field(default_factory=set)
+    meets: bool = False
 
     @property
     def name(self) -> str:

@@ -122,7 +122,7 @@ def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
     """Refuse a read of the target at elements that the statement writes."""
     domain = work.domain | work.typer.symbolic.unknowns  # in one turn: variables of loops are fixed
     has_reduction = any(x.kind == "reduction" for x in work.scope.indices.values())
-    if access.symbolic_subs == work.symbolic_subs and not has_reduction:
+    if access.symbolic_subs == work.symbolic_subs and not has_reduction and not work.meets:
         return
     for mine, its in zip(work.symbolic_subs, access.symbolic_subs, strict=True):
         a, b = interval(mine, domain), interval(its, domain)
@@ -133,7 +133,9 @@ def _own_read(work: Comprehension, access: Access, prover: Prover) -> None:
                 return
     name = work.name
     cure = "write the result under a second name"
-    if access.symbolic_subs == work.symbolic_subs:
+    if access.symbolic_subs == work.symbolic_subs and work.meets:
+        what = "where points may meet"
+    elif access.symbolic_subs == work.symbolic_subs:
         what = "in a reduction, which may not read its own target"
     else:
         what = "at elements it may write"

@@ -2,7 +2,7 @@
 
 `=` needs a left side that is one-to-one: each index alone in a subscript, the digits of one
 (`R * h + r` with r in 0:R, R >= 1), or `/` and `%` of one number. What combines (`+=`, `max=`, ..)
-may meet.
+may meet, and what is assigned through data: of the points that write one element the last one wins.
 """
 
 from __future__ import annotations
@@ -103,6 +103,9 @@ def want_one_to_one(work: Comprehension) -> None:
     while free:
         told = {name for value in known for name in _told(work, value, free)}
         if not told:
+            if work.node.op == "=" and any(any(t.tensors_read(sub)) for sub in work.subs):
+                work.meets = True
+                return
             left = work.node.target
             raise FaultError(
                 "TC192",
@@ -173,8 +176,7 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
     Returns which subscripts need a check at run time.
     """
     if work.target.dims is None:
-        _grow(work)
-        return (False,) * len(work.subs)
+        return _grow(work)
     prover = work.prover()
     checked = []
     for d, (value, extent) in enumerate(zip(work.symbolic_subs, work.target.dims, strict=True)):
@@ -184,12 +186,24 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
     return tuple(checked)
 
 
-def _grow(work: Comprehension) -> None:
+def _grow(work: Comprehension) -> tuple[bool, ...]:
+    """Grow the box; a subscript from data that may be anything has to be inside of what there is.
+
+    Returns which subscripts need a check at run time.
+    """
     # what is read from data may be anything: only what the text makes of it bounds a result
     domain = work.domain | dict.fromkeys(work.typer.symbolic.unknowns, ANY)
-    lows, highs, plain = [], [], []
+    lows, highs, plain, checked = [], [], [], []
+    known = work.target.box
     for d, (value, sub) in enumerate(zip(work.symbolic_subs, work.subs, strict=True)):
         at = over_turns(interval(value, domain), work.state.turns)
+        is_open = at.low is None or at.high is None
+        checked.append(is_open)
+        if is_open and known is not None and any(t.tensors_read(sub)):
+            lows.append(known.low[d])
+            highs.append(known.high[d])
+            plain.append(known.plain[d])
+            continue
         if at.low is None or at.high is None:
             at_sub = (work.node.target.subs or ())[d].span
             raise FaultError(
@@ -206,6 +220,7 @@ def _grow(work: Comprehension) -> None:
         work.target.box = Box(lows, highs, plain)
     else:
         work.target.box.add(lows, highs, plain)
+    return tuple(checked)
 
 
 def _undeclared(work: Comprehension) -> Note:

@@ -21,7 +21,9 @@ from tcdsl.codegen.device.device import Device
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.last import with_last_points
 from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.toolchain.cubins import cached_cubin
 from tcdsl.codegen.toolchain.nvrtc import Cubin, CudaSource, find_nvrtc
@@ -54,6 +56,11 @@ class CudaProblem(DefinitionProblem):
     def gpu(self) -> Gpu:
         """What schedules know of the device."""
         return self.device.gpu
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The SSA form, as calls on a GPU have it."""
+        return program_of(with_last_points(self.checked))
 
     @functools.cached_property
     def key(self) -> ProblemKey:

@@ -131,10 +131,14 @@ class Variant:
         """The statements, made at their first use."""
         with self._lock:
             if self._program is None:
-                from tcdsl.codegen.program.ssa import program_of  # on use
+                from tcdsl.codegen.program.last import with_last_points  # on use
+                from tcdsl.codegen.program.ssa import program_of
 
                 with stack_for(self.name):
-                    self._program = program_of(self.checked)
+                    checked = self.checked
+                    if self.is_for_gpu:  # where points that meet would wait for each other
+                        checked = with_last_points(checked)
+                    self._program = program_of(checked)
             return self._program
 
     @property

@@ -250,7 +250,7 @@ APPLIED = [  # a fault, and the text with what its message says to write
     ("O(i) = A(s * 1.5)", "O(i) = A(int32(s * 1.5)) where i in 0:N", "TC301"),
     ("O(i) = J(i) ? A(i) : 0.0", "O(i) = J(i) != 0 ? A(i) : 0.0", "TC302"),
     ("O(i) = A(i) where i in 0:3, i in 0:N", "O(i) = A(i) where i in 0:min(3, N)", "TC203"),
-    ("O(J(i)) = A(i / 2)  where i in 0:N", "O(J(i)) +=! A(i / 2) where i in 0:N", "TC192"),
+    ("O(i / 2) = A(i)", "O(i / 2) +=! A(i)", "TC192"),
     ("t(i) += A(i)  O(i) = t(i)", "t(i) +=! A(i)  O(i) = t(i)", "TC119"),
     ("O(i) = A(i)  O(i) = O(i - 1) where i in 1:N", "P(i) = A(i) O(i) = P(i - 1) where i in 1:N",
      "TC126"),
@@ -268,8 +268,6 @@ APPLIED = [  # a fault, and the text with what its message says to write
 def test_texts_with_the_cures_of_their_messages(wrong: str, right: str, code: str) -> None:
     head = "def f(float(N) A, float(N, K) B, int32(N) J, float s, int32 n) -> (O) {\n"
     assert faults(f"{head}{wrong} }}")[0].code == code
-    if code == "TC192":
-        right, head = right, head.replace("(O)", "(float(N) O)")
     made(f"{head}{right} }}")
 
 
@@ -296,7 +294,7 @@ SPELLED = [  # a text, what its message says to write, and the text with that
     ("let x = 3 O(i) = A(i) * x", "where x = A(i)", "O(i) = A(i) * x where x = 3"),
     ("O = sum(A(i))", "s(i) +=! A(i, k)", "O +=! A(i)"),
     ("O = argmax(A)", "at(i) argmax=! A(i, k)", "O argmax=! A(i)"),
-    ("O(i) = silu(A(i))", "write x * sigmoid(x)", "O(i) = A(i) * sigmoid(A(i))"),
+    ("O(i) = swish(A(i))", "write silu(x)", "O(i) = silu(A(i))"),
     ("O(i) = relu6(A(i))", "write clamp(x, 0, 6)", "O(i) = clamp(A(i), 0, 6)"),
     ("O(i) = if(s > 0, A(i), 1)", "condition ? value : other", "O(i) = s > 0 ? A(i) : 1"),
     ("O = A(:)", "a whole dimension has an index too: A(i, j)", "O(i) = A(i)"),
