@@ -86,9 +86,13 @@ def adam<T>(T(...) P, T(...) G, T(...) M, T(...) V) -> (Q, A, B) {
 
 
 @cache
+def ops() -> tc.Definitions:
+    return tc.define_all(OPS, tune="off")
+
+
 def op(name: str) -> Any:
     """Return the kernel of an operation."""
-    return tc.define_all(OPS, tune="off")[name]
+    return ops()[name]
 
 
 Weights = tuple[Array, ...]

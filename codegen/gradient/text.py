@@ -44,9 +44,10 @@ def definition_text(
     written: Wanted = {}
     for _ in range(4):
         text = f"{head} {{\n{_body(parts, written, iter(range(len(lines))))}}}\n"
-        more = _missing(text, lines, written)
+        program = parse(text)
+        more = _missing(program, text, lines, written)
         if not more:
-            return format_program(parse(text))
+            return format_program(program)
         for at, names in more.items():
             written.setdefault(at, set()).update(names)
     everything = {at: {r.name for r in line.ranges} for at, line in enumerate(lines)}
@@ -80,10 +81,10 @@ def _meaning(definition: Def) -> tuple[object, ...]:
     return checked.params, checked.returns, checked.temps, checked.body
 
 
-def _missing(text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
+def _missing(program: Program, text: str, lines: Sequence[Line], written: Wanted) -> Wanted:
     """Return the ranges that are not inferred as they should be, by line."""
     try:
-        checked = check(parse(text))
+        checked = check(program)
     except TCError as error:
         spans = [d.span for d in error.diagnostics if d.span is not None]
         rows = {_line_of(s.source.line_col(s.start)[0], text) for s in spans}
