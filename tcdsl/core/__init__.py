@@ -17,6 +17,8 @@ Op(name, launcher, slow, plan, n_in, n_out, writes=0)
         are needed. None: there is no derivative.
     writes : int
         Whether the first input is the output.
+    `recorded` may be set to a callable that takes, in the place of all this, calls of which a
+    gradient may be asked.
 Op.run(entry, inputs, outputs=None)
     Run an entry of the launcher and record the call.
 Recipe(vjp, taken, to, passed=(), narrow=None)

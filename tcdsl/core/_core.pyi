@@ -94,6 +94,7 @@ class Op:
     with_generics: Callable[..., Op]
     launcher: Launcher
     slow: Callable[..., Any]
+    recorded: Callable[..., Any] | None
     def __new__(
         cls,
         name: str,

@@ -69,6 +69,7 @@ typedef struct {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject *name, *launcher, *slow;
+  PyObject *recorded; /* NULL, None, or a callable: takes calls that are recorded */
   PyObject *plan; /* (entry, needs, inputs) -> a Recipe, asked once for each form; or NULL: not differentiable */
   PyObject *dict;
   int n_in, n_out, writes; /* writes: its first input is its output */

@@ -102,6 +102,8 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, P
   }
   if (!found) goto slow;
   if (!grad_on) needs = 0;
+  if (needs && op->recorded && op->recorded != Py_None && !op->writes)
+    return PyObject_Vectorcall(op->recorded, args, nargsf, NULL);
   PyObject *entry = NULL, *const *out = op->writes ? args : NULL;
   if (op->writes) {
     if (!is_tensor(args[0])) goto slow;
@@ -163,6 +165,7 @@ static int op_traverse(Op *op, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(op));
   Py_VISIT(op->launcher);
   Py_VISIT(op->slow);
+  Py_VISIT(op->recorded);
   Py_VISIT(op->plan);
   Py_VISIT(op->dict);
   return 0;
@@ -171,6 +174,7 @@ static int op_traverse(Op *op, visitproc visit, void *arg) {
 static int op_clear(Op *op) {
   Py_CLEAR(op->launcher);
   Py_CLEAR(op->slow);
+  Py_CLEAR(op->recorded);
   Py_CLEAR(op->plan);
   Py_CLEAR(op->dict);
   return 0;
@@ -198,6 +202,7 @@ static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof
                                    {"name", T_OBJECT, offsetof(Op, name), READONLY, NULL},
                                    {"launcher", T_OBJECT, offsetof(Op, launcher), READONLY, NULL},
                                    {"slow", T_OBJECT, offsetof(Op, slow), READONLY, NULL},
+                                   {"recorded", T_OBJECT, offsetof(Op, recorded), 0, NULL},
                                    {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef op_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                   {NULL, NULL, NULL, NULL, NULL}};

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -22,13 +22,14 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.bounds import OperandNames, bounds_error
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
+from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.defaults import number_of
-from tcdsl.grammar.text.errors import ShapeError
+from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]
 _NUMBERS = (bool, int, float)
+_MAX_TRAINED = 1024
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,9 @@ class Forms:
         self._taken: dict[tuple[int, int], frozenset[int]] = {}  # by derived recipes
         self._bound: dict[tuple[tuple[str, int], ...], Op] = {}
         self._lock = Lock()
+        self.keeps_extra = True
+        self.fixed: Recipe | None = None  # of every recorded call, where one is given
+        self._trained: dict[object, Op] = {}
         self._pure: Forms | None = None  # the same op with fresh results
         self._generic_types = {
             p.name: p.type.name
@@ -201,15 +206,14 @@ class Forms:
             dtype = target.dtype
             if target._base is not None and _is_recorded(values):
                 return self._write_view(values)
-        if not self._has_result_type:
-            cast = tuple(self._cast(p, v, dtype) for p, v in zip(self.params, values, strict=True))
-            if any(a is not b for a, b in zip(cast, values, strict=True)):
-                return self.op(*cast, **_given(out))
+        cast = self._all_cast(values, dtype)
+        if cast is not None:
+            return self.op(*cast, **_given(out))
         outs = None
         if self.writes:
             outs = (values[0],)
         elif out is not None:
-            return self._into(values, dtype, out if isinstance(out, tuple) else (out,))
+            return self._into(values, out if isinstance(out, tuple) else (out,))
         return self._run(values, dtype, outs)
 
     def _computed(self, values: Sequence[Any]) -> DType:
@@ -218,6 +222,13 @@ class Forms:
         if not any(isinstance(v, Tensor) for v in typed):
             typed = list(values)
         return self.meaning.types(typed)
+
+    def _all_cast(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
+        """Return operands in the type that is computed in; None where none has to be cast."""
+        if self._has_result_type:
+            return None
+        cast = tuple(self._cast(p, v, dtype) for p, v in zip(self.params, values, strict=True))
+        return cast if any(a is not b for a, b in zip(cast, values, strict=True)) else None
 
     def _cast(self, param: str, value: Any, dtype: DType) -> Any:
         if self._generic_types.get(param) != "T" or not isinstance(value, Tensor):
@@ -277,7 +288,7 @@ class Forms:
                 )
             raise RuntimeError(problem) from None
 
-    def _into(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...]) -> Any:
+    def _into(self, values: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         """Compute into tensors that the caller gives, of another type or shape too."""
         if is_grad_enabled() and any(
             isinstance(v, Tensor) and v.requires_grad for v in (*values, *outs)
@@ -286,7 +297,7 @@ class Forms:
                 f"{self.name}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."
             )
-        result = self._run(values, dtype, None)
+        result = self.op(*values)
         for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):
             _check_castable(made.dtype, target.dtype)
             if tuple(target.shape) != tuple(made.shape):
@@ -312,7 +323,13 @@ class Forms:
         generics: dict[str, Any] = dict(self.meaning.generics)
         if self._has_result_type:
             generics["R"] = BY_NAME[dtype.name]
-        return self.session.bind(self.definition, arrays, generics)
+        try:
+            return self.session.bind(self.definition, arrays, generics)
+        except TCError as error:
+            if not isinstance(error, RuntimeError):  # which scripts written for PyTorch catch
+                kind: Any = type(error)
+                error.__class__ = _also_runtime(kind)
+            raise
 
     def _variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
         return self._bind(arrays, dtype)[0]
@@ -329,6 +346,8 @@ class Forms:
         return self._recipe(self._variant(self._arrays(inputs, dtype), dtype), needs)
 
     def _recipe(self, variant: Variant, needs: int) -> Recipe:
+        if self.fixed is not None:
+            return self.fixed
         known = self._recipes.get((id(variant), needs))
         if known is None:
             made = self._made_recipe(variant, needs)
@@ -404,6 +423,8 @@ class Forms:
             return Recipe(None, (), (), by_number, narrow)
         if passed:
             made = gradient_of(variant, None, tuple(wanted))
+        if made.extra and self.keeps_extra and not self.writes:
+            self.op.recorded = self._record  # from the next call on
         codes, program = self._gradient_text(made)
         session = Session(program, Settings(tune="off"))
         definition = program.defs[-1]
@@ -412,6 +433,70 @@ class Forms:
         self._taken[id(variant), needs] = frozenset(taken)
         to = tuple(self.params.index(name) for name in made.wrt)
         return Recipe(back.op, taken, to, by_number, narrow)
+
+    def _record(self, *values: Any) -> Any:
+        """Make a recorded call that keeps more than its outputs: sums that its gradient reads."""
+        needs = sum(
+            1 << i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad
+        )
+        forms = tuple((v.dtype, v.shape) if isinstance(v, Tensor) else type(v) for v in values)
+        op = self._trained.get((forms, needs))
+        if op is None:
+            if self.meaning.shape is not None:
+                self.meaning.shape(values)
+            dtype = self._computed(values)
+            cast = self._all_cast(values, dtype)
+            if cast is not None:
+                return self.op(*cast)
+            variant = self._variant(self._arrays(values, dtype), dtype)
+            op = self._training(variant, needs)
+            with self._lock:
+                self._trained = thinned(self._trained, _MAX_TRAINED)
+                op = self._trained.setdefault((forms, needs), op)
+        result = op(*values)
+        n = len(self.returns)
+        if op is self.pure_op:
+            return result
+        return result[0] if n == 1 else self._dispatch.result(tuple(result[:n]))
+
+    @cached_property
+    def pure_op(self) -> Op:
+        """The op without `recorded`: its gradients compute again what they need."""
+        meaning = replace(self.meaning, slow=None)
+        made = Forms(self.name, self.session, self.definition, meaning)
+        made.keeps_extra = False
+        return made.op
+
+    def _training(self, variant: Variant, needs: int) -> Op:
+        """Return the op of the training forward: what the gradient keeps are further outputs."""
+        from tcdsl.codegen.gradient.whole import whole  # on use: as in `_derived`
+        from tcdsl.derived.texts import gradient_of
+
+        params = variant.signature.params
+        wanted = [p.name for i, p in enumerate(params) if needs >> i & 1 and p.dtype.is_float]
+        made = gradient_of(variant, None, tuple(wanted)) if wanted else None
+        if made is None or not made.extra:
+            plain: Op = self.pure_op
+            return plain
+        program = parsed(made.forward, "<forward pass>")
+        forward = Forms(self.name, _session(program), program.defs[-1], _BOUND)
+        codes = {p: INPUT + i for i, p in enumerate(self.params)}
+        codes |= {g.name: GRAD + self.returns.index(g.output) for g in made.given if g.output}
+        kept = {n: OUTPUT + forward.returns.index(n) for n in made.kept}
+        ways = []
+        for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
+            back = Forms(text.defs[-1].name, _session(text), text.defs[-1], _BOUND)
+            ways.append((back.op, back.unread_as_forms(tuple(known[p] for p in back.params))))
+        every = dict.fromkeys(code for _, taken in ways for code in taken)
+        taken = tuple(c for c in every if not (FORM <= c < OUTPUT and c - FORM in every))
+        places = {c: i for i, c in enumerate(taken)}
+        at = [
+            (op, tuple(places[c] if c in places else places[c - FORM] for c in codes))
+            for op, codes in ways
+        ]
+        to = tuple(self.params.index(name) for name in made.wrt)
+        forward.fixed = Recipe(partial(_one_of, *at), taken, to)
+        return forward.op
 
     def _narrower(self, variant: Variant, wide: int, needs: int) -> Recipe:
         """Return the recipe of fewer gradients, or the wider one where that keeps too little."""
@@ -458,6 +543,11 @@ def _accessed(statement: Any) -> set[str]:
     return found
 
 
+@cache
+def _also_runtime(kind: Any) -> Any:
+    return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})
+
+
 def _is_recorded(values: Sequence[Any]) -> bool:
     return is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
 
@@ -470,6 +560,19 @@ def _given(out: Any) -> dict[str, Any]:
     return {} if out is None else {"out": out}
 
 
+def _session(program: nodes.Program) -> Session:
+    return Session(program, Settings(tune="off"))
+
+
+_Way = tuple[Op, tuple[int, ...]]
+
+
+def _one_of(cheap: _Way, again: _Way, *values: Any) -> Any:
+    """Return gradients by what was kept; where they are recorded, as functions of the inputs."""
+    op, places = again if is_grad_enabled() else cheap
+    return op(*(values[i] for i in places))
+
+
 def anything(operands: Sequence[Any]) -> DType:
     """Return some type: a gradient's text says the type of each of its parameters."""
     return next(o.dtype for o in operands if isinstance(o, Tensor))
@@ -477,6 +580,9 @@ def anything(operands: Sequence[Any]) -> DType:
 
 def _camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+_BOUND = Meaning(types=anything)  # of texts that say the type of each parameter
 
 
 def _never(*args: Any, **kwargs: Any) -> NoReturn:

@@ -31,6 +31,11 @@ def halves<T>(T(N) input) -> (T(N) low, T(N) high, int64(N) place) {
   high(i) = input(i) * input(i)
   place(i) = int64(i) where exists input(i)
 }
+def normed<T>(T(N, K) x, T(K) w) -> (T(N, K) y) {
+  mean(n) +=! x(n, k) / K
+  var(n) +=! (x(n, k) - mean(n)) * (x(n, k) - mean(n)) / K
+  y(n, k) = (x(n, k) - mean(n)) * rsqrt(var(n) + T(0.1)) * w(k)
+}
 def ramp<T>(T(...) input) -> (T(...) out) { out(...) = relu(input(...)) }
 def ramp_vjp<T>(T(...) out, T(...) d_out) -> (T(...) d_input) {
   d_input(...) = out(...) > 0 ? d_out(...) : T(0)
@@ -44,6 +49,7 @@ total = op_of_text(TEXT, "total", types=widen)
 e_to = op_of_text(TEXT, "e_to", types=floating)
 matmul = op_of_text(TEXT, "matmul")
 halves = op_of_text(TEXT, "halves")
+normed = op_of_text(TEXT, "normed")
 ramp = op_of_text(TEXT, "ramp", vjp="ramp_vjp")
 
 

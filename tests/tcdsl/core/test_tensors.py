@@ -19,6 +19,7 @@ from tests.tcdsl.core.few import (
     halves,
     matmul,
     no_grad,
+    normed,
     plus,
     plus_,
     ramp,
@@ -361,3 +362,29 @@ def test_kernels_that_users_define_take_tensors_and_are_recorded() -> None:
     v = Weight(w)
     assert type(k(x, v, 2)) is Tensor
     assert type(k(array(x), array(v), 2)) is np.ndarray
+
+
+@pytest.mark.torch
+def test_sums_that_a_gradient_reads_are_kept_and_recomputed_where_it_is_recorded() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(3, 5)), rng.normal(size=5)
+    t, u = (torch.tensor(v, requires_grad=True) for v in (a, b))
+    z = torch.nn.functional.layer_norm(t, (5,), None, None, 0.1) * u
+    first = torch.autograd.grad((z * z).sum(), (t, u), create_graph=True)
+    ((first[0] ** 2).sum() + (first[1] ** 2).sum()).backward()
+    for _ in range(2):  # at the second call the op knows that it keeps more
+        x, w = tensor(a, requires_grad=True), tensor(b, requires_grad=True)
+        y = normed(x, w)
+        np.testing.assert_allclose(array(y), z.detach().numpy(), rtol=1e-10, atol=1e-12)
+        found = backward((total(times(y, y)),), (None,), (x, w), 1, 1)
+        assert found is not None
+        for g, h in zip(found, first, strict=True):
+            np.testing.assert_allclose(array(g), h.detach().numpy(), rtol=1e-9, atol=1e-12)
+        d_x, d_w = found
+        plus(total(times(d_x, d_x)), total(times(d_w, d_w))).backward()
+        for v, o in ((x, t), (w, u)):
+            np.testing.assert_allclose(array(v.grad), o.grad.numpy(), rtol=1e-8, atol=1e-10)
+    assert normed.recorded is not None
+    with pytest.raises(RuntimeError, match="expected w of shape"):
+        normed(x, tensor([1.0], requires_grad=True))
