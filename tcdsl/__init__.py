@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcdsl import autograd
+    from tcdsl.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
     from tcdsl.calls.gpu.faults import synchronize
     from tcdsl.codegen.runtime import (
         empty_cache,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         TCTypeError,
     )
     from tcdsl.kernel import Kernel
+    from tcdsl.ops import Tensor
     from tcdsl.warming import Warmed, warm
 
 __version__ = "0.1.0"
@@ -56,14 +59,20 @@ __all__ = [
     "TCError",
     "TCSyntaxError",
     "TCTypeError",
+    "Tensor",
     "Warmed",
+    "autograd",
     "define",
     "define_all",
     "empty_cache",
+    "enable_grad",
     "get_num_threads",
     "grad",
+    "is_grad_enabled",
     "jvp",
+    "no_grad",
     "set_cache_limit",
+    "set_grad_enabled",
     "set_num_threads",
     "synchronize",
     "warm",
@@ -89,14 +98,20 @@ _HOME = {
     "TCTypeError": "tcdsl.grammar.text.errors",
     "Definitions": "tcdsl.definitions",
     "Kernel": "tcdsl.kernel",
+    "Tensor": "tcdsl.ops",
     "Warmed": "tcdsl.warming",
     "define": "tcdsl.definitions",
     "define_all": "tcdsl.definitions",
+    "autograd": "tcdsl.autograd",
     "empty_cache": "tcdsl.codegen.runtime",
+    "enable_grad": "tcdsl.autograd",
     "get_num_threads": "tcdsl.codegen.runtime",
     "grad": "tcdsl.gradient",
+    "is_grad_enabled": "tcdsl.autograd",
     "jvp": "tcdsl.forward_mode",
+    "no_grad": "tcdsl.autograd",
     "set_cache_limit": "tcdsl.codegen.runtime",
+    "set_grad_enabled": "tcdsl.autograd",
     "set_num_threads": "tcdsl.codegen.runtime",
     "synchronize": "tcdsl.calls.gpu.faults",
     "warm": "tcdsl.warming",
@@ -110,7 +125,8 @@ if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the 
             raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
         from importlib import import_module
 
-        value = getattr(import_module(_HOME[name]), name)
+        home = import_module(_HOME[name])
+        value = home if home.__name__ == f"tcdsl.{name}" else getattr(home, name)
         globals()[name] = value
         return value
 

@@ -75,7 +75,7 @@ ROOMS = {
     "tcdsl/ahead": "grammar/check grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
-    " tcdsl/ahead",
+    " tcdsl/ahead tcdsl/ops tcdsl/autograd",
     "tcdsl/core": "codegen/runtime codegen/toolchain",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime tcdsl/calls/"
     " tcdsl/plain tcdsl/derived tcdsl/core",
