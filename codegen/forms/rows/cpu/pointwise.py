@@ -9,7 +9,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered
 from tcdsl.codegen.forms.base.space import IterationSpace, points, space_of
 from tcdsl.codegen.forms.rows import schedule
-from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, takes
+from tcdsl.codegen.forms.rows.cpu.pointwise_lines import lower_lines, next_to_each_other, takes
 from tcdsl.codegen.forms.rows.cpu.pointwise_tile import lower_tiles, turned_loop
 from tcdsl.codegen.forms.rows.cpu.tasks import lower_rows
 from tcdsl.codegen.machine.config import Knob, Value
@@ -27,7 +27,7 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return vectors or not, unrolling, stores past the cache, tiles, and task size."""
     space = _space(ctx)
-    found = schedule.knobs(ctx, space)
+    found = schedule.knobs(ctx, _walked(ctx))
     if _can_turn(ctx, space):
         found = (Knob("tiles", (True, False)), *found)
     return found
@@ -37,13 +37,13 @@ def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic choice: tiles wherever a read crosses the rows."""
     space = _space(ctx)
     tiles: dict[str, Value] = {"tiles": True} if _can_turn(ctx, space) else {}
-    return tiles | schedule.default(ctx, space)
+    return tiles | schedule.default(ctx, _walked(ctx))
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     space = _space(ctx)
-    per_point = schedule.point_ns(ctx, space, schedule.walk_of(ctx, space, values))
+    per_point = schedule.point_ns(ctx, space, schedule.walk_of(ctx, _walked(ctx), values))
     if _can_turn(ctx, space) and not values.get("tiles"):
         per_point *= 5  # a cache line for every element
     pieces = ctx.extent(points(space.kept) * space.row_length())  # rows may be cut
@@ -53,7 +53,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase over the box."""
     space = _space(ctx)
-    walk = schedule.walk_of(ctx, space, values)
+    walk = schedule.walk_of(ctx, _walked(ctx), values)
     each = schedule.point_ns(ctx, space, walk)
     if takes(ctx, space):
         return lower_lines(ctx, space, walk, each, int(values.get("task_us", 8)))
@@ -69,6 +69,12 @@ def _can_turn(ctx: Context, space: IterationSpace) -> bool:
 
 def _space(ctx: Context) -> IterationSpace:
     return space_of(ctx, pointwise=True)
+
+
+def _walked(ctx: Context) -> IterationSpace:
+    """Return the space with the steps that the loop over points knows."""
+    space = _space(ctx)
+    return next_to_each_other(space) if takes(ctx, space) else space
 
 
 FORM = Form("pointwise", matches, knobs, default, cost_ns, lower)

@@ -70,6 +70,18 @@ def takes(ctx: Context, space: IterationSpace) -> bool:
     return not any(isinstance(x, typed.IndexValue) for x in values)
 
 
+def next_to_each_other(
+    space: IterationSpace, still: frozenset[Access] = frozenset()
+) -> IterationSpace:
+    """Return the space of one row whose points are neighbours but for those that stay one."""
+    inner = space.sweeps[0][-1].name
+    here = {}
+    for access, linear in space.linear.items():
+        is_still = access in still or linear.step(inner) == ZERO
+        here[access] = Linear(() if is_still else ((inner, ONE),), ZERO)
+    return replace(space, linear=here)
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """An access whose step along rows is seen at run time.
@@ -268,11 +280,8 @@ class LineNest(RowNest):
 
     def points(self, still: frozenset[Access]) -> Stmt:
         """Return the loop over points along which these operands are repeated."""
-        here = {}
-        for access, linear in self.linear.items():
-            is_still = access in still or linear.step(self.inner) == ZERO
-            here[access] = Linear(() if is_still else ((self.inner, ONE),), ZERO)
-        self.space = replace(self.space, linear=here)
+        whole = replace(self.space, linear=self.linear)
+        self.space = next_to_each_other(whole, still)
         self.row = []
         self.whole = False
         self.sweep(0, (b.c64(0), self.count))
