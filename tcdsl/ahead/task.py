@@ -131,8 +131,7 @@ def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None
     model = dict.fromkeys(known, _MODEL_SIZE) if sizes is None else sizes
     exact = spec_for(variant, model)
     view = view_of(variant.signature, model)
-    if view is not None and variant.rank_free is not None:
-        variant.rank_free.executable(view)
+    if view is not None and variant.of_any_rank(view) is not None:
         config = session.tuned(variant)(exact) or session.advised(variant)(exact)
         if sizes is not None and config is not None:
             variant.compile(exact, config, model)

@@ -202,6 +202,8 @@ class Described(Launcher):
     ) -> str:
         """Return the C or CUDA text of the kernel for operands in C order.
 
+        Untuned calls of a pointwise definition on the CPU go by texts that all its ranks share.
+
         Parameters
         ----------
         sizes : mapping of str to int, optional

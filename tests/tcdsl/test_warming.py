@@ -100,7 +100,7 @@ def test_without_sizes_it_is_the_executable_for_any(
     (row,) = tc.warm(add, {"D0": 5}, quiet=True)
     assert row.label == "add D0=5"
     add(floats(5), floats(5))
-    assert no_compiler == ["add"]
+    assert not no_compiler
 
 
 @pytest.mark.wide

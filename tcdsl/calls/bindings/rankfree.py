@@ -32,8 +32,6 @@ class RankFree:
     ----------
     signature : Signature
         Of the definition at any of the ranks; its `pointwise` is not None.
-    program : callable
-        Gives the program that this is the signature of.
     machine, threads
         See `Variant`.
     is_kept : bool
@@ -43,7 +41,6 @@ class RankFree:
     def __init__(
         self,
         signature: Signature,
-        program: Callable[[], Program],
         machine: Machine,
         threads: int,
         *,
@@ -56,7 +53,7 @@ class RankFree:
         self._operands += [True] * len(signature.returns)
         tensors = (t.name for t in (*signature.params, *signature.returns))
         self._taken = {*tensors, *(name for name, _, _ in signature.temporaries)}
-        self._program = program
+        self._program: Callable[[], Program] | None = None  # that of the call at hand
         self._machine = machine
         self._threads = threads
         self._is_kept = is_kept
@@ -68,8 +65,12 @@ class RankFree:
         """What was compiled so far."""
         return tuple(c for made in self._by_rank.values() for c in made.compiled.values())
 
-    def executable(self, view: View) -> Compiled:
-        """Return the executable for operands of this view, compiled if it has to be."""
+    def executable(self, view: View, program: Callable[[], Program]) -> Compiled:
+        """Return the executable for operands of this view, compiled if it has to be.
+
+        program: gives that of any of the ranks. It is the caller's own: another one's may be locked
+        by whoever waits for this.
+        """
         rank = len(view.extents)
         layout = contiguous(1) if view.is_flat else Layout(rank, contiguous=False, unit=None)
         layouts = tuple(layout if walked else contiguous(0) for walked in self._operands)
@@ -77,6 +78,7 @@ class RankFree:
         names = size_names(self._taken, rank)
         sizes = dict(zip(names, view.extents, strict=True))
         with self._lock:
+            self._program = program
             made = self._of_rank(rank)
             return made.at_hand(spec, sizes, names) or made.for_all(spec, sizes)
 
@@ -101,6 +103,7 @@ class RankFree:
     def _at_rank(self, rank: int) -> Program:
         from tcdsl.codegen.program.collapse import at_rank  # on use
 
+        assert self._program is not None, "a call asks"
         return at_rank(self._program(), rank)
 
 

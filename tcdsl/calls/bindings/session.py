@@ -176,9 +176,7 @@ class Session:
             found = self._rank_free.get(key)
             if found is None:
                 kept = variant.identity is not None
-                found = RankFree(
-                    signature, lambda: variant.program, machine, variant.threads, is_kept=kept
-                )
+                found = RankFree(signature, machine, variant.threads, is_kept=kept)
                 self._rank_free = thinned(self._rank_free, _MAX_VARIANTS)
                 self._rank_free[key] = found
             return found

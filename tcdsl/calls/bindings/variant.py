@@ -171,6 +171,12 @@ class Variant:
                 self._rank_free = self._shared(self)
             return self._rank_free
 
+    def of_any_rank(self, view: View) -> Compiled | None:
+        """Return the executable that serves a view of operands; None where there is no such."""
+        with self._lock:
+            shared = self.rank_free
+            return None if shared is None else shared.executable(view, lambda: self.program)
+
     def executable(
         self,
         sizes: Mapping[str, int],
@@ -239,8 +245,8 @@ class Variant:
             found = None if config is None else self._compile_found(exact, config, sizes)
             if found is not None:
                 return found
-        if view is not None and self.rank_free is not None:
-            return self.rank_free.executable(view)
+        if view is not None and (found := self.of_any_rank(view)) is not None:
+            return found
         if self._exact == key:
             return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
         spec = self._for_all(layouts, is_small)

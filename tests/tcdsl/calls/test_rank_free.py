@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -179,6 +180,21 @@ def test_what_is_dear_and_repeated_along_rows_is_computed_once_a_row() -> None:
     assert not f.call(a, a[:1]).view.is_flat
     np.testing.assert_array_equal(f(a, b), a)
     np.testing.assert_allclose(f(a, a[:1]), a * np.exp(a[:1]), rtol=1e-6)
+
+
+@pytest.mark.wide
+def test_ranks_that_are_met_at_once_do_not_wait_for_each_other(compiled: list[str]) -> None:
+    """Whoever compiles for all ranks asks no other rank: its caller may wait for just that."""
+    add: Any = tc.define(ADD)
+    a = np.ones((3, 4), np.float32)
+    first = add.call(a, a).variant
+    assert first.rank_free is add.call(a[0], a[0]).variant.rank_free
+    done: list[Array] = []
+    other = threading.Thread(target=lambda: done.append(add(a[0], a[0])))
+    with first._lock:
+        other.start()
+        other.join(60)
+    assert len(done) == len(compiled) == 1
 
 
 @pytest.mark.wide
