@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy
+from tcdsl.core.dtypes import DType
 from tcdsl.ops.convolutions import Each, each
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -19,7 +21,7 @@ _scatter_to = ops.op("scatter_to")
 _gather_from = ops.op("gather_from")
 
 
-def _pooled(needs: int, d_out: Tensor, d_indices: Any, input: Tensor, indices: Tensor) -> Any:
+def put_back(needs: int, d_out: Tensor, d_indices: Any, input: Tensor, indices: Tensor) -> Any:
     """Return the gradient of a max pool: all of it goes where the maximum was."""
     shape = tuple(input.shape)
     k = math.prod(indices.shape[1:])
@@ -30,7 +32,7 @@ def _pooled(needs: int, d_out: Tensor, d_indices: Any, input: Tensor, indices: T
 
 
 _MAX = {
-    rank: ops.op(f"max_pool{rank}d", vjp=_pooled, saves=("like:input", "indices"))
+    rank: ops.op(f"max_pool{rank}d", vjp=put_back, saves=("like:input", "indices"))
     for rank in (2, 3)
 }
 
@@ -182,13 +184,18 @@ def _avg_pool(
 
 def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
     """Return one over how many elements of the image, or of the padded one, each window has."""
-    found = np.ones(())
+    counts = []
     for n, k, s, p, o in zip(w.image, w.k, w.s, w.p, w.o, strict=True):
-        begins = [i * s - p for i in range(o)]
         low, high = (-p, n + p) if counts_padding else (0, n)
-        counts = [min(b + k, high) - max(b, low) for b in begins]
-        found = np.multiply.outer(found, np.array(counts, float))
-    return from_numpy(np.array(1 / found)).to(like.dtype)  # type: ignore[no-any-return]
+        counts.append([min(i * s - p + k, high) - max(i * s - p, low) for i in range(o)])
+    return shares(counts, like.dtype)
+
+
+def shares(counts: Sequence[Sequence[int]], dtype: DType) -> Tensor:
+    """Return one over how many elements each window has, by its extents in each dimension."""
+    listed = [1 / math.prod(window) for window in product(*counts)]
+    shape = tuple(map(len, counts))
+    return from_numpy(np.array(listed).reshape(shape)).to(dtype)  # type: ignore[no-any-return]
 
 
 def avg_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

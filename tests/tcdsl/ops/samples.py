@@ -380,7 +380,54 @@ def copies() -> Iterator[Sample]:
     yield Sample("repeat", (A, 2, 1, 3))
 
 
+def adaptive() -> Iterator[Sample]:
+    """Give pools whose outputs have a size."""
+    images = {1: (2, 3, 7), 2: (2, 3, 7, 5), 3: (1, 2, 5, 3, 4)}
+    for rank in (1, 2, 3):
+        x = _normal(*images[rank])
+        yield Sample(f"adaptive_avg_pool{rank}d", (x, (3, 2, 3)[:rank]))
+        yield Sample(f"adaptive_avg_pool{rank}d", (x, 1))
+        yield Sample(f"adaptive_max_pool{rank}d", (x, (3, 2, 3)[:rank]))
+        yield Sample(f"adaptive_max_pool{rank}d", (x, (3, 2, 3)[:rank], True), order=1)
+    yield Sample("adaptive_avg_pool2d", (_normal(2, 6, 4), (3, None)))
+    yield Sample("adaptive_max_pool2d", (_normal(1, 2, 6, 4), (3, 2), True), order=1)
+
+
+def resampling() -> Iterator[Sample]:
+    """Give images of another size."""
+    x = _normal(2, 3, 4, 5)
+    yield Sample("interpolate", (x, (7, 3)))
+    yield Sample("interpolate", (x,), {"scale_factor": 2})
+    yield Sample("interpolate", (x,), {"scale_factor": 1.6, "mode": "bilinear"})
+    for align in (False, True):
+        how = {"align_corners": align}
+        yield Sample("interpolate", (x, (7, 3)), {"mode": "bilinear", **how})
+        yield Sample("interpolate", (x[0], 7), {"mode": "linear", **how})
+        yield Sample(
+            "interpolate", (_normal(1, 2, 3, 2, 2), 4), {"mode": "trilinear", **how}, order=1
+        )
+        grid = _between(-1.3, 1.3, 2, 3, 2, 2)
+        for edge in ("zeros", "border", "reflection"):
+            yield Sample("grid_sample", (x, grid, "bilinear", edge, align), order=1)
+            yield Sample("grid_sample", (x, grid, "nearest", edge, align), order=1)
+        yield Sample("affine_grid", (_normal(2, 2, 3), (2, 3, 4, 5), align))
+    yield Sample("interpolate", (x, (3, 2)), {"mode": "area"})
+
+
+def bits() -> Iterator[Sample]:
+    """Give what is done to bits."""
+    a, b = np.array([12, -7, 0, 255]), np.array([10, 3, -1, 1])
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        yield Sample(name, (a, b), order=0)
+        yield Sample(name, (A > 0, ROW > 0), order=0)
+        yield Sample(name, (a.astype(np.uint8), 3), order=0)
+    yield Sample("bitwise_not", (a,), order=0)
+    yield Sample("bitwise_not", (A > 0,), order=0)
+    yield Sample("bitwise_left_shift", (a, np.array([1, 2, 3, 4])), order=0)
+    yield Sample("bitwise_right_shift", (a, 2), order=0)
+
+
 FAMILIES = (
     pointwise, singular, comparisons, reductions, products, activations, losses, norms,
-    convolutions, pools, copies,
+    convolutions, pools, copies, adaptive, resampling, bits,
 )  # fmt: skip

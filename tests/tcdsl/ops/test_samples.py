@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tcdsl.ops
-from tcdsl.core import Tensor, backward, dtypes, empty
-from tcdsl.ops.table import PUBLIC
+from tcdsl.core import backward
+from tests.tcdsl.ops.calls import each, leaves, ours, tensor
 from tests.tcdsl.ops.samples import FAMILIES, Sample
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
 FAST = {"exp-f3x5", "add-f3x1-f5", "sum-f2x3x4-1", "mm-f3x4-f4x5"}
-MODULES = [
-    importlib.import_module(f"tcdsl.ops.{path.stem}")
-    for path in sorted(Path(tcdsl.ops.__file__).parent.glob("*.py"))
-    if path.with_suffix(".tc").exists() or path.stem in ("joining", "sorting")
-]
-
-
-def ours(name: str) -> Callable[..., Any]:
-    """Return the library's op of a name."""
-    if name in PUBLIC:
-        return PUBLIC[name]  # type: ignore[no-any-return]
-    found = [getattr(m, name) for m in MODULES if hasattr(m, name)]
-    return found[0]  # type: ignore[no-any-return]
 
 
 def theirs(name: str) -> Callable[..., Any]:
     """Return PyTorch's op of a name."""
     places = (torch.nn.functional, torch, torch.Tensor)
     return next(getattr(p, name) for p in places if hasattr(p, name))  # type: ignore[no-any-return]
-
-
-def tensor(array: Any, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of an array's elements, in its order of memory."""
-    kind = dtypes.dtype_of(array.dtype)
-    assert kind is not None
-    order = sorted(range(array.ndim), key=lambda d: -array.strides[d])
-    made = empty(tuple(array.shape[d] for d in order), kind)
-    made = made.permute(*(order.index(d) for d in range(array.ndim))) if array.ndim > 1 else made
-    made._array()[...] = array
-    made.requires_grad = requires_grad
-    return made
-
-
-def each(value: Any, make: Callable[[Any], Any]) -> Any:
-    """Make something of every array in arguments."""
-    if isinstance(value, np.ndarray):
-        return make(value)
-    if isinstance(value, list | tuple):
-        return type(value)(each(v, make) for v in value)
-    if isinstance(value, dict):
-        return {k: each(v, make) for k, v in value.items()}
-    return value
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """Give the tensors of arguments or results."""
-    if isinstance(value, list | tuple):
-        for v in value:
-            yield from leaves(v)
-    elif isinstance(value, dict):
-        yield from leaves(list(value.values()))
-    elif isinstance(value, Tensor | torch.Tensor):
-        yield value
 
 
 def compare(what: str, mine: Any, wanted: Any, like: Any, tolerance: float) -> None:
@@ -102,7 +52,7 @@ def check(sample: Sample) -> None:
     args = each(given, lambda a: tensor(a, is_leaf(a)))
     expected = each(given, lambda a: torch.from_numpy(a.copy(order="K")).requires_grad_(is_leaf(a)))
     y = list(leaves(ours(sample.name)(*args[0], **args[1])))
-    z = list(leaves(theirs(sample.name)(*expected[0], **expected[1])))
+    z = list(leaves(theirs(sample.name)(*expected[0], **expected[1]), (torch.Tensor,)))
     assert len(y) == len(z)
     for a, b in zip(y, z, strict=True):
         assert a.dtype.name == str(b.dtype).partition(".")[2]
@@ -112,7 +62,7 @@ def check(sample: Sample) -> None:
     if not z:
         return
     x = [t for t in leaves(args) if t.requires_grad]
-    w = [t for t in leaves(expected) if t.requires_grad]
+    w = [t for t in leaves(expected, (torch.Tensor,)) if t.requires_grad]
     rng = np.random.default_rng(5)
     seeds = [np.asarray(rng.standard_normal(tuple(b.shape))) for b in z]
     d_y = [tensor(s, True) for s in seeds]

@@ -1,0 +1,134 @@
+"""Pools whose outputs have a size: their windows share an image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from tcdsl.core import Op, Tensor
+from tcdsl.core.dtypes import DType
+from tcdsl.ops import pools
+from tcdsl.ops.pools import put_back, shares
+from tcdsl.ops.spatial import spatial
+from tcdsl.ops.table import Family, op_of_text
+
+ops = Family(__file__)
+Size = int | None | Sequence[int | None]
+_MAX = {
+    rank: ops.op(f"adaptive_max_pool{rank}d", vjp=put_back, saves=("like:input", "indices"))
+    for rank in (2, 3)
+}
+
+
+@cache
+def _avg(rank: int, size: tuple[int, ...]) -> Op:
+    made = op_of_text(spatial(ops.text("adaptive_avg_pool"), rank))
+    return made.with_generics(**{f"O{d + 1}": n for d, n in enumerate(size)})
+
+
+@cache
+def _max(windows: tuple[int, ...], size: tuple[int, ...]) -> Op:
+    generics = {f"K{d + 1}": n for d, n in enumerate(windows)}
+    generics |= {f"O{d + 1}": n for d, n in enumerate(size)}
+    return _MAX[len(size)].with_generics(**generics)
+
+
+@cache
+def _shares(image: tuple[int, ...], size: tuple[int, ...], dtype: DType) -> Tensor:
+    """Return one over how many elements each window has."""
+    extents = [
+        [-(-(i + 1) * n // o) - i * n // o for i in range(o)]
+        for n, o in zip(image, size, strict=True)
+    ]
+    return shares(extents, dtype)
+
+
+def _sizes(input: Tensor, output_size: Size, rank: int) -> tuple[int, ...]:
+    """Return the size of outputs; None is that of the image."""
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"adaptive pool: Expected {rank + 1}D or {rank + 2}D tensor, but got "
+            f"{list(input.shape)}"
+        )
+    image = tuple(input.shape[-rank:])
+    listed = (output_size,) * rank if isinstance(output_size, int | None) else tuple(output_size)
+    if len(listed) != rank:
+        raise RuntimeError(f"adaptive pool: output_size must have {rank} elements")
+    return tuple(n if o is None else int(o) for n, o in zip(image, listed, strict=True))
+
+
+def _regular(image: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the windows of a plain pool that does the same."""
+    if any(o == 0 or n % o for n, o in zip(image, size, strict=True)):
+        return None
+    return tuple(n // o for n, o in zip(image, size, strict=True))
+
+
+def _adaptive_avg(rank: int, input: Tensor, output_size: Size) -> Tensor:
+    size = _sizes(input, output_size, rank)
+    image = tuple(input.shape[-rank:])
+    before = tuple(input.shape[:-rank])
+    if size == (1,) * rank and input.numel():
+        return input.reshape(*before, math.prod(image)).mean(-1).view(*before, *size)  # type: ignore[no-any-return]
+    if (windows := _regular(image, size)) is not None:
+        pool = (pools.avg_pool1d, pools.avg_pool2d, pools.avg_pool3d)[rank - 1]
+        return pool(input, windows)
+    rows = input.reshape(math.prod(before), *image)
+    made: Tensor = _avg(rank, size)(rows, _shares(image, size, input.dtype))
+    return made.view(*before, *size)  # type: ignore[no-any-return]
+
+
+def _adaptive_max(rank: int, input: Tensor, output_size: Size, return_indices: bool) -> Any:
+    size = _sizes(input, output_size, rank)
+    image = tuple(input.shape[-rank:])
+    before = tuple(input.shape[:-rank])
+    if (windows := _regular(image, size)) is not None:
+        pool = (pools.max_pool1d, pools.max_pool2d, pools.max_pool3d)[rank - 1]
+        return pool(input, windows, return_indices=return_indices)
+    rows = input.reshape(math.prod(before), *((1,) if rank == 1 else ()), *image)
+    of_rows = ((1,) if rank == 1 else ()) + size
+    most = tuple(
+        max(-(-(i + 1) * n // o) - i * n // o for i in range(o))
+        for n, o in zip(rows.shape[1:], of_rows, strict=True)
+    )
+    out, at = _max(most, of_rows)(rows)
+    out, at = out.view(*before, *size), at.view(*before, *size)
+    return (out, at) if return_indices else out
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Size) -> Tensor:
+    """Return means of windows that share an image of one dimension.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, L) or (C, L)
+    output_size : int
+    """
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Size) -> Tensor:
+    """Return means of windows that share an image; None in a size is that of the image."""
+    return _adaptive_avg(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Size) -> Tensor:
+    """Return means of windows that share an image of three dimensions."""
+    return _adaptive_avg(3, input, output_size)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Size, return_indices: bool = False) -> Any:
+    """Return the greatest elements of windows that share an image of one dimension."""
+    return _adaptive_max(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Size, return_indices: bool = False) -> Any:
+    """Return the greatest elements of windows that share an image, and where they are."""
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Size, return_indices: bool = False) -> Any:
+    """Return the greatest elements of windows that share an image of three dimensions."""
+    return _adaptive_max(3, input, output_size, return_indices)

@@ -1,0 +1,196 @@
+"""Images of another size, and read at other places, under PyTorch's names and defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tcdsl.core import Tensor
+from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from tcdsl.ops.table import Family
+
+ops = Family(__file__)
+_nearest = ops.op("resize_nearest")
+_linear = ops.op("resize_linear")
+_places = ops.op("places")
+_sample_linear = ops.op("sample_linear")
+_sample_nearest = ops.op("sample_nearest")
+_affine_grid = ops.op("each_affine_grid")
+_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+
+
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+) -> Tensor:
+    """Bring images to another size.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...)
+        Of one to three dimensions behind the channels.
+    size : int or one for each dimension
+        Or else:
+    scale_factor : float or one for each dimension
+        How many times larger the result is.
+    mode : {"nearest", "linear", "bilinear", "trilinear", "area"}
+    align_corners : bool
+        Whether the outer elements stay where they are; of the linear modes only.
+    recompute_scale_factor : bool
+        Whether the factor is what the sizes say, where both differ by rounding.
+    """
+    rank = input.ndim - 2
+    image = tuple(input.shape[2:])
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "either size or scale_factor should be defined"
+            if size is None
+            else "only one of size or scale_factor should be defined"
+        )
+    if mode in ("nearest", "area") and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: "
+            "linear | bilinear | bicubic | trilinear"
+        )
+    if mode in _LINEAR and _LINEAR[mode] != rank:
+        raise NotImplementedError(
+            f"Got {input.ndim}D input, but {mode} mode needs {_LINEAR[mode] + 2}D input"
+        )
+    if mode not in ("nearest", "area", *_LINEAR):
+        raise NotImplementedError(f"Input Error: mode {mode!r} is not one of nearest, area, linear")
+    factors: list[float] | None = None
+    if scale_factor is not None:
+        factors = [float(f) for f in _each(scale_factor, rank)]
+        sizes = [math.floor(n * f) for n, f in zip(image, factors, strict=True)]
+        if recompute_scale_factor:
+            factors = None
+    else:
+        sizes = [int(n) for n in _each(size, rank)]
+    if mode == "area":
+        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
+        return pool(input, sizes)
+    for d, (n, o) in enumerate(zip(image, sizes, strict=True)):
+        scale = 1 / factors[d] if factors is not None else n / o
+        input = _resized(input, d + 2, o, scale, mode, bool(align_corners))
+    return input
+
+
+def _each(value: Any, rank: int) -> list[Any]:
+    if isinstance(value, int | float):
+        return [value] * rank
+    if len(value) != rank:
+        raise ValueError(
+            f"Input and output must have the same number of spatial dimensions, but got input with "
+            f"{rank} spatial dimensions and {list(value)}"
+        )
+    return list(value)
+
+
+def _resized(input: Tensor, dim: int, o: int, scale: float, mode: str, align: bool) -> Tensor:
+    """Bring one dimension to another size."""
+    shape = tuple(input.shape)
+    n = shape[dim]
+    x = input.reshape(math.prod(shape[:dim]), n, math.prod(shape[dim + 1 :]))
+    if mode == "nearest":
+        made = _nearest(x, scale, O=o)
+    elif align:
+        made = _linear(x, (n - 1) / (o - 1) if o > 1 else 0.0, 0.0, O=o)
+    else:
+        made = _linear(x, scale, 0.5 * scale - 0.5, O=o)
+    return made.view(*shape[:dim], o, *shape[dim + 1 :])  # type: ignore[no-any-return]
+
+
+def upsample(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Bring images to another size: `interpolate`, under its name of PyTorch 0.4."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """Bring images to another size by the nearest elements."""
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """Bring images to another size between elements, the outer ones staying where they are."""
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Read images at places from -1 to 1.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, H, W)
+    grid : Tensor, shape (N, HO, WO, 2)
+        Places as (x, y).
+    mode : {"bilinear", "nearest"}
+    padding_mode : {"zeros", "border", "reflection"}
+        What places outside read.
+    align_corners : bool
+        Whether -1 and 1 are the middles of the outer elements, not their outer sides.
+
+    Returns
+    -------
+    Tensor, shape (N, C, HO, WO)
+    """
+    edges = {"zeros": 0, "border": 1, "reflection": 2}
+    if padding_mode not in edges:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    if mode not in ("bilinear", "nearest"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear' or 'nearest', but got: "
+            f"'{mode}'"
+        )
+    how = {"ALIGN": int(bool(align_corners)), "EDGE": edges[padding_mode]}
+    h, w = input.shape[2:]
+    x = _places(grid.select(3, 0), w, **how)
+    y = _places(grid.select(3, 1), h, **how)
+    made: Tensor = (_sample_linear if mode == "bilinear" else _sample_nearest)(input, y, x)
+    return made
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Return the places that affine maps give an image's elements.
+
+    Parameters
+    ----------
+    theta : Tensor, shape (N, 2, 3)
+    size : sequence of int
+        N, C, H and W of the image.
+    align_corners : bool
+
+    Returns
+    -------
+    Tensor, shape (N, H, W, 2)
+    """
+    _, _, h, w = size
+    made: Tensor = _affine_grid(theta, ALIGN=int(bool(align_corners)), H=h, W=w)
+    return made
