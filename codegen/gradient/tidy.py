@@ -221,6 +221,12 @@ def _conditions(e: Expr, domain: Mapping[str, Interval], known: Set[Expr]) -> Ex
                     both = part if both is _TRUE else replace(e, lhs=both, rhs=part)
                     holding |= _known(part)
             return both
+        case typed.Binary("||", a, b):
+            a = _conditions(a, domain, known)
+            b = _conditions(b, domain, known)
+            if _TRUE in (a, b):
+                return _TRUE
+            return b if a == _FALSE else a if b == _FALSE else replace(e, lhs=a, rhs=b)
         case typed.Binary("<" | "<=" | ">" | ">=") if e.lhs.dtype.is_integer:
             return _TRUE if e in known or _holds(e, domain) else e
         case typed.Binary("==") if e.lhs.dtype.is_integer and e.lhs == e.rhs:

@@ -47,8 +47,10 @@ def _subscript(e: typed.Expr) -> str:
 
 def _text(e: typed.Expr) -> tuple[str, int]:
     match e:
+        case typed.Lit(bool() as value):  # there is no word for it
+            return ("1 == 1" if value else "1 == 0"), _STRENGTH["=="]
         case typed.Lit(value):
-            text = str(value).lower() if isinstance(value, bool) else repr(value)
+            text = repr(value)
             return text, _UNARY if text.startswith("-") else _PRIMARY
         case typed.IndexValue(name):
             return name, _PRIMARY

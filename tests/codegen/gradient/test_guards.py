@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from tcdsl import define
 from tests.codegen.gradient.differences import differentiated
 
 
@@ -48,3 +50,13 @@ def test_other_conditions_stay(statement: str) -> None:
     text = text_of(statement)
     assert "pad(" not in text
     assert " ? " in text
+
+
+def test_conditions_that_are_decided_are_no_part_of_others() -> None:
+    text = (
+        "def f<A>(float(N) x, int64 e) -> (y) { u(n) = 2 * x(n) "
+        "y(n) = A != 2 ? u(n) : A == 1 ? (e == 1 ? 0.0 : 3 * u(n)) : 4 * u(n) }"
+    )
+    for a, slope in ((0, 2), (1, 2), (2, 8)):
+        _, pull = define(text).vjp(np.ones(3, np.float32), 2, A=a)
+        np.testing.assert_array_equal(pull(np.ones(3, np.float32)), slope)
