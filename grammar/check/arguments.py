@@ -26,7 +26,7 @@ from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.heads import fixed_dims, has_any_rank, type_variables
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
-from tcdsl.grammar.types.dtypes import INT64, DType
+from tcdsl.grammar.types.dtypes import BY_NAME, INT64, DType
 
 
 def arguments_of(call: Call, args: Sequence[n.Arg]) -> tuple[list[n.Expr], dict[str, int | DType]]:
@@ -56,8 +56,8 @@ def arguments_of(call: Call, args: Sequence[n.Arg]) -> tuple[list[n.Expr], dict[
             near_by = near(name, (*generics, *(p.name for p in params)))
             raise FaultError("TC125", problem, keyword.span, "", near_by)
         if name in types:
-            problem = f"the type variable '{name}' comes from the arguments"
-            raise FaultError("TC125", problem, keyword.span)
+            values[name] = _type(call, name, keyword.value)
+            continue
         values[name] = _constant(call, name, keyword.value)
     if missing or len(positional) > len(params):
         least = sum(p.default is None for p in params)
@@ -84,6 +84,20 @@ def _constant(call: Call, name: str, node: n.Expr) -> int:
             "expected integers and generics",
         )
     return value
+
+
+def _type(call: Call, name: str, node: n.Expr) -> DType:
+    """Return the type that a call gives to a type variable."""
+    known = call.frame.types
+    if isinstance(node, n.Name) and (node.name in BY_NAME or node.name in known):
+        call.frame.used_generics.add(node.name)
+        return BY_NAME.get(node.name) or known[node.name]
+    raise FaultError(
+        "TC125",
+        f"the value of '{name}=' is not a type",
+        node.span,
+        "expected a scalar type or a type variable",
+    )
 
 
 def bind_callee(call: Call, args: Sequence[n.Expr]) -> None:

@@ -52,6 +52,8 @@ def declare_generics(state: CheckState, frame: Frame, values: Mapping[str, int |
             else:
                 message = f"the type variable '{name}' has no type"
                 cure = Note("it comes from the arguments of a call")
+                if all(p.type is None or p.type.name != name for p in definition.params):
+                    cure = Note(f"give it by keyword: {definition.name}(..., {name}=float32)")
                 raise FaultError("TC306", message, generic.span, "", cure)
         elif isinstance(value, int) and not isinstance(value, bool):
             if not -(2**63) <= value < 2**63:

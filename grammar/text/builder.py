@@ -284,6 +284,10 @@ class _Builder:
     def on_keyword(self, tree: Tree[Token], name: Token, value: n.Expr) -> n.Keyword:
         return n.Keyword(str(name), value, span=self._at(tree))
 
+    def on_keyword_type(self, tree: Tree[Token], name: Token, dtype: Token) -> n.Keyword:
+        value = n.Name(str(dtype), span=self._at_token(dtype))
+        return n.Keyword(str(name), value, span=self._at(tree))
+
     def on_range(self, tree: Tree[Token], name: Token, low: n.Expr, high: n.Expr) -> n.RangeClause:
         return n.RangeClause(str(name), low, high, span=self._at(tree))
 

@@ -69,7 +69,7 @@ class Dots(Node):
 
 @dataclass(frozen=True, slots=True)
 class Keyword(Node):
-    """`NAME=value` in the arguments of a call of a def."""
+    """`NAME=value` in the arguments of a call of a def; a scalar type is a value of that name."""
 
     name: str
     value: Expr

@@ -24,8 +24,8 @@ def generic_values(definition: Def, given: Mapping[str, Any]) -> dict[str, int |
     ----------
     definition : nodes.Def
     given : mapping
-        Any integers, NumPy's too; for type variables a type of the language, its name, or what
-        NumPy takes for one.
+        Any integers, NumPy's too; for type variables a type of the language, its name, a type of
+        PyTorch's, or what NumPy takes for one.
 
     Raises
     ------
@@ -59,6 +59,8 @@ def _type(definition: Def, name: str, value: Any) -> DType:
         return value
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
+    if _is_torchs(value):
+        return BY_NAME[str(value).removeprefix("torch.")]
     try:
         found = BY_NAME.get(np.dtype(value).name) if value is not None else None
     except TypeError:
@@ -68,6 +70,12 @@ def _type(definition: Def, name: str, value: Any) -> DType:
             f"{definition.name}: expected a scalar type for type variable '{name}', got {value!r}"
         )
     return found
+
+
+def _is_torchs(value: Any) -> bool:
+    """Whether a value is a type of PyTorch's that the language has; torch need not be there."""
+    is_dtype = (type(value).__module__, type(value).__name__) == ("torch", "dtype")
+    return is_dtype and str(value).removeprefix("torch.") in BY_NAME
 
 
 def with_defaults(definition: Def, values: Mapping[str, Any]) -> Def:
@@ -88,6 +96,8 @@ def is_lasting(value: Any) -> bool:
         return sys.intern(value) is value
     if isinstance(value, DType):
         return BY_NAME.get(value.name) is value
+    if _is_torchs(value):
+        return True
     return type(value) is int or isinstance(value, np.integer)
 
 
