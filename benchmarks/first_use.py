@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -416,6 +417,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--row"]:
         _, _, run, program = sys.argv
         globals()[run](lambda **step: print(json.dumps(step), flush=True), program)
+        for thread in threading.enumerate():  # what is built aside is there for the next row
+            if thread.name == "tcdsl aside":
+                thread.join()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")
