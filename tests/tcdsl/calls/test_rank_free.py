@@ -30,9 +30,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[str]:
     texts: list[str] = []
     compile_and_load = load.compile_and_load
 
-    def counted(text: str, name: str) -> load.Loaded:
+    def counted(text: str, *args: Any) -> load.Loaded:
         texts.append(text)
-        return compile_and_load(text, name)
+        return compile_and_load(text, *args)
 
     monkeypatch.setattr(load, "compile_and_load", counted)
     return texts
