@@ -36,6 +36,7 @@ from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 from tests.codegen.harness import assert_same, call, expected, problem, spec_of
+from tests.tiers import sampled
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 V16, V4 = Vector(FLOAT32, 16), Vector(FLOAT64, 4)
@@ -145,7 +146,7 @@ def test_a_damaged_function_is_compiled_again(
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("record", ['"x"', '{"version": 1}', "[[[[", "\xff"])
+@sampled("record", ['"x"', '{"version": 1}', "[[[[", "\xff"], keep=1)
 def test_a_damaged_record_is_made_again(
     compiled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
 ) -> None:
