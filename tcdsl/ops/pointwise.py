@@ -118,9 +118,34 @@ fmod = ops.row(
     shape=broadcast,
     inplace=True,
 )
-pow = ops.row(
-    "pow", text="each_pow", integers="pow_integers", types=promote, shape=broadcast, inplace=True
-)
+_POW: dict[str, Any] = {"integers": "pow_integers", "types": promote, "shape": broadcast}
+_pow = ops.op("each_pow", **_POW)
+_pow_ = ops.op("each_pow", writes=True, **_POW)
+_BY_EXPONENT = {2: square, 3: ops.op("cube"), 0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
+
+
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """Return elements to the power of others, or of a number.
+
+    ``out = input ** exponent``; squares, cubes, roots and reciprocals are computed as such.
+    """
+    if out is not None:
+        return _pow(input, exponent, out=out)
+    op = _BY_EXPONENT.get(exponent) if type(exponent) in (int, float) else None
+    if op is not None and isinstance(input, Tensor):
+        is_whole = type(exponent) is int and exponent > 0
+        if is_whole or input.dtype.is_floating_point:
+            return op(input)
+    return _pow(input, exponent)
+
+
+def pow_(input: Tensor, exponent: Any) -> Any:
+    """Bring elements to a power, in place."""
+    return _pow_(input, exponent)
+
+
+publish(pow, ("pow",))
+publish(pow_, ("pow_",), on=("Tensor",))
 atan2 = ops.row(
     "atan2", text="each_atan2", types=floating, shape=broadcast, inplace=True, aliases=("arctan2",)
 )
@@ -277,4 +302,4 @@ for _name, _op in {
     operator(_name, _op)
 for _name, _op in {"add": add, "sub": sub, "mul": mul, "truediv": div, "mod": remainder}.items():
     operator(f"__i{_name}__", _op.__dict__["inplace"])
-operator("__ipow__", pow.__dict__["inplace"])
+operator("__ipow__", pow_)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from tcdsl.core import Tensor
+from tcdsl.core import Op, Tensor
 from tcdsl.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from tcdsl.ops.table import Family
+from tcdsl.ops.spatial import spatial
+from tcdsl.ops.table import Family, op_of_text
 
 ops = Family(__file__)
 _nearest = ops.op("resize_nearest")
@@ -74,6 +76,8 @@ def interpolate(
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1]
         return pool(input, sizes)
+    if mode == "nearest" and not any(n == 0 or o % n for n, o in zip(image, sizes, strict=True)):
+        return _enlarged(input, [o // n for n, o in zip(image, sizes, strict=True)])
     for d, (n, o) in enumerate(zip(image, sizes, strict=True)):
         scale = 1 / factors[d] if factors is not None else n / o
         input = _resized(input, d + 2, o, scale, mode, bool(align_corners))
@@ -89,6 +93,19 @@ def _each(value: Any, rank: int) -> list[Any]:
             f"{rank} spatial dimensions and {list(value)}"
         )
     return list(value)
+
+
+@cache
+def _enlarge(times: tuple[int, ...]) -> Op:
+    made = op_of_text(spatial(ops.text("enlarge"), len(times)))
+    return made.with_generics(**{f"U{d + 1}": n for d, n in enumerate(times)})
+
+
+def _enlarged(input: Tensor, times: list[int]) -> Tensor:
+    """Return images of a whole number of times their size."""
+    n, c, *image = input.shape
+    made: Tensor = _enlarge(tuple(times))(input.reshape(n * c, *image))
+    return made.view(n, c, *made.shape[1:])  # type: ignore[no-any-return]
 
 
 def _resized(input: Tensor, dim: int, o: int, scale: float, mode: str, align: bool) -> Tensor:

@@ -101,9 +101,11 @@ def pointwise() -> Iterator[Sample]:
     yield Sample("add", (A, ROW), {"alpha": 2.5})
     yield Sample("sub", (A, ROW), {"alpha": 2.5})
     yield Sample("pow", (_between(0.2, 2, 3, 5), _between(-2, 2, 5)))
-    for exponent in (2, 3, 0.5, -1):
+    for exponent in (2, 3, 0.5, -1, 2.5):
         yield Sample("pow", (_between(0.2, 2, 3, 5), exponent))
     yield Sample("pow", (np.arange(5), 3), order=0)
+    yield Sample("pow", (np.arange(5), 2), order=0)
+    yield Sample("pow", (np.arange(5), 0.5), order=0, rtol=1e-6)
     for mode in ("floor", "trunc"):
         yield Sample("div", (A, B), {"rounding_mode": mode}, order=0)
         whole = np.array([7, -7, 7, -7]), np.array([2, 2, -2, -2])
