@@ -310,9 +310,14 @@ static PyObject *taken(Node *n, unsigned char what, tc_u64 needs, PyObject *cons
   return (PyObject *)again;
 }
 
+/* Give back the memory that was kept. What keeps forms and numbers only may be gone through again. */
 static void forget_kept(Node *n) {
-  for (int k = 0; k < n->n_kept; k++) Py_CLEAR(kept_of(n)[k].o);
-  n->is_released = 1;
+  for (int k = 0; k < n->n_kept; k++) {
+    unsigned char what = n->recipe->kept[k];
+    if ((what >= TAKE_FORM && what < TAKE_OUTPUT) || !kept_of(n)[k].o || !is_tensor(kept_of(n)[k].o)) continue;
+    Py_CLEAR(kept_of(n)[k].o);
+    n->is_released = 1;
+  }
 }
 
 /* The gradients of a node's inputs, new references, each NULL at first. */
@@ -320,7 +325,7 @@ static int pull(Run *run, Node *n, PyObject **grads, PyObject **to) {
   tc_u64 needs = n->needs;
   for (int k = 0; run->inputs && k < n->n_in; k++)
     if (!is_live(run, &n->slot[k])) needs &= ~((tc_u64)1 << k);
-  if (n->is_released && n->n_kept) {
+  if (n->is_released) {
     PyErr_SetString(PyExc_RuntimeError, was_freed);
     return -1;
   }
