@@ -32,6 +32,8 @@ def test_a_cast_gives_the_type_it_is_asked_for(pairs: list[tuple[str, str]]) -> 
             want = converted(x, BY_NAME[result])
         got = cast(x, R=result)
         assert got.dtype == numpy_dtype(BY_NAME[result])
+        if result == "bfloat16":  # of which NumPy does not know that NaN is NaN
+            got, want = got.astype(np.float32), want.astype(np.float32)
         np.testing.assert_array_equal(got, want, err_msg=f"{source} {result}")
 
 
