@@ -404,3 +404,18 @@ def test_threads_on_streams_of_their_own_do_not_meet(device: SimDevice) -> None:
 def test_a_simulated_device_is_a_device(device: SimDevice) -> None:
     found: Device = device
     assert devices.device(0) is found
+
+
+PUT = "def put(float(N) X, int32(P) I, float(P) V) -> (Y) { Y(i) = X(i) Y(I(p)) = V(p) }"
+
+
+def test_of_points_that_meet_the_last_one_is_assigned(device: SimDevice) -> None:
+    x, v = ramp(40), -ramp(90)
+    i = np.random.default_rng(0).integers(0, 40, 90).astype(np.int32)
+    want = x.copy()
+    for at, value in zip(i, v, strict=True):
+        want[at] = value
+    k = kernel(PUT)
+    for _ in range(2):
+        y = k(device.array(x), device.array(i), device.array(v))
+        np.testing.assert_array_equal(y.get(), want)
