@@ -32,7 +32,7 @@ from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast_shape, same
+from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast, broadcast_shape, same
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.derivatives import Gradient
@@ -202,7 +202,7 @@ class Forms:
             return self._of_integers(*values, **_given(out))
         if self.writes:
             target = values[0]
-            _check_target(self.name, values, dtype)
+            _check_target(self.name, values, dtype, self.meaning.shape is broadcast)
             dtype = target.dtype
             if target._base is not None and _is_recorded(values):
                 return self._write_view(values)
@@ -600,12 +600,14 @@ def _check_castable(made: DType, target: DType) -> None:
         )
 
 
-def _check_target(name: str, values: Sequence[Any], dtype: DType) -> None:
+def _check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bool) -> None:
     """Refuse a first operand that cannot hold the result."""
     target = values[0]
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(target).__name__}")
     _check_castable(dtype, target.dtype)
+    if not broadcasts:
+        return  # the text says the shapes
     shape = broadcast_shape([tuple(v.shape) for v in values if isinstance(v, Tensor)])
     if shape != tuple(target.shape):
         raise RuntimeError(

@@ -51,7 +51,7 @@ def fit(leaf: Tensor, gradient: Tensor) -> Tensor:
     return to(gradient, leaf.dtype)
 
 
-_copy_into = ops.op("copy", types=first, writes=True)
+_copy_into = ops.op("copy", types=first, shape=broadcast, writes=True)
 
 
 def copy_(input: Tensor, src: Tensor) -> Tensor:

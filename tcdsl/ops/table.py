@@ -65,7 +65,7 @@ class Family:
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:
-            written = replace(meaning, slow=None)
+            written = replace(meaning, slow=None if slow is None else _written(slow))
             into = self._made(name, text or name, written, writes=True)
             publish(into, tuple(f"{n}_" for n in (name, *aliases)), on)
             op.__dict__["inplace"] = into
@@ -91,6 +91,16 @@ class Family:
         return Forms(shown, self.session, self.session.definition(text), meaning, writes=writes).op
 
 
+def _written(slow: Slow) -> Slow:
+    """Return a slow path whose result is written into its first operand."""
+
+    def into(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        written: Tensor = input.copy_(slow(input, *args, **kwargs))
+        return written
+
+    return into
+
+
 def publish(
     function: Callable[..., Any], names: Sequence[str], on: Sequence[str] = ("torch", "Tensor")
 ) -> None:
@@ -111,6 +121,7 @@ def op_of_text(
     shape: ShapeRule | None = None,
     vjp: Vjp = "derived",
     saves: Sequence[str] = (),
+    writes: bool = False,
 ) -> Op:
     """Return the op of a text that was made for a call; the same for the same.
 
@@ -122,8 +133,10 @@ def op_of_text(
         Which of them the op is; the first by default. ``vjp`` may name another one.
     types, shape, vjp, saves
         Of a row.
+    writes : bool
+        Whether it writes its first operand.
     """
-    return _op_of_text(text, name, types, shape, vjp, tuple(saves))
+    return _op_of_text(text, name, types, shape, vjp, tuple(saves), writes)
 
 
 @lru_cache(maxsize=4096)
@@ -134,11 +147,12 @@ def _op_of_text(
     shape: ShapeRule | None,
     vjp: Vjp,
     saves: tuple[str, ...],
+    writes: bool,
 ) -> Op:
     session = Session(parsed(text, "<generated>"), Settings(tune="off"))
     definition: nodes.Def = session.program.defs[0] if name is None else session.definition(name)
     meaning = Meaning(types, shape, vjp, saves)
-    return Forms(definition.name, session, definition, meaning).op
+    return Forms(definition.name, session, definition, meaning, writes=writes).op
 
 
 def operators(named: Mapping[str, Any]) -> None:

@@ -170,6 +170,8 @@ def refuse_meaning(array: Array, name: str) -> None:
 
 def _library_of(value: object, name: str, kind: str) -> ModuleType | None:
     """Return a library, if it is loaded and the value is of its array type."""
+    if _own is not None and isinstance(value, _own.kind):
+        return None  # whatever goes by the library's name (`as_torch`)
     library = sys.modules.get(name)
     array_type = getattr(library, kind, None)
     return library if isinstance(array_type, type) and isinstance(value, array_type) else None

@@ -1,0 +1,1 @@
+"""Random numbers: one source a process draws from."""

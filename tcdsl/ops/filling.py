@@ -1,0 +1,202 @@
+"""Fillings: numbers that follow from where an element is, or from chance. None has a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcdsl.chance.generator import Generator, default_generator
+from tcdsl.core import Tensor
+from tcdsl.ops.rules import first
+from tcdsl.ops.table import Family, publish
+
+ops = Family(__file__)
+
+
+def _filling(name: str) -> Any:
+    return ops.op(name, types=first, vjp=None, writes=True)
+
+
+_fill = ops.op("fill", types=first, writes=True)
+arange = _filling("arange")
+arange_of_integers = _filling("arange_of_integers")
+linspace = _filling("linspace")
+logspace = _filling("logspace")
+eye = _filling("eye")
+_uniform = _filling("uniform")
+_normal = _filling("normal")
+_exponential = _filling("exponential")
+_cauchy = _filling("cauchy")
+_geometric = _filling("geometric")
+_bernoulli = _filling("bernoulli")
+_bernoulli_of_number = _filling("bernoulli_of_number")
+_integers = _filling("integers")
+
+
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Write one number, of Python's or a tensor's of rank 0, into all elements."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{value.ndim} dimensions."
+            )
+        return input.copy_(value)
+    kind = input.dtype
+    number = float(value) if kind.is_floating_point else int(value)
+    filled: Tensor = _fill(input, bool(value) if kind.category == 0 else number)
+    return filled
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Write 0 into all elements."""
+    return fill_(input, 0)
+
+
+def flat(tensor: Tensor) -> Tensor | None:
+    """Return a tensor's memory as one dimension; None if its elements do not lie in a row."""
+    return tensor.as_strided((tensor.numel(),), (1,)) if tensor.is_contiguous() else None
+
+
+def _drawn(tensor: Tensor, op: Any, *settings: Any, generator: Generator | None = None) -> Tensor:
+    """Fill a tensor by an op on a row of elements; element i has the number i of a fresh seed."""
+    seed = (default_generator if generator is None else generator).draw_seed()
+    row = flat(tensor)
+    if row is not None:
+        op(row.detach() if not tensor.requires_grad else row, seed, *settings)
+        return tensor
+    made = tensor.new_empty(tensor.shape)
+    op(flat(made), seed, *settings)
+    return tensor.copy_(made)
+
+
+def _check_order(name: str, low: float, high: float) -> None:
+    if not low <= high:
+        raise RuntimeError(
+            f"{name} expects to return a [from, to) range, but found from={low} > to={high}"
+        )
+
+
+def _floating(name: str, tensor: Tensor) -> None:
+    if not tensor.is_floating_point():
+        raise RuntimeError(f"\"{name}\" not implemented for '{tensor.dtype.name}'")
+
+
+def uniform_(
+    input: Tensor, a: float = 0, b: float = 1, *, generator: Generator | None = None, **named: Any
+) -> Tensor:
+    """Fill with numbers that are uniform in [from, to); `from` and `to` may come by name."""
+    low, high = float(named.pop("from", a)), float(named.pop("to", b))
+    if named:
+        raise TypeError(f"uniform_() got an unexpected keyword argument '{next(iter(named))}'")
+    _floating("uniform_", input)
+    _check_order("uniform_", low, high)
+    return _drawn(input, _uniform, low, high, generator=generator)
+
+
+def normal_(
+    input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers that are normal of a mean and a standard deviation."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    _floating("normal_", input)
+    return _drawn(input, _normal, float(mean), float(std), generator=generator)
+
+
+def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers of the density ``lambd exp(-lambd x)``."""
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    _floating("exponential_", input)
+    return _drawn(input, _exponential, float(lambd), generator=generator)
+
+
+def cauchy_(
+    input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers of Cauchy's distribution."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    _floating("cauchy_", input)
+    return _drawn(input, _cauchy, float(median), float(sigma), generator=generator)
+
+
+def log_normal_(
+    input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers whose logarithm is normal."""
+    normal_(input, mean, std, generator=generator)
+    return input.exp_()
+
+
+def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of trials until the first success of probability p."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return _drawn(input, _geometric, float(p), generator=generator)
+
+
+def bernoulli_(
+    input: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with 1 by probability p, which may be a tensor of the same shape, else 0."""
+    if not isinstance(p, Tensor):
+        if not 0 <= p <= 1:
+            raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+        return _drawn(input, _bernoulli_of_number, float(p), generator=generator)
+    made = input.new_empty(input.shape)
+    seed = (default_generator if generator is None else generator).draw_seed()
+    _bernoulli(flat(made), p.detach().expand(input.shape).reshape(-1), seed)
+    return input.copy_(made)
+
+
+def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """Return 1 by the probability that each element is, else 0."""
+    return bernoulli_(input.new_empty(input.shape), input, generator=generator)
+
+
+def random_(
+    input: Tensor,
+    a: int | None = None,
+    b: int | None = None,
+    *,
+    generator: Generator | None = None,
+    **named: Any,
+) -> Tensor:
+    """Fill with integers in [from, to); with one number below it, with none of all of the type."""
+    low, high = named.pop("from", a), named.pop("to", b)
+    if named:
+        raise TypeError(f"random_() got an unexpected keyword argument '{next(iter(named))}'")
+    if high is None:
+        low, high = 0, _span(input) if low is None else low
+    low, high = int(low), int(high)
+    if low >= high:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    return _drawn(input, _integers, low, high - low, generator=generator)
+
+
+def _span(tensor: Tensor) -> int:
+    """Return how many integers from 0 on a type holds exactly."""
+    if tensor.dtype.is_floating_point:
+        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+        return 2 ** digits[tensor.dtype.name] + 1
+    bits = 8 * tensor.dtype.itemsize - (1 if tensor.dtype.is_signed else 0)
+    return 2 if tensor.dtype.name == "bool" else 2 ** min(bits, 63) - 1
+
+
+for _function in (
+    fill_,
+    zero_,
+    uniform_,
+    normal_,
+    exponential_,
+    cauchy_,
+    log_normal_,
+    geometric_,
+    bernoulli_,
+    random_,
+):
+    publish(_function, (_function.__name__,), on=("Tensor",))
+publish(bernoulli, ("bernoulli",))
