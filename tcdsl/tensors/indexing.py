@@ -1,0 +1,269 @@
+"""Subscripts of tensors: views where numbers and slices stand, kernels where data does.
+
+A subscript is one view of what numbers, slices, None and `...` choose, and then, where tensors of
+integers or masks stand, one kernel that looks elements up. Their dimensions come where the first of
+them stands if they stand side by side, else first, as in NumPy.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.ops.table import op_of_text, publish
+
+__all__ = ["getitem", "setitem"]
+
+_LETTERS = "abcdefghijklmnopqrstuvw"
+
+
+def getitem(x: Tensor, key: Any) -> Any:
+    """Return the elements of a subscript; a view where no data stands in it."""
+    base, found = _split(x, key)
+    if not found:
+        return base
+    return _looked_up(base, found)
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """Write the elements of a subscript; a value broadcasts to them."""
+    is_mask = isinstance(key, Tensor) and key.dtype is dtypes.bool_
+    if is_mask and tuple(key.shape) == tuple(x.shape) and not isinstance(value, Tensor):
+        x.masked_fill_(key, value)
+        return
+    base, found = _split(x, key)
+    if not found:
+        _assign(base, value)
+        return
+    if not isinstance(value, Tensor):
+        value = _tensor(value, base)
+    _put(base, found, value)
+
+
+def _assign(base: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        while value.ndim > base.ndim and value.shape[0] == 1:
+            value = value.select(0, 0)
+        base.copy_(value)
+    elif isinstance(value, bool | int | float):
+        base.fill_(value)
+    else:
+        base.copy_(_tensor(value, base))
+
+
+def _tensor(value: Any, like: Tensor) -> Tensor:
+    from tcdsl.tensors.creation import as_tensor  # late: it stands on this room's neighbours
+
+    return as_tensor(value, like.dtype)
+
+
+# ---- what a subscript says
+
+
+def _entries(x: Tensor, key: Any) -> list[Any]:
+    """Return the entries of a subscript: int, slice, None, or a tensor of integers or a mask."""
+    entries = list(key) if isinstance(key, tuple) else [key]
+    if isinstance(key, list) and any(
+        e is None or e is Ellipsis or isinstance(e, slice) for e in key
+    ):
+        entries = key
+    entries = [_entry(e) for e in entries]
+    taken = sum(_dims_of(e) for e in entries)
+    if taken > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    dots = [i for i, e in enumerate(entries) if e is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    at = dots[0] if dots else len(entries)
+    entries[at : at + len(dots)] = [slice(None)] * (x.ndim - taken)
+    return entries
+
+
+def _dims_of(entry: Any) -> int:
+    """Return how many dimensions an entry takes."""
+    if entry is None or entry is Ellipsis or isinstance(entry, bool):
+        return 0
+    return entry.ndim if isinstance(entry, Tensor) and entry.dtype is dtypes.bool_ else 1
+
+
+def _entry(entry: Any) -> Any:
+    if entry is None or entry is Ellipsis or isinstance(entry, slice | bool | int):
+        return entry
+    if isinstance(entry, Tensor):
+        if entry.dtype in (dtypes.bool_, dtypes.uint8):
+            return entry if entry.dtype is dtypes.bool_ else entry.to(dtypes.bool_)
+        if entry.dtype.is_floating_point:
+            raise IndexError(
+                "tensors used as indices must be long, int, byte or bool tensors, got "
+                f"{entry.dtype}"
+            )
+        return int(entry.item()) if not entry.ndim else entry.to(dtypes.int64)
+    if isinstance(entry, list | tuple | np.ndarray):
+        array = np.asarray(entry)
+        if array.size == 0 and array.dtype.kind == "f":
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "biu":
+            raise IndexError(f"expected integers or bools as indices, got {array.dtype}")
+        return _entry(from_numpy(np.array(array, bool if array.dtype.kind == "b" else np.int64)))
+    try:
+        return operator.index(entry)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are "
+            f"valid indices (got {type(entry).__name__})"
+        ) from None
+
+
+def _split(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """Return the view of what is no data, and the tensors that look up its dimensions."""
+    sizes: list[int] = []
+    strides: list[int] = []
+    offset = x.storage_offset()
+    found: list[tuple[int, Tensor]] = []
+    dim = 0
+    changed = False
+    for entry in _entries(x, key):
+        if entry is None or isinstance(entry, bool):
+            if isinstance(entry, bool):
+                places = from_numpy(np.arange(1 if entry else 0))
+                found.append((len(sizes), places))
+            sizes.append(1)
+            strides.append(0)
+            changed = True
+        elif isinstance(entry, int):
+            extent = x.shape[dim]
+            if not -extent <= entry < extent:
+                raise IndexError(
+                    f"index {entry} is out of bounds for dimension {dim} with size {extent}"
+                )
+            offset += (entry + extent if entry < 0 else entry) * x.stride(dim)
+            dim += 1
+            changed = True
+        elif isinstance(entry, slice):
+            begin, count, step = _range(entry, x.shape[dim])
+            sizes.append(count)
+            strides.append(x.stride(dim) * step)
+            offset += begin * x.stride(dim)
+            changed |= count != x.shape[dim]
+            dim += 1
+        elif entry.dtype is dtypes.bool_:
+            for place in _places(entry, x, dim):
+                found.append((len(sizes), place))
+                sizes.append(x.shape[dim])
+                strides.append(x.stride(dim))
+                dim += 1
+        else:
+            found.append((len(sizes), entry))
+            sizes.append(x.shape[dim])
+            strides.append(x.stride(dim))
+            dim += 1
+    if found and not changed:
+        return x, found
+    return x.as_strided(tuple(sizes), tuple(strides), offset), found
+
+
+def _range(entry: slice, extent: int) -> tuple[int, int, int]:
+    """Return where a slice begins, how many elements it has, and its step."""
+    step = 1 if entry.step is None else operator.index(entry.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    begin, end, step = entry.indices(extent)
+    count = max(0, -(-(end - begin) // step))
+    return (begin if count else 0), count, step
+
+
+def _places(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
+    """Return the subscripts of a mask's true elements, a tensor a dimension."""
+    shape = tuple(x.shape[dim : dim + mask.ndim])
+    if tuple(mask.shape) != shape:
+        at = next(i for i in range(mask.ndim) if mask.shape[i] != shape[i])
+        raise IndexError(
+            f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of "
+            f"the indexed tensor {list(x.shape)} at index {dim + at}"
+        )
+    if not mask.ndim:
+        return [from_numpy(np.arange(int(mask.item())))]
+    return [from_numpy(p) for p in np.nonzero(mask.detach().numpy())]
+
+
+# ---- looking up
+
+
+def _placed(base: Tensor, found: list[tuple[int, Tensor]]) -> tuple[str, str, list[Tensor]]:
+    """Return the subscripts of the tensor that is looked up, those of the result, and the data."""
+    dims = [d for d, _ in found]
+    tensors = [t for _, t in found]
+    try:
+        np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
+    except ValueError:
+        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes " + shapes
+        ) from None
+    side_by_side = dims == list(range(dims[0], dims[0] + len(dims)))
+    names = {d: f"i{n}" for n, d in enumerate(dims)}
+    read = [
+        f"{names[d]}(...) < 0 ? {names[d]}(...) + {_LETTERS[d].upper()} : {names[d]}(...)"
+        if d in names
+        else _LETTERS[d]
+        for d in range(base.ndim)
+    ]
+    kept = [_LETTERS[d] for d in range(base.ndim) if d not in names]
+    before = sum(d < dims[0] for d in range(base.ndim) if d not in names) if side_by_side else 0
+    written = [*kept[:before], "...", *kept[before:]]
+    return ", ".join(read), ", ".join(written), tensors
+
+
+def _looked_up(base: Tensor, found: list[tuple[int, Tensor]]) -> Any:
+    read, written, tensors = _placed(base, found)
+    extents = ", ".join(_LETTERS[d].upper() for d in range(base.ndim))
+    data = "".join(f", int64(...) i{n}" for n in range(len(tensors)))
+    text = (
+        f"def index<T>(T({extents}) x{data}) -> (T(...) y) {{\n  y({written}) = x({read})\n}}"
+    ).replace("(T(...) y)", f"(T({_extents(written)}) y)")
+    return op_of_text(text)(base, *tensors)
+
+
+def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
+    """Write a value where data says; where places meet the last one counts."""
+    _, written, tensors = _placed(base, found)
+    dims = [d for d, _ in found]
+    shape = list(np.broadcast_shapes(*(tuple(t.shape) for t in tensors)))
+    words = written.split(", ")
+    at = words.index("...")
+    kept = [base.shape[_LETTERS.index(w)] for w in words if w != "..."]
+    sizes = [*kept[:at], *shape, *kept[at:]]
+    while value.ndim > len(sizes) and value.shape[0] == 1:
+        value = value.select(0, 0)
+    places = [_wrapped(t, base.shape[d]) for d, t in zip(dims, tensors, strict=True)]
+    letters = ", ".join(_LETTERS[d] for d in range(base.ndim))
+    extents = letters.upper()
+    data = "".join(f", int64(...) i{n}" for n in range(len(tensors)))
+    target = ", ".join(
+        f"i{dims.index(d)}(...)" if d in dims else _LETTERS[d] for d in range(base.ndim)
+    )
+    text = (
+        f"def index_put<T>(T({extents}) x{data}, T({_extents(written)}) v) -> (T({extents}) y) {{\n"
+        f"  y({letters}) = x({letters})\n"
+        f"  y({target}) = v({written})\n}}"
+    )
+    op_of_text(text, writes=True)(base, *places, value.expand(sizes).to(base.dtype))
+
+
+def _wrapped(index: Tensor, extent: int) -> Tensor:
+    """Return subscripts from 0 on for those that count from the end."""
+    array = index._array()
+    if not array.size or array.min() >= 0:
+        return index
+    return from_numpy(np.where(array < 0, array + extent, array))
+
+
+def _extents(written: str) -> str:
+    return ", ".join(w if w == "..." else w.upper() for w in written.split(", "))
+
+
+publish(getitem, ("__getitem__",), on=("Tensor",))
+publish(setitem, ("__setitem__",), on=("Tensor",))

@@ -1,0 +1,49 @@
+"""Constructors by type, as programs of before `tensor` and `zeros` say them: FloatTensor(2, 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcdsl import core
+from tcdsl.core import Tensor
+from tcdsl.core.dtypes import DType
+from tcdsl.ops.table import publish
+from tcdsl.tensors import creation
+from tcdsl.tensors.methods import TYPE_NAMES
+
+__all__: list[str] = []
+
+
+class _Constructor(type):
+    """The class of FloatTensor and its kin: a tensor is an instance by its type."""
+
+    dtype: DType
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Make a tensor: of sizes, of undefined contents; or of a sequence's or array's numbers."""
+        if len(args) == 1 and not isinstance(args[0], int | core.Size):
+            return creation.tensor(args[0], cls.dtype)
+        return core.empty(creation.size_of(args), cls.dtype)
+
+
+def _made(name: str, dtype: DType) -> _Constructor:
+    return _Constructor(name, (), {"dtype": dtype, "__module__": "tcdsl"})
+
+
+for _name, _dtype in TYPE_NAMES.items():
+    publish(_made(_name, _dtype), (_name,), on=("torch",))
+
+
+def new(self: Tensor, *args: Any) -> Tensor:
+    """Make a tensor of this one's type: of sizes, or of numbers."""
+    if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray):
+        return creation.tensor(args[0], self.dtype)
+    return core.empty(creation.size_of(args), self.dtype)
+
+
+publish(new, ("new",), on=("Tensor",))

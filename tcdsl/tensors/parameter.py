@@ -1,0 +1,29 @@
+"""A tensor that a module trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcdsl.core import Tensor, dtypes, empty
+
+__all__ = ["Parameter"]
+
+
+class Parameter(Tensor):
+    """A tensor that a module, to which it is assigned, counts among its parameters.
+
+    Parameters
+    ----------
+    data : Tensor
+        Its memory is shared.
+    requires_grad : bool
+        Whether backward passes find its gradient.
+    """
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        """Make a parameter of a tensor, or an empty one."""
+        made: Any = (empty((0,), dtypes.float32) if data is None else data).detach()
+        return made._as_subclass(cls, requires_grad)
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()

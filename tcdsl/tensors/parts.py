@@ -1,0 +1,182 @@
+"""Parts of tensors as views: chunks, diagonals, windows; views in place of what they view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tcdsl import core
+from tcdsl.core import Tensor
+from tcdsl.ops.table import publish
+from tcdsl.ops.views import dim_of
+from tcdsl.tensors.methods import resize_
+
+__all__: list[str] = []
+
+
+def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of parts of a dimension: of one extent, the last less, or of those of a list."""
+    dim = dim_of(dim, tensor.ndim)
+    extent = tensor.shape[dim]
+    if isinstance(split_size, int):
+        if split_size < 0 or (split_size == 0 and extent):
+            raise RuntimeError(
+                f"split expects split_size be non-negative, but got split_size={split_size}"
+            )
+        step = max(split_size, 1)
+        sizes = [min(step, extent - at) for at in range(0, extent, step)] or [0]
+    else:
+        sizes = [int(n) for n in split_size]
+        if sum(sizes) != extent:
+            raise RuntimeError(
+                "split_with_sizes expects split_sizes to sum exactly to "
+                f"{extent} (input tensor's size at dimension {dim}), but got split_sizes={sizes}"
+            )
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(tensor.narrow(dim, at, size))
+        at += size
+    return tuple(parts)
+
+
+def chunk(tensor: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of at most so many parts of a dimension, of one extent but for the last."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    extent = tensor.shape[dim_of(dim, tensor.ndim)]
+    return split(tensor, max(-(-extent // chunks), 1), dim)
+
+
+def unbind(tensor: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of all parts of extent 1 of a dimension, which goes."""
+    dim = dim_of(dim, tensor.ndim)
+    return tuple(tensor.select(dim, i) for i in range(tensor.shape[dim]))
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Return a view of a diagonal of two dimensions, which comes last in their place."""
+    a, b = dim_of(dim1, input.ndim), dim_of(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rows, columns = input.shape[a], input.shape[b]
+    count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    shift = offset * input.stride(b) if offset >= 0 else -offset * input.stride(a)
+    at = input.storage_offset() + (shift if count else 0)
+    rest = [d for d in range(input.ndim) if d not in (a, b)]
+    sizes = [*(input.shape[d] for d in rest), count]
+    strides = [*(input.stride(d) for d in rest), input.stride(a) + input.stride(b)]
+    view: Tensor = input.as_strided(sizes, strides, at)
+    return view
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a diagonal of a matrix, or a matrix with a vector on a diagonal and 0 elsewhere."""
+    if input.ndim == 2:
+        return _diagonal(input, diagonal).clone()
+    if input.ndim != 1:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    size = input.shape[0] + abs(diagonal)
+    row, column = max(-diagonal, 0), max(diagonal, 0)
+    places = core.from_numpy(_range(input.shape[0]) * (size + 1) + (row * size + column))
+    flat: Tensor = core.empty((size * size,), input.dtype).zero_()
+    made: Tensor = flat.index_add(0, places, input).reshape(size, size)
+    return made
+
+
+def _range(count: int) -> Any:
+    import numpy as np  # late: of use here only
+
+    return np.arange(count, dtype=np.int64)
+
+
+_diagonal = diagonal
+
+
+def diagflat(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Return a matrix with all elements on a diagonal and 0 elsewhere."""
+    return diag(input.reshape(-1), diagonal)
+
+
+def trace(input: Tensor) -> Tensor:
+    """Return the sum of a matrix's diagonal."""
+    if input.ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+    total: Tensor = diagonal(input).sum()
+    return total
+
+
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Return a view of all windows of a dimension; their elements are a new last dimension."""
+    dim = dim_of(dimension, self.ndim)
+    extent = self.shape[dim] if self.ndim else 1
+    if not 0 <= size <= extent:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {dim} is {extent} but size is {size}"
+        )
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    sizes, strides = list(self.shape), list(self.stride())
+    if sizes:
+        sizes[dim], strides[dim] = (extent - size) // step + 1, strides[dim] * step
+        inner = self.stride(dim)
+    else:
+        inner = 1
+    view: Tensor = self.as_strided([*sizes, size], [*strides, inner])
+    return view
+
+
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """Return a view in another's shape."""
+    view: Tensor = self.view(other.shape)
+    return view
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """Return the elements in another's shape."""
+    made: Tensor = self.reshape(other.shape)
+    return made
+
+
+def resize_as_(self: Tensor, the_template: Tensor) -> Tensor:
+    """Give this tensor another's shape; see `resize_`."""
+    return resize_(self, tuple(the_template.shape))
+
+
+def _in_place(name: str) -> None:
+    """Make `x.NAME_()`, which gives x the layout of the view `x.NAME()`."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if self.requires_grad:
+            raise RuntimeError(
+                f"{name}_(): a tensor that is recorded keeps its layout: say {name}()"
+            )
+        self.data = getattr(self, name)(*args, **kwargs)
+        return self
+
+    method.__name__ = f"{name}_"
+    method.__doc__ = f"Give this tensor the layout of `{name}`; return self."
+    publish(method, (f"{name}_",), on=("Tensor",))
+
+
+def _written(name: str) -> None:
+    """Make `x.NAME_(other)`, which writes the result of `x.NAME(other)` into x."""
+    compute: Callable[..., Tensor] = getattr(Tensor, name)
+
+    def method(self: Tensor, *args: Any) -> Tensor:
+        written: Tensor = self.copy_(compute(self, *args))
+        return written
+
+    method.__name__ = f"{name}_"
+    method.__doc__ = f"Write the result of `{name}` here; return self."
+    publish(method, (f"{name}_",), on=("Tensor",))
+
+
+for _name in ("t", "transpose", "squeeze", "unsqueeze"):
+    _in_place(_name)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "tril", "triu"):
+    _written(_name)
+for _function in (split, chunk, unbind, diagonal, diag, diagflat, trace):
+    publish(_function, (_function.__name__,))
+for _method in (unfold, view_as, reshape_as, resize_as_):
+    publish(_method, (_method.__name__,), on=("Tensor",))
+publish(lambda input: int(input.numel()), ("numel",), on=("torch",))
