@@ -1,6 +1,7 @@
 """Gradients: backward, grad, which calls are recorded, hooks."""
 
 from tcdsl.autograd.function import Function
+from tcdsl.autograd.gradcheck import gradcheck, gradgradcheck
 from tcdsl.autograd.gradients import backward, grad
 from tcdsl.autograd.hooks import RemovableHandle
 from tcdsl.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -13,6 +14,8 @@ __all__ = [
     "backward",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "is_grad_enabled",
     "no_grad",
     "set_grad_enabled",

@@ -1,0 +1,140 @@
+"""Gradients by the way back: modes, hooks, functions of one's own, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import autograd
+from tcdsl import library as tc
+from tcdsl.core import Tensor
+
+pytestmark = pytest.mark.cc
+
+
+class Exp(autograd.Function):
+    """exp, with a way back of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y: Tensor = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, d_y: Tensor) -> Any:
+        (y,) = ctx.saved_tensors
+        return d_y * y
+
+
+def test_gradients_of_two_orders() -> None:
+    x = tc.tensor([1.0, 2.0], requires_grad=True)
+    d_x: Any
+    (d_x,) = autograd.grad((x * x * x).sum(), x, create_graph=True)
+    assert d_x.tolist() == [3, 12]
+    d_x.sum().backward()
+    assert x.grad.tolist() == [6, 12]
+
+
+def test_modes() -> None:
+    x = tc.ones(2, requires_grad=True)
+    with tc.no_grad():
+        assert not (x * 2).requires_grad
+        with tc.enable_grad():
+            assert (x * 2).requires_grad
+    assert (x * 2).requires_grad
+
+    modes: Any = autograd
+    plain = modes.no_grad()(lambda: x * 2)
+    plainer = modes.no_grad(lambda: x * 2)
+
+    assert not plain().requires_grad
+    assert not plainer().requires_grad
+    tc.set_grad_enabled(False)
+    try:
+        assert not tc.is_grad_enabled()
+    finally:
+        tc.set_grad_enabled(True)
+    with tc.set_grad_enabled(False):
+        assert not tc.is_grad_enabled()
+    assert tc.is_grad_enabled()
+
+
+def test_hooks_change_gradients_until_they_are_removed() -> None:
+    x = tc.ones(2, requires_grad=True)
+    handle = x.register_hook(lambda g: g * 10)
+    y = x * 3
+    y.register_hook(lambda g: g + 1)
+    y.retain_grad()
+    y.sum().backward()
+    assert x.grad.tolist() == [60, 60]
+    assert y.grad.tolist() == [2, 2]
+    handle.remove()
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+def test_a_function_with_a_way_back_of_its_own() -> None:
+    x = tc.tensor([0.5, -1.0], dtype=tc.float64, requires_grad=True)
+    assert autograd.gradcheck(Exp.apply, (x,))
+    assert autograd.gradgradcheck(Exp.apply, (x,))
+    y = Exp.apply(x)
+    assert type(y.grad_fn).__name__ == "Node"
+    assert y.grad_fn.name() == "ExpBackward"
+
+
+def test_a_wrong_gradient_is_found() -> None:
+    class Wrong(Exp):
+        @staticmethod
+        def backward(ctx: Any, d_y: Tensor) -> Any:
+            return d_y
+
+    x = tc.tensor([0.5], dtype=tc.float64, requires_grad=True)
+    assert not autograd.gradcheck(Wrong.apply, (x,), raise_exception=False)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        autograd.gradcheck(Wrong.apply, (x,))
+
+
+def test_errors_in_pytorchs_words() -> None:
+    x = tc.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.backward()
+    with pytest.raises(
+        RuntimeError, match="grad can be implicitly created only for scalar outputs"
+    ):
+        (x * 2).backward()
+    with pytest.raises(RuntimeError, match="does not require grad and does not have a grad_fn"):
+        tc.ones(1).backward()
+    other = tc.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        autograd.grad((x * x).sum(), other)
+    assert autograd.grad((x * x).sum(), other, allow_unused=True) == (None,)
+    z = x * 1
+    product = z * z
+    z.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        x.add_(1)
+
+
+def test_only_the_inputs_asked_for() -> None:
+    x, w = (tc.ones(2, requires_grad=True) for _ in range(2))
+    autograd.backward((x * w).sum(), inputs=[w])
+    assert x.grad is None
+    assert w.grad.tolist() == [1, 1]
+
+
+def test_deep_graphs_go_back() -> None:
+    x = tc.ones(1, requires_grad=True)
+    y = x
+    for _ in range(20000):
+        y = y + 1
+    y.backward()
+    assert x.grad.tolist() == [1]
+    np.testing.assert_array_equal(y.detach().numpy(), [20001])
