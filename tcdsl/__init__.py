@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.names import LIBRARY, ROOMS
+
 if TYPE_CHECKING:
     from tcdsl import autograd
     from tcdsl.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -121,15 +123,20 @@ _HOME = {
 if not TYPE_CHECKING:  # to a checker a name that is not above is a slip of the pen
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOME:
-            raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
         from importlib import import_module
 
-        home = import_module(_HOME[name])
-        value = home if home.__name__ == f"tcdsl.{name}" else getattr(home, name)
+        if name in _HOME:
+            home = import_module(_HOME[name])
+            value = home if home.__name__ == f"tcdsl.{name}" else getattr(home, name)
+        elif name in ROOMS:
+            return import_module(f"tcdsl.{name}")
+        elif name in LIBRARY:
+            value = getattr(import_module("tcdsl.library"), name)
+        else:
+            raise AttributeError(f"module 'tcdsl' has no attribute '{name}'")
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOME]
+    return sorted({*globals(), *_HOME, *ROOMS, *LIBRARY})

@@ -75,11 +75,20 @@ ROOMS = {
     "tcdsl/ahead": "grammar/check grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
-    " tcdsl/ahead tcdsl/ops tcdsl/autograd",
+    " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance",
     "tcdsl/core": "codegen/runtime codegen/toolchain",
+    "tcdsl/chance": "tcdsl/core",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime tcdsl/calls/"
-    " tcdsl/plain tcdsl/derived tcdsl/core",
+    " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
     "tcdsl/autograd": "tcdsl/core tcdsl/ops",
+    "tcdsl/tensors": "tcdsl/core tcdsl/chance tcdsl/ops",
+    "tcdsl/serialization": "tcdsl/core tcdsl/tensors",
+    "tcdsl/library": "tcdsl/core tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors"
+    " tcdsl/serialization",
+    "tcdsl/nn": "tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors tcdsl/library",
+    "tcdsl/optim": "tcdsl tcdsl/core tcdsl/library",
+    "tcdsl/utils": "codegen/runtime tcdsl/core tcdsl/chance tcdsl/library",
+    "tcdsl/as_torch": "tcdsl",
     "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"
