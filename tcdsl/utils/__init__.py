@@ -1,0 +1,1 @@
+"""What stands beside a model: its data."""
