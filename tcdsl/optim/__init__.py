@@ -1,0 +1,24 @@
+"""Optimizers: parameters change by their gradients, and the learning rate from epoch to epoch."""
+
+from tcdsl.optim import lr_scheduler
+from tcdsl.optim.adam import Adam, Adamax, AdamW
+from tcdsl.optim.adaptive import Adadelta, Adagrad, RMSprop
+from tcdsl.optim.lbfgs import LBFGS
+from tcdsl.optim.optimizer import Optimizer
+from tcdsl.optim.sgd import SGD
+from tcdsl.optim.signs import ASGD, Rprop
+
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Optimizer",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]

@@ -1,0 +1,179 @@
+"""Adam and its kin: steps by the mean of gradients over that of their squares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tcdsl import library
+from tcdsl.optim.optimizer import Closure, Optimizer, below_one, gradients, loss_of, not_negative
+from tcdsl.optim.steps import step_of
+
+__all__ = ["Adam", "AdamW", "Adamax"]
+
+Pair = tuple[float, float]
+
+
+class Adam(Optimizer):
+    """``m = b1 m + (1 - b1) g``, ``v = b2 v + (1 - b2) g g``, ``p = p - lr m / (sqrt(v) + eps)``.
+
+    m and v begin as 0, and are divided by ``1 - b1 ** t`` and ``1 - b2 ** t`` for it.
+
+    Parameters
+    ----------
+    params : iterable of Tensor, or of mappings
+        See `Optimizer`.
+    lr : float
+        The learning rate.
+    betas : (float, float)
+        b1 and b2.
+    eps : float
+    weight_decay : float
+        Times the parameter it is added to the gradient.
+    amsgrad : bool
+        Take the largest v so far.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range.
+
+    References
+    ----------
+    Kingma and Ba, "Adam: a method for stochastic optimization", 2015; Reddi et al., "On the
+    convergence of Adam and beyond", 2018.
+    """
+
+    decoupled = False
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: Pair = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+    ) -> None:
+        not_negative("learning rate", lr)
+        not_negative("epsilon value", eps)
+        not_negative("weight_decay value", weight_decay)
+        below_one("beta parameter at index 0", betas[0])
+        below_one("beta parameter at index 1", betas[1])
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+        }
+        super().__init__(params, defaults)
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Change the parameters once; see `Optimizer.step`."""
+        loss = loss_of(closure)
+        with library.no_grad():
+            for group in self.param_groups:
+                for p, x, g in gradients(group):
+                    self._step_one(p, x, g, group)
+        return loss
+
+    def _step_one(self, p: Any, x: Any, g: Any, group: dict[str, Any]) -> None:
+        state = self.state[p]
+        if not state:
+            state["step"] = 0
+            state["exp_avg"] = library.zeros_like(p)
+            state["exp_avg_sq"] = library.zeros_like(p)
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = library.zeros_like(p)
+        state["step"] = t = int(state["step"]) + 1
+        beta1, beta2 = group["betas"]
+        lr, weight = float(group["lr"]), float(group["weight_decay"])
+        decay, keep = (0.0, 1 - lr * weight) if self.decoupled else (weight, 1.0)
+        size = lr / (1 - beta1**t)
+        scale = 1 / math.sqrt(1 - beta2**t)
+        m, v = state["exp_avg"], state["exp_avg_sq"]
+        settings = (size, decay, keep, beta1, beta2, float(group["eps"]), scale)
+        if group["amsgrad"]:
+            w = state["max_exp_avg_sq"]
+            step_of("amsgrad")(x, g, m, v, w, *settings, out=(x, m, v, w))
+        else:
+            step_of("adam")(x, g, m, v, *settings, out=(x, m, v))
+
+
+class AdamW(Adam):
+    """Adam whose weights decay apart from the gradient: ``p = (1 - lr weight_decay) p - ...``.
+
+    Parameters
+    ----------
+    params, lr, betas, eps, amsgrad
+        As of `Adam`.
+    weight_decay : float
+
+    References
+    ----------
+    Loshchilov and Hutter, "Decoupled weight decay regularization", 2019.
+    """
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: Pair = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
+
+
+class Adamax(Optimizer):
+    """``m = b1 m + (1 - b1) g``, ``u = max(b2 u, |g| + eps)``, ``p = p - lr m / u``.
+
+    Parameters
+    ----------
+    params, lr, betas, eps, weight_decay
+        As of `Adam`.
+
+    References
+    ----------
+    Kingma and Ba, "Adam: a method for stochastic optimization", 2015.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 2e-3,
+        betas: Pair = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+    ) -> None:
+        not_negative("learning rate", lr)
+        not_negative("epsilon value", eps)
+        not_negative("weight_decay value", weight_decay)
+        below_one("beta parameter at index 0", betas[0])
+        below_one("beta parameter at index 1", betas[1])
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Change the parameters once; see `Optimizer.step`."""
+        loss = loss_of(closure)
+        step = step_of("adamax")
+        with library.no_grad():
+            for group in self.param_groups:
+                beta1, beta2 = group["betas"]
+                for p, x, g in gradients(group):
+                    state = self.state[p]
+                    if not state:
+                        state["step"] = 0
+                        state["exp_avg"] = library.zeros_like(p)
+                        state["exp_inf"] = library.zeros_like(p)
+                    state["step"] = t = int(state["step"]) + 1
+                    m, u = state["exp_avg"], state["exp_inf"]
+                    size = group["lr"] / (1 - beta1**t)
+                    decay, eps = float(group["weight_decay"]), float(group["eps"])
+                    step(x, g, m, u, size, decay, beta1, beta2, eps, out=(x, m, u))
+        return loss

@@ -1,0 +1,159 @@
+"""L-BFGS: steps by the curvature that the last gradients tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcdsl import library
+from tcdsl.core import Tensor
+from tcdsl.optim.optimizer import Closure, Optimizer
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(Optimizer):
+    """The quasi-Newton method of Broyden, Fletcher, Goldfarb and Shanno with limited memory.
+
+    Parameters
+    ----------
+    params : iterable of Tensor
+        One group: all parameters are one vector.
+    lr : float
+    max_iter : int
+        Iterations of a step.
+    max_eval : int, optional
+        Calls of the closure in a step; by default 5 / 4 of max_iter.
+    tolerance_grad, tolerance_change : float
+        A step ends where the largest gradient, or the change, is below.
+    history_size : int
+        Changes that are remembered.
+
+    Notes
+    -----
+    `step` needs a closure. It remembers 2 * history_size vectors as long as all parameters.
+
+    References
+    ----------
+    Nocedal and Wright, "Numerical optimization", algorithm 7.4.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params: list[Tensor] = self.param_groups[0]["params"]
+
+    def _gradient(self) -> Tensor:
+        """Return all gradients as one vector; none counts as 0."""
+        parts = [
+            library.zeros_like(p).reshape(-1) if p.grad is None else p.grad.detach().reshape(-1)
+            for p in self._params
+        ]
+        return library.cat(parts, 0)
+
+    def _move(self, size: float, direction: Tensor) -> None:
+        """Add a step along one vector to all parameters."""
+        at = 0
+        for p in self._params:
+            part = direction[at : at + p.numel()].reshape(p.shape)
+            p.detach().add_(part, alpha=size)
+            at += p.numel()
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Iterate until nothing changes, or as often as the settings allow.
+
+        Parameters
+        ----------
+        closure : callable
+            Computes the loss anew with its gradients, and returns it.
+
+        Returns
+        -------
+        The loss at the beginning.
+        """
+        if closure is None:
+            raise TypeError("LBFGS.step needs a closure that computes the loss and its gradients")
+        group = self.param_groups[0]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        with library.enable_grad():
+            first = closure()
+        loss, calls = float(first), 1
+        state["func_evals"] += 1
+        g = self._gradient()
+        if float(g.abs().max()) <= group["tolerance_grad"]:
+            return first
+        d: Any = state.get("d")
+        for iteration in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            d = self._direction(state, g, d, group["history_size"])
+            before, loss_before = g, loss
+            lr = float(group["lr"])
+            t = min(1.0, 1.0 / float(g.abs().sum())) * lr if state["n_iter"] == 1 else lr
+            slope = float(g.dot(d))
+            state.update(d=d, t=t, prev_flat_grad=before, prev_loss=loss_before)
+            if slope > -group["tolerance_change"]:
+                break
+            with library.no_grad():
+                self._move(t, d)
+            if iteration == group["max_iter"]:
+                break
+            with library.enable_grad():
+                loss = float(closure())
+            calls += 1
+            state["func_evals"] += 1
+            g = self._gradient()
+            if calls >= group["max_eval"] or float(g.abs().max()) <= group["tolerance_grad"]:
+                break
+            change = group["tolerance_change"]
+            if float(d.abs().max()) * t <= change or abs(loss - loss_before) < change:
+                break
+        return first
+
+    def _direction(self, state: dict[str, Any], g: Tensor, d: Any, history: int) -> Tensor:
+        """Return minus the gradient times the inverse curvature that is remembered."""
+        steps: list[Tensor] = state.setdefault("old_stps", [])
+        changes: list[Tensor] = state.setdefault("old_dirs", [])
+        if state["n_iter"] == 1 or d is None:
+            steps.clear()
+            changes.clear()
+            state["H_diag"] = 1.0
+            return -g
+        y, s = g - state["prev_flat_grad"], d * state["t"]
+        curvature = float(y.dot(s))
+        if curvature > 1e-10:
+            if len(changes) == history:
+                changes.pop(0)
+                steps.pop(0)
+            changes.append(y)
+            steps.append(s)
+            state["H_diag"] = curvature / float(y.dot(y))
+        q = -g
+        weights: list[float] = []
+        pairs = list(zip(changes, steps, strict=True))
+        inverses = [1.0 / float(y.dot(s)) for y, s in pairs]
+        for (y, s), inverse in zip(reversed(pairs), reversed(inverses), strict=True):
+            weights.append(float(s.dot(q)) * inverse)
+            q = q - y * weights[-1]
+        q = q * state["H_diag"]
+        for (y, s), inverse, weight in zip(pairs, inverses, reversed(weights), strict=True):
+            q = q + s * (weight - float(y.dot(q)) * inverse)
+        return q

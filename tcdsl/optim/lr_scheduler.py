@@ -1,0 +1,295 @@
+"""How the learning rate changes from epoch to epoch."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tcdsl.optim.optimizer import Optimizer
+
+__all__ = [
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LambdaLR",
+    "MultiStepLR",
+    "ReduceLROnPlateau",
+    "StepLR",
+]
+
+
+class _LRScheduler:
+    """The learning rates of an optimizer's groups as functions of the epoch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    last_epoch : int
+        The epoch before the first; -1 begins anew, any other needs `initial_lr` in the groups.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    "param 'initial_lr' is not specified in "
+                    f"param_groups[{i}] when resuming an optimizer"
+                )
+        self.optimizer = optimizer
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self.step(last_epoch + 1)
+
+    def get_lr(self) -> list[float]:
+        """Return the learning rate of each group in the present epoch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on to the next epoch, or to a given one."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
+            group["lr"] = lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a scheduler of the same kind goes on from."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` has returned."""
+        self.__dict__.update(state_dict)
+
+
+class LambdaLR(_LRScheduler):
+    """The first learning rate times a function of the epoch.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    lr_lambda : callable, or a list of them
+        `lr_lambda(epoch)`; of a list one a group.
+    last_epoch : int
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        count = len(optimizer.param_groups)
+        self.lr_lambdas = (
+            list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * count
+        )
+        if len(self.lr_lambdas) != count:
+            raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a scheduler goes on from, without the functions, which are the program's."""
+        return {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
+
+    def get_lr(self) -> list[float]:
+        """Return each group's first learning rate times its function of the epoch."""
+        pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
+        return [base * factor(self.last_epoch) for base, factor in pairs]
+
+
+class StepLR(_LRScheduler):
+    """The learning rate times gamma every step_size epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return ``lr * gamma ** (epoch // step_size)``."""
+        factor = self.gamma ** (self.last_epoch // self.step_size)
+        return [base * factor for base in self.base_lrs]
+
+
+class MultiStepLR(_LRScheduler):
+    """The learning rate times gamma at each of some epochs, which ascend."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        milestones: Sequence[int],
+        gamma: float = 0.1,
+        last_epoch: int = -1,
+    ) -> None:
+        if list(milestones) != sorted(milestones):
+            raise ValueError(
+                f"Milestones should be a list of increasing integers. Got {list(milestones)}"
+            )
+        self.milestones = list(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return ``lr * gamma ** (milestones reached)``."""
+        factor = self.gamma ** bisect.bisect_right(self.milestones, self.last_epoch)
+        return [base * factor for base in self.base_lrs]
+
+
+class ExponentialLR(_LRScheduler):
+    """The learning rate times gamma every epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return ``lr * gamma ** epoch``."""
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class CosineAnnealingLR(_LRScheduler):
+    """The learning rate along half a wave of the cosine, from the first to eta_min in T_max epochs.
+
+    References
+    ----------
+    Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_max: int,  # noqa: N803  # the name that programs say
+        eta_min: float = 0,
+        last_epoch: int = -1,
+    ) -> None:
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """Return ``eta_min + (lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``."""
+        part = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
+
+
+class ReduceLROnPlateau:
+    """The learning rate times a factor when a figure has stopped getting better.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    mode : str
+        'min': lower figures are better; 'max': higher ones.
+    factor : float
+        Below 1.
+    patience : int
+        Epochs without a better figure that are borne.
+    verbose : bool
+        Print each change.
+    threshold, threshold_mode : float, str
+        A figure is better where it differs from the best by more than the threshold: times the best
+        ('rel'), or as it is ('abs').
+    cooldown : int
+        Epochs after a change in which none counts.
+    min_lr : float or list of float
+        No learning rate goes below; of a list one a group.
+    eps : float
+        A smaller change is none.
+
+    Raises
+    ------
+    ValueError
+        If factor is 1 or more, or a mode is unknown.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        verbose: bool = False,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | Sequence[float] = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        count = len(optimizer.param_groups)
+        self.min_lrs = list(min_lr) if isinstance(min_lr, Sequence) else [min_lr] * count
+        if len(self.min_lrs) != count:
+            raise ValueError(f"expected {count} min_lrs, got {len(self.min_lrs)}")
+        self.optimizer = optimizer
+        self.mode = mode
+        self.factor = factor
+        self.patience = patience
+        self.verbose = verbose
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = -1
+        self._reset()
+
+    def _reset(self) -> None:
+        self.best = math.inf if self.mode == "min" else -math.inf
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether no epoch counts yet, since a change was made."""
+        return self.cooldown_counter > 0
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
+        """Tell the figure of an epoch."""
+        current = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr(self.last_epoch)
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+
+    def _reduce_lr(self, epoch: int) -> None:
+        for i, group in enumerate(self.optimizer.param_groups):
+            old = float(group["lr"])
+            new = max(old * self.factor, self.min_lrs[i])
+            if old - new > self.eps:
+                group["lr"] = new
+                if self.verbose:
+                    print(f"Epoch {epoch:5d}: reducing learning rate of group {i} to {new:.4e}.")
+
+    def is_better(self, a: float, best: float) -> bool:
+        """Whether a figure is better than the best by more than the threshold."""
+        sign = 1 if self.mode == "min" else -1
+        if self.threshold_mode == "rel":
+            return sign * a < sign * best * (1 - sign * self.threshold)
+        return sign * a < sign * best - self.threshold
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a scheduler of the same settings goes on from."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` has returned."""
+        self.__dict__.update(state_dict)

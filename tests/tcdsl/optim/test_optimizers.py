@@ -1,0 +1,117 @@
+"""Optimizers step where PyTorch's do, and their states go from one to the other."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library as tc
+from tcdsl import optim
+from tests.tiers import sampled
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+STEPS: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "amsgrad": True}),
+    ("AdamW", {"lr": 0.1}),
+    ("Adamax", {"lr": 0.1}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1}),
+    ("Adadelta", {"lr": 1.0}),
+    ("RMSprop", {"lr": 0.1}),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True}),
+    ("Rprop", {"lr": 0.1}),
+    ("ASGD", {"lr": 0.1, "t0": 2, "weight_decay": 0.1}),
+    ("LBFGS", {"lr": 0.5}),
+]
+CASES = [pytest.param(*case, id=f"{case[0]}-{number}") for number, case in enumerate(STEPS)]
+
+
+def bowl(p: Any, q: Any) -> Any:
+    """Return a loss of two parameters."""
+    return ((p - 1) ** 2).sum() + 0.1 * ((p * q) ** 2).sum() + (q**4).sum()
+
+
+@sampled("name, settings", CASES, keep=2)
+def test_steps(name: str, settings: dict[str, Any]) -> None:
+    begin = np.array([[0.5, -1.0, 2.0], [0.1, 0.2, -0.3]])
+    mine = [tc.tensor(begin, requires_grad=True), tc.tensor(begin[0], requires_grad=True)]
+    yours = [torch.tensor(begin, requires_grad=True), torch.tensor(begin[0], requires_grad=True)]
+    ours = getattr(optim, name)(mine, **settings)
+    theirs = getattr(torch.optim, name)(yours, **settings)
+    for turn in range(5):
+        for optimizer, parameters in ((ours, mine), (theirs, yours)):
+
+            def closure(optimizer: Any = optimizer, parameters: Any = parameters) -> Any:
+                optimizer.zero_grad()
+                loss = bowl(*parameters)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+        for a, b in zip(mine, yours, strict=True):
+            rtol = 1e-5 if name == "ASGD" else 1e-7  # PyTorch keeps its learning rate in float32
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol, 1e-9)
+        if turn == 2 and name != "LBFGS":
+            state = copy.deepcopy(ours.state_dict())
+            ours = getattr(optim, name)(mine, **settings)
+            ours.load_state_dict(state)
+
+
+def test_groups() -> None:
+    p, q = (tc.ones(2, requires_grad=True) for _ in range(2))
+    optimizer = optim.SGD([{"params": [p]}, {"params": [q], "lr": 1.0}], lr=0.1)
+    bowl(p, q).backward()
+    optimizer.step()
+    assert p.tolist() != q.tolist()
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        optimizer.add_param_group({"params": [p]})
+    with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
+        optimizer.add_param_group({"params": [p * 2]})
+    with pytest.raises(ValueError, match="optimizer got an empty parameter list"):
+        optim.SGD([], lr=0.1)
+    with pytest.raises(ValueError, match="Invalid learning rate: -1"):
+        optim.SGD([p], lr=-1)
+    optimizer.zero_grad()
+    assert p.grad is None
+    assert "lr: 0.1" in repr(optimizer)
+
+
+SCHEDULES: list[tuple[str, tuple[Any, ...]]] = [
+    ("LambdaLR", (lambda epoch: 0.9**epoch,)),
+    ("StepLR", (3,)),
+    ("MultiStepLR", ([2, 5],)),
+    ("ExponentialLR", (0.8,)),
+    ("CosineAnnealingLR", (6,)),
+]
+
+
+@pytest.mark.parametrize(("name", "args"), SCHEDULES)
+def test_schedules(name: str, args: tuple[Any, ...]) -> None:
+    mine = optim.SGD([tc.ones(1, requires_grad=True)], lr=1.0)
+    yours = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    ours = getattr(optim.lr_scheduler, name)(mine, *args)
+    theirs = getattr(torch.optim.lr_scheduler, name)(yours, *args)
+    for _ in range(7):
+        assert mine.param_groups[0]["lr"] == pytest.approx(yours.param_groups[0]["lr"])
+        ours.step()
+        yours.step()
+        theirs.step()
+
+
+def test_a_plateau() -> None:
+    mine = optim.SGD([tc.ones(1, requires_grad=True)], lr=1.0)
+    yours = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    ours = optim.lr_scheduler.ReduceLROnPlateau(mine, patience=1, cooldown=1)
+    theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(yours, patience=1, cooldown=1)
+    for loss in (3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0):
+        ours.step(loss)
+        theirs.step(loss)
+        assert mine.param_groups[0]["lr"] == yours.param_groups[0]["lr"]
