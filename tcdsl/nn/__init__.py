@@ -1,0 +1,19 @@
+"""Layers, losses, and what is done to them."""
+
+from tcdsl.nn import functional, init, utils
+from tcdsl.nn.modules.activation import *  # noqa: F403  # each file lists its layers
+from tcdsl.nn.modules.container import *  # noqa: F403
+from tcdsl.nn.modules.conv import *  # noqa: F403
+from tcdsl.nn.modules.distance import *  # noqa: F403
+from tcdsl.nn.modules.dropout import *  # noqa: F403
+from tcdsl.nn.modules.linear import *  # noqa: F403
+from tcdsl.nn.modules.loss import *  # noqa: F403
+from tcdsl.nn.modules.module import Module
+from tcdsl.nn.modules.norms import *  # noqa: F403
+from tcdsl.nn.modules.pooling import *  # noqa: F403
+from tcdsl.nn.modules.rnn import *  # noqa: F403
+from tcdsl.nn.modules.shapes import *  # noqa: F403
+from tcdsl.nn.modules.sparse import *  # noqa: F403
+from tcdsl.nn.parameter import Parameter
+
+__all__ = ["Module", "Parameter", "functional", "init", "utils"]

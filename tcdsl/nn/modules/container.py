@@ -1,0 +1,251 @@
+"""Modules and parameters in lists and mappings."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from tcdsl.nn.modules.module import Module
+from tcdsl.nn.parameter import Parameter
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+def _at(index: Any, length: int) -> str:
+    """Return the name of a member by number; a negative one counts from the end."""
+    number = operator.index(index)
+    if not -length <= number < length:
+        raise IndexError(f"index {number} is out of range")
+    return str(number % length)
+
+
+class Sequential(Module):
+    """Modules one behind the other: the result of each is the input of the next.
+
+    Parameters
+    ----------
+    *args : Module
+        Or one mapping of names to modules.
+
+    Examples
+    --------
+    >>> model = Sequential(Linear(4, 8), ReLU(), Linear(8, 2))
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else None
+        for name, module in named or ((str(i), m) for i, m in enumerate(args)):
+            self.add_module(name, module)
+
+    def _name(self, index: Any) -> str:
+        return list(self._modules)[int(_at(index, len(self)))]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(dict(list(self._modules.items())[index]))
+        return self._modules[self._name(index)]
+
+    def __setitem__(self, index: Any, module: Module) -> None:
+        setattr(self, self._name(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name(index)]
+        for name in names:
+            delattr(self, name)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def forward(self, input: Any) -> Any:
+        """Compute each module on the result of the one before."""
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+
+class _List(Module):
+    """Members by number, in one of a module's tables."""
+
+    _table = "_modules"
+
+    def _members(self) -> dict[str, Any]:
+        return self.__dict__[self._table]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            made: Any = type(self)
+            return made(list(self._members().values())[index])
+        return self._members()[_at(index, len(self))]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        setattr(self, _at(index, len(self)), value)
+
+    def __delitem__(self, index: Any) -> None:
+        values = list(self)
+        del values[index]
+        self._members().clear()
+        self.extend(values)
+
+    def __len__(self) -> int:
+        return len(self._members())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members().values())
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def append(self, value: Any) -> Self:
+        """Add a member behind the others; return self."""
+        self._add(str(len(self)), value)
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add members behind the others; return self."""
+        if not isinstance(values, Iterable):
+            raise TypeError(f"expected an iterable to extend by, got {type(values).__name__}")
+        for value in values:
+            self.append(value)
+        return self
+
+    def _add(self, name: str, value: Any) -> None:
+        self.add_module(name, value)
+
+
+class ModuleList(_List):
+    """A list of modules, whose parameters count as this one's.
+
+    Parameters
+    ----------
+    modules : iterable of Module, optional
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def insert(self, index: int, module: Module) -> None:
+        """Put a module before the one of a number."""
+        values = list(self)
+        values.insert(index, module)
+        self._modules.clear()
+        self.extend(values)
+
+
+class ParameterList(_List):
+    """A list of parameters, which count as this module's.
+
+    Parameters
+    ----------
+    parameters : iterable of Parameter, optional
+    """
+
+    _table = "_parameters"
+
+    def __init__(self, parameters: Iterable[Parameter] | None = None) -> None:
+        super().__init__()
+        self.extend(parameters or ())
+
+    def _add(self, name: str, value: Any) -> None:
+        self.register_parameter(name, value)
+
+    def extra_repr(self) -> str:
+        """Return the parameters, a line each."""
+        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+
+
+class _Dict(Module):
+    """Members by name, in one of a module's tables."""
+
+    _table = "_modules"
+
+    def _members(self) -> dict[str, Any]:
+        return self.__dict__[self._table]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._members()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.add_module(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        del self._members()[name]
+
+    def __len__(self) -> int:
+        return len(self._members())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members()
+
+    def clear(self) -> None:
+        """Take all members out."""
+        self._members().clear()
+
+    def pop(self, name: str) -> Any:
+        """Take a member out and return it."""
+        return self._members().pop(name)
+
+    def keys(self) -> Any:
+        """Return the names."""
+        return self._members().keys()
+
+    def items(self) -> Any:
+        """Return names and members."""
+        return self._members().items()
+
+    def values(self) -> Any:
+        """Return the members."""
+        return self._members().values()
+
+    def update(self, members: Any) -> None:
+        """Take in the members of a mapping, or of an iterable of pairs."""
+        for name, value in members.items() if hasattr(members, "items") else members:
+            self[name] = value
+
+
+class ModuleDict(_Dict):
+    """Modules by name, whose parameters count as this one's.
+
+    Parameters
+    ----------
+    modules : mapping or iterable of pairs, optional
+    """
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        self.update(modules or ())
+
+
+class ParameterDict(_Dict):
+    """Parameters by name, which count as this module's.
+
+    Parameters
+    ----------
+    parameters : mapping or iterable of pairs, optional
+    """
+
+    _table = "_parameters"
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self.update(parameters or ())
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.register_parameter(name, value)
+
+    def extra_repr(self) -> str:
+        """Return the parameters, a line each."""
+        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+
+
+def _described(parameter: Any) -> str:
+    size = "x".join(map(str, parameter.shape))
+    return f"Parameter containing: [{parameter.type()} of size {size}]"

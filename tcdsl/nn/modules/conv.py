@@ -1,0 +1,261 @@
+"""Convolutions over one to three dimensions, and transposed ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tcdsl import library
+from tcdsl.core import Tensor
+from tcdsl.nn import functional, init
+from tcdsl.nn.modules.module import Module
+from tcdsl.nn.parameter import Parameter
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+Size = int | tuple[int, ...]
+
+
+def each(value: Size, dims: int) -> tuple[int, ...]:
+    """Return a size for each of some dimensions."""
+    if isinstance(value, int):
+        return (value,) * dims
+    if len(value) != dims:
+        raise ValueError(f"expected one number or {dims}, got {tuple(value)}")
+    return tuple(value)
+
+
+class _Conv(Module):
+    """What all convolutions have: weights, and where the window goes.
+
+    Attributes
+    ----------
+    weight : Parameter, shape (out_channels, in_channels / groups, *kernel_size)
+        Of a transposed one (in_channels, out_channels / groups, *kernel_size). At first uniform in
+        +- 1 / sqrt(n), n the number of weights that an output is a sum over; bias too.
+    bias : Parameter, shape (out_channels,), or None
+    """
+
+    dims = 0
+    transposed = False
+    weight: Parameter
+    bias: Parameter | None
+
+    def _set_up(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size,
+        padding: Size,
+        dilation: Size,
+        output_padding: Size,
+        groups: int,
+        bias: bool,
+    ) -> None:
+        if in_channels % groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups:
+            raise ValueError("out_channels must be divisible by groups")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = each(kernel_size, self.dims)
+        self.stride = each(stride, self.dims)
+        self.padding = each(padding, self.dims)
+        self.dilation = each(dilation, self.dims)
+        self.output_padding = each(output_padding, self.dims)
+        self.groups = groups
+        outer, inner = (
+            (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        )
+        self.weight = Parameter(library.empty(outer, inner // groups, *self.kernel_size))
+        self.register_parameter("bias", Parameter(library.empty(out_channels)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        n = self.weight.size(1) * math.prod(self.kernel_size)
+        bound = 1 / math.sqrt(n) if n else 0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Return the sizes, and what differs from the defaults."""
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        text += f", stride={self.stride}"
+        for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            value = getattr(self, name)
+            if value != each(usual, self.dims):
+                text += f", {name}={value}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        return text if self.bias is not None else text + ", bias=False"
+
+
+class _Forward(_Conv):
+    """A convolution.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+    kernel_size : int or tuple
+        Extents of the window.
+    stride, padding, dilation : int or tuple
+        Steps of the window, zeros before and behind each dimension, steps within the window.
+    groups : int
+        Parts that the channels are divided into, each with weights of its own.
+    bias : bool
+        Whether a number is added to each output channel.
+    """
+
+    _convolve: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self._set_up(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolve, (N, C, ...) to (N, F, ...)."""
+        return self._convolve(
+            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        )
+
+
+class Conv1d(_Forward):
+    __doc__ = _Forward.__doc__
+    dims = 1
+    _convolve = staticmethod(functional.conv1d)
+
+
+class Conv2d(_Forward):
+    __doc__ = _Forward.__doc__
+    dims = 2
+    _convolve = staticmethod(functional.conv2d)
+
+
+class Conv3d(_Forward):
+    __doc__ = _Forward.__doc__
+    dims = 3
+    _convolve = staticmethod(functional.conv3d)
+
+
+class _Transposed(_Conv):
+    """A transposed convolution: the gradient of a convolution by its input, as a layer.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+    kernel_size : int or tuple
+        Extents of the window.
+    stride, padding : int or tuple
+        Of the convolution that this is the gradient of.
+    output_padding : int or tuple
+        Outputs more at the end of each dimension, of those sizes that the convolution maps to one.
+    groups : int
+    bias : bool
+    dilation : int or tuple
+    """
+
+    transposed = True
+    _convolve: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Size = 1,
+    ) -> None:
+        super().__init__()
+        self._set_up(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            output_padding,
+            groups,
+            bias,
+        )
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        """Compute (N, C, ...) to (N, F, ...).
+
+        Parameters
+        ----------
+        input : Tensor, shape (N, C, ...)
+        output_size : sequence of int, optional
+            The sizes of the output, in place of output_padding.
+        """
+        more = self.output_padding if output_size is None else self._more(input, output_size)
+        return self._convolve(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            more,
+            self.groups,
+            self.dilation,
+        )
+
+    def _more(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
+        """Return the output_padding that gives some sizes."""
+        wanted = tuple(output_size)[-self.dims :]
+        if len(wanted) != self.dims or len(tuple(output_size)) not in (self.dims, self.dims + 2):
+            raise ValueError(
+                f"output_size must have {self.dims} or {self.dims + 2} elements "
+                f"(got {len(tuple(output_size))})"
+            )
+        least = [
+            (input.size(d + 2) - 1) * self.stride[d]
+            - 2 * self.padding[d]
+            + self.dilation[d] * (self.kernel_size[d] - 1)
+            + 1
+            for d in range(self.dims)
+        ]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if any(not a <= n <= b for a, n, b in zip(least, wanted, most, strict=True)):
+            raise ValueError(
+                f"requested an output size of {wanted}, but valid sizes range from {least} to "
+                f"{most} (for an input of {tuple(input.shape[2:])})"
+            )
+        return tuple(n - a for n, a in zip(wanted, least, strict=True))
+
+
+class ConvTranspose1d(_Transposed):
+    __doc__ = _Transposed.__doc__
+    dims = 1
+    _convolve = staticmethod(functional.conv_transpose1d)
+
+
+class ConvTranspose2d(_Transposed):
+    __doc__ = _Transposed.__doc__
+    dims = 2
+    _convolve = staticmethod(functional.conv_transpose2d)
+
+
+class ConvTranspose3d(_Transposed):
+    __doc__ = _Transposed.__doc__
+    dims = 3
+    _convolve = staticmethod(functional.conv_transpose3d)

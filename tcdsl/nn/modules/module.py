@@ -1,0 +1,616 @@
+"""Module: parameters, buffers and modules under names, and what is done to all of them at once."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from tcdsl.autograd.function import Function
+from tcdsl.autograd.hooks import RemovableHandle
+from tcdsl.core import Tensor, is_grad_enabled
+from tcdsl.nn.parameter import Parameter
+
+__all__ = ["IncompatibleKeys", "Module"]
+
+
+Hook = Callable[..., Any]
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict(strict=False)` did not find, and did not know."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """A part of a model: assign parameters and modules to attributes, and define `forward`.
+
+    Attributes that are a `Parameter` or a `Module` are found by `parameters`, `modules`,
+    `state_dict` and all that goes through a model; tensors that are state but not trained are
+    named by `register_buffer`.
+
+    Attributes
+    ----------
+    training : bool
+        Whether the module trains, as `train` and `eval` say.
+
+    Examples
+    --------
+    >>> class Scale(Module):
+    ...     def __init__(self, size):
+    ...         super().__init__()
+    ...         self.weight = Parameter(library.ones(size))
+    ...     def forward(self, x):
+    ...         return x * self.weight
+
+    References
+    ----------
+    PyTorch 0.4 ``torch.nn.Module``.
+    """
+
+    training: bool
+    dump_patches = False
+    _version = 1
+
+    def __init__(self) -> None:
+        state = self.__dict__
+        state["training"] = True
+        state["_parameters"] = {}
+        state["_buffers"] = {}
+        state["_modules"] = {}
+        state["_forward_pre_hooks"] = {}
+        state["_forward_hooks"] = {}
+        state["_backward_hooks"] = {}
+
+    def forward(self, *input: Any, **kwargs: Any) -> Any:
+        """Compute the result; every module defines its own."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+    def __call__(self, *input: Any, **kwargs: Any) -> Any:
+        """Compute `forward` between the hooks."""
+        for hook in tuple(self._forward_pre_hooks.values()):
+            changed = hook(self, input)
+            if changed is not None:
+                input = changed if isinstance(changed, tuple) else (changed,)
+        backward = _Backward(self) if self._backward_hooks and is_grad_enabled() else None
+        if backward is not None:
+            input = backward.enter(input)
+        result = self.forward(*input, **kwargs)
+        for hook in tuple(self._forward_hooks.values()):
+            changed = hook(self, input, result)
+            if changed is not None:
+                result = changed
+        if backward is not None:
+            backward.leave(result)
+        return result
+
+    # -- attributes ---------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state = self.__dict__
+        if isinstance(value, Parameter):
+            self._tables(name)
+            self._forget(name, state["_parameters"])
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._tables(name)
+            self._forget(name, state["_modules"])
+            state["_modules"][name] = value
+        elif name in state.get("_parameters", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{_named(value)}' as parameter '{name}' "
+                    "(torch.nn.Parameter or None expected)"
+                )
+            state["_parameters"][name] = None
+        elif name in state.get("_modules", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{_named(value)}' as child module '{name}' "
+                    "(torch.nn.Module or None expected)"
+                )
+            state["_modules"][name] = None
+        elif name in state.get("_buffers", ()):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign '{_named(value)}' as buffer '{name}' "
+                    "(torch.Tensor or None expected)"
+                )
+            state["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """Find parameters, buffers and modules; all else is found before this is asked."""
+        state = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            there = state.get(table)
+            if there is not None and name in there:
+                return there[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def _tables(self, name: str) -> None:
+        if "_modules" not in self.__dict__:
+            raise AttributeError(
+                f"cannot assign '{name}' before Module.__init__() call: "
+                f"begin {type(self).__name__}.__init__ with super().__init__()"
+            )
+
+    def _forget(self, name: str, but: object) -> None:
+        """Take a name out of wherever else it stands."""
+        state = self.__dict__
+        for table in (state, state["_parameters"], state["_buffers"], state["_modules"]):
+            if table is not but:
+                table.pop(name, None)
+
+    def _check_name(self, kind: str, name: str, table: Mapping[str, object]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."')
+        if not name:
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in table:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
+        """Count a tensor as state that is kept and moved, but not trained: a running mean, say."""
+        self._tables(name)
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{_named(tensor)}' object to buffer '{name}' "
+                "(torch Tensor or None required)"
+            )
+        self._buffers[name] = tensor
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Count a tensor among the parameters, as an assignment does; None holds the name."""
+        self._tables(name)
+        self._check_name("parameter", name, self._parameters)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{_named(param)}' object to parameter '{name}' "
+                "(torch.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"cannot assign non-leaf Tensor to parameter '{name}': model parameters are "
+                "created explicitly; to express it as a function of another, compute it in forward"
+            )
+        self._parameters[name] = param
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Count a module among the children, as an assignment does; None holds the name."""
+        self._tables(name)
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{_named(module)} is not a Module subclass")
+        self._check_name("module", name, self._modules)
+        self._modules[name] = module
+
+    # -- going through a model ----------------------------------------------------------------
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = ""
+    ) -> Iterator[tuple[str, Module]]:
+        """Yield this module and all below it with their paths, each once."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        memo.add(self)
+        yield prefix, self
+        for name, child in self._modules.items():
+            if child is not None:
+                yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+
+    def modules(self) -> Iterator[Module]:
+        """Yield this module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Yield the modules just below with their names, each once."""
+        seen: set[Module] = set()
+        for name, child in self._modules.items():
+            if child is not None and child not in seen:
+                seen.add(child)
+                yield name, child
+
+    def children(self) -> Iterator[Module]:
+        """Yield the modules just below, each once."""
+        return (child for _, child in self.named_children())
+
+    def _named_members(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        within = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
+        for path, module in within:
+            for name, value in getattr(module, table).items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield f"{path}.{name}" if path else name, value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yield the parameters with their paths, each once; recurse: those of children too."""
+        return self._named_members("_parameters", prefix, recurse)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yield the parameters, each once; recurse: those of children too."""
+        return (value for _, value in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """Yield the buffers with their paths, each once; recurse: those of children too."""
+        return self._named_members("_buffers", prefix, recurse)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yield the buffers, each once; recurse: those of children too."""
+        return (value for _, value in self.named_buffers(recurse=recurse))
+
+    def apply(self, fn: Callable[[Module], object]) -> Self:
+        """Call a function on all modules below and then on this one; return self."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    # -- types and places ---------------------------------------------------------------------
+
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        """Put what a function makes of them in place of all parameters, gradients and buffers."""
+        for child in self.children():
+            child._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            parameter.data = fn(parameter.data)  # stays the object that optimizers hold
+            if parameter.grad is not None:
+                parameter.grad.data = fn(parameter.grad.data)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move parameters and buffers to a device, a floating type, or where another tensor is.
+
+        `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers keep their type.
+        """
+        device, dtype, non_blocking = _destination(args, kwargs)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got {dtype}")
+
+        def move(t: Tensor) -> Tensor:
+            kind = dtype if dtype is not None and t.is_floating_point() else None
+            moved: Tensor = t.to(device or t.device, kind or t.dtype, non_blocking=non_blocking)
+            return moved
+
+        return self._apply(move)
+
+    def type(self, dst_type: Any) -> Self:
+        """Give all parameters and buffers a type."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self) -> Self:
+        """Make floating parameters and buffers float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self) -> Self:
+        """Make floating parameters and buffers float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self) -> Self:
+        """Make floating parameters and buffers float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def cpu(self) -> Self:
+        """Move parameters and buffers to the host's memory."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move parameters and buffers to a GPU's memory."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def share_memory(self) -> Self:
+        """Let parameters and buffers lie where processes that are started later can share them."""
+        return self._apply(lambda t: t.share_memory_())
+
+    # -- training -----------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Self:
+        """Say whether this module and all below it train; return self."""
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Say that this module and all below it do not train; return self."""
+        return self.train(False)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Take the gradients of all parameters away, or fill them with zeros."""
+        for parameter in self.parameters():
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.detach().zero_()
+
+    # -- hooks --------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, input)` before each forward; its result, if any, is the input."""
+        return _added(self._forward_pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, input, output)` behind each forward; a result is the output."""
+        return _added(self._forward_hooks, hook)
+
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the input are there.
+
+        What it returns takes the place of grad_input.
+        """
+        return _added(self._backward_hooks, hook)
+
+    register_full_backward_hook = register_backward_hook
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state_dict(
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> collections.OrderedDict[str, Any]:
+        """Return parameters and buffers by their paths; their memory is shared.
+
+        Parameters
+        ----------
+        destination : mapping, optional
+            Filled and returned in place of a new one.
+        prefix : str
+            Before each name.
+        keep_vars : bool
+            Keep the tensors themselves, not detached ones.
+        """
+        if destination is None:
+            destination = collections.OrderedDict()
+            destination._metadata = collections.OrderedDict()
+        metadata = getattr(destination, "_metadata", None)
+        if metadata is not None:
+            metadata[prefix[:-1]] = {"version": self._version}
+        for table in (self._parameters, self._buffers):
+            for name, value in table.items():
+                if value is not None:
+                    destination[prefix + name] = value if keep_vars else value.detach()
+        for name, child in self._modules.items():
+            if child is not None:
+                child.state_dict(destination, f"{prefix}{name}.", keep_vars)
+        return destination
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Copy the state of this module, not of those below it; note what does not fit."""
+        own = {**self._parameters, **self._buffers}
+        for name, value in own.items():
+            key = prefix + name
+            if value is None:
+                continue
+            if key not in state_dict:
+                missing_keys.append(key)
+                continue
+            given = state_dict[key]
+            if not hasattr(given, "shape"):
+                error_msgs.append(f"'{key}' is no tensor but {type(given).__name__}")
+            elif tuple(given.shape) != tuple(value.shape):
+                error_msgs.append(
+                    f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} "
+                    f"from checkpoint, the shape in current model is {tuple(value.shape)}."
+                )
+            else:
+                value.data.copy_(_as_tensor(given))
+        known = {*own, *self._modules}
+        unexpected_keys += [
+            key
+            for key in state_dict
+            if key.startswith(prefix) and key[len(prefix) :].split(".", 1)[0] not in known
+        ]
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
+        """Copy parameters and buffers from a mapping of paths to tensors.
+
+        Parameters
+        ----------
+        state_dict : mapping of str to Tensor
+            One of PyTorch's will do as well.
+        strict : bool
+            Whether it must have exactly this module's names.
+
+        Returns
+        -------
+        (missing_keys, unexpected_keys) : lists of str
+
+        Raises
+        ------
+        RuntimeError
+            If shapes differ or, while strict, names do; what fits has been copied.
+        """
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        metadata = getattr(state_dict, "_metadata", None) or {}
+
+        def load(module: Module, prefix: str) -> None:
+            local = metadata.get(prefix[:-1], {})
+            module._load_from_state_dict(
+                state_dict, prefix, local, strict, missing, unexpected, errors
+            )
+            for name, child in module._modules.items():
+                if child is not None:
+                    load(child, f"{prefix}{name}.")
+
+        load(self, "")
+        if strict and unexpected:
+            errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
+        if strict and missing:
+            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}.")
+        if errors:
+            what = "\n\t".join(errors)
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{what}"
+            )
+        return IncompatibleKeys(missing, unexpected)
+
+    # -- looks --------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """Return what a module says of itself in its repr, beside its children."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        own = self.extra_repr()
+        lines = own.split("\n") if own else []
+        children = [f"({name}): {_indented(repr(m))}" for name, m in self._modules.items()]
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({own})"
+        if not lines and not children:
+            return f"{self._get_name()}()"
+        return "\n  ".join([f"{self._get_name()}(", *lines, *children]) + "\n)"
+
+
+def _added(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
+    """Take a hook in, behind the others."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _named(value: object) -> str:
+    return type(value).__name__
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def _as_tensor(value: Any) -> Tensor:
+    """Return a tensor for one of this library or of another."""
+    if isinstance(value, Tensor):
+        return value
+    from tcdsl import library  # late: only arrays of others need to be made tensors
+
+    made: Tensor = (
+        library.from_dlpack(value) if hasattr(value, "__dlpack__") else library.tensor(value)
+    )
+    return made
+
+
+def _destination(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """Tell device, dtype and non_blocking of `to` apart, whatever way they are given."""
+    from tcdsl import library  # late: the names of types stand on the tensor's
+
+    device = kwargs.pop("device", None)
+    dtype = kwargs.pop("dtype", None)
+    non_blocking = kwargs.pop("non_blocking", False)
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, library.dtype):
+            dtype = value
+        elif isinstance(value, bool):
+            non_blocking = value
+        elif value is not None:
+            device = value
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    return device, dtype, non_blocking
+
+
+class _Backward:
+    """One call of a module with backward hooks: what its gradients are, when they are known."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._of_outputs: list[Any] = []
+
+    def enter(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the inputs, tensors as ones that tell when their gradients are known."""
+        places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
+        told = _Told.apply(self, *(inputs[i] for i in places))
+        changed = list(inputs)
+        for place, tensor in zip(places, told, strict=True):
+            changed[place] = tensor
+        return tuple(changed)
+
+    def leave(self, result: Any) -> None:
+        """Note the gradients of the results."""
+        outputs = _tensors(result)
+        self._of_outputs = [None] * len(outputs)
+        for number, output in enumerate(outputs):
+            if output.requires_grad:
+                output.register_hook(functools.partial(self._note, number))
+
+    def _note(self, number: int, gradient: Tensor) -> None:
+        self._of_outputs[number] = gradient
+
+    def call(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Call the hooks; what one returns takes the place of the gradients of the inputs."""
+        for hook in tuple(self._module._backward_hooks.values()):
+            changed = hook(self._module, gradients, tuple(self._of_outputs))
+            if changed is not None:
+                gradients = changed if isinstance(changed, tuple) else (changed,)
+        return gradients
+
+
+class _Told(Function):
+    """Tensors as they are; their gradients go by the hooks of a module."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        """Return the tensors."""
+        ctx.call = args[0]
+        return args[1:]
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the gradients after the hooks."""
+        return None, *ctx.call.call(grad_outputs)
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    """Return the tensors of a result."""
+    if isinstance(result, Tensor):
+        return [result]
+    values = result.values() if isinstance(result, Mapping) else result
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        return []
+    return [tensor for value in values for tensor in _tensors(value)]
