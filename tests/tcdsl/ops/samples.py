@@ -191,6 +191,8 @@ def reductions() -> Iterator[Sample]:
     for name in ("sum", "mean", "prod", "softmax", "cumsum"):
         yield Sample(name, (NONE, 0), order=1)
         yield Sample(name, (NONE, 1), order=1)
+    for name in ("cumsum", "cumprod"):  # many rows
+        yield Sample(name, (_between(0.9, 1.1, 4, 5, 211), -1))
     yield Sample("sum", (np.arange(6, dtype=np.int32).reshape(2, 3), 1), order=0)
     yield Sample("sum", (np.array([True, True, False]),), order=0)
     yield Sample("prod", (np.arange(1, 5, dtype=np.uint8),), order=0)
