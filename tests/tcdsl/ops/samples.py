@@ -87,7 +87,13 @@ def pointwise() -> Iterator[Sample]:
         yield Sample("exp", (x,))
         yield Sample("sin", (x,))
     for name in _words("add sub mul div maximum minimum remainder fmod atan2"):
-        for pair in ((A, B), (COLUMN, ROW), (_strided(A), ROW), (NONE, ROW), (ONE, ONE + 1)):
+        for pair in (
+            (A, B),
+            (COLUMN, ROW),
+            (_strided(A), ROW),
+            (NONE, ROW),
+            (ONE, np.asarray(1.7)),
+        ):
             yield Sample(name, pair)
         yield (
             Sample(name, (A, 2.5))
