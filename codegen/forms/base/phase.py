@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil, prod
 
 from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.ends import LoopEnds
 from tcdsl.codegen.forms.base.lowered import Phase
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.base.scalars import identity, narrow
@@ -26,7 +28,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.wall import TASK_NS
-from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.expressions import indices_of, walk_typed
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
@@ -40,14 +42,21 @@ class PointNest:
     """A point and the loops around it.
 
     tasked ranges are divided among tasks; meeting ones, whose points may write one element, are
-    run through in order by every task. locate finds the element of a point before body works on
-    it.
+    run through in order by every task, by loops that ends makes where they are ragged. locate finds
+    the element of a point before body works on it.
     """
 
     tasked: Sequence[Range]
     meeting: Sequence[Range]
     locate: Sequence[Stmt]
     body: Stmt
+    ends: LoopEnds | None = None
+
+    def met(self, ctx: Context, body: Stmt) -> Stmt:
+        """Return the loops over the meeting ranges around a statement."""
+        if self.ends is not None:
+            return self.ends.nested(self.meeting, body)
+        return nested(ctx, self.meeting, body, Serial())
 
     def under(self, ctx: Context, inner: Callable[[Stmt, Simd | Serial], Stmt], last: str) -> Stmt:
         """Return the loops over the meeting ranges around the innermost one, which inner makes.
@@ -60,7 +69,7 @@ class PointNest:
         else:
             point = b.block(self.locate, self.body)
             nest = inner(point, parallel_mark(point))
-        return nested(ctx, self.meeting, nest, Serial())
+        return self.met(ctx, nest)
 
 
 def phase_over(
@@ -70,10 +79,13 @@ def phase_over(
     ops = ctx.operands
     task = b.i64("task")
     per_point_ns = _NS_PER_NODE if s is None else point_ns(s)
-    total = [_planned(ctx, r) for r in (nest.tasked if s is None else s.ranges)]
+    total = [
+        _planned(ctx, r) if s is None or r.bounds is None else b.c64(typical(ctx, s, r))
+        for r in (nest.tasked if s is None else s.ranges)
+    ]
     cost = float_product([*total], per_point_ns)
     if not nest.tasked:
-        loops = nested(ctx, nest.meeting, b.block(nest.locate, nest.body), Serial())
+        loops = nest.met(ctx, b.block(nest.locate, nest.body))
         # also a statement without points is one task, which then does nothing
         loops = b.when(b.compare(">", b.END, b.BEGIN), loops)
         tasks: Expr = b.c64(1)
@@ -162,13 +174,25 @@ def _planned(ctx: Context, r: Range) -> Expr:
     return _extent(ctx, r)
 
 
+def typical(ctx: Context, s: Statement, r: Range) -> int:
+    """Return how many values an index has at a point: of a ragged one, on average."""
+    extent = max(0, ctx.extent(r.extent))
+    if r.bounds is None:
+        return extent
+    if not r.is_guess:
+        return ceil(extent / 2)
+    names = indices_of(r.bounds[0]) | indices_of(r.bounds[1])
+    shared = prod(max(1, ctx.extent(x.extent)) for x in s.ranges if x.name in names)
+    return ceil(extent / shared)  # segments of what is there
+
+
 def _block(ctx: Context, r: Range, s: Statement | None) -> int:
     """Return how many values of a single parallel index make a task."""
     work_ns = _NS_PER_NODE
     if s is not None:
         work_ns = point_ns(s)
         for q in s.ranges:
-            work_ns *= 1 if q.name == r.name else max(1, ctx.extent(q.extent))
+            work_ns *= 1 if q.name == r.name else max(1, typical(ctx, s, q))
     block = 1
     while block < 4096 and block * work_ns < TASK_NS:
         block *= 2

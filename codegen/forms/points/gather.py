@@ -21,7 +21,7 @@ from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import innermost, is_injective
-from tcdsl.codegen.forms.base.phase import decode, float_product
+from tcdsl.codegen.forms.base.phase import decode, float_product, typical
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
@@ -91,7 +91,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     width = max(1, ctx.extent(row.extent))
     rows = outer = 1.0
     for r in s.ranges:
-        count = 1 if r.name == row.name else max(0, ctx.extent(r.extent))
+        count = 1 if r.name == row.name else typical(ctx, s, r)
         rows *= count
         outer *= count if r.kind == "output" else 1
     blocks = ceil(width / int(values["block"]))
@@ -121,7 +121,10 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
     tasks = b.mul(*(ops.size(r.extent) for r in outer), blocks)
     each = _ROW_NS + _ELEMENT_NS * min(block, max(1, ctx.extent(row.extent)))
-    cost = float_product([tasks, *(ops.size(r.extent) for r in s.reductions)], each)
+    turns = [
+        ops.size(r.extent) if r.bounds is None else b.c64(typical(ctx, s, r)) for r in s.reductions
+    ]
+    cost = float_product([tasks, *turns], each)
     return Lowered(
         title="gather of rows",
         functions=(function,),

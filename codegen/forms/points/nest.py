@@ -24,6 +24,7 @@ from tcdsl.codegen.forms.base.phase import (
     phase_over,
     point_ns,
     reduction_mark,
+    typical,
 )
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
 from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
@@ -37,6 +38,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
 )
 from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.loops.walk import all_exprs, variables, walk_stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import divided_ns
 from tcdsl.codegen.program.program import Statement
@@ -66,7 +68,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     s = ctx.group.statements[0]
     points = 1.0
     for r in s.ranges:
-        points *= max(0, ctx.extent(r.extent))
+        points *= typical(ctx, s, r)
     serial_ns = points * point_ns(s) * (1.0 if values == default(ctx) else 1.5)
     divided = _divided(ctx, s, str(values.get("inner", "")))
     pieces = prod(ctx.extent(r.extent) for r in divided[:-1] or divided)
@@ -123,7 +125,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     meeting = [r for r in s.outputs if r.name not in injective_in(s)]  # in the order of the text
     turning = [r for r in turning if r not in meeting]  # plan does not know their extents
     if any(r.bounds for r in s.outputs):  # their loops are those of the text, inside of the tasks
-        meeting, turning = [], [r for r in s.outputs if r not in tasked]
+        meeting, turning = [r for r in s.outputs if r not in tasked], []
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     ends = LoopEnds(values, s.ranges)
     # a scatter may meet an element twice, so what stands there counts
@@ -145,7 +147,11 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         if not starts_fresh:
             first = widen(place, ops.memory_dtype(s.target))
         step = combine(s.op, acc, values.value(s.value))
-        update = b.block(values.take(), Assign(acc, step))
+        front = values.take()
+        if tasked and s.is_ragged and not s.reductions:  # checks that are the same along a row
+            shared, front = _apart(front, safe_name(tasked[-1].name))
+            locate += shared
+        update = b.block(front, Assign(acc, step))
         body = b.block(
             Let(acc, first, mutable=True),
             ends.nested(reductions, update, reduction_mark(s, acc)),
@@ -153,7 +159,19 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
         )
     if turning:
         locate, body = [], ends.nested(turning, b.block(locate, body))
-    return phase_over(ctx, f"{ctx.prefix}_nest", PointNest(tasked, meeting, locate, body), s)
+    return phase_over(ctx, f"{ctx.prefix}_nest", PointNest(tasked, meeting, locate, body, ends), s)
+
+
+def _apart(stmts: Sequence[Stmt], last: str) -> tuple[list[Stmt], list[Stmt]]:
+    """Return the statements that do not depend on a variable, and those that do."""
+    found: tuple[list[Stmt], list[Stmt]] = [], []
+    depending = {last}
+    for t in stmts:
+        used = {name for e in all_exprs(t) for name in variables(e)}
+        found[not depending.isdisjoint(used)].append(t)
+        if not depending.isdisjoint(used):
+            depending |= {x.var.name for x in walk_stmt(t) if isinstance(x, Let)}
+    return found
 
 
 def _store(values: Values, s: Statement, value: Expr) -> Stmt:
