@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 
 from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
-from tcdsl.grammar.check.padding import is_inside
+from tcdsl.grammar.check.padding import is_inside as inside_condition
 from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.sizes import Size
@@ -68,7 +68,7 @@ class Guards:
         ]
         rest = [f for f in factors if f not in bounded]
         reads = [r for f in rest for r in _unpadded_reads(f)]
-        if not all(map(_is_finite, rest)) or not all(self._is_inside(r) for r in reads):
+        if not all(map(_is_finite, rest)) or not all(self.is_inside(r) for r in reads):
             return e
         return _with_pads(e.then, bounded) if self._guards(needed, bounded) else e
 
@@ -82,7 +82,7 @@ class Guards:
                 ):
                     sides = [not self._holds(s) for s in self._of(read)]
                     margins = [*zip(sides[::2], sides[1::2], strict=True)]
-                    inside = is_inside(read.subs, self.bounds(read.tensor), margins, None)
+                    inside = inside_condition(read.subs, self.bounds(read.tensor), margins, None)
                     if inside is None:
                         return read
                     other = replace(value, value=float(value.value), dtype=read.dtype)
@@ -121,7 +121,8 @@ class Guards:
         sides = {s for r in reads for s in self._of(r)}
         return needed <= sides and all(self._holds(s) for s in sides - needed)
 
-    def _is_inside(self, read: typed.Read) -> bool:
+    def is_inside(self, read: typed.Read) -> bool:
+        """Whether a read is inside its tensor by ranges alone."""
         return all(map(self._holds, self._of(read)))
 
     def _holds(self, side: Size) -> bool:

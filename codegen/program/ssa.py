@@ -16,6 +16,7 @@ from tcdsl.codegen.program.expressions import (
     with_bounds,
 )
 from tcdsl.codegen.program.factors import Factor, split
+from tcdsl.codegen.program.masked import unmasked
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
 from tcdsl.codegen.program.subscripts import MOST_PIECES, injective_in, is_tiling, tile_of
@@ -84,7 +85,7 @@ class _Builder:
         while todo:
             match todo[0]:
                 case typed.Statement() as s:
-                    todo[:1] = self.gathered(s)
+                    todo[:1] = [x for one in self.gathered(s) for x in self.unmasked(one)]
                     if s.target not in self.current and self.is_tiled(todo):
                         self.version(s.target, None)  # of which nothing stays
                     first_piece, *todo = todo
@@ -132,6 +133,17 @@ class _Builder:
         nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
         target = self.tensors[s.target]
         return gathers(s, target, self.bounds, self.turns, nothing) or [s]
+
+    def unmasked(self, s: typed.Statement) -> list[typed.Statement]:
+        """Return a sum of products under a condition as the sum and the condition."""
+        target, taken = self.tensors[s.target], {*self.tensors, *self.sizes}
+        found = unmasked(s, target, self.bounds, self.turns, lambda name: _fresh(name, taken))
+        if found is None or not becomes_contraction(found[0]):
+            return [s]
+        total, masked, temp = found
+        self.tensors[temp.name] = temp
+        self.versions[temp.name] = 0
+        return [total, masked]
 
     def bounds(self, name: str) -> list[tuple[Size, Size]]:
         """Return the first element of each dimension of a tensor, and the one behind the last."""

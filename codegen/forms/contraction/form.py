@@ -33,7 +33,7 @@ from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import Problem, extent_of
-from tcdsl.codegen.forms.contraction.ragged import takes_ragged
+from tcdsl.codegen.forms.contraction.ragged import even_rows, takes_ragged
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -112,8 +112,13 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def _chosen(ctx: Context, side: str) -> ContractionChoice:
-    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, {"columns": side})))
-    return choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
+    panel = _required(ctx, swap=_is_swapped(ctx, {"columns": side}))
+    x = _numbers(ctx, panel)
+    c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
+    if panel.problem.statement.is_ragged:
+        mr, mt, nt = map(b.c64, (c.mr, c.mt, c.nt))
+        c = replace(c, mt=_int(even_rows(x, b.c64(ctx.spec.threads), mr, mt, nt)))
+    return c
 
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
@@ -191,6 +196,9 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
         Eval(Call(planning.name, (*args, to), None)),
     ]
     chosen, half_cycles = planned(x, machine, place)
+    if panel.problem.statement.is_ragged:
+        more, chosen = _in_even_rows(ctx, x, chosen)
+        plan += more
     prologue: list[Stmt] = []
     fields: dict[str, Expr] = {}
     for name, value in chosen.fields():
@@ -210,6 +218,20 @@ def _generic(ctx: Context, panel: Panel) -> Lowered:
     cost = b.arith("*", Cast(half_cycles, real), ns_per_half_cycle)
     lowered = _lowered(ctx, panel, x, chosen, functions, tuple(plan), cost, "any tile")
     return replace(lowered, params_used=len(prologue))
+
+
+def _in_even_rows(ctx: Context, x: Extents, g: Blocking) -> tuple[list[Stmt], Blocking]:
+    """Return a plan's blocking with as many tasks along rows as even out ragged ones."""
+    mt, mc, mb = (b.i64(ctx.operands.local(f"even_{name}")) for name in ("mt", "mc", "mb"))
+    count = even_rows(x, _threads(), g.mr, g.mt, g.nt)
+    each = b.ceil_div(x.m, b.max64(count, 1))  # without rows there are no tasks
+    rows = b.mul(b.max64(b.ceil_div(each, g.mr), 1), g.mr)
+    stmts: list[Stmt] = [
+        Let(mc, b.min64(g.mc, rows)),
+        Let(mb, b.min64(g.mb, mc)),
+        Let(mt, b.ceil_div(x.m, mc)),
+    ]
+    return stmts, replace(g, mt=mt, mc=mc, mb=mb)
 
 
 def _lowered(

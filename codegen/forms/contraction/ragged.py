@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.guarded import inside
+from tcdsl.codegen.forms.contraction.blocking import Extents
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Stmt, Var
 from tcdsl.codegen.program.expressions import indices_of, reads_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types.typed import Range
+
+_TASKS = 4  # for each thread, where they are not equally long
 
 
 def ragged_of(s: Statement) -> Range | None:
@@ -53,6 +56,17 @@ def takes_ragged(ctx: Context, panel: Panel) -> bool:
     # sums wait in the output between the parts of a tile
     holds = panel.stored(p.c) == panel.dtype and not panel.finish.overwrites
     return holds and not panel.has_stage and panel.neighbours is None
+
+
+def even_rows(x: Extents, threads: Expr, mr: Expr, mt: Expr, nt: Expr) -> Expr:
+    """Return the number of tasks along rows: several for each thread, since some have more terms.
+
+    As many as there are where one thread works, or batch and columns make enough.
+    """
+    wanted = b.ceil_div(b.mul(threads, _TASKS), b.max64(b.mul(x.groups, nt), 1))
+    most = b.max64(b.div(x.m, b.mul(mr, 2)), 1)
+    several = b.compare(">", b.mul(x.groups, mt, nt), 1)
+    return b.select(several, b.max64(mt, b.min64(wanted, most)), mt)
 
 
 @dataclass(frozen=True, slots=True)
