@@ -58,9 +58,13 @@ class Comprehension:
         """What the text calls the target."""
         return self.node.target.name
 
-    @property
-    def facts(self) -> tuple[Size, ...]:
-        """Sizes that ragged ranges make >= 0 at every point; data may change and says nothing."""
+    def facts(self, value: Size) -> tuple[Size, ...]:
+        """Return sizes that ragged ranges make >= 0 at every point, to judge a subscript by.
+
+        Data may change and says nothing, nor do other ranges of what depends on it: it is checked.
+        """
+        if not self.unbounded.isdisjoint(value.symbols()):
+            return ()
         found: list[Size] = []
         for name, clause in self.ragged.items():
             at = Size.symbol(name, signed=True)

@@ -23,7 +23,7 @@ def judge(work: Comprehension, access: Access) -> tuple[bool, ...]:
         return (False,) * len(access.subs)
     # a ragged range may have no point, then nothing is read
     guarded = access.context.guarded or bool(work.ragged)
-    checked = _unproved(work, access, work.prover(), guarded, work.facts + access.context.facts)
+    checked = _unproved(work, access, work.prover(), guarded)
     if access.tensor is work.target:
         _own_read(work, access, work.prover())
     return checked
@@ -36,11 +36,11 @@ def judge_bound(work: Comprehension, access: Access) -> tuple[bool, ...]:
     if access.tensor is work.target:
         _own_read(work, access, work.prover())
     prover = Prover(work.prover().domain, (), work.state.turns)
-    return _unproved(work, access, prover, True, access.context.facts)
+    return _unproved(work, access, prover, True, is_bound=True)
 
 
 def _unproved(
-    work: Comprehension, access: Access, prover: Prover, guarded: bool, facts: tuple[Size, ...]
+    work: Comprehension, access: Access, prover: Prover, guarded: bool, *, is_bound: bool = False
 ) -> tuple[bool, ...]:
     """Return which subscripts need a check at run time; demand what calls can check."""
     checked = []
@@ -48,6 +48,7 @@ def _unproved(
         zip(access.symbolic_subs, access.tensor.whole_bounds(), strict=True)
     ):
         sides = [value - low, high - 1 - value]
+        facts = access.context.facts if is_bound else work.facts(value) + access.context.facts
         open_sides = [s for s in sides if not prover.holds(s, facts)]
         if open_sides and not guarded and _is_exact(work, value):
             open_sides = _demand_inside(work, access, d, open_sides, prover)
@@ -61,13 +62,13 @@ def margins(work: Comprehension, access: Access) -> tuple[tuple[bool, bool], ...
     """Return which subscripts of a padded access may lie below, and beyond, their dimension."""
     if work.state.is_trial:
         return ((True, True),) * len(access.subs)
-    prover, facts = work.prover(), work.facts + access.context.facts
-    sides = [
-        (not prover.holds(value - low, facts), not prover.holds(high - 1 - value, facts))
-        for value, (low, high) in zip(
-            access.symbolic_subs, access.tensor.whole_bounds(), strict=True
-        )
-    ]
+    prover = work.prover()
+    sides = []
+    for value, (low, high) in zip(access.symbolic_subs, access.tensor.whole_bounds(), strict=True):
+        facts = work.facts(value) + access.context.facts
+        ends = (value - low, high - 1 - value)
+        below, beyond = (not prover.holds(side, facts) for side in ends)
+        sides.append((below, beyond))
     if access.tensor is work.target:
         _own_read(work, access, prover)
     return tuple(sides)

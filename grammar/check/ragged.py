@@ -22,13 +22,13 @@ from tcdsl.grammar.check.scope import Index, is_arg, is_update
 from tcdsl.grammar.check.symbolic import of_type
 from tcdsl.grammar.check.values import integral
 from tcdsl.grammar.proofs.ranges import Bound, Interval, interval, solve
-from tcdsl.grammar.proofs.signs import maximum
+from tcdsl.grammar.proofs.signs import maximum, minimum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.types import typed as t
-from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.dtypes import INT32, INT64
 
 _CURE = "it may depend on indices of the left side and on those of the clauses before it"
 _MANY = 2**30
@@ -105,7 +105,6 @@ def least_and_greatest(work: Comprehension) -> None:
             continue
         known = work.domain | work.typer.symbolic.unknowns
         low, high = interval(clause.low, known).low, interval(clause.high, known).high
-        every = of_type(INT64)
         if (
             low is None
             or high is None
@@ -113,9 +112,24 @@ def least_and_greatest(work: Comprehension) -> None:
             or max(abs(low.offset), abs(high.offset)) >= _MANY
         ):
             work.unbounded.add(name)
-        work.domain[name] = Interval(
-            every.low if low is None else low, every.high if high is None else high - 1
-        )
+            low, high = _widened(low, high)
+        work.domain[name] = Interval(low, high - 1)
+
+
+def _widened(low: Size | None, high: Size | None) -> tuple[Size, Size]:
+    """Return ends between which every read is checked, also of what sizes say of one of them.
+
+    A loop that begins or ends by data is in no address unasked (`codegen/loops/verify_data.py`).
+    """
+    every, word = of_type(INT64), of_type(INT32)
+    assert every.low is not None
+    assert every.high is not None
+    assert word.low is not None
+    assert word.high is not None
+    return (
+        every.low if low is None else minimum(low, word.low),
+        every.high if high is None else maximum(high, word.high + 1),
+    )
 
 
 def guide(work: Comprehension, index: Index, plain: Sequence[Bound]) -> t.Range:

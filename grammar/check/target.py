@@ -180,7 +180,9 @@ def write_box(work: Comprehension) -> tuple[bool, ...]:
     prover = work.prover()
     checked = []
     for d, (value, extent) in enumerate(zip(work.symbolic_subs, work.target.dims, strict=True)):
-        open_sides = [x for x in (value, extent - 1 - value) if not prover.holds(x, work.facts)]
+        open_sides = [
+            x for x in (value, extent - 1 - value) if not prover.holds(x, work.facts(value))
+        ]
         is_sure = [_demand_inside(work, d, side, prover) for side in open_sides]  # all of them
         checked.append(not all(is_sure))
     return tuple(checked)

@@ -239,6 +239,13 @@ CASES: Mapping[str, Ragged] = {
         lambda X, n: (((b,), X[b, j]) for b in range(len(X))
                       for j in (*range(min(n[b], 2)), *range(2, max(n)))),
     ),
+    "data that begins another range": Ragged(
+        "def f(float(B,N) X, int64(B) n) -> (S) "
+        "{ S(b) +=! X(b, j) * X(b, k) where j in 1:n(b), k in j:min(N, b + 2) }",
+        _length_args, _rows,
+        lambda X, n: (((b,), X[b, j] * X[b, k]) for b in range(len(X))
+                      for j in range(1, n[b]) for k in range(j, min(X.shape[1], b + 2))),
+    ),
     "place of a maximum, lengths from data": Ragged(
         "def f(float(B,N) X, int64(B) n) -> (A) "
         "{ A(b) argmax=! X(b, j) where j in max(0, n(b) - 2):n(b) }",

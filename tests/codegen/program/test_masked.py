@@ -9,6 +9,7 @@ from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tests.codegen.harness import Array, Case, differential, problem, run_cases, spec_of
+from tests.tiers import sampled
 
 HEAD = "def f(float(M,K) A, float(N,K) B, float(M,N) C) -> "
 STAYS = [
@@ -38,13 +39,13 @@ def test_other_conditions_stay_where_they_are(text: str, rng: np.random.Generato
 
 
 @pytest.mark.cc
-def test_sums_are_those_under_the_condition(rng: np.random.Generator) -> None:
+@sampled("text", SPLITS, keep=1)
+def test_sums_are_those_under_the_condition(text: str, rng: np.random.Generator) -> None:
     cases = []
-    for text in SPLITS:
-        for sizes in ((9, 5, 11), (1, 1, 1), (3, 0, 4), (20, 33, 7)):
-            p = problem(HEAD + text, *arguments(rng, *sizes))
-            assert any("_sum" in s.target for s in p.program.statements)
-            cases += [Case(p, exact) for exact in (True, False)]
+    for sizes in ((9, 5, 11), (1, 1, 1), (3, 0, 4), (20, 33, 7)):
+        p = problem(HEAD + text, *arguments(rng, *sizes))
+        assert any("_sum" in s.target for s in p.program.statements)
+        cases += [Case(p, exact) for exact in (True, False)]
     differential(cases, terms=40)
 
 

@@ -118,8 +118,8 @@ def check(every: list[tuple[Case, Array]]) -> None:
 
 
 def test_terms_are_those_of_a_triangle(rng: np.random.Generator) -> None:
-    p, want = made("plain", "below", (2, 11, 13, 18), rng)
-    check([(Case(p, exact), want) for exact in (True, False)])
+    every = [made("plain", "below", sizes, rng) for sizes in ((2, 11, 13, 18), (2, 0, 3, 4))]
+    check([(Case(p, exact), want) for p, want in every for exact in (True, False)])
 
 
 @pytest.mark.parametrize(

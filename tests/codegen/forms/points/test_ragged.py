@@ -45,5 +45,5 @@ def test_c_is_plain_loops(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.cusim
 @sampled("name", [*WITNESSES, *(n for n in CASES if n not in WITNESSES)], keep=1)
 def test_cuda_is_the_reference(name: str, rng: np.random.Generator) -> None:
-    for args in arguments(name, rng)[:4]:
+    for args in arguments(name, rng)[:4:3]:
         differential(problem(CASES[name].text, *args))
