@@ -7,7 +7,11 @@ from collections.abc import Sequence
 
 from tcdsl.core import Tensor, empty
 from tcdsl.ops.internal import filled
+from tcdsl.ops.matrices import shown
+from tcdsl.ops.pointwise import where
+from tcdsl.ops.reductions import norm
 from tcdsl.ops.table import Family, publish
+from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
 
@@ -173,5 +177,44 @@ def local_response_norm(
     return out.view(*shape)  # type: ignore[no-any-return]
 
 
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Make parts shorter whose norm is greater than a bound, so that it is that.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of 2 dimensions or more.
+    p : float
+        Of the norm.
+    dim : int
+        Parts are what has one place in this dimension.
+    maxnorm : float
+    """
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
+        )
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {shown(input.dtype)}"
+        )
+    at = dim_of(dim, input.ndim)
+    norms = norm(input, p, tuple(d for d in range(input.ndim) if d != at), True)
+    return input * where(norms > maxnorm, maxnorm / (norms + 1e-7), 1.0)  # type: ignore[no-any-return]
+
+
+def renorm_(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Write what `renorm` returns."""
+    written: Tensor = input.copy_(renorm(input, p, dim, maxnorm))
+    return written
+
+
 for made in (batch_norm, instance_norm, layer_norm, group_norm):
     publish(made, (made.__name__,), on=("torch",))
+publish(renorm, ("renorm",))
+publish(renorm_, ("renorm_",), on=("Tensor",))

@@ -53,7 +53,11 @@ def test_every_op_runs_kernels_where_numpy_computes_nothing() -> None:
     assert int(done.stdout) > 150
 
 
-ARRAYS = {"dispatch.py", "sorting.py"}  # what binds operands; what orders elements
+ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
+    "dispatch.py",
+    "sorting.py",
+    "matrices.py",
+}
 
 
 def test_no_family_takes_elements_out_of_tensors() -> None:

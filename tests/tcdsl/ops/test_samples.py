@@ -34,7 +34,7 @@ def compare(what: str, mine: Any, wanted: Any, like: Any, tolerance: float) -> N
     )
 
 
-def _gradients(outputs: list[Any], inputs: list[Any], by: list[Any], *, again: bool) -> list[Any]:
+def gradients(outputs: list[Any], inputs: list[Any], by: list[Any], *, again: bool) -> list[Any]:
     """Return gradients as `torch.autograd.grad` does with allow_unused."""
     made = backward(tuple(outputs), tuple(by), tuple(inputs), 1, int(again))
     assert made is not None
@@ -67,7 +67,7 @@ def check(sample: Sample) -> None:
     seeds = [np.asarray(rng.standard_normal(tuple(b.shape))) for b in z]
     d_y = [tensor(s, True) for s in seeds]
     d_z = [torch.from_numpy(s).requires_grad_() for s in seeds]
-    g = _gradients(y, x, d_y, again=sample.order > 1)
+    g = gradients(y, x, d_y, again=sample.order > 1)
     h = torch.autograd.grad(z, w, d_z, create_graph=True, allow_unused=True)
     for i, (a, b) in enumerate(zip(g, h, strict=True)):
         compare(f"gradient {i}", a, b, w[i], sample.rtol * 100)
@@ -80,7 +80,7 @@ def check(sample: Sample) -> None:
     )
     known = [(g[i], tensor(s)) for i, s in zip(kept, seeds, strict=True) if _recorded(g[i])]
     found = (
-        _gradients([a for a, _ in known], x + d_y, [s for _, s in known], again=False)
+        gradients([a for a, _ in known], x + d_y, [s for _, s in known], again=False)
         if known
         else [None] * len(second)
     )
