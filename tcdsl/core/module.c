@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/core.h"
 #include "core/tensor.c"
+#include "core/face.c"
 #include "core/node.c"
 #include "core/op.c"
 #include "core/backward.c"

@@ -1,0 +1,328 @@
+/* The Python face of Tensor that needs no kernel: attributes, numbers, operators of the language. */
+
+static PyObject *tuple_of(PyTypeObject *type, const tc_i64 *v, int n) {
+  PyObject *r = PyType_GenericAlloc(type, n);
+  for (int d = 0; r && d < n; d++) PyTuple_SetItem(r, d, PyLong_FromLongLong(v[d]));
+  return r;
+}
+
+static int dim_given(const Tensor *t, PyObject *o, int *to) {
+  int nd = rank_of(&t->head);
+  long long d = PyLong_AsLongLong(o), room = nd ? nd : 1;
+  if (d == -1 && PyErr_Occurred()) return -1;
+  if (d < -room || d >= room) {
+    PyErr_Format(PyExc_IndexError, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+                 -room, room - 1, d);
+    return -1;
+  }
+  *to = (int)(d < 0 ? d + room : d);
+  return 0;
+}
+
+static PyObject *get_shape(Tensor *t, void *unused) {
+  (void)unused;
+  return tuple_of((PyTypeObject *)py.size_type, t->head.dims, rank_of(&t->head));
+}
+
+static PyObject *sizes(Tensor *t, PyObject *const *args, Py_ssize_t n, int which) {
+  int nd = rank_of(&t->head), d;
+  const tc_i64 *v = t->head.dims + which * nd;
+  if (n > 1) {
+    PyErr_SetString(PyExc_TypeError, "takes one dimension at most");
+    return NULL;
+  }
+  if (!n || args[0] == Py_None)
+    return tuple_of(which ? (PyTypeObject *)(void *)PyTuple_Type : (PyTypeObject *)py.size_type, v, nd);
+  if (dim_given(t, args[0], &d)) return NULL;
+  if (!nd) {
+    PyErr_SetString(PyExc_IndexError, "Dimension specified as 0 but tensor has no dimensions");
+    return NULL;
+  }
+  return PyLong_FromLongLong(v[d]);
+}
+
+static PyObject *tensor_size(Tensor *t, PyObject *const *args, Py_ssize_t n) { return sizes(t, args, n, 0); }
+static PyObject *tensor_stride(Tensor *t, PyObject *const *args, Py_ssize_t n) { return sizes(t, args, n, 1); }
+
+static PyObject *get_dtype(Tensor *t, void *unused) {
+  (void)unused;
+  return Py_NewRef(PyList_GetItem(py.dtypes, number_of_type(&t->head)));
+}
+
+static PyObject *get_version(Tensor *t, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(t->head.storage->version);
+}
+
+static PyObject *get_ndim(Tensor *t, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(rank_of(&t->head));
+}
+
+static PyObject *get_requires_grad(Tensor *t, void *unused) {
+  (void)unused;
+  int yes = is_tracked(t);
+  return yes < 0 ? NULL : PyBool_FromLong(yes);
+}
+
+static int set_requires_grad(Tensor *t, PyObject *value, void *unused) {
+  (void)unused;
+  int yes = value ? PyObject_IsTrue(value) : -1;
+  if (yes < 0) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_AttributeError, "requires_grad cannot be deleted");
+    return -1;
+  }
+  if (is_tracked(t) < 0) return -1;
+  if (t->fn) {
+    if (yes) return 0;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+    return -1;
+  }
+  if (yes && !is_float[number_of_type(&t->head)]) {
+    PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
+    return -1;
+  }
+  tc_u32 both = TENSOR_TRACKED | LEAF_REQUIRES;
+  t->head.flags = yes ? t->head.flags | both : t->head.flags & ~both;
+  return 0;
+}
+
+static PyObject *get_is_leaf(Tensor *t, void *unused) {
+  (void)unused;
+  return is_tracked(t) < 0 ? NULL : PyBool_FromLong(!t->fn);
+}
+
+static PyObject *get_grad(Tensor *t, void *unused) {
+  (void)unused;
+  return newref_or_none(t->grad);
+}
+
+static int set_grad(Tensor *t, PyObject *value, void *unused) {
+  (void)unused;
+  PyObject *old = t->grad;
+  if (value && value != Py_None) {
+    if (!is_tensor(value)) {
+      PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of another type");
+      return -1;
+    }
+    const Tensor *g = (Tensor *)value;
+    int same = value != (PyObject *)t && g->head.form == t->head.form;
+    for (int d = 0; same && d < rank_of(&t->head); d++) same = g->head.dims[d] == t->head.dims[d];
+    if (!same) {
+      PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different size or type");
+      return -1;
+    }
+    t->grad = Py_NewRef(value);
+    track(t);
+  } else
+    t->grad = NULL;
+  Py_DecRef(old);
+  return 0;
+}
+
+static PyObject *get_fn(Tensor *t, void *unused) {
+  (void)unused;
+  return is_tracked(t) < 0 ? NULL : newref_or_none(t->fn);
+}
+
+static PyObject *get_base(Tensor *t, void *unused) {
+  (void)unused;
+  return newref_or_none(t->base);
+}
+
+static PyObject *get_output_nr(Tensor *t, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(t->out_nr);
+}
+
+static PyObject *get_storage(Tensor *t, void *unused) {
+  (void)unused;
+  return Py_NewRef(t->head.storage);
+}
+
+static PyObject *get_hooks(Tensor *t, void *unused) {
+  (void)unused;
+  return newref_or_none(t->hooks);
+}
+
+static int set_hooks(Tensor *t, PyObject *value, void *unused) {
+  (void)unused;
+  PyObject *old = t->hooks;
+  t->hooks = value && value != Py_None ? Py_NewRef(value) : NULL;
+  if (t->hooks) track(t);
+  Py_DecRef(old);
+  return 0;
+}
+
+static PyObject *get_dict(PyObject *t, void *context) {
+  track(t); /* what is in it may hold the tensor */
+  return PyObject_GenericGetDict(t, context);
+}
+
+static int tensor_setattro(PyObject *t, PyObject *name, PyObject *value) {
+  track(t);
+  return PyObject_GenericSetAttr(t, name, value);
+}
+
+static PyObject *tensor_numel(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(t->head.count);
+}
+
+static PyObject *tensor_offset(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyLong_FromLongLong((t->head.data - t->head.storage->data) / rt->item_bytes(number_of_type(&t->head)));
+}
+
+static PyObject *tensor_data_ptr(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLongLong((unsigned long long)(size_t)t->head.data);
+}
+
+static PyObject *tensor_is_contiguous(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return PyBool_FromLong(t->head.flags & TENSOR_DENSE);
+}
+
+static PyObject *tensor_item(Tensor *t, PyObject *unused) {
+  (void)unused;
+  if (t->head.count != 1)
+    return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", t->head.count);
+  if (device_of(&t->head)) {
+    PyErr_SetString(PyExc_RuntimeError, "the tensor is not in the host's memory");
+    return NULL;
+  }
+  return rt->number(&t->head);
+}
+
+static int tensor_bool(Tensor *t) {
+  if (t->head.count != 1) {
+    PyErr_SetString(PyExc_RuntimeError, t->head.count ? "Boolean value of Tensor with more than one value is ambiguous"
+                                                      : "Boolean value of Tensor with no values is ambiguous");
+    return -1;
+  }
+  PyObject *v = tensor_item(t, NULL);
+  int yes = v ? PyObject_IsTrue(v) : -1;
+  Py_DecRef(v);
+  return yes;
+}
+
+static PyObject *tensor_detach(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return (PyObject *)alias_of(t);
+}
+
+/* The same memory under another count of versions. */
+static PyObject *get_data(Tensor *t, void *unused) {
+  (void)unused;
+  Tensor *d = alias_of(t);
+  if (!d) return NULL;
+  Storage *s = t->head.storage, *own = rt->storage_lent((PyObject *)s, s->data, s->bytes, s->device);
+  if (!own) {
+    Py_DecRef((PyObject *)d);
+    return NULL;
+  }
+  d->head.storage = own;
+  d->seen = 0;
+  Py_DecRef((PyObject *)s);
+  return (PyObject *)d;
+}
+
+/* Take over memory, layout and type of another tensor; what is recorded of this one stays. */
+static int set_data(Tensor *t, PyObject *value, void *unused) {
+  (void)unused;
+  if (!value || !is_tensor(value)) {
+    PyErr_SetString(PyExc_TypeError, "Variable data has to be a tensor");
+    return -1;
+  }
+  const Tensor *of = (Tensor *)value;
+  int nd = rank_of(&of->head);
+  tc_i64 *dims = t->room;
+  if (nd > INLINE_DIMS && !(dims = malloc(2 * (size_t)nd * sizeof(tc_i64)))) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memmove(dims, of->head.dims, 2 * (size_t)nd * sizeof *dims);
+  if (t->head.dims != t->room && t->head.dims != dims) free(t->head.dims);
+  Storage *old = t->head.storage;
+  tc_u32 taken = TENSOR_READ_ONLY | TENSOR_DENSE;
+  t->head.dims = dims;
+  t->head.storage = (Storage *)Py_NewRef(of->head.storage);
+  t->head.data = of->head.data;
+  t->head.form = of->head.form;
+  t->head.count = of->head.count;
+  t->head.flags = (t->head.flags & ~taken) | (of->head.flags & taken);
+  t->seen = t->head.storage->version;
+  Py_DecRef((PyObject *)old);
+  return 0;
+}
+
+static PyObject *tensor_array(Tensor *t, PyObject *unused) {
+  (void)unused;
+  return rt->array(&t->head);
+}
+
+/* ---- operators of the language: each slot calls what Python has set for it */
+
+enum { SLOTS = 80 };
+static PyObject *operators[SLOTS];
+
+static PyObject *binary(int slot, PyObject *a, PyObject *b) {
+  PyObject *two[] = {a, b};
+  return operators[slot] ? PyObject_Vectorcall(operators[slot], two, 2, NULL) : Py_NewRef(Py_NotImplemented);
+}
+
+static PyObject *unary(int slot, PyObject *a) {
+  if (operators[slot]) return PyObject_Vectorcall(operators[slot], &a, 1, NULL);
+  PyErr_SetString(PyExc_TypeError, "bad operand type for an operator: 'Tensor'");
+  return NULL;
+}
+
+static PyObject *power(int slot, PyObject *a, PyObject *b, PyObject *modulo) {
+  return modulo == Py_None ? binary(slot, a, b) : Py_NewRef(Py_NotImplemented);
+}
+
+#define BINARY(k) static PyObject *binary_##k(PyObject *a, PyObject *b) { return binary(k, a, b); }
+#define UNARY(k) static PyObject *unary_##k(PyObject *a) { return unary(k, a); }
+#define POWER(k) static PyObject *power_##k(PyObject *a, PyObject *b, PyObject *m) { return power(k, a, b, m); }
+#define EACH_BINARY(X) /* numbers of Py_nb_*, typeslots.h */ \
+  X(7) X(8) X(10) X(12) X(14) X(15) X(16) X(17) X(18) X(19) X(21) X(22) X(23) X(24) X(25) X(28) X(29) X(31) X(34) \
+  X(35) X(36) X(37) X(38) X(75) X(76)
+#define EACH_UNARY(X) X(6) X(11) X(13) X(26) X(27) X(30) X(32)
+EACH_BINARY(BINARY)
+EACH_UNARY(UNARY)
+POWER(33)
+POWER(20)
+
+static PyGetSetDef tensor_getset[] = {
+    {"shape", (getter)get_shape, NULL, NULL, NULL},
+    {"dtype", (getter)get_dtype, NULL, NULL, NULL},
+    {"ndim", (getter)get_ndim, NULL, NULL, NULL},
+    {"_version", (getter)get_version, NULL, NULL, NULL},
+    {"requires_grad", (getter)get_requires_grad, (setter)set_requires_grad, NULL, NULL},
+    {"is_leaf", (getter)get_is_leaf, NULL, NULL, NULL},
+    {"grad", (getter)get_grad, (setter)set_grad, NULL, NULL},
+    {"grad_fn", (getter)get_fn, NULL, NULL, NULL},
+    {"output_nr", (getter)get_output_nr, NULL, NULL, NULL},
+    {"data", (getter)get_data, (setter)set_data, NULL, NULL},
+    {"_base", (getter)get_base, NULL, NULL, NULL},
+    {"_storage", (getter)get_storage, NULL, NULL, NULL},
+    {"_backward_hooks", (getter)get_hooks, (setter)set_hooks, NULL, NULL},
+    {"__dict__", get_dict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, NULL},
+                                       {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
+                                       {NULL, 0, 0, 0, NULL}};
+#define FAST(f) ((PyCFunction)(void *)(f))
+static PyMethodDef tensor_methods[] = {{"size", FAST(tensor_size), METH_FASTCALL, NULL},
+                                       {"stride", FAST(tensor_stride), METH_FASTCALL, NULL},
+                                       {"numel", FAST(tensor_numel), METH_NOARGS, NULL},
+                                       {"storage_offset", FAST(tensor_offset), METH_NOARGS, NULL},
+                                       {"data_ptr", FAST(tensor_data_ptr), METH_NOARGS, NULL},
+                                       {"is_contiguous", FAST(tensor_is_contiguous), METH_NOARGS, NULL},
+                                       {"item", FAST(tensor_item), METH_NOARGS, NULL},
+                                       {"detach", FAST(tensor_detach), METH_NOARGS, NULL},
+                                       {"_array", FAST(tensor_array), METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
