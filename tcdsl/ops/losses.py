@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Op, Tensor
-from tcdsl.ops.pointwise import clamp, mul, neg, sub
+from tcdsl.ops.pointwise import clamp, mul, neg, sub, where
 from tcdsl.ops.rules import broadcast, broadcast_shape, promote, same
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -379,7 +379,7 @@ def _smoothed(
         shape = [1] * logs.ndim
         shape[at] = n
         logs = mul(logs, weight.view(*shape))
-    uniform = neg(logs.sum(at)).masked_fill(target == ignored, 0)
+    uniform = where(target == ignored, 0.0, neg(logs.sum(at)))
     if how == "mean":
         scores, classes, _ = _of_classes(logs, target)
         count = (
@@ -466,8 +466,6 @@ def cosine_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return ``1 - cosine`` where the target is 1, the cosine above a margin where it is -1."""
-    from tcdsl.ops.pointwise import where
-
     cosine = cosine_similarity(input1, input2, -1)
     apart = clamp(sub(cosine, margin), min=0)
     elements = where(target > 0, 1 - cosine, apart)

@@ -138,7 +138,9 @@ def mean(
 
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Sum elements that are not NaN."""
-    return _sum(input.masked_fill(input != input, 0), dim, keepdim)
+    from tcdsl.ops.pointwise import where  # names of its ops hide builtins
+
+    return _sum(where(input != input, 0.0, input), dim, keepdim)
 
 
 # ---- extremes

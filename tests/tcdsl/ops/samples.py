@@ -208,6 +208,7 @@ def reductions() -> Iterator[Sample]:
             yield Sample(name, (x,), order=0)
             yield Sample(name, (x, 0), order=0)
     yield Sample("dist", (A, B, 2))
+    yield Sample("nansum", (np.array([[1, np.nan, 2], [3, 4, np.nan]]), 1))
 
 
 def products() -> Iterator[Sample]:
