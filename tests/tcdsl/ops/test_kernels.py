@@ -55,6 +55,7 @@ def test_every_op_runs_kernels_where_numpy_computes_nothing() -> None:
 
 ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "dispatch.py",
+    "indexing.py",  # what is compacted: places of what is true
     "sorting.py",
     "matrices.py",
 }
