@@ -25,6 +25,10 @@ FAMILIES = (
     "sorting",
     "dropout",
     "recurrent",
+    "linalg",
+    "systems",
+    "windows",
+    "sampling",
 )
 for _name in FAMILIES:
     importlib.import_module(f"tcdsl.ops.{_name}")

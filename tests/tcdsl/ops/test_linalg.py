@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.ops import linalg, norms, systems, windows  # noqa: F401  (they make names public)
+from tcdsl.ops import linalg, norms, sampling, systems, windows  # noqa: F401  (they make names public)
 from tcdsl.ops.table import PUBLIC
 from tests.tcdsl.ops.calls import leaves, tensor
 from tests.tcdsl.ops.test_samples import compare, gradients
@@ -329,3 +329,57 @@ def test_what_has_no_derivative_says_so() -> None:
     for made in (OURS.geqrf(x)[0], OURS.gels(tensor(COLUMNS), x)[0], OURS.qr(x, False)[0]):
         with pytest.raises(RuntimeError, match=r"not (implemented|differentiable)"):
             gradients([made], [x], [tensor(np.ones(tuple(made.shape)))], again=False)
+
+
+@pytest.mark.wide
+def test_histograms_are_those_of_torch() -> None:
+    for a in (normal(50, 3), np.array([1.0, 1.0]), np.array([0.0, np.nan, 3.0, -9.0, 2.0])):
+        low, high = (0, 0) if np.isfinite(a).all() else (0, 3)
+        x, w = tensor(a), torch.from_numpy(a)
+        equal(OURS.histc(x, 7, low, high), torch.histc(w, 7, low, high))
+    with pytest.raises(RuntimeError, match="bins must be > 0"):
+        OURS.histc(x, 0)
+    with pytest.raises(RuntimeError, match="is not finite"):
+        OURS.histc(x, 3)
+
+
+@pytest.mark.wide
+def test_draws_are_by_weights() -> None:
+    weights = np.array([[0.0, 1.0, 3.0, 0.0], [5.0, 0.0, 0.0, 5.0]])
+    x = tensor(weights)
+    drawn = OURS.multinomial(x, 4000, True)._array()
+    assert drawn.dtype == np.int64
+    for row, wanted in zip(drawn, weights, strict=True):
+        share = np.bincount(row, minlength=4) / 4000
+        np.testing.assert_allclose(share, wanted / wanted.sum(), atol=0.05)  # 6 deviations
+        assert not share[wanted == 0].any()
+    for _ in range(5):
+        drawn = np.sort(OURS.multinomial(x, 2)._array(), axis=1)
+        np.testing.assert_array_equal(drawn, [[1, 2], [0, 3]])
+    firsts = [
+        int(OURS.multinomial(tensor(np.array([1.0, 3.0])), 1)._array()[0]) for _ in range(400)
+    ]
+    assert 0.6 < np.mean(firsts) < 0.9  # 0.75, 7 deviations
+    assert sorted(OURS.multinomial(tensor(np.ones(9, np.float32)), 9)._array()) == [*range(9)]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("weights", "count"),
+    [
+        (np.zeros(2), 1),
+        (np.array([1.0, -1.0]), 1),
+        (np.array([1.0, np.nan]), 1),
+        (np.array([1.0, np.inf]), 1),
+        (np.ones(2, np.int64), 1),
+        (np.ones(2), 3),
+        (np.ones(2), 0),
+        (np.ones((2, 2, 2)), 1),
+    ],
+)
+def test_draws_that_cannot_be_are_refused_as_torch_does(weights: Array, count: int) -> None:
+    with pytest.raises(RuntimeError) as wanted:
+        torch.multinomial(torch.from_numpy(weights), count)
+    with pytest.raises(RuntimeError) as found:
+        OURS.multinomial(tensor(weights), count)
+    assert str(found.value) == str(wanted.value)
