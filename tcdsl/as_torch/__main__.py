@@ -1,4 +1,4 @@
-"""`python -m tcdsl.as_torch script.py [arguments]`: run a script that was written for PyTorch."""
+"""`python -m tcdsl.as_torch SCRIPT [arguments]`: run a script that was written for PyTorch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from tcdsl.as_torch import install
 
-USAGE = "usage: python -m tcdsl.as_torch script.py [arguments of the script]"
+USAGE = "usage: python -m tcdsl.as_torch SCRIPT [arguments of the script]"
 
 
 def main() -> None:
-    """Run the script of the command line as `python script.py` would."""
+    """Run the script of the command line as `python SCRIPT` would."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__ if arguments else USAGE, file=sys.stdout if arguments else sys.stderr)

@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 INPUT, FORM, OUTPUT, GRAD, NEEDS = 0, 64, 128, 192, 255  # core.h: TAKE_*
-SLOTS = {  # Py_nb_* of typeslots.h
+SLOTS = {  # CPython's numbers of Py_nb_*
     "__abs__": 6, "__add__": 7, "__and__": 8, "__divmod__": 10, "__float__": 11,
     "__floordiv__": 12, "__index__": 13, "__iadd__": 14, "__iand__": 15, "__ifloordiv__": 16,
     "__ilshift__": 17, "__imul__": 18, "__ior__": 19, "__ipow__": 20, "__imod__": 21,

@@ -25,7 +25,7 @@ METHODS: dict[str, Any] = {}  # of Tensor
 
 
 class Family:
-    """The ops of one text, `NAME.tc` beside the module `NAME.py` that makes it.
+    """The ops of one text, `NAME.tc` beside the module that makes it.
 
     Parameters
     ----------
