@@ -25,15 +25,15 @@ _WORDS = """
     index_select inf initial_seed instance_norm int int16 int32 int64 int8 inverse
     is_grad_enabled is_tensor isclose isfinite isinf isnan kthvalue layer_norm le lerp lerp_
     less less_equal linspace load log log10 log10_ log1p log1p_ log2 log2_ log_ log_softmax
-    logdet logical_and logical_not logical_or logical_xor logspace logsumexp long lt manual_seed
-    masked_fill masked_scatter masked_select matmul matrix_power max max_pool1d max_pool2d
-    max_pool3d maximum mean median min minimum mm mode mul mul_ multinomial multiply multiply_
-    mv nan nansum narrow ne neg neg_ negative negative_ no_grad nonzero norm normal not_equal
-    numel ones ones_like orgqr outer permute pi pinverse pixel_shuffle potrf potri potrs pow
-    prelu prod promote_types qr rand rand_like randint randint_like randn randn_like randperm
-    range reciprocal reciprocal_ relu relu_ remainder remainder_ renorm reshape roll round
-    round_ rrelu rrelu_ rsqrt rsqrt_ save scalar_tensor scatter scatter_add seed select selu
-    selu_ set_default_dtype set_default_tensor_type set_grad_enabled set_printoptions
+    logdet logical_and logical_not logical_or logical_xor logspace logsumexp long lt
+    manual_seed masked_fill masked_scatter masked_select matmul matrix_power max max_pool1d
+    max_pool2d max_pool3d maximum mean median min minimum mm mode mul mul_ multinomial multiply
+    multiply_ mv nan nansum narrow ne neg neg_ negative negative_ no_grad nonzero norm normal
+    not_equal numel ones ones_like orgqr outer permute pi pinverse pixel_shuffle potrf potri
+    potrs pow prelu prod promote_types qr rand rand_like randint randint_like randn randn_like
+    randperm range reciprocal reciprocal_ relu relu_ remainder remainder_ renorm reshape roll
+    round round_ rrelu rrelu_ rsqrt rsqrt_ save scalar_tensor scatter scatter_add seed select
+    selu selu_ set_default_dtype set_default_tensor_type set_grad_enabled set_printoptions
     set_rng_state short sigmoid sigmoid_ sign sign_ sin sin_ sinh sinh_ slogdet softmax sort
     split sqrt sqrt_ square square_ squeeze stack std strided sub sub_ subtract subtract_ sum
     svd symeig t take tan tan_ tanh tanh_ tensor threshold threshold_ topk trace transpose tril

@@ -287,7 +287,7 @@ static PyObject *power(int slot, PyObject *a, PyObject *b, PyObject *modulo) {
 #define BINARY(k) static PyObject *binary_##k(PyObject *a, PyObject *b) { return binary(k, a, b); }
 #define UNARY(k) static PyObject *unary_##k(PyObject *a) { return unary(k, a); }
 #define POWER(k) static PyObject *power_##k(PyObject *a, PyObject *b, PyObject *m) { return power(k, a, b, m); }
-#define EACH_BINARY(X) /* numbers of Py_nb_*, typeslots.h */ \
+#define EACH_BINARY(X) /* numbers of Py_nb_* */ \
   X(7) X(8) X(10) X(12) X(14) X(15) X(16) X(17) X(18) X(19) X(21) X(22) X(23) X(24) X(25) X(28) X(29) X(31) X(34) \
   X(35) X(36) X(37) X(38) X(75) X(76)
 #define EACH_UNARY(X) X(6) X(11) X(13) X(26) X(27) X(30) X(32)

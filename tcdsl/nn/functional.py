@@ -35,6 +35,14 @@ from tcdsl.ops.activations import (
     threshold,
     threshold_,
 )
+from tcdsl.ops.adaptive import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from tcdsl.ops.convolutions import (
     conv1d,
     conv2d,
@@ -85,8 +93,28 @@ from tcdsl.ops.pools import (
 )
 from tcdsl.ops.products import bilinear, linear
 from tcdsl.ops.reductions import log_softmax, softmax, softmin
+from tcdsl.ops.resampling import (
+    affine_grid,
+    grid_sample,
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "affine_grid",
+    "grid_sample",
+    "interpolate",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcdsl.core import Tensor
 from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
@@ -17,6 +19,9 @@ __all__ = [
     "ReplicationPad1d",
     "ReplicationPad2d",
     "ReplicationPad3d",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad2d",
 ]
 
@@ -157,3 +162,57 @@ class PixelShuffle(Module):
     def extra_repr(self) -> str:
         """Return r."""
         return f"upscale_factor={self.upscale_factor}"
+
+
+class Upsample(Module):
+    """Another resolution of the last dimensions, shape (N, C, ...).
+
+    Parameters
+    ----------
+    size : int or tuple, optional
+        The extents wanted; or
+    scale_factor : int, float or tuple, optional
+        how many times those of the input.
+    mode : str
+        'nearest', 'linear', 'bilinear' or 'trilinear'.
+    align_corners : bool, optional
+        Whether the middles of corner pixels stay where they are; only for linear modes.
+    """
+
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.scale_factor = scale_factor
+        self.mode = mode
+        self.align_corners = align_corners
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Compute the elements of the other resolution."""
+        return functional.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners
+        )
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        name = "size" if self.scale_factor is None else "scale_factor"
+        return f"{name}={getattr(self, name)}, mode='{self.mode}'"
+
+
+class UpsamplingNearest2d(Upsample):
+    """An `Upsample` of images by their nearest pixels."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """An `Upsample` of images between pixels, whose corners stay where they are."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", align_corners=True)
