@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import runpy
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +34,7 @@ def scripts() -> Iterator[ParameterSet]:
 
     One waits for torch's own, which takes ten seconds and more for each; all of them do in `deep`.
     """
-    for path in sorted(EXAMPLES.glob("*.py")):
+    for path in sorted({*EXAMPLES.glob("*.py")} - {*EXAMPLES.glob("train_*.py")}):
         if not path.stem.startswith("torch_"):
             yield pytest.param(path, None, id=path.stem)
             continue
@@ -56,6 +58,16 @@ def test_an_example_runs_and_is_listed(
         monkeypatch.setattr(torch, "compile", compiles)
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
+    assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()
+
+
+@pytest.mark.cc
+@sampled("path", sorted(EXAMPLES.glob("train_*.py")), ids=lambda p: p.stem, keep=1)
+def test_a_script_written_for_pytorch_trains(path: Path) -> None:
+    command = [sys.executable, "-m", "tcdsl.as_torch", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()
 
 
