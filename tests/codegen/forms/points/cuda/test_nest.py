@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compiler, forms
+from tcdsl.codegen.choose import compiler, gpu_forms
 from tcdsl.codegen.device.hostplan import plan
 from tcdsl.codegen.forms.base import outputs
 from tcdsl.codegen.forms.points.cuda import nest
@@ -29,7 +29,7 @@ _QUICK = ("row", "softmax", "total", "lowest", "some_elements", "gather", "half"
 
 @pytest.fixture(autouse=True)
 def _only_nest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "GPU", (nest.FORM,))
+    monkeypatch.setattr(gpu_forms, "GPU", (nest.FORM,))
 
 
 def _programs() -> list[object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tcdsl.codegen.choose import compiler, forms
+from tcdsl.codegen.choose import compiler, gpu_forms
 from tcdsl.codegen.forms.points.cuda import nest
 from tcdsl.codegen.forms.rows.cuda import pointwise
 from tcdsl.codegen.machine.config import Config
@@ -28,7 +28,7 @@ GPU = gpu_of("sm_90")
 @pytest.fixture(autouse=True)
 def _only_pointwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        forms,
+        gpu_forms,
         "GPU",
         (
             pointwise.FORM,
