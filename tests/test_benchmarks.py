@@ -115,9 +115,9 @@ def test_the_table_of_first_uses_counts_executables_and_compilers(tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
     exact, generic = json.loads(path.read_text())["rows"]
     assert (exact["step"], generic["step"]) == ("exact", "generic")
-    for step in (exact, generic):
-        assert step["made"] >= 1
-        assert step["compiler_s"] > 0
+    assert exact["made"] >= 1
+    assert exact["compiler_s"] > 0
+    assert generic["made"] == 0  # sums of elements of any shape have one executable
     assert "cold add: exact" in done.stdout
 
 

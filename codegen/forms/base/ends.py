@@ -15,7 +15,7 @@ from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Call, Expr, For, Let, Serial, Simd, Stmt
 from tcdsl.codegen.loops.names import safe_name
-from tcdsl.codegen.loops.walk import walk_expr
+from tcdsl.codegen.loops.walk import all_exprs, variables, walk_expr
 from tcdsl.grammar.types.typed import Range
 
 
@@ -43,6 +43,16 @@ class LoopEnds:
                     first.append(Let(end, high))
                     high = end
                 self._ragged[r.name] = first, low, high
+
+    def depend_on(self, ranges: Sequence[Range], name: str) -> bool:
+        """Whether a bound of one of these ranges reads a variable."""
+        for r in ranges:
+            first, low, high = self._ragged.get(r.name, ([], None, None))
+            exprs = [e for t in first for e in all_exprs(t)]
+            exprs += [e for e in (low, high) if e is not None]
+            if any(name in variables(e) for e in exprs):
+                return True
+        return False
 
     def nested(
         self, ranges: Sequence[Range], body: Stmt, mark: Simd | Serial | None = None

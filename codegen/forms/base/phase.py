@@ -61,8 +61,11 @@ class PointNest:
     def under(self, ctx: Context, inner: Callable[[Stmt, Simd | Serial], Stmt], last: str) -> Stmt:
         """Return the loops over the meeting ranges around the innermost one, which inner makes.
 
-        What locates an element is done once where it does not depend on the innermost index.
+        What locates an element is done once where it does not depend on the innermost index. Loops
+        whose bounds do stand inside.
         """
+        if self.ends is not None and self.ends.depend_on(self.meeting, last):
+            return inner(self.met(ctx, b.block(self.locate, self.body)), Serial())
         used = {name for t in self.locate for e in all_exprs(t) for name in variables(e)}
         if self.meeting and last not in used:
             nest = b.block(self.locate, inner(self.body, parallel_mark(self.body)))

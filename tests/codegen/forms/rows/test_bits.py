@@ -76,7 +76,7 @@ def case(s: str, t: str, rng: np.random.Generator) -> tuple[Problem, list[list[i
     is_bits = "bool" in (s, t)
     rules: list[tuple[Callable[[int, int], int], DType]] = [
         (lambda x, y: x ^ y, both), (lambda x, y: x | y, both), (lambda x, y: x & y, both),
-        (lambda x, y: (x & 3) | (y ^ (x & y)), with_3),
+        (lambda x, y: (x & 3) | wrapped(y ^ (x & y), both), with_3),
     ] if is_bits or rng.random() < 0.5 else [
         (lambda x, y: shifted("<<", x, y, left), left),
         (lambda x, y: shifted(">>", x, y, left), left),
