@@ -22,6 +22,8 @@ enum {
 
 typedef struct {
   _Alignas(64) _Atomic tc_u64 word;
+  _Alignas(64) _Atomic int sleeps; /* its thread; changed under the pool's lock */
+  pthread_cond_t wake;
 } Lane;
 
 static struct {
@@ -39,7 +41,6 @@ static struct {
   _Atomic int lanes;
   _Alignas(64) _Atomic int owned, sleepers;
   pthread_mutex_t lock;
-  pthread_cond_t wake;
   int started; /* workers; the owner's, like last_ns: when the last phase ended */
   tc_i64 last_ns;
   int threads; /* how many a call may use; the GIL guards it */
@@ -131,11 +132,14 @@ static tc_u32 next_generation(int me, tc_u32 last) {
       if ((generation = generation_in(me)) != last) return generation;
       pause_cpu();
     }
+  Lane *lane = &pool.lane[me];
   pthread_mutex_lock(&pool.lock);
+  atomic_store(&lane->sleeps, 1);
   atomic_fetch_add(&pool.sleepers, 1); /* then look again: publish() does it the other way round */
   atomic_thread_fence(memory_order_seq_cst);
-  while ((generation = generation_in(me)) == last) pthread_cond_wait(&pool.wake, &pool.lock);
+  while ((generation = generation_in(me)) == last) pthread_cond_wait(&lane->wake, &pool.lock);
   atomic_fetch_sub(&pool.sleepers, 1);
+  atomic_store(&lane->sleeps, 0);
   pthread_mutex_unlock(&pool.lock);
   return generation;
 }
@@ -159,7 +163,10 @@ static void start_workers(int wanted) {
   pthread_sigmask(SIG_SETMASK, &all, &old);
   while (pool.started < wanted) {
     pthread_t thread;
-    atomic_store(&pool.lane[pool.started + 1].word, 0);
+    Lane *lane = &pool.lane[pool.started + 1];
+    atomic_store(&lane->word, 0);
+    atomic_store(&lane->sleeps, 0);
+    pthread_cond_init(&lane->wake, NULL);
     if (pthread_create(&thread, NULL, worker_main, (void *)(size_t)(pool.started + 1))) break;
 #ifdef __linux__
     pthread_setname_np(thread, "tcdsl worker"); /* what profilers and /proc call it; by us: it may not run yet */
@@ -170,7 +177,8 @@ static void start_workers(int wanted) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* A sleeper is woken for a long phase, or where phases follow so closely that it will stay awake. */
+/* A sleeper is woken for a long phase, or where phases follow so closely that it will stay awake; only
+ * one whose lane has work: after a call with many threads, calls with two do not wake the others. */
 static void publish(int lanes, double cost_ns) {
   tc_u32 generation = ++pool.generation ? pool.generation : ++pool.generation; /* 0 is that of a new worker */
   atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
@@ -184,7 +192,8 @@ static void publish(int lanes, double cost_ns) {
   atomic_thread_fence(memory_order_seq_cst);
   if (atomic_load(&pool.sleepers) && (cost_ns > WAKE_NS || now_ns() - pool.last_ns < SPIN_NS)) {
     pthread_mutex_lock(&pool.lock);
-    pthread_cond_broadcast(&pool.wake);
+    for (int i = 1; i < lanes; i++)
+      if (atomic_load(&pool.lane[i].sleeps)) pthread_cond_signal(&pool.lane[i].wake);
     pthread_mutex_unlock(&pool.lock);
   }
 }
@@ -228,13 +237,11 @@ static void pool_forget_workers(void) { /* in the child of fork, where only the 
   atomic_store(&pool.owned, 0);
   atomic_store(&pool.sleepers, 0);
   pthread_mutex_init(&pool.lock, NULL);
-  pthread_cond_init(&pool.wake, NULL);
 }
 
 static int pool_setup(void) {
   pool.threads = 1;
   pthread_mutex_init(&pool.lock, NULL);
-  pthread_cond_init(&pool.wake, NULL);
 #ifdef __linux__
   if (sched_getaffinity(0, sizeof allowed_cpus, &allowed_cpus))
     memset(&allowed_cpus, 0xff, sizeof allowed_cpus);

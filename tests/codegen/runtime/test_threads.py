@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,6 +80,30 @@ def test_tasks_are_shared_out(kernels: Any, two_threads: None) -> None:
     k = kernels.meet(2)
     for _ in range(10):
         np.testing.assert_array_equal(k(np.zeros(1, np.int64)), [1, 1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the workers' sleeps there")
+def test_only_those_are_woken_who_have_work(kernels: Any, two_threads: None) -> None:
+    runtime.set_num_threads(6)
+    kernels.meet(6)(np.zeros(1, np.int64))  # now there are five workers
+    runtime.set_num_threads(2)
+    before, k = _sleeps_of_workers(), kernels.meet(2)
+    for _ in range(50):
+        k(np.zeros(1, np.int64))
+        time.sleep(0.0005)  # until the one that helped sleeps again
+    after = _sleeps_of_workers()
+    assert len(before) >= 5
+    # Who was awake from the call with six threads goes to sleep once.
+    assert sum(after[worker] > before[worker] + 1 for worker in before) <= 1
+
+
+def _sleeps_of_workers() -> dict[str, int]:
+    sleeps = {}
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == "tcdsl worker":
+            status = (task / "status").read_text()
+            sleeps[task.name] = int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return sleeps
 
 
 def _cores() -> set[int]:
