@@ -10,6 +10,8 @@
 #include "pool.c"
 #include "entry.c"
 #include "scalar.c"
+#include "table.c"
+#include "outputs.c"
 #include "launch.c"
 #include "launcher.c"
 #include "tensors.c"
