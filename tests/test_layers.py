@@ -88,7 +88,7 @@ ROOMS = {
     "tcdsl/nn": "tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors tcdsl/library",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/library",
     "tcdsl/utils": "codegen/runtime tcdsl/core tcdsl/chance tcdsl/library",
-    "tcdsl/as_torch": "tcdsl",
+    "tcdsl/as_torch": "tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/nn tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"

@@ -13,8 +13,9 @@ from typing import Any
 
 from tcdsl import names
 
-__all__ = ["install"]
+__all__ = ["VERSIONS", "install"]
 
+VERSIONS = {"2.13": "2.13.0+tcdsl", "0.4": "0.4.0+tcdsl"}  # and what `torch.__version__` says
 THREADS = ("get_num_threads", "set_num_threads")  # names that the compiler and the library share
 
 
@@ -72,21 +73,55 @@ class _Loader(importlib.abc.Loader):
         if self._name:
             module.__spec__ = self._spec
         else:
-            module.__version__ = "2.13.0+tcdsl"  # type: ignore[attr-defined]  # as torch's
+            module.__version__ = VERSIONS[_version]  # type: ignore[attr-defined]
+            vars(module).update(_swapped)
 
 
-def install() -> None:
+_version = "2.13"
+_swapped: dict[str, Any] = {}  # names of `torch` that are not the library's
+
+
+def install(version: str = "2.13") -> None:
     """Let `import torch` mean this library in this process, from now on.
+
+    Parameters
+    ----------
+    version : {"2.13", "0.4"}
+        The version of PyTorch that the script was written for: with "0.4" what `differences.py`
+        lists is given back, in all of this process's scripts.
 
     Raises
     ------
     ImportError
         If PyTorch itself has been imported.
+    ValueError
+        If the version is unknown, or another one has been installed.
     """
+    if version not in VERSIONS:
+        raise ValueError(f"expected a version of {', '.join(VERSIONS)}, got '{version}'")
+    global _version
     there = sys.modules.get("torch")
     if there is not None and not isinstance(there, _Names):
         raise ImportError(
             "torch is imported already: install() comes before the first import torch"
         )
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        if version != _version:
+            raise ValueError(f"version {_version} is installed: install() once a process")
+        return
+    sys.meta_path.insert(0, _Finder())
+    if version == "0.4":
+        _swap()
+    _version = version
+
+
+def _swap() -> None:
+    """Give back what PyTorch 0.4 meant."""
+    from tcdsl.as_torch.differences import DIFFERENCES  # late: most scripts are of today
+    from tcdsl.as_torch.scripts import OF_TORCH
+
+    importlib.import_module("tcdsl.library")  # makes public what is swapped
+    for swap in dict.fromkeys(d.swap for d in DIFFERENCES):
+        module, _, function = swap.partition(".")
+        getattr(importlib.import_module(f"tcdsl.as_torch.{module}"), function)()
+    _swapped.update(OF_TORCH)

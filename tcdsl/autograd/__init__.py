@@ -5,7 +5,7 @@ from tcdsl.autograd.gradcheck import gradcheck, gradgradcheck
 from tcdsl.autograd.gradients import backward, grad
 from tcdsl.autograd.hooks import RemovableHandle
 from tcdsl.autograd.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from tcdsl.core import Tensor as Variable
+from tcdsl.autograd.variable import Variable
 
 __all__ = [
     "Function",

@@ -302,16 +302,38 @@ def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 # ---- masks and flat places
 
+_C_NAMES = {
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def _mask(mask: Tensor, name: str) -> Tensor:
+    """Return a mask, which is one of bools."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(
+            f"{name} only supports boolean masks, but got mask with dtype "
+            f"{_C_NAMES[mask.dtype.name]}"
+        )
+    return mask
+
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """Return a copy that holds one value where a mask is true."""
-    made: Tensor = _masked_fill(input, mask.to(dtypes.bool_), _number(input, value))
+    made: Tensor = _masked_fill(input, _mask(mask, "masked_fill_"), _number(input, value))
     return made
 
 
 def masked_fill_(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """Write one value where a mask is true."""
-    made: Tensor = _masked_fill_into(input, mask.to(dtypes.bool_), _number(input, value))
+    made: Tensor = _masked_fill_into(input, _mask(mask, "masked_fill_"), _number(input, value))
     return made
 
 
@@ -323,6 +345,8 @@ def _true_places(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements at which a mask is true, shape (K,)."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     wide = input if tuple(input.shape) == shape else input.expand(shape)
     return index_select(wide.reshape(-1), 0, _true_places(mask, shape))
@@ -330,7 +354,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Write the first elements of a source, in order, where a mask is true."""
-    places = _true_places(mask, tuple(input.shape))
+    places = _true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
     if places.numel() > source.numel():
         raise RuntimeError(
             f"masked_scatter: expected a source of {places.numel()} elements, got {source.numel()}"

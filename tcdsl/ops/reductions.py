@@ -6,13 +6,14 @@ Texts are over the last dimension; `over` makes those for the dimensions of a ca
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tcdsl.core import Op, Tensor
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, uint8
 from tcdsl.ops.over import over
 from tcdsl.ops.rules import TypeRule, floating, same, widen
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -216,15 +217,15 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether no element is 0."""
+    """Whether no element is 0; of bytes, which were masks once, a byte."""
     found: Tensor = _reduced("all", input, dim, keepdim)
-    return found
+    return found.to(uint8) if input.dtype is uint8 else found
 
 
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether an element is not 0."""
+    """Whether an element is not 0; of bytes, which were masks once, a byte."""
     found: Tensor = _reduced("any", input, dim, keepdim)
-    return found
+    return found.to(uint8) if input.dtype is uint8 else found
 
 
 # ---- norms and spreads
@@ -328,13 +329,24 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 def _along(name: str, input: Tensor, dim: int | None, dtype: DType | None) -> Tensor:
     """Call an op whose result has the shape of its input, along a dimension."""
     input = _typed(input, dtype)
-    if dim is None:  # as nn.functional of PyTorch 0.4 has it
-        dim = 0 if input.ndim in (0, 1, 3) else 1
+    if dim is None:
+        dim = _implicit_dim(name, input.ndim)
     if not input.ndim:
         alone: Tensor = _along(name, input.unsqueeze(0), 0, None).squeeze(0)
         return alone
     found: Tensor = op_over(name, input.ndim, (dim_of(dim, input.ndim),))(input)
     return found
+
+
+def _implicit_dim(name: str, rank: int) -> int:
+    """Return the dimension that a call without one means, as nn.functional has always had it."""
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return 0 if rank in (0, 1, 3) else 1
 
 
 def softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
@@ -353,6 +365,8 @@ def log_softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = 
 
 def softmin(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """Return the softmax of what is negative."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.ndim)
     return softmax(-input, dim, dtype=dtype)
 
 

@@ -8,6 +8,7 @@ them stands if they stand side by side, else first, as in NumPy.
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,13 @@ from tcdsl.ops.table import op_of_text, publish
 __all__ = ["getitem", "setitem"]
 
 _LETTERS = "abcdefghijklmnopqrstuvw"
+OF_RANK_0 = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+    "to convert a 0-dim tensor to a number"
+)
+OF_BYTES = (
+    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+)
 
 
 def getitem(x: Tensor, key: Any) -> Any:
@@ -73,6 +81,8 @@ def _entries(x: Tensor, key: Any) -> list[Any]:
     entries = [_entry(e) for e in entries]
     taken = sum(_dims_of(e) for e in entries)
     if taken > x.ndim:
+        if not x.ndim and isinstance(key, int):
+            raise IndexError(OF_RANK_0)
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     dots = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(dots) > 1:
@@ -93,8 +103,11 @@ def _entry(entry: Any) -> Any:
     if entry is None or entry is Ellipsis or isinstance(entry, slice | bool | int):
         return entry
     if isinstance(entry, Tensor):
-        if entry.dtype in (dtypes.bool_, dtypes.uint8):
-            return entry if entry.dtype is dtypes.bool_ else entry.to(dtypes.bool_)
+        if entry.dtype is dtypes.bool_:
+            return entry
+        if entry.dtype is dtypes.uint8:
+            warnings.warn(OF_BYTES, UserWarning, stacklevel=5)
+            return entry.to(dtypes.bool_)
         if entry.dtype.is_floating_point:
             raise IndexError(
                 "tensors used as indices must be long, int, byte or bool tensors, got "
