@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,37 @@ def test_a_model_of_single_operations_learns(monkeypatch: pytest.MonkeyPatch) ->
     losses = [model.step(2) for _ in range(8)]
     assert losses[-1] < losses[0] - 0.01
     assert len({*losses}) == len(losses)
+
+
+@pytest.mark.wide
+@pytest.mark.torch
+@pytest.mark.cc
+def test_the_table_of_the_library_checks_and_times_a_call_and_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    for only, names in (
+        ("add of 16", ["add of 16", "add of 16, and back"]),
+        ("tiny MLP", ["step of a tiny MLP, 2x8-8-4"]),
+    ):
+        options = ("--only", only, "--seconds", "0.02", "--json", str(path))
+        done = run(*options, script=ROOT / "benchmarks" / "library.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        rows = json.loads(path.read_text())["rows"]
+        assert [r["name"] for r in rows] == names
+        assert all(r["ratio"] > 0 and r["aim"] and "error" not in r for r in rows)
+    assert rows[0]["alive_bytes"]["ours"] > 0
+    assert "miss their aim, worst first" in done.stdout
+
+
+@pytest.mark.wide
+def test_the_table_of_the_library_has_every_op_that_is_compared_with_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import library_calls
+
+    from tests.tcdsl.ops.samples import FAMILIES
+
+    text = " ".join(call.expression for call in library_calls.calls())
+    words = {*re.findall(r"\w+", text), *library_calls.BY_OPERATOR, *library_calls.LEFT_OUT}
+    names = {sample.name for family in FAMILIES for sample in family()}
+    assert names - words == set()

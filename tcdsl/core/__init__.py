@@ -35,6 +35,22 @@ Recipe(vjp, taken, to, passed=(), narrow=None)
         Inputs whose gradient is that of output 0, as it is.
     narrow : callable (needs) -> Recipe, optional
         Where fewer gradients are asked for; it may take what this one keeps.
+View(name, rule, recipe, slow)
+    A callable, and a method, that gives a tensor over the memory of its first argument, in another
+    layout. Nothing is computed.
+
+    rule : str
+        How the layout follows from the source's and from plain arguments (ints, a tuple of them; of
+        a subscript slices, None and `...` too): "swapped" (dim, dim), "reordered" (dims),
+        "reshaped" (extents), "merged" (first, last), "widened" (extents), "opened" (dim),
+        "closed" (dim), "selected" (dim, index), "narrowed" (dim, start, length), "subscripted"
+        (key). `views.c` says more.
+    recipe : Recipe
+        Of a recorded call, whose inputs are the source and the tuple of the other arguments.
+    slow : callable
+        Takes calls that are not plain, as they came: it raises, or calls the view with plain ones.
+View.plain(tensor, ...)
+    The view, or None where the arguments are not plain.
 """
 
 from __future__ import annotations
@@ -65,6 +81,7 @@ __all__ = [
     "Recipe",
     "Size",
     "Tensor",
+    "View",
     "backward",
     "empty",
     "from_numpy",
@@ -95,6 +112,7 @@ Tensor = _core.Tensor
 Op = _core.Op
 Node = _core.Node
 Recipe = _core.Recipe
+View = _core.View
 backward = _core.backward
 is_grad_enabled = _core.is_grad_enabled
 set_grad_enabled = _core.set_grad_enabled

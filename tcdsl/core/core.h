@@ -8,7 +8,7 @@
 #include "pyabi_core.h"
 #include "codegen/runtime/tensor.h"
 
-enum { INLINE_DIMS = 4, MOST_INPUTS = 64, MOST_TAKEN = 192 };
+enum { INLINE_DIMS = 4, MOST_DIMS = 64, MOST_INPUTS = 64, MOST_TAKEN = 192 };
 enum { LEAF_REQUIRES = 256 }; /* a flag of a tensor, beside those that the launcher reads */
 
 typedef struct Node Node;

@@ -8,6 +8,7 @@
 #include "core/face.c"
 #include "core/node.c"
 #include "core/op.c"
+#include "core/views.c"
 #include "core/backward.c"
 
 static PyObject *tensor_backward(Tensor *t, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
@@ -54,8 +55,6 @@ static int read_dims(PyObject *tuple, tc_i64 *to, int most) {
   }
   return (int)n;
 }
-
-enum { MOST_DIMS = 64 };
 
 /* empty(shape, number of the type) */
 static PyObject *m_empty(PyObject *m, PyObject *args) {
@@ -116,26 +115,16 @@ static PyObject *m_lent(PyObject *m, PyObject *args) {
 static PyObject *m_view(PyObject *m, PyObject *args) {
   PyObject *of, *shape, *strides, *recipe, *vjp, *name;
   long long offset;
-  tc_i64 dims[2 * MOST_DIMS];
+  Layout l;
   (void)m;
   if (!PyArg_ParseTuple(args, "OOOLOOO", &of, &shape, &strides, &offset, &recipe, &vjp, &name)) return NULL;
-  int nd = read_dims(shape, dims, MOST_DIMS);
-  if (nd < 0 || read_dims(strides, dims + nd, nd) != nd || !is_tensor(of) || Py_TYPE(recipe) != recipe_type) {
+  l.offset = offset;
+  l.nd = read_dims(shape, l.shape, MOST_DIMS);
+  if (l.nd < 0 || read_dims(strides, l.stride, l.nd) != l.nd || !is_tensor(of) || Py_TYPE(recipe) != recipe_type) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "view takes a tensor, its layout and a Recipe");
     return NULL;
   }
-  Tensor *source = (Tensor *)of;
-  int yes = is_tracked(source);
-  if (yes < 0) return NULL;
-  Tensor *t = tensor_view(tensor_type, source, nd, dims, dims + nd, offset);
-  if (!t) return NULL;
-  t->base = Py_NewRef(source->base ? source->base : of);
-  PyObject *out = (PyObject *)t;
-  if (yes && grad_on && record(name, (Recipe *)recipe, vjp == Py_None ? NULL : vjp, 1, &of, 1, &out, 1, 1, 0)) {
-    Py_DecRef(out);
-    return NULL;
-  }
-  return out;
+  return view_made(of, &l, name, (Recipe *)recipe, vjp == Py_None ? NULL : vjp, &of, 1);
 }
 
 /* record(name, recipe, vjp, inputs, outputs, needs): outputs were made of inputs. */
@@ -349,11 +338,14 @@ PyMODINIT_FUNC PyInit__core(void) {
   recipe_type = (PyTypeObject *)PyType_FromSpec(&recipe_spec);
   op_type = (PyTypeObject *)PyType_FromSpec(&op_spec);
   plan_type = (PyTypeObject *)PyType_FromSpec(&plan_spec);
-  if (!m || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type) return NULL;
+  view_type = (PyTypeObject *)PyType_FromSpec(&view_spec);
+  if (!m || !plan_type || !tensor_type || !node_type || !recipe_type || !op_type || !view_type)
+    return NULL;
   ours.type = tensor_type;
   pthread_atfork(NULL, NULL, forget_runs);
   if (PyModule_AddObject(m, "Tensor", (PyObject *)tensor_type) || PyModule_AddObject(m, "Node", (PyObject *)node_type) ||
       PyModule_AddObject(m, "Recipe", (PyObject *)recipe_type) || PyModule_AddObject(m, "Op", (PyObject *)op_type) ||
+      PyModule_AddObject(m, "View", (PyObject *)view_type) ||
       PyModule_AddObject(m, "functions", PyCapsule_New(&ours, TC_TENSORS_NAME, NULL)))
     return NULL;
   return m;

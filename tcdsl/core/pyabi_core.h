@@ -15,7 +15,8 @@ enum {                          /* of PyType_Slot */
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
 #endif
-extern PyObject _Py_NotImplementedStruct;
+extern PyObject _Py_NotImplementedStruct, _Py_EllipsisObject;
+extern char PySlice_Type[];
 extern PyObject *PyExc_RuntimeError, *PyExc_AttributeError, *PyExc_IndexError;
 PyObject *_PyObject_GC_New(PyTypeObject *);
 PyObject *_PyObject_GC_NewVar(PyTypeObject *, Py_ssize_t);
@@ -28,11 +29,14 @@ PyObject *PyObject_GenericGetDict(PyObject *, void *);
 int PyObject_GenericSetDict(PyObject *, PyObject *, void *);
 int PyObject_GenericSetAttr(PyObject *, PyObject *, PyObject *);
 PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
+int PySlice_Unpack(PyObject *, Py_ssize_t *, Py_ssize_t *, Py_ssize_t *);
+Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t *, Py_ssize_t *, Py_ssize_t);
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif
 
 #define Py_NotImplemented (&_Py_NotImplementedStruct)
+#define Py_Ellipsis (&_Py_EllipsisObject)
 /* The low half is the count, or beyond all counts, in every version. */
 static inline int has_one_owner(void *o) { return *(int *)o == 1; }
 #endif

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tcdsl.core import (
+    FORM,
     GRAD,
+    INPUT,
     Op,
     Recipe,
     Tensor,
+    View,
     is_grad_enabled,
     record,
     set_fn,
@@ -24,6 +28,8 @@ from tcdsl.ops.internal import clone, copy_, zeros
 from tcdsl.ops.table import op_of_text, publish
 
 Shape = tuple[int, ...]
+Function = TypeVar("Function", bound=Callable[..., Any])
+ARGUMENTS = INPUT + 1  # of a recorded view: the tuple of those after the source
 
 
 def _no_vjp(gradient: Tensor) -> Tensor:
@@ -46,6 +52,36 @@ def _viewed(
     return view(source, tuple(shape), tuple(stride), offset, _OF_ONE, vjp, name)
 
 
+def viewed(
+    name: str, rule: str, vjp: Callable[..., Tensor], *takes: int
+) -> Callable[[Function], Function]:
+    """Make a view of a function that takes calls whose arguments are not plain.
+
+    Parameters
+    ----------
+    name : str
+        Of its nodes.
+    rule : str
+        Of its layouts (`core`: View).
+    vjp : callable (gradient, ...)
+        Gives the source's gradient.
+    *takes : FORM, ARGUMENTS
+        What vjp takes beside the gradient.
+    """
+
+    def made(slow: Function) -> Function:
+        found = View(name, rule, Recipe(vjp, (GRAD, *takes), (0,)), slow)
+        found.__dict__.update(__name__=slow.__name__, __doc__=slow.__doc__, __wrapped__=slow)
+        return cast(Function, found)
+
+    return made
+
+
+def plain(view_: object, input: Tensor, *arguments: Any) -> Tensor | None:
+    """Return what a view gives for plain arguments, None where it has none."""
+    return cast(View, view_).plain(input, *arguments)
+
+
 def dim_of(dim: int, rank: int) -> int:
     """Return a dimension as a number from 0 on.
 
@@ -54,7 +90,7 @@ def dim_of(dim: int, rank: int) -> int:
     IndexError
         If there is none.
     """
-    room = max(rank, 1)
+    room, dim = max(rank, 1), int(operator.index(dim))
     if not -room <= dim < room:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-room}, {room - 1}], "
@@ -139,6 +175,30 @@ def _scatter(rank: int) -> Op:
 # ---- other orders and numbers of dimensions
 
 
+def _transposed(gradient: Tensor, dims: tuple[Any, ...]) -> Tensor:
+    return transpose(gradient, *dims) if dims else t(gradient)
+
+
+@viewed("TransposeBackward0", "swapped", _transposed, ARGUMENTS)
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Return a view with two dimensions exchanged."""
+    return transpose(input, dim_of(dim0, input.ndim), dim_of(dim1, input.ndim))
+
+
+@viewed("TBackward0", "swapped", _transposed, ARGUMENTS)
+def t(input: Tensor) -> Tensor:
+    """Return the transpose of a matrix; a vector or a number as it is."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return t(input)
+
+
+def _permuted(gradient: Tensor, dims: tuple[Any, ...]) -> Tensor:
+    order = [dim_of(d, gradient.ndim) for d in _listed(dims)]
+    return permute(gradient, tuple(order.index(d) for d in range(len(order))))
+
+
+@viewed("PermuteBackward0", "reordered", _permuted, ARGUMENTS)
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """Return a view with the dimensions in this order."""
     order = tuple(dim_of(d, input.ndim) for d in _listed(dims))
@@ -150,38 +210,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
                 f"not equal to len(dims) = {len(order)}"
             )
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    back = tuple(order.index(d) for d in range(len(order)))
-    shape, stride = input.shape, input.stride()
-    vjp = partial(_permuted, back)
-    return _viewed(
-        input, [shape[d] for d in order], [stride[d] for d in order], 0, vjp, "PermuteBackward0"
-    )
-
-
-def _permuted(order: Shape, gradient: Tensor) -> Tensor:
-    return permute(gradient, order)
-
-
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Return a view with two dimensions exchanged."""
-    a, b = dim_of(dim0, input.ndim), dim_of(dim1, input.ndim)
-    shape, stride = [*input.shape], [*input.stride()]
-    if shape:
-        shape[a], shape[b] = shape[b], shape[a]
-        stride[a], stride[b] = stride[b], stride[a]
-    vjp = partial(_transposed, a, b)
-    return _viewed(input, shape, stride, 0, vjp, "TransposeBackward0")
-
-
-def _transposed(a: int, b: int, gradient: Tensor) -> Tensor:
-    return transpose(gradient, a, b)
-
-
-def t(input: Tensor) -> Tensor:
-    """Return the transpose of a matrix; a vector or a number as it is."""
-    if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return transpose(input, 0, input.ndim - 1) if input.ndim == 2 else alias(input)
+    return permute(input, order)
 
 
 def alias(input: Tensor) -> Tensor:
@@ -193,36 +222,33 @@ def _same(gradient: Tensor) -> Tensor:
     return gradient
 
 
+def _reshaped(gradient: Tensor, form: Tensor) -> Tensor:
+    return reshape(gradient, form.shape)
+
+
+@viewed("UnsqueezeBackward0", "opened", _reshaped, FORM)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with one more dimension, of one element, at this place."""
-    at = dim_of(dim, input.ndim + 1)
-    shape, stride = [*input.shape], [*input.stride()]
-    step = shape[at] * stride[at] if at < len(shape) else 1
-    return _viewed(
-        input, [*shape[:at], 1, *shape[at:]], [*stride[:at], step, *stride[at:]], 0,
-        partial(_reshaped, tuple(shape)), "UnsqueezeBackward0",
-    )  # fmt: skip
+    return unsqueeze(input, dim_of(dim, input.ndim + 1))
 
 
+@viewed("SqueezeBackward0", "closed", _reshaped, FORM)
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Return a view without dimensions of one element: all of them, or those named."""
     if dim is None:
-        gone = range(input.ndim)
-    else:
-        listed = dim if isinstance(dim, tuple | list) else (dim,)
-        gone = [dim_of(d, input.ndim) for d in listed]  # type: ignore[assignment]
-    pairs = zip(input.shape, input.stride(), strict=True)
-    left = [(n, s) for d, (n, s) in enumerate(pairs) if n != 1 or d not in gone]
-    return _viewed(
-        input, [n for n, _ in left], [s for _, s in left], 0,
-        partial(_reshaped, tuple(input.shape)), "SqueezeBackward0",
-    )  # fmt: skip
+        return squeeze(input)
+    if not isinstance(dim, tuple | list):
+        return squeeze(input, dim_of(dim, input.ndim))
+    for d in sorted({dim_of(d, input.ndim) for d in dim}, reverse=True):
+        input = squeeze(input, d)
+    return input
 
 
-def _reshaped(shape: Shape, gradient: Tensor) -> Tensor:
-    return reshape(gradient, shape)
+def _summed(gradient: Tensor, form: Tensor) -> Tensor:
+    return sum_to(gradient, tuple(form.shape))
 
 
+@viewed("ExpandBackward0", "widened", _summed, FORM)
 def expand(input: Tensor, *sizes: Any) -> Tensor:
     """Return a view in which dimensions of one element are repeated; -1 leaves one as it is."""
     wanted = _listed(sizes)
@@ -233,27 +259,21 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
             f"sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions "
             f"in the tensor ({input.ndim})"
         )
-    shape, stride = [], []
     for d, n in enumerate(wanted):
-        size, step = (input.shape[d - new], input.stride(d - new)) if d >= new else (1, 0)
-        if n == -1:
-            if d < new:
-                raise RuntimeError(
-                    f"expand(torch.FloatTensor{{{list(input.shape)}}}, size={list(wanted)}): the "
-                    "expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
-                    f"dimension {d}"
-                )
-            n = size
-        if n not in (size, -1) and size != 1:
+        size = input.shape[d - new] if d >= new else 1
+        if n == -1 and d < new:
+            raise RuntimeError(
+                f"expand(torch.FloatTensor{{{list(input.shape)}}}, size={list(wanted)}): the "
+                "expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+                f"dimension {d}"
+            )
+        if n < -1 or (n not in (size, -1) and size != 1):
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) must match the existing size ({size}) at "
                 f"non-singleton dimension {d}.  Target sizes: {list(wanted)}.  Tensor sizes: "
                 f"{list(input.shape)}"
             )
-        shape.append(n)
-        stride.append(step if n == size and d >= new else 0)
-    vjp = partial(sum_to, shape=tuple(input.shape))
-    return _viewed(input, shape, stride, 0, vjp, "ExpandBackward0")
+    return expand(input, wanted)
 
 
 def sum_to(gradient: Tensor, shape: Shape) -> Tensor:
@@ -316,49 +336,7 @@ def _sizes(input: Tensor, wanted: Shape) -> Shape:
     return wanted
 
 
-def strides_for(shape: Sequence[int], stride: Sequence[int], wanted: Sequence[int]) -> Shape | None:
-    """Return the strides of a view of another shape, None where it cannot be one.
-
-    Dimensions that lie one behind the other in memory are one block; each dimension of the new
-    shape has to lie in one block.
-    """
-    if 0 in shape:
-        return _dense(wanted)
-    blocks: list[tuple[int, int]] = []  # extents and strides, from the last
-    for n, s in reversed([*zip(shape, stride, strict=True)]):
-        if n == 1:
-            continue
-        if blocks and s == blocks[-1][0] * blocks[-1][1]:
-            blocks[-1] = (blocks[-1][0] * n, blocks[-1][1])
-        else:
-            blocks.append((n, s))
-    found: list[int] = []
-    left, step = 1, 1
-    blocks.reverse()
-    for n in reversed(wanted):
-        if n == 1:
-            found.append(step)
-            continue
-        if left == 1:
-            if not blocks:
-                return None
-            left, step = blocks.pop()
-        if left % n:
-            return None
-        found.append(step)
-        left //= n
-        step *= n
-    return tuple(reversed(found)) if left == 1 and not blocks else None
-
-
-def _dense(shape: Sequence[int]) -> Shape:
-    found, step = [], 1
-    for n in reversed(shape):
-        found.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(found))
-
-
+@viewed("ViewBackward0", "reshaped", _reshaped, FORM)
 def view_as_shape(input: Tensor, *sizes: Any) -> Tensor:
     """Return a view of another shape with the same elements in order.
 
@@ -367,31 +345,24 @@ def view_as_shape(input: Tensor, *sizes: Any) -> Tensor:
     RuntimeError
         If there is none over this memory.
     """
-    wanted = _sizes(input, _listed(sizes))
-    stride = strides_for(input.shape, input.stride(), wanted)
-    if stride is None:
+    found = plain(view_as_shape, input, _sizes(input, _listed(sizes)))
+    if found is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
-    return _shaped(input, wanted, stride)
+    return found
 
 
-def _shaped(input: Tensor, shape: Shape, stride: Shape) -> Tensor:
-    vjp = partial(_reshaped, tuple(input.shape))
-    return _viewed(input, shape, stride, 0, vjp, "ViewBackward0")
-
-
+@viewed("ViewBackward0", "reshaped", _reshaped, FORM)
 def reshape(input: Tensor, *sizes: Any) -> Tensor:
     """Return the same elements in another shape; copied only where no view serves."""
     wanted = _sizes(input, _listed(sizes))
-    stride = strides_for(input.shape, input.stride(), wanted)
-    if stride is None:
-        input = clone(input)
-        stride = _dense(wanted)
-    return _shaped(input, wanted, stride)
+    found = plain(reshape, input, wanted)
+    return view_as_shape(clone(input), wanted) if found is None else found
 
 
+@viewed("ViewBackward0", "merged", _reshaped, FORM)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return dimensions from start_dim to end_dim as one."""
     first, last = dim_of(start_dim, input.ndim), dim_of(end_dim, input.ndim)
@@ -412,45 +383,79 @@ def contiguous(input: Tensor) -> Tensor:
 # ---- parts
 
 
-def slice_(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
-    """Return the elements from start to stop of a dimension, both within it, each step-th."""
-    dim = dim_of(dim, input.ndim)
-    shape, stride = [*input.shape], [*input.stride()]
-    n = shape[dim]
-    count = max(0, -(-(stop - start) // step))
-    shape[dim], offset = count, start * stride[dim] if count else 0
-    stride[dim] *= step
-    vjp = partial(_spread, dim, start, step, n)
-    return _viewed(input, shape, stride, offset, vjp, "SliceBackward0")
-
-
-def _spread(dim: int, start: int, step: int, n: int, gradient: Tensor) -> Tensor:
-    """Return a gradient with zeros for the elements that the part has not."""
-    found: Tensor = _spreading(gradient.ndim, dim, step == 1)(gradient, start, step, n)
+def _spread(dim: int, start: int, n: int, gradient: Tensor) -> Tensor:
+    """Return a gradient with zeros for the elements that a part has not."""
+    found: Tensor = _spreading(gradient.ndim, dim)(gradient, start, n)
     return found
 
 
 @cache
-def _spreading(rank: int, dim: int, is_dense: bool) -> Op:
+def _spreading(rank: int, dim: int) -> Op:
     sizes = ", ".join(f"D{d}" for d in range(rank))
     grown = ", ".join("n" if d == dim else f"D{d}" for d in range(rank))
     index = ", ".join(f"i{d}" for d in range(rank))
-    place = "i" if is_dense else "i / step"
-    place = place.replace("i", f"(i{dim} - start)", 1) if not is_dense else f"i{dim} - start"
-    read = ", ".join(place if d == dim else f"i{d}" for d in range(rank))
-    value = f"pad(g({read}), 0)"
-    if not is_dense:
-        value = f"(i{dim} - start) % step == 0 ? {value} : T(0)"
-    unused = " + T(0 * step)" if is_dense else ""
+    read = ", ".join(f"i{d} - start" if d == dim else f"i{d}" for d in range(rank))
     return op_of_text(
-        f"def spread<T>(T({sizes}) g, int64 start, int64 step, int64 n) -> (T({grown}) out) "
-        f"{{ out({index}) = {value}{unused} where i{dim} in 0:n }}"
+        f"def spread<T>(T({sizes}) g, int64 start, int64 n) -> (T({grown}) out) "
+        f"{{ out({index}) = pad(g({read}), 0) where i{dim} in 0:n }}",
+        vjp=partial(_unspread, dim),
+        saves=("like:g", "start"),
     )
 
 
+def _unspread(dim: int, needs: int, gradient: Tensor, part: Tensor, start: int) -> Any:
+    return narrow(gradient, dim, start, part.shape[dim]), None, None
+
+
+def of_part(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    """Return the gradient of a tensor by that of a part, which a plain subscript has chosen."""
+    key = arguments[0] if isinstance(arguments[0], tuple) else arguments
+    at = key.index(Ellipsis) if Ellipsis in key else len(key)
+    named = sum(e is not None for e in key) - (at < len(key))
+    listed = [*key[:at], *(slice(None),) * (form.ndim - named), *key[at + 1 :]]
+    cut: list[tuple[int, int]] = []  # dimensions and where parts of them begin
+    is_single = None not in listed
+    for dim, e in enumerate(e for e in listed if e is not None):
+        n = form.shape[dim]
+        start, stop, step = e.indices(n) if isinstance(e, slice) else (e % n, n, 1)
+        if isinstance(e, int) or step != 1 or stop - start != n:
+            cut.append((dim, start))
+            is_single = is_single and step == 1
+    if is_single and len(cut) == 1:
+        ((dim, start),) = cut
+        part = unsqueeze(gradient, dim) if isinstance(listed[dim], int) else gradient
+        return _spread(dim, start, form.shape[dim], part)
+    whole: Tensor = zeros(form)
+    part = subscript(whole, tuple(listed))
+    if is_grad_enabled() and gradient.requires_grad:
+        write_view(part, gradient)
+    else:
+        copy_(part, gradient)
+    return whole
+
+
+@viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)
+def subscript(input: Tensor, key: Any) -> Tensor:
+    """Return the part at a subscript of numbers, slices, None and `...`."""
+    raise TypeError(f"{key!r} is no subscript that a view has")
+
+
+def slice_(input: Tensor, dim: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """Return the elements from start to stop of a dimension, both within it, each step-th."""
+    return subscript(input, (slice(None),) * dim_of(dim, input.ndim) + (slice(start, stop, step),))
+
+
+def _narrowed(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    dim, start, _ = arguments
+    dim = dim_of(dim, form.ndim)
+    n = form.shape[dim]
+    return _spread(dim, start + n if start < 0 else start, n, gradient)
+
+
+@viewed("NarrowBackward0", "narrowed", _narrowed, FORM, ARGUMENTS)
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return length elements of a dimension, from start on."""
-    dim = dim_of(dim, input.ndim)
+    dim, start, length = dim_of(dim, input.ndim), operator.index(start), operator.index(length)
     n = input.shape[dim]
     first = start + n if start < 0 else start
     if not 0 <= first <= n:
@@ -461,27 +466,26 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise RuntimeError("narrow(): length must be non-negative.")
     if first + length > n:
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({n}).")
-    return slice_(input, dim, first, first + length)
+    return narrow(input, dim, int(first), int(length))
 
 
+def _selected(gradient: Tensor, form: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+    dim, index = arguments
+    dim = dim_of(dim, form.ndim)
+    n = form.shape[dim]
+    return _spread(dim, index % n, n, unsqueeze(gradient, dim))
+
+
+@viewed("SelectBackward0", "selected", _selected, FORM, ARGUMENTS)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return the part at one place of a dimension, without that dimension."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim = dim_of(dim, input.ndim)
+    dim, index = dim_of(dim, input.ndim), int(operator.index(index))
     n = input.shape[dim]
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
-    at = index + n if index < 0 else index
-    shape, stride = [*input.shape], [*input.stride()]
-    offset = at * stride[dim]
-    del shape[dim], stride[dim]
-    vjp = partial(_put, dim, at, n)
-    return _viewed(input, shape, stride, offset, vjp, "SelectBackward0")
-
-
-def _put(dim: int, at: int, n: int, gradient: Tensor) -> Tensor:
-    return _spread(dim, at, 1, n, unsqueeze(gradient, dim))
+    return select(input, dim, index)
 
 
 # ---- writing into views

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Tensor, dtypes, from_numpy
+from tcdsl.core import FORM, Tensor, dtypes, from_numpy
 from tcdsl.ops.table import op_of_text, publish
+from tcdsl.ops.views import ARGUMENTS, of_part, plain, viewed
 
 __all__ = ["getitem", "setitem"]
 
@@ -28,6 +29,7 @@ OF_BYTES = (
 )
 
 
+@viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)
 def getitem(x: Tensor, key: Any) -> Any:
     """Return the elements of a subscript; a view where no data stands in it."""
     base, found = _split(x, key)
@@ -41,6 +43,10 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     is_mask = isinstance(key, Tensor) and key.dtype is dtypes.bool_
     if is_mask and tuple(key.shape) == tuple(x.shape) and not isinstance(value, Tensor):
         x.masked_fill_(key, value)
+        return
+    part = plain(getitem, x, key)
+    if part is not None:
+        _assign(part, value)
         return
     base, found = _split(x, key)
     if not found:
