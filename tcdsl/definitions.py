@@ -115,6 +115,7 @@ def define(
     name: str | None = None,
     constants: Constants | None = None,
     *,
+    backward: str | None = None,
     tune: Tune = "cached",
     cache: str | PathLike[str] | None = None,
     configs: str | PathLike[str] | Shipped | None = None,
@@ -136,6 +137,13 @@ def define(
         Return the kernel of this definition only; the others serve its calls.
     constants : mapping, optional
         Values for `{name}` in the text.
+    backward : str, optional
+        The definition of the text that is the way back of calls on `tcdsl.Tensor` that are
+        recorded, in place of the one that is derived. It takes the parameters, then outputs that
+        it reads, by their names, then an adjoint for each float output; it gives a gradient for
+        each float parameter in order, or for some of them, told by their names: ``d_W`` or
+        ``W_grad``. Its own derivative is derived. `vjp`, `jvp`, `with_grad` and `tcdsl.grad` derive
+        from the text all the same.
     tune : {"cached", "off", "first-call", "online"}
         Use tuned configs that are found in the cache (default); never; tune at the first call of a
         size; or try one checked candidate per call in place of the best until the budget ends.
@@ -194,7 +202,7 @@ def define(
         "deterministic": deterministic,
         "source": source,
     }
-    return cast(Kernel, chosen(Kernel, read(text, constants, options), name))
+    return cast(Kernel, chosen(Kernel, read(text, constants, options), name, backward))
 
 
 def define_all(
@@ -261,27 +269,40 @@ def read(
     return Session(program, settings)
 
 
-def chosen(kind: type[K], session: Session, name: str | None) -> K | Definitions[K]:
+def chosen(
+    kind: type[K], session: Session, name: str | None, backward: str | None = None
+) -> K | Definitions[K]:
     """Return the kernel of that name, or the only one of a text, or all.
 
     Parameters
     ----------
     kind : type of Kernel
         What they are.
+    backward : str, optional
+        The definition that is the way back of the only other one, or of that of the name.
 
     Raises
     ------
     TCError
-        If there is none of that name, or a definition is wrong.
+        If there is none of that name, or a definition is wrong, or the two do not fit together.
     """
     names = [d.name for d in session.program.defs]
+    if backward is not None and name is None:
+        others = [n for n in names if n != backward]
+        if backward in names and len(others) != 1:
+            raise TCTypeError(
+                f"of which definition is '{backward}' the way back? the text has "
+                f"{', '.join(names)}\n  say it by name=..."
+            )
+        name = others[0] if backward in names else None
     if name is not None and name not in names:
         raise TCTypeError(f"no definition '{name}'; the text has {', '.join(names)}")
-    if name is None and len(names) > 1:
+    if name is None and len(names) > 1 and backward is None:
         return all_of(kind, session)
     definition = session.definition(names[0] if name is None else name)
     session.check_now(definition)
-    return kind(session, definition)
+    made = kind(session, definition)
+    return made if backward is None else made.with_backward(backward)
 
 
 def all_of(kind: type[K], session: Session) -> Definitions[K]:

@@ -8,10 +8,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tcdsl.calls import record
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Tune, check_budget, shipped_in
+from tcdsl.calls.operands.foreign import recording
 from tcdsl.codegen.machine.config import Config
+from tcdsl.derived import by_hand
 from tcdsl.derived.kernel import DerivableKernel
+from tcdsl.grammar.text.errors import TCTypeError
+from tcdsl.grammar.text.nodes import Def, Program
+from tcdsl.text.names import with_defaults
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import Shipped
@@ -32,10 +38,31 @@ class Kernel(DerivableKernel):
         Of the definition.
     definition : nodes.Def
         Its syntax tree.
+
+    Parameters
+    ----------
+    backward : str
+        The definition of the text that is the way back of recorded calls on tensors; "" where it
+        is derived.
     """
 
+    def __init__(self, session: Session, definition: Def, backward: str = "") -> None:
+        super().__init__(session, definition)
+        self._backward = backward
+        record.exists(self)
+
+    def derive(self, session: Session, definition: Def) -> Self:
+        """Return a kernel of another session like this one: whatever is made of a kernel is."""
+        has_backward = definition.name == self.name and session.has(self._backward)
+        return self._with_way_back(session, definition, self._backward if has_backward else "")
+
+    def _with_way_back(self, session: Session, definition: Def, backward: str) -> Self:
+        """Return a kernel of another session like this one, with a way back of that session."""
+        return type(self)(session, definition, backward)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return restored, (type(self), self.session, self.name)
+        by_hand = (self._backward,) if self._backward else ()
+        return restored, (type(self), self.session, self.name, *by_hand)
 
     def __copy__(self) -> Self:
         return self  # as a function's: nothing that a user can set differs between two
@@ -74,6 +101,56 @@ class Kernel(DerivableKernel):
         one was read into, `tcdsl.autotune.store.shipped.Shipped`, which is text by `to_json`.
         """
         return self._with_settings(configs=shipped_in(configs))
+
+    def with_backward(self, backward: str) -> Self:
+        """Return this kernel with a definition of its text as its way back; see `define`.
+
+        Raises
+        ------
+        TCError
+            If there is none of that name, or the two do not fit together.
+        """
+        session = self.session
+        if not session.has(backward):
+            names = ", ".join(d.name for d in session.program.defs)
+            raise TCTypeError(f"no definition '{backward}' for the way back; the text has {names}")
+        by_hand.WayBack(session, self.definition, session.definition(backward))
+        return self._with_way_back(session, self.definition, backward)
+
+    def with_shapes(self, *shapes: tuple[int, ...]) -> Self:
+        """Return this kernel, and its way back, for arguments of the ranks of these."""
+        if not (self._backward and self.has_any_rank):
+            return super().with_shapes(*shapes)
+        return self.derive(*by_hand.with_shapes(self, self._backward, shapes))
+
+    def with_generics(self, values: Mapping[str, Any]) -> Self:
+        """Return this kernel with other defaults of integer generics, for its way back too."""
+        if not values:
+            return self
+        old = self.session
+        names = {self.name, self._backward}
+        defs = tuple(with_defaults(d, values) if d.name in names else d for d in old.program.defs)
+        session = Session(Program(defs), old.settings, old.origin, old.out_dims)
+        return self.derive(session, session.definition(self.name))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Self:
+        """Return this kernel for an owner that knows these sizes of its calls.
+
+        It shares nothing that is compiled with kernels for others, neither in a compiled graph.
+        """
+        listed = tuple(sorted(sizes.items()))
+        return self if listed == self.session.settings.sizes else self._with_settings(sizes=listed)
+
+    def _over_batch(self, *asked: Any) -> Self:
+        if not self._backward:
+            return super()._over_batch(*asked)
+        session, backward = by_hand.over_batch(self, self._backward, *asked)
+        return self._with_way_back(session, session.program.defs[-1], backward)
+
+    def _call_slowly(self, /, *args: Any, **keywords: Any) -> Any:
+        if record.is_on() and recording((*args, *keywords.values())) is None:
+            record.called(self, args, keywords)
+        return super()._call_slowly(*args, **keywords)
 
     def _with_settings(self, **changes: Any) -> Self:
         old = self.session
@@ -154,6 +231,6 @@ class Kernel(DerivableKernel):
         return found
 
 
-def restored(kind: type[Kernel], session: Session, name: str) -> Kernel:
-    """Return a kernel from what pickle has of it: its class, its session (a text), its name."""
-    return kind(session, session.definition(name))
+def restored(kind: type[Kernel], session: Session, name: str, backward: str = "") -> Kernel:
+    """Return a kernel from what pickle has of it: its class, its session (a text), its names."""
+    return kind(session, session.definition(name), backward)

@@ -85,11 +85,13 @@ ROOMS = {
     "tcdsl/serialization": "tcdsl/core tcdsl/tensors",
     "tcdsl/library": "tcdsl/core tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/serialization",
-    "tcdsl/nn": "tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors tcdsl/library",
+    "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",
+    "tcdsl/nn": "grammar/types tcdsl tcdsl/core tcdsl/ops tcdsl/autograd tcdsl/tensors"
+    " tcdsl/library tcdsl/layers",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/library",
     "tcdsl/utils": "codegen/runtime tcdsl/core tcdsl/chance tcdsl/library",
     "tcdsl/as_torch": "tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/nn tcdsl/optim",
-    "tcdsl/torch": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl",
+    "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"
     " tcdsl/torch",

@@ -14,6 +14,7 @@ from tcdsl.nn.modules.pooling import *  # noqa: F403
 from tcdsl.nn.modules.rnn import *  # noqa: F403
 from tcdsl.nn.modules.shapes import *  # noqa: F403
 from tcdsl.nn.modules.sparse import *  # noqa: F403
-from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.modules.tc import TC, autotune
+from tcdsl.nn.parameter import Buffer, Parameter
 
-__all__ = ["Module", "Parameter", "functional", "init", "utils"]
+__all__ = ["TC", "Buffer", "Module", "Parameter", "autotune", "functional", "init", "utils"]

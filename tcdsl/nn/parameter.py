@@ -1,5 +1,5 @@
-"""A tensor that a module trains."""
+"""A tensor that a module trains, and one that it keeps."""
 
-from tcdsl.tensors.parameter import Parameter
+from tcdsl.tensors.parameter import Buffer, Parameter
 
-__all__ = ["Parameter"]
+__all__ = ["Buffer", "Parameter"]

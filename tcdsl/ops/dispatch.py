@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
+from tcdsl.calls import record
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
-from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.bounds import OperandNames, bounds_error
 from tcdsl.calls.call import KernelCall
@@ -27,6 +27,7 @@ from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
 from tcdsl.core.dtypes import DType
+from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
@@ -54,6 +55,8 @@ class Meaning:
     slow: Slow | None = None
     generics: Mapping[str, int] = field(default_factory=dict)
     integers: str | None = None  # the definition that serves where the type is no float
+    backward: str = ""  # the definition that somebody wrote as the way back of this one
+    is_tunable: bool = False  # whether a recording of what is to be tuned sees its calls
 
 
 class Forms:
@@ -120,6 +123,8 @@ class Forms:
             int(writes),
         )
         self.op.__dict__.update(__name__=name, forms=self, with_generics=self.with_generics)
+        if meaning.is_tunable:
+            record.exists(self)
 
     # ---- calls
 
@@ -248,6 +253,8 @@ class Forms:
         call = KernelCall.of(variant, sizes, operands, arrays)
         if outs is not None:
             call = replace(call, outs=self._written(call, outs))
+        if self.meaning.is_tunable:
+            record.noted(self, call)
         entry = call.entry(self._dispatch.executable_for(call))
         installed = tuple(
             v if isinstance(v, Tensor) or not t.shape else a
@@ -357,6 +364,8 @@ class Forms:
 
     def _made_recipe(self, variant: Variant, needs: int) -> Recipe:
         vjp = self.meaning.vjp
+        if self.meaning.backward:
+            return self._by_somebody(self.session.definition(self.meaning.backward))
         if callable(vjp):
             grads = [GRAD + r for r in range(len(self.returns))]
             taken = (NEEDS, *grads, *map(self._code, self.meaning.saves))
@@ -382,13 +391,41 @@ class Forms:
         """Return the recipe of a gradient that the text has."""
         taken = tuple(self._code(p.name) for p in definition.params)
         to = tuple(self.params.index(r.name.removeprefix("d_")) for r in definition.returns)
-        made = Forms(
-            definition.name,
-            self.session,
-            definition,
-            Meaning(types=anything, generics=self._shared_generics(definition)),
-        )
+        meaning = self._of_gradients(self._shared_generics(definition))
+        made = Forms(definition.name, self.session, definition, meaning)
         return Recipe(made.op, made.unread_as_forms(taken), to)
+
+    def _by_somebody(self, definition: nodes.Def) -> Recipe:
+        """Return the recipe of a way back that a user wrote, whose gradients are checked."""
+        way = WayBack(self.session, self.definition, definition)
+        meaning = self._of_gradients(generics=self._shared_generics(definition))
+        back = Forms(definition.name, self.session, definition, meaning)
+        taken = (
+            *(INPUT + i for i in range(len(self.params))),
+            *(OUTPUT + r for r in way.kept),
+            *(GRAD + r for r in way.floats),
+        )
+        wanted = tuple((i, self.params[i]) for i in way.wrt)
+        vjp = partial(_checked, back.op, back.name, back.returns, wanted)
+        return Recipe(vjp, taken, way.wrt)
+
+    def _of_gradients(self, generics: Mapping[str, int] | None = None) -> Meaning:
+        """Return what texts of gradients mean: they say the type of each parameter."""
+        return Meaning(types=anything, generics=generics or {}, is_tunable=self.meaning.is_tunable)
+
+    def _session(self, program: nodes.Program) -> Session:
+        """Return the session of a text that is derived from this one, tuned where this one is."""
+        settings = self.session.settings
+        return Session(program, replace(settings, of=settings.root))
+
+    def clear(self) -> None:
+        """Forget the forms of calls, so that the next of each is seen."""
+        self.launcher.clear()
+
+    def _forget_choices(self, variant: Variant) -> None:
+        """Let the next calls find what was tuned."""
+        variant.forget_choices()
+        self.launcher.clear()
 
     def _shared_generics(self, definition: nodes.Def) -> dict[str, int]:
         names = {g.name for g in definition.generics}
@@ -426,9 +463,8 @@ class Forms:
         if made.extra and self.keeps_extra and not self.writes:
             self.op.recorded = self._record  # from the next call on
         codes, program = self._gradient_text(made)
-        session = Session(program, Settings(tune="off"))
         definition = program.defs[-1]
-        back = Forms(definition.name, session, definition, Meaning(types=anything))
+        back = Forms(definition.name, self._session(program), definition, self._of_gradients())
         taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
         self._taken[id(variant), needs] = frozenset(taken)
         to = tuple(self.params.index(name) for name in made.wrt)
@@ -479,13 +515,14 @@ class Forms:
             plain: Op = self.pure_op
             return plain
         program = parsed(made.forward, "<forward pass>")
-        forward = Forms(self.name, _session(program), program.defs[-1], _BOUND)
+        meaning = self._of_gradients()
+        forward = Forms(self.name, self._session(program), program.defs[-1], meaning)
         codes = {p: INPUT + i for i, p in enumerate(self.params)}
         codes |= {g.name: GRAD + self.returns.index(g.output) for g in made.given if g.output}
         kept = {n: OUTPUT + forward.returns.index(n) for n in made.kept}
         ways = []
         for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
-            back = Forms(text.defs[-1].name, _session(text), text.defs[-1], _BOUND)
+            back = Forms(text.defs[-1].name, self._session(text), text.defs[-1], meaning)
             ways.append((back.op, back.unread_as_forms(tuple(known[p] for p in back.params))))
         every = dict.fromkeys(code for _, taken in ways for code in taken)
         taken = tuple(c for c in every if not (FORM <= c < OUTPUT and c - FORM in every))
@@ -560,8 +597,19 @@ def _given(out: Any) -> dict[str, Any]:
     return {} if out is None else {"out": out}
 
 
-def _session(program: nodes.Program) -> Session:
-    return Session(program, Settings(tune="off"))
+def _checked(
+    op: Op,
+    of: str,
+    names: Sequence[str],
+    wanted: Sequence[tuple[int, str]],
+    *values: Any,
+) -> tuple[Any, ...]:
+    """Return the gradients of a way back that a user wrote, of the shapes of the parameters."""
+    result = op(*values)
+    gradients = result if isinstance(result, tuple) else (result,)
+    shapes = [(name, tuple(getattr(values[i], "shape", ()))) for i, name in wanted]
+    check_gradients(of, names, gradients, shapes)
+    return gradients
 
 
 _Way = tuple[Op, tuple[int, ...]]
@@ -580,9 +628,6 @@ def anything(operands: Sequence[Any]) -> DType:
 
 def _camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-_BOUND = Meaning(types=anything)  # of texts that say the type of each parameter
 
 
 def _never(*args: Any, **kwargs: Any) -> NoReturn:

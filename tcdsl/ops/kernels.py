@@ -20,7 +20,8 @@ def op_of_kernel(kernel: PlainKernel) -> Op:
     """Return the op of a kernel, the same for the same kernel."""
 
     def made() -> Op:
-        meaning = Meaning(types=anything)
+        backward = getattr(kernel, "_backward", "")  # a plain kernel has none
+        meaning = Meaning(types=anything, backward=backward, is_tunable=True)
         return Forms(kernel.name, kernel.session, kernel.definition, meaning).op
 
     return kernel.once("op of tensors", made)

@@ -1,4 +1,4 @@
-"""A tensor that a module trains."""
+"""A tensor that a module trains, and one that it keeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from tcdsl.core import Tensor, dtypes, empty
 
-__all__ = ["Parameter"]
+__all__ = ["Buffer", "Parameter"]
 
 
 class Parameter(Tensor):
@@ -27,3 +27,24 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A tensor that a module, to which it is assigned, counts among its buffers.
+
+    Parameters
+    ----------
+    data : Tensor
+        Its memory is shared.
+    persistent : bool
+        Whether `state_dict` has it.
+    """
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        """Make a buffer of a tensor, or an empty one."""
+        made: Any = (empty((0,), dtypes.float32) if data is None else data).detach()
+        buffer: Buffer = made._as_subclass(cls, False)
+        buffer.persistent = persistent
+        return buffer

@@ -3,6 +3,7 @@
 from tcdsl.torch import installed  # noqa: F401 - says what to install, before the rest needs it
 
 # isort: split
+from tcdsl.layers.tuned import Tuned
 from tcdsl.torch import dynamo, nn
 from tcdsl.torch.compat import (
     Options,
@@ -12,7 +13,7 @@ from tcdsl.torch.compat import (
 )
 from tcdsl.torch.define import define, define_all
 from tcdsl.torch.kernel import Kernel
-from tcdsl.torch.tuning import Tuned, autotune
+from tcdsl.torch.tuning import autotune
 
 __all__ = [
     "Kernel",

@@ -16,7 +16,7 @@ from tcdsl.forms import AbstractArray
 from tcdsl.grammar.text.nodes import Def, Param
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
 from tcdsl.text.names import generic_values
-from tcdsl.torch.weights import language_type, torch_type
+from tcdsl.torch.dtypes import language_type, torch_type
 
 if TYPE_CHECKING:
     from tcdsl.kernel import Kernel

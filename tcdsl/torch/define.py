@@ -6,7 +6,6 @@ from os import PathLike
 from typing import Unpack, cast
 
 from tcdsl.definitions import Constants, DefineOptions, Definitions, all_of, chosen, read
-from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch.autocast import Policy, check_policy
 from tcdsl.torch.kernel import Kernel
 
@@ -40,21 +39,11 @@ def define(
         its arguments, to autocast's own type, or to float32. None leaves them as they are.
     """
     session = read(text, constants, options, ("name", "backward", "training", "autocast"))
-    if backward is not None and name is None and session.has(backward):
-        others = [d.name for d in session.program.defs if d.name != backward]
-        name = others[0] if len(others) == 1 else None
-    made = chosen(Kernel, session, name)
-    if isinstance(made, Definitions) and backward is not None:
-        names = ", ".join(k.name for k in made)
-        raise TCTypeError(
-            f"of which definition is '{backward}' the way back? the text has {names}\n"
-            "  say it by name=..."
-        )
+    made = chosen(Kernel, session, name, backward)
     if isinstance(made, Definitions):
         return cast(Kernel, _with_policy(made, autocast))
     check_policy(autocast, [made.definition])
-    made = made.with_autocast(autocast)
-    return made if backward is None else made.with_backward(backward)
+    return made.with_autocast(autocast)
 
 
 def define_all(

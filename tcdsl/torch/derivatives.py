@@ -17,7 +17,6 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.gradient import Differentiated
 from tcdsl.grammar.text.heads import has_any_rank
-from tcdsl.grammar.types.typed import CheckedDef, statements, tensors_read
 
 if TYPE_CHECKING:
     from tcdsl import kernel
@@ -254,14 +253,6 @@ def derived(
         tuple(t.name in whole.read for t in whole.params[: len(checked.params)]),
         made,
     )
-
-
-def values_read(checked: CheckedDef) -> set[str]:
-    """Return the tensors whose values a definition reads; sizes may be values as well."""
-    found = {*checked.scalars}
-    for s in statements(checked.body):
-        found.update(tensors_read(*s.exprs))
-    return found
 
 
 _MISSING: Any = object()

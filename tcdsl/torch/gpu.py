@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from tcdsl import kernel
+from tcdsl.calls import record
 from tcdsl.calls.arguments import Arguments
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
@@ -273,6 +274,7 @@ class TensorKernel(kernel.Kernel):
 
     def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(v, torch.Tensor) and v.is_cuda for v in args):  # no need to ask DLPack
+            record.called(self, args, kwargs)
             return self._tensor_calls(args, kwargs)
         return super()._call_slowly(*args, **kwargs)
 

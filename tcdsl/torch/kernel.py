@@ -15,9 +15,8 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.call import KernelCall
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError
-from tcdsl.grammar.text.nodes import Def, Program
-from tcdsl.text.names import with_defaults
-from tcdsl.torch import autocast, by_hand, compat, eager, native, operator, record, transforms
+from tcdsl.grammar.text.nodes import Def
+from tcdsl.torch import autocast, compat, eager, native, operator, transforms
 from tcdsl.torch.differentiable import DifferentiableKernel
 from tcdsl.torch.library import forget_choices, spelling_of
 from tcdsl.torch.routes import Route, route_of, tensors_of
@@ -57,66 +56,20 @@ class Kernel(DifferentiableKernel):
         defaults = tuple((p.name, d) for p in definition.params if (d := number_of(p)) is not None)
         self.spelled = (*head, defaults, autocast.declared(definition), policy)
         self._by_cache: dict[Path, Self] = {}
-        record.exists(self)
         if policy in ("lower", "float32"):  # others leave arguments that fit as they are
             self.unusual = torch._C._is_any_autocast_enabled
         self.recorded = self._call_recorded
         if not session.settings.threads:
             self.max_threads = torch.get_num_threads
 
-    def derive(self, session: Session, definition: Def) -> Self:
-        """Return a kernel of another session like this one; see `tcdsl.Kernel.derive`."""
-        has_backward = definition.name == self.name and session.has(self._backward)
-        backward = self._backward if has_backward else ""
-        return self._with_way_back(session, definition, backward)
-
     def _with_way_back(self, session: Session, definition: Def, backward: str) -> Self:
         return type(self)(session, definition, self._autocast, backward)
-
-    def with_shapes(self, *shapes: tuple[int, ...]) -> Self:
-        """Return this kernel, and its way back, for the ranks of these; see `tcdsl.Kernel`."""
-        if not (self._backward and self.has_any_rank):
-            return super().with_shapes(*shapes)
-        return self.derive(*by_hand.with_shapes(self, self._backward, shapes))
 
     def with_autocast(self, policy: autocast.Policy) -> Self:
         """Return this kernel with another policy for arguments under autocast; see `define`."""
         if policy == self._autocast:
             return self
         return type(self)(self.session, self.definition, policy, self._backward)
-
-    def with_backward(self, backward: str) -> Self:
-        """Return this kernel with a definition of its text as its way back; see `define`.
-
-        Raises
-        ------
-        TCError
-            If there is none of that name, or the two do not fit together.
-        """
-        if not self.session.has(backward):
-            names = ", ".join(d.name for d in self.session.program.defs)
-            raise TCTypeError(f"no definition '{backward}' for the way back; the text has {names}")
-        made = self._with_way_back(self.session, self.definition, backward)
-        by_hand.WayBack(made, self.session.definition(backward))
-        return made
-
-    def with_generics(self, values: Mapping[str, Any]) -> Self:
-        """Return this kernel with other defaults of integer generics, for its way back too."""
-        if not values:
-            return self
-        old = self.session
-        names = {self.name, self._backward}
-        defs = tuple(with_defaults(d, values) if d.name in names else d for d in old.program.defs)
-        session = Session(Program(defs), old.settings, old.origin, old.out_dims)
-        return self.derive(session, session.definition(self.name))
-
-    def with_sizes(self, sizes: Mapping[str, int]) -> Self:
-        """Return this kernel for an owner that knows these sizes of its calls.
-
-        It shares nothing that is compiled with kernels for others, neither in a compiled graph.
-        """
-        listed = tuple(sorted(sizes.items()))
-        return self if listed == self.session.settings.sizes else self._with_settings(sizes=listed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.session, self.name, self._autocast, self._backward)
@@ -183,7 +136,7 @@ class Kernel(DifferentiableKernel):
             )
         tensors = [*tensors_of(args, keywords)]
         if not tensors:
-            return self._call_plainly(*args, **keywords)
+            return super()._call_slowly(*args, **keywords)
         if has_torch_function(tensors):  # a subclass, or a mode as torch.device is
             found = handle_torch_function(self._listed, tensors, *args, **keywords)
             return found if len(self.returns) == 1 else self.result(found)
@@ -196,7 +149,7 @@ class Kernel(DifferentiableKernel):
             keywords = {**given.generics, "out": given.outputs}
         match route_of(tensors):
             case Route.PLAIN:
-                return self._call_plainly(*args, **keywords)
+                return super()._call_slowly(*args, **keywords)
             case Route.RECORDED:
                 return eager.call(self, self.arguments(args, keywords))
             case Route.OPERATOR:
@@ -224,10 +177,6 @@ class Kernel(DifferentiableKernel):
         cache = compat.calling(self.name, others)
         kernel = self if cache is None or isinstance(cache, bool) else self.with_cache(cache)
         return kernel(*args, **keywords)
-
-    def _call_plainly(self, /, *args: Any, **keywords: Any) -> Any:
-        record.called(self, args, keywords)
-        return super()._call_slowly(*args, **keywords)
 
 
 def _restored(

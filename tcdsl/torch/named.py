@@ -16,7 +16,7 @@ import torch
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.dtypes import BY_NAME
 from tcdsl.text.instead import instead
-from tcdsl.torch.weights import torch_type
+from tcdsl.torch.dtypes import torch_type
 
 _INPUT = re.compile(r"\s*([\d,\s]*?)\s*(?::([a-z]\w*)(?::(\d{1,18}))?)?\s*")
 _HINT = "write the shape as 32,3,224,224; with a type 8,128:int64, with a bound 8,128:int64:1000"

@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
 from tcdsl.autotune.store.shipped import Shipped  # noqa: E402
-from tcdsl.torch.tuning import calls_of  # noqa: E402
+from tcdsl.layers.tuned import calls_of  # noqa: E402
+from tcdsl.torch.face import LIBRARY  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
@@ -38,7 +39,7 @@ def tuned(tmp_path_factory: Any) -> Any:
 
 def known(of: Any) -> list[bool]:
     """Return of each kernel that training a layer runs whether it has a tuned config."""
-    seen = calls_of(of, [X.clone().requires_grad_()], {})
+    seen = calls_of(LIBRARY, of, [X.clone().requires_grad_()], {})
     assert len(seen) == 2
     return [s.kernel.session.tuned(s.variant)(s.problem.spec) is not None for (s, *_) in seen]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -13,9 +14,13 @@ from click.testing import CliRunner, Result
 torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
+from tcdsl.calls import record  # noqa: E402
 from tcdsl.grammar.text.errors import TCTypeError  # noqa: E402
-from tcdsl.torch import record  # noqa: E402
-from tcdsl.torch.tuning import Row, Tuned, calls_of  # noqa: E402
+from tcdsl.layers.tuned import Row, Tuned  # noqa: E402
+from tcdsl.layers.tuned import calls_of as calls_of_library  # noqa: E402
+from tcdsl.torch.face import LIBRARY  # noqa: E402
+
+calls_of = functools.partial(calls_of_library, LIBRARY)
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
@@ -166,7 +171,7 @@ def test_the_table_has_a_line_for_each_kernel() -> None:
 
 
 def test_rows_of_a_forward_pass_in_training_and_without_it_are_told_apart() -> None:
-    from tcdsl.torch.tuning import _label
+    from tcdsl.layers.tuned import _label
 
     text = "def soft(float(N) x) -> (y) { z +=! exp(x(i)) y(i) = x(i) * x(i) * z }"
     soft = tct.define(text)

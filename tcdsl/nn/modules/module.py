@@ -10,12 +10,14 @@ from typing import Any, NamedTuple, Self
 from tcdsl.autograd.function import Function
 from tcdsl.autograd.hooks import RemovableHandle
 from tcdsl.core import Tensor, is_grad_enabled
-from tcdsl.nn.parameter import Parameter
+from tcdsl.nn.parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module"]
 
 
 Hook = Callable[..., Any]
+
+_EXTRA = "_extra_state"  # PyTorch's name in a state dict
 
 
 class IncompatibleKeys(NamedTuple):
@@ -60,6 +62,7 @@ class Module:
         state["training"] = True
         state["_parameters"] = {}
         state["_buffers"] = {}
+        state["_unsaved_buffers"] = set()
         state["_modules"] = {}
         state["_forward_pre_hooks"] = {}
         state["_forward_hooks"] = {}
@@ -91,7 +94,11 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
-        if isinstance(value, Parameter):
+        if isinstance(value, Buffer):
+            self._tables(name)
+            self._forget(name, state["_buffers"])
+            self.register_buffer(name, value, value.persistent)
+        elif isinstance(value, Parameter):
             self._tables(name)
             self._forget(name, state["_parameters"])
             self.register_parameter(name, value)
@@ -144,7 +151,7 @@ class Module:
         return sorted(name for name in names if not name[0].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({"_unsaved_buffers": set()} | state)
 
     def _tables(self, name: str) -> None:
         if "_modules" not in self.__dict__:
@@ -170,8 +177,11 @@ class Module:
         if hasattr(self, name) and name not in table:
             raise KeyError(f"attribute '{name}' already exists")
 
-    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
-        """Count a tensor as state that is kept and moved, but not trained: a running mean, say."""
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Count a tensor as state that is kept and moved, but not trained: a running mean, say.
+
+        persistent: whether `state_dict` has it.
+        """
         self._tables(name)
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -180,6 +190,10 @@ class Module:
                 "(torch Tensor or None required)"
             )
         self._buffers[name] = tensor
+        if persistent:
+            self._unsaved_buffers.discard(name)
+        else:
+            self._unsaved_buffers.add(name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Count a tensor among the parameters, as an assignment does; None holds the name."""
@@ -393,14 +407,31 @@ class Module:
         metadata = getattr(destination, "_metadata", None)
         if metadata is not None:
             metadata[prefix[:-1]] = {"version": self._version}
-        for table in (self._parameters, self._buffers):
-            for name, value in table.items():
-                if value is not None:
-                    destination[prefix + name] = value if keep_vars else value.detach()
+        self._save_to_state_dict(destination, prefix, keep_vars)
         for name, child in self._modules.items():
             if child is not None:
                 child.state_dict(destination, f"{prefix}{name}.", keep_vars)
         return destination
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Put the state of this module, not of those below it, into a mapping."""
+        for name, value in self._own_state().items():
+            if value is not None:
+                destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + _EXTRA] = self.get_extra_state()
+
+    def _own_state(self) -> dict[str, Any]:
+        buffers = {n: b for n, b in self._buffers.items() if n not in self._unsaved_buffers}
+        return {**self._parameters, **buffers}
+
+    def get_extra_state(self) -> Any:
+        """Return what `state_dict` has of this module beside its tensors: a subclass says it."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no such method")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over what `get_extra_state` gave."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no such method")
 
     def _load_from_state_dict(
         self,
@@ -413,7 +444,7 @@ class Module:
         error_msgs: list[str],
     ) -> None:
         """Copy the state of this module, not of those below it; note what does not fit."""
-        own = {**self._parameters, **self._buffers}
+        own = self._own_state()
         for name, value in own.items():
             key = prefix + name
             if value is None:
@@ -430,8 +461,14 @@ class Module:
                     f"from checkpoint, the shape in current model is {tuple(value.shape)}."
                 )
             else:
-                value.data.copy_(_as_tensor(given))
+                value.data.copy_(as_tensor(given))
         known = {*own, *self._modules}
+        if type(self).set_extra_state is not Module.set_extra_state:
+            known.add(_EXTRA)
+            if prefix + _EXTRA in state_dict:
+                self.set_extra_state(state_dict[prefix + _EXTRA])
+            else:
+                missing_keys.append(prefix + _EXTRA)
         unexpected_keys += [
             key
             for key in state_dict
@@ -522,7 +559,7 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _as_tensor(value: Any) -> Tensor:
+def as_tensor(value: Any) -> Tensor:
     """Return a tensor for one of this library or of another."""
     if isinstance(value, Tensor):
         return value

@@ -8,22 +8,21 @@ from inspect import signature
 from os import PathLike
 from typing import Any
 
-import torch
-
-from tcdsl import kernel
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.text.nodes import Def, Param
 from tcdsl.grammar.types.dtypes import BY_NAME, DType
+from tcdsl.kernel import Kernel
+from tcdsl.layers.library import Texts
+from tcdsl.layers.sizes import dims_of
 from tcdsl.text.instead import instead
 from tcdsl.text.names import generic_values
-from tcdsl.torch.define import define
-from tcdsl.torch.kernel import Kernel
-from tcdsl.torch.shapes import dims_of
-from tcdsl.torch.weights import torch_type
 
 
 def kernel_of(
-    text: str | PathLike[str] | Kernel | None, name: str | None, settings: Mapping[str, Any]
+    texts: Texts,
+    text: str | PathLike[str] | Kernel | None,
+    name: str | None,
+    settings: Mapping[str, Any],
 ) -> Kernel:
     """Return the kernel that a layer calls.
 
@@ -40,21 +39,20 @@ def kernel_of(
             "a layer needs a text: TC(text, ...), or a subclass with the text as its attribute"
         )
     given = {k: v for k, v in settings.items() if v is not None}
-    if isinstance(text, kernel.Kernel):
-        if not isinstance(text, Kernel):
+    if isinstance(text, Kernel):
+        if not texts.sees(text):
             raise TCTypeError(
-                f"{text.name} is a kernel that autograd does not see\n"
-                "  make it by tcdsl.torch.define"
+                f"{text.name} is a kernel that autograd does not see\n  make it by {texts.name}"
             )
         if given:
             raise TCTypeError(
                 f"{text.name}: {', '.join(given)} belongs to the text, and a kernel was given\n"
-                "  say it where the kernel is defined: tct.define(text, ...)"
+                f"  say it where the kernel is defined: {texts.name}(text, ...)"
             )
         if name not in (None, text.name):
             raise TCTypeError(f"the kernel that was given is {text.name}, not '{name}'")
         return text
-    found = define(text, name, **given)
+    found = texts.define(text, name, **given)
     if not isinstance(found, Kernel):
         names = ", ".join(k.name for k in found)
         raise TCTypeError(f"a layer is one definition, the text has {names}: choose one by name=")
@@ -68,7 +66,7 @@ def param(definition: Def, name: str) -> Param:
 
 def check_names(
     definition: Def,
-    layer: torch.nn.Module,
+    layer: object,
     made_by: Callable[..., None],
     own: Mapping[str, object],
     buffers: Mapping[str, object],
@@ -149,15 +147,29 @@ def type_of(definition: Def, name: str, generics: Mapping[str, Any]) -> DType | 
     return found
 
 
-def check_type(definition: Def, name: str, generics: Mapping[str, Any], dtype: torch.dtype) -> None:
-    """Refuse a type of a parameter or a buffer that the text does not take.
+def language_type(dtype: object) -> DType:
+    """Return the language's type of a library's, which prints its name: ``torch.float32``.
+
+    Raises
+    ------
+    TCTypeError
+        If it has none.
+    """
+    found = BY_NAME.get(str(dtype).removeprefix("torch."))
+    if found is None:
+        raise TCTypeError(f"the language has no type {dtype}")
+    return found
+
+
+def check_type(definition: Def, name: str, generics: Mapping[str, Any], dtype: object) -> None:
+    """Refuse a type of a parameter or a buffer, a library's, that the text does not take.
 
     Raises
     ------
     TCTypeError
     """
     wanted = type_of(definition, name, generics)
-    if wanted is not None and torch_type(wanted) != dtype:
+    if wanted is not None and str(dtype).removeprefix("torch.") != wanted.name:
         raise TCTypeError(
             f"{definition.name}: {name} is {wanted} in the text, so it cannot become {dtype}\n"
             f"  a text for any type names it by a variable: "

@@ -11,30 +11,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import torch
+from typing import Any
 
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BY_NAME, DType
+from tcdsl.layers.library import Library
 
-# In place on the tensor, or giving another one; a function of torch.nn.init by its name; a value.
-Init = Callable[[torch.Tensor], object] | str | float | torch.Tensor
+# In place on the tensor, or giving another one; a function of nn.init by its name; a value, which
+# may be a tensor.
+Init = Callable[[Any], object] | str | float | Any
 
 _USUAL = {"kaiming_uniform": {"a": math.sqrt(5)}}  # as nn.Linear and nn.Conv2d call it
 
 
-def fill(tensor: torch.Tensor, name: str, init: Init | None, role: Role) -> None:
+def fill(library: Library, tensor: Any, name: str, init: Init | None, role: Role) -> None:
     """Give a parameter its first values.
 
     Parameters
     ----------
+    library : Library
+        Of the tensor.
     tensor : Tensor
         Written in place.
     name : str
         The parameter, for messages.
     init : callable, str, number or Tensor, optional
-        See `tcdsl.torch.nn.TC`; without it the role decides.
+        See `TC`; without it the role decides.
     role : Role
         What the text does with it.
 
@@ -43,28 +45,28 @@ def fill(tensor: torch.Tensor, name: str, init: Init | None, role: Role) -> None
     TCTypeError
         If init is none of these, or does not fit the tensor.
     """
-    with torch.no_grad():
+    with library.no_grad():
         if init is None:
             role.fill(tensor)
-        elif isinstance(init, torch.Tensor):
+        elif isinstance(init, library.tensor):
             _copy(tensor, name, init)
         elif isinstance(init, str):
-            _by_name(tensor, name, init)
+            _by_name(library, tensor, name, init)
         elif callable(init):
             with _refusals_of(getattr(init, "__name__", "init"), tensor, name):
                 given = init(tensor)
-            if isinstance(given, torch.Tensor) and given is not tensor:
+            if isinstance(given, library.tensor) and given is not tensor:
                 _copy(tensor, name, given)
         elif isinstance(init, int | float) and not isinstance(init, bool):
             tensor.fill_(init)
         else:
             raise TCTypeError(
                 f"init of {name}: expected a function that fills a tensor, the name of one in "
-                f"torch.nn.init, a number or a tensor, got {type(init).__name__}"
+                f"{library.init_name}, a number or a tensor, got {type(init).__name__}"
             )
 
 
-def _copy(tensor: torch.Tensor, name: str, values: torch.Tensor) -> None:
+def _copy(tensor: Any, name: str, values: Any) -> None:
     if values.shape != tensor.shape:
         raise TCTypeError(
             f"init of {name}: expected the shape {tuple(tensor.shape)}, got {tuple(values.shape)}"
@@ -72,20 +74,20 @@ def _copy(tensor: torch.Tensor, name: str, values: torch.Tensor) -> None:
     tensor.copy_(values)
 
 
-def _by_name(tensor: torch.Tensor, name: str, init: str) -> None:
-    function = getattr(torch.nn.init, f"{init.rstrip('_')}_", None)
+def _by_name(library: Library, tensor: Any, name: str, init: str) -> None:
+    function = getattr(library.init, f"{init.rstrip('_')}_", None)
     if function is None or init.startswith("_"):
-        known = sorted(n[:-1] for n in dir(torch.nn.init) if n[-1] == "_" and n[0] != "_")
+        known = sorted(n[:-1] for n in dir(library.init) if n[-1] == "_" and n[0] != "_")
         raise TCTypeError(
-            f"init of {name}: torch.nn.init has no '{init}'; it has {', '.join(known)}"
+            f"init of {name}: {library.init_name} has no '{init}'; it has {', '.join(known)}"
         )
     with _refusals_of(init, tensor, name):
         function(tensor, **_USUAL.get(init.rstrip("_"), {}))
 
 
 @contextmanager
-def _refusals_of(init: str, tensor: torch.Tensor, name: str) -> Iterator[None]:
-    """Say of which parameter a function of torch.nn.init speaks."""
+def _refusals_of(init: str, tensor: Any, name: str) -> Iterator[None]:
+    """Say of which parameter a function of nn.init speaks."""
     try:
         yield
     except (TypeError, ValueError) as refusal:
@@ -110,7 +112,7 @@ class Role:
         self.summed = summed
         self.is_factor = is_factor
 
-    def fill(self, tensor: torch.Tensor) -> None:
+    def fill(self, tensor: Any) -> None:
         """Give a tensor values that keep a layer's outputs of about the size of its inputs."""
         if not self.summed and tensor.ndim < 2:
             tensor.fill_(1.0 if self.is_factor else 0.0)
@@ -165,26 +167,3 @@ def _operands(root: typed.Expr) -> Iterator[tuple[typed.Expr, bool]]:
 
 def _indices(root: typed.Expr) -> Iterator[str]:
     return (e.name for e, _ in _operands(root) if isinstance(e, typed.IndexValue))
-
-
-# ---- types
-
-
-def torch_type(dtype: DType) -> torch.dtype:
-    """Return torch's type of one of the language."""
-    found: torch.dtype = getattr(torch, dtype.name)
-    return found
-
-
-def language_type(dtype: torch.dtype) -> DType:
-    """Return the language's type of one of torch's.
-
-    Raises
-    ------
-    TCTypeError
-        If it has none.
-    """
-    found = BY_NAME.get(str(dtype).removeprefix("torch."))
-    if found is None:
-        raise TCTypeError(f"the language has no type {dtype}")
-    return found

@@ -5,24 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from tcdsl.calls.operands.device_arrays import is_on_device
 
 if TYPE_CHECKING:
+    from tcdsl.calls.bindings.session import Session
     from tcdsl.calls.bindings.variant import Variant
+    from tcdsl.calls.call import KernelCall
     from tcdsl.calls.problems import Problem
-    from tcdsl.kernel import Kernel
 
-_kernels: WeakSet[Kernel] = WeakSet()  # all there are: which of them a program calls shows later
+
+class Caller(Protocol):
+    """Whoever makes calls: a kernel, or an op of one in the tensor library."""
+
+    session: Session
+
+    def clear(self) -> None:
+        """Forget the forms of calls, so that the next of each is seen."""
+
+    def _forget_choices(self, variant: Variant) -> None:
+        """Let the next calls find what was tuned."""
+
+
+_callers: WeakSet[Any] = WeakSet()  # all there are: which of them a program calls shows later
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A form of operands that a kernel was called with."""
+    """A form of operands that somebody was called with."""
 
-    kernel: Kernel
+    kernel: Caller
     variant: Variant
     problem: Problem
 
@@ -33,14 +47,10 @@ class Record:
     def __init__(self) -> None:
         self.seen: dict[str, list[Seen]] = {}
 
-    def note(self, kernel: Kernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    def note(self, kernel: Caller, call: KernelCall) -> None:
         """Take in a call that is about to be made."""
         from tcdsl.calls.problems import problem_of_call  # on use: calls do without
 
-        given = kernel.arguments(args, keywords)
-        call = kernel.call(*given.values, **given.generics)
-        if given.outputs is not None and not any(map(is_on_device, args)):
-            call = replace(call, outs=call.check_outputs(given.outputs))
         problem = problem_of_call(call)
         known = self.seen.setdefault(problem.key.digest, [])
         if all(s.kernel is not kernel for s in known):
@@ -58,7 +68,7 @@ def recording() -> Iterator[Record]:
     """
     record = Record()
     _records.append(record)
-    for kernel in [*_kernels]:
+    for kernel in [*_callers]:
         kernel.clear()
     try:
         yield record
@@ -66,12 +76,27 @@ def recording() -> Iterator[Record]:
         _records.remove(record)
 
 
-def exists(kernel: Kernel) -> None:
-    """Let recordings know a kernel."""
-    _kernels.add(kernel)
+def exists(kernel: Caller) -> None:
+    """Let recordings know somebody who makes calls."""
+    _callers.add(kernel)
 
 
-def called(kernel: Kernel, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+def is_on() -> bool:
+    """Whether calls are recorded."""
+    return bool(_records)
+
+
+def noted(kernel: Caller, call: KernelCall) -> None:
     """Tell recordings of a call whose form is new."""
     for record in _records:
-        record.note(kernel, args, keywords)
+        record.note(kernel, call)
+
+
+def called(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Tell recordings of a call of a kernel, whose form is new."""
+    if _records:
+        given = kernel.arguments(args, keywords)
+        call = kernel.call(*given.values, **given.generics)
+        if given.outputs is not None and not any(map(is_on_device, args)):
+            call = replace(call, outs=call.check_outputs(given.outputs))
+        noted(kernel, call)

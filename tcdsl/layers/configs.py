@@ -8,22 +8,44 @@ left out with a warning, what was made for another machine serves nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tcdsl.calls.process.caller import warn
 from tcdsl.kernel import Kernel
+from tcdsl.layers.library import Library, Texts
 
 if TYPE_CHECKING:
     from tcdsl.autotune.store.shipped import ShippedConfig
 
-_EXTRA = "_extra_state"  # torch's name for what a module saves besides parameters and buffers
+_EXTRA = "_extra_state"  # PyTorch's name for what a module saves besides parameters and buffers
 
 
-class Keeper(torch.nn.Module):
-    """A module with the tuned configs of its kernel `tc` in its state dict, if it has some."""
+if TYPE_CHECKING:
+    # a module of either library stands behind this class; to a checker it is one that has all
+    class _Module:
+        training: bool
+        _parameters: dict[str, Any]
+        _buffers: dict[str, Any]
 
+        def __init__(self) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def register_parameter(self, name: str, param: Any) -> None: ...
+        def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None: ...
+        def _apply(self, fn: Any, *args: Any, **named: Any) -> Any: ...
+        def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None: ...
+        def _load_from_state_dict(self, *args: Any) -> None: ...
+else:
+    _Module = object
+
+
+class Keeper(_Module):
+    """A module with the tuned configs of its kernel `tc` in its state dict, if it has some.
+
+    It stands before the Module of its library.
+    """
+
+    library: ClassVar[Library]
+    texts: ClassVar[Texts]
     tc: Kernel
 
     def keep(self, rows: Iterable[ShippedConfig]) -> None:
@@ -35,18 +57,18 @@ class Keeper(torch.nn.Module):
         if every:
             self.tc = self.tc.with_configs(Shipped(every.values()))
 
-    def get_extra_state(self) -> torch.Tensor:
+    def get_extra_state(self) -> Any:
         """Return the tuned configs as JSON, whose bytes are a tensor: files of tensors take it."""
         configs = self.tc.session.settings.configs
         text = configs.to_json() if configs else ""
-        return torch.tensor([*text.encode()], dtype=torch.uint8)
+        return self.library.from_bytes(text.encode())
 
     def set_extra_state(self, state: Any) -> None:
         """Take over the tuned configs of a state dict; what is none is left out, with a warning."""
         from tcdsl.autotune.store.shipped import Shipped  # on use: it needs SQLite
 
         try:
-            text = _bytes_in(state).decode()
+            text = self.library.to_bytes(state).decode()
             rows = Shipped.from_json(text).rows if text else ()
         except ValueError as error:
             warn(f"{self.tc.name}: the tuned configs of a state dict are left out: {error!s:.200}")
@@ -74,24 +96,4 @@ class Keeper(torch.nn.Module):
             missing_keys.remove(prefix + _EXTRA)
 
 
-_MOST_BYTES = 1 << 26  # a hundred thousand configs
-
-
-def _bytes_in(state: Any) -> bytes:
-    """Return the bytes of an extra state; a copy of a state dict in another type has them too.
-
-    Raises
-    ------
-    ValueError
-        If it has none, or its storage holds fewer: PyTorch would read past the end of it.
-    """
-    if not isinstance(state, torch.Tensor) or state.is_meta or state.ndim != 1:
-        raise ValueError("expected a tensor of bytes")
-    if state.layout != torch.strided or state.is_quantized or state.is_complex():
-        raise ValueError("expected a tensor of bytes")
-    if state.numel() > _MOST_BYTES:
-        raise ValueError(f"expected at most {_MOST_BYTES} bytes")
-    last = state.storage_offset() + (state.numel() - 1) * state.stride(0)
-    if state.numel() and state.untyped_storage().nbytes() < (last + 1) * state.element_size():
-        raise ValueError(f"its storage does not hold {state.numel()} elements")
-    return bytes(state.to("cpu", torch.uint8).tolist())
+MOST_BYTES = 1 << 26  # a hundred thousand configs

@@ -1,0 +1,1 @@
+"""A text as a module, whatever library its tensors are of."""
