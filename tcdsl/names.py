@@ -30,14 +30,14 @@ _WORDS = """
     max_pool2d max_pool3d maximum mean median min minimum mm mode mul mul_ multinomial multiply
     multiply_ mv nan nansum narrow ne neg neg_ negative negative_ no_grad nonzero norm normal
     not_equal numel ones ones_like orgqr outer permute pi pinverse pixel_shuffle potrf potri
-    potrs pow prelu prod promote_types qr rand rand_like randint randint_like randn randn_like
-    randperm range reciprocal reciprocal_ relu relu_ remainder remainder_ renorm reshape roll
-    round round_ rrelu rrelu_ rsqrt rsqrt_ save scalar_tensor scatter scatter_add seed select
-    selu selu_ set_default_dtype set_default_tensor_type set_grad_enabled set_printoptions
-    set_rng_state short sigmoid sigmoid_ sign sign_ sin sin_ sinh sinh_ slogdet softmax sort
-    split sqrt sqrt_ square square_ squeeze stack std strided sub sub_ subtract subtract_ sum
-    svd symeig t take tan tan_ tanh tanh_ tensor threshold threshold_ topk trace transpose tril
-    triu trtrs true_divide true_divide_ trunc trunc_ uint8 unbind unique unsqueeze var where
-    zeros zeros_like
+    potrs pow prelu prod promote_types put qr rand rand_like randint randint_like randn
+    randn_like randperm range reciprocal reciprocal_ relu relu_ remainder remainder_ renorm
+    reshape roll round round_ rrelu rrelu_ rsqrt rsqrt_ save scalar_tensor scatter scatter_add
+    seed select selu selu_ set_default_dtype set_default_tensor_type set_grad_enabled
+    set_printoptions set_rng_state short sigmoid sigmoid_ sign sign_ sin sin_ sinh sinh_
+    slogdet softmax sort split sqrt sqrt_ square square_ squeeze stack std strided sub sub_
+    subtract subtract_ sum svd symeig t take tan tan_ tanh tanh_ tensor threshold threshold_
+    topk trace transpose tril triu trtrs true_divide true_divide_ trunc trunc_ uint8 unbind
+    unique unsqueeze var where zeros zeros_like
 """
 LIBRARY = frozenset(_WORDS.split())

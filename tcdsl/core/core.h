@@ -72,7 +72,9 @@ typedef struct {
   PyObject *recorded; /* NULL, None, or a callable: takes calls that are recorded */
   PyObject *plan; /* (entry, needs, inputs) -> a Recipe, asked once for each form; or NULL: not differentiable */
   PyObject *dict;
-  int n_in, n_out, writes; /* writes: its first input is its output */
+  int n_in, n_out, writes;   /* writes: its first input is its output */
+  tc_u64 judged, reads_over; /* a bit for each set of needed gradients: is the next one known; do these gradients read
+                                what is written over */
 } Op;
 
 static PyTypeObject *tensor_type, *node_type, *op_type, *recipe_type, *plan_type;

@@ -152,7 +152,8 @@ static PyObject *m_record(PyObject *m, PyObject *args) {
     }
     if (is_float[number_of_type((TensorHead *)out[r])]) made |= (tc_u64)1 << r;
   }
-  if (needs && record(name, (Recipe *)recipe, vjp == Py_None ? NULL : vjp, needs, in, (int)n_in, out, (int)n_out, made, 0))
+  vjp = vjp == Py_None ? NULL : vjp;
+  if (needs && record(name, (Recipe *)recipe, vjp, needs, in, (int)n_in, out, (int)n_out, made, NULL, 0))
     return NULL;
   return Py_NewRef(Py_None);
 }

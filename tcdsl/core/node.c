@@ -65,8 +65,10 @@ static tc_u64 needs_of(PyObject *const *in, int n, int *failed) {
   return needs;
 }
 
-/* Keep a value. Of an output, or of an input that a node made, without that node: an edge tells it. */
-static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *const *out, int writes) {
+/* Keep a value. Of an output, or of an input that a node made, without that node: an edge tells it.
+ * Of the memory that was written over there is the copy made before, or a version that is no more. */
+static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *const *out, PyObject *before,
+                int writes) {
   if (what >= TAKE_OUTPUT) { /* under the node itself, so without its fn */
     Tensor *t = (Tensor *)out[what - TAKE_OUTPUT];
     *slot = (Slot){(PyObject *)alias_of(t), t->head.storage->version};
@@ -78,7 +80,9 @@ static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *c
     *slot = (Slot){Py_NewRef(o), 0};
   else if (is_form)
     *slot = (Slot){(PyObject *)form_alone((Tensor *)o), 0};
-  else if (writes && what == 0 && o == out[0]) /* it has another value now, which its version tells */
+  else if (before && o == out[0])
+    *slot = (Slot){Py_NewRef(before), ((Tensor *)before)->head.storage->version};
+  else if (writes && ((Tensor *)o)->head.storage == ((Tensor *)out[0])->head.storage)
     *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version - 1};
   else if (((Tensor *)o)->fn) /* so that the collector, which sees tensors with an fn, has half as much to do */
     *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version};
@@ -87,9 +91,9 @@ static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *c
   return slot->o ? 0 : -1;
 }
 
-/* Record a call: who made the outputs at `made`, a bit each. */
+/* Record a call: who made the outputs at `made`, a bit each; before: a copy of what it wrote over, or NULL. */
 static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, PyObject *const *in, int n_in,
-                  PyObject *const *out, int n_out, tc_u64 made, int writes) {
+                  PyObject *const *out, int n_out, tc_u64 made, PyObject *before, int writes) {
   Node *n = node_new(name, recipe, n_in, n_out);
   int failed = !n;
   if (failed) return -1;
@@ -100,7 +104,7 @@ static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, P
     Tensor *t = (Tensor *)in[i];
     n->slot[i] = (Slot){Py_NewRef(t->fn ? (void *)t->fn : (void *)t), t->out_nr};
   }
-  for (int k = 0; !failed && k < n->n_kept; k++) failed = keep(kept_of(n) + k, recipe->kept[k], in, out, writes);
+  for (int k = 0; !failed && k < n->n_kept; k++) failed = keep(kept_of(n) + k, recipe->kept[k], in, out, before, writes);
   for (int r = 0; !failed && n_out > 1 && r < n_out; r++)
     failed = !(forms_of(n)[r].o = (PyObject *)form_alone((Tensor *)out[r]));
   PyObject_GC_Track(n);

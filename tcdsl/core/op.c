@@ -61,7 +61,35 @@ static int may_write(Tensor *t) {
   return t->base != NULL;
 }
 
-static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *result, tc_u64 needs) {
+/* Whether these gradients of a write read what it writes over: 1, 0, or -1 where no recipe has told. */
+static inline int reads_over(const Op *op, tc_u64 needs) {
+  return needs < 64 && op->judged >> needs & 1 ? (int)(op->reads_over >> needs & 1) : -1;
+}
+
+/* Learn it from the recipe, before the write. */
+static int judge(Op *op, PyObject *entry, tc_u64 needs, PyObject *const *in, const PyObject *target) {
+  Recipe *recipe = recipe_of(entry, needs);
+  if (!recipe && !(recipe = make_recipe(op, entry, needs, in, op->n_in))) return -1;
+  int reads = 0;
+  for (int k = 0; k < recipe->n_kept; k++) reads |= recipe->kept[k] < TAKE_FORM && in[recipe->kept[k]] == target;
+  if (needs < 64) {
+    op->judged |= (tc_u64)1 << needs;
+    op->reads_over |= (tc_u64)reads << needs;
+  }
+  return reads;
+}
+
+/* A dense copy that no node made. */
+static PyObject *copy_of(PyObject *tensor) {
+  int saved = grad_on;
+  grad_on = 0;
+  PyObject *copy = PyObject_Vectorcall(py.copy, &tensor, 1, NULL);
+  grad_on = saved;
+  return copy;
+}
+
+static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *result, PyObject *before,
+                       tc_u64 needs) {
   PyObject *out[MOST_INPUTS];
   tc_u64 made = 0;
   int n_out = op->n_out;
@@ -73,13 +101,15 @@ static int record_call(Op *op, PyObject *entry, PyObject *const *in, PyObject *r
   if (!made) return 0;
   Recipe *recipe = recipe_of(entry, needs);
   if (!recipe && !(recipe = make_recipe(op, entry, needs, in, op->n_in))) return -1;
-  return record(op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, op->writes);
+  return record(op->name, recipe, NULL, needs, in, op->n_in, out, n_out, made, before, op->writes);
 }
 
-/* Finish a call that ran: what was written, what is recorded. Steals result and entry. */
-static PyObject *finished(Op *op, PyObject *entry, PyObject *const *in, PyObject *result, tc_u64 needs) {
-  if (result && needs && record_call(op, entry, in, result, needs)) Py_CLEAR(result);
+/* Finish a call that ran: what was written, what is recorded. Steals result, entry and before. */
+static PyObject *finished(Op *op, PyObject *entry, PyObject *const *in, PyObject *result, PyObject *before,
+                          tc_u64 needs) {
+  if (result && needs && record_call(op, entry, in, result, before, needs)) Py_CLEAR(result);
   Py_DecRef(entry);
+  Py_DecRef(before);
   return result;
 }
 
@@ -104,15 +134,18 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, P
   if (!grad_on) needs = 0;
   if (needs && op->recorded && op->recorded != Py_None && !op->writes)
     return PyObject_Vectorcall(op->recorded, args, nargsf, NULL);
-  PyObject *entry = NULL, *const *out = op->writes ? args : NULL;
+  PyObject *entry = NULL, *before = NULL, *const *out = op->writes ? args : NULL;
   if (op->writes) {
     if (!is_tensor(args[0])) goto slow;
     int no = grad_on ? may_write((Tensor *)args[0]) : 0;
     if (no < 0) return NULL;
-    if (no && needs) goto slow;
+    int copies = needs ? reads_over(op, needs) : 0;
+    if ((no && needs) || copies < 0) goto slow;
+    if (copies && !(before = copy_of(args[0]))) return NULL;
   }
   PyObject *result = rt->call(op->launcher, args, out, needs ? &entry : NULL);
-  if (result) return needs ? finished(op, entry, args, result, needs) : result;
+  if (result) return needs ? finished(op, entry, args, result, before, needs) : result;
+  Py_DecRef(before);
   if (PyErr_Occurred()) return NULL;
 slow:
   return PyObject_Vectorcall(op->slow, args, nargsf, keywords);
@@ -120,7 +153,7 @@ slow:
 
 /* run(entry, inputs[, outputs]): what a call does whose form is known. */
 static PyObject *op_run(Op *op, PyObject *args) {
-  PyObject *entry, *inputs, *outputs = Py_None, *in[MOST_INPUTS], *out[MOST_INPUTS];
+  PyObject *entry, *inputs, *outputs = Py_None, *before = NULL, *in[MOST_INPUTS], *out[MOST_INPUTS];
   if (!PyArg_ParseTuple(args, "OO|O", &entry, &inputs, &outputs)) return NULL;
   int has_out = outputs != Py_None, failed = 0;
   if (tuple_length(inputs) != op->n_in || (has_out && tuple_length(outputs) != op->n_out)) {
@@ -131,10 +164,14 @@ static PyObject *op_run(Op *op, PyObject *args) {
   for (int r = 0; has_out && r < op->n_out; r++) out[r] = PyTuple_GetItem(outputs, r);
   tc_u64 needs = grad_on ? needs_of(in, op->n_in, &failed) : 0;
   if (failed) return NULL;
+  if (needs && op->writes && has_out && is_float[number_of_type((TensorHead *)out[0])]) {
+    int copies = judge(op, entry, needs, in, out[0]);
+    if (copies < 0 || (copies && !(before = copy_of(out[0])))) return NULL;
+  }
   PyObject *result = rt->run(op->launcher, entry, in, has_out ? out : NULL);
   if (!result && !PyErr_Occurred())
     type_name_error(op, "an output is read-only or shares memory with an input, or a number does not fit its type");
-  return finished(op, Py_NewRef(entry), in, result, needs);
+  return finished(op, Py_NewRef(entry), in, result, before, needs);
 }
 
 static PyObject *op_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

@@ -300,7 +300,7 @@ static PyObject *view_made(PyObject *of, const Layout *l, PyObject *name, Recipe
   if (!t) return NULL;
   t->base = Py_NewRef(source->base ? source->base : of);
   PyObject *out = (PyObject *)t;
-  if (yes && grad_on && record(name, recipe, vjp, 1, in, n_in, &out, 1, 1, 0)) Py_CLEAR(out);
+  if (yes && grad_on && record(name, recipe, vjp, 1, in, n_in, &out, 1, 1, NULL, 0)) Py_CLEAR(out);
   return out;
 }
 

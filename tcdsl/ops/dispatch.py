@@ -209,7 +209,7 @@ class Forms:
             target = values[0]
             _check_target(self.name, values, dtype, self.meaning.shape is broadcast)
             dtype = target.dtype
-            if target._base is not None and _is_recorded(values):
+            if target._base is not None and any_recorded(values):
                 return self._write_view(values)
         cast = self._all_cast(values, dtype)
         if cast is not None:
@@ -278,6 +278,11 @@ class Forms:
                 self.name, self.session, self.definition, replace(self.meaning, slow=None)
             )
         result = self._pure.op(*values)
+        if any(isinstance(k, Tensor) and _shares(k, values[:1]) for k in _kept_of(result)):
+            apart = (
+                v.clone() if isinstance(v, Tensor) and _shares(v, values[:1]) else v for v in values
+            )
+            result = self._pure.op(*apart)  # the gradient reads what is written over
         return Forms.write_view(values[0], result)
 
     def _written(self, call: KernelCall, outs: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -585,7 +590,8 @@ def _also_runtime(kind: Any) -> Any:
     return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})
 
 
-def _is_recorded(values: Sequence[Any]) -> bool:
+def any_recorded(values: Sequence[Any]) -> bool:
+    """Whether a call on these values is recorded."""
     return is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
 
 
@@ -659,6 +665,10 @@ def _check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bo
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
             f"{list(shape)}"
         )
+
+
+def _kept_of(result: Tensor) -> tuple[Any, ...]:
+    return () if result.grad_fn is None else result.grad_fn._kept
 
 
 def _shares(value: Tensor, outs: Sequence[Tensor]) -> bool:

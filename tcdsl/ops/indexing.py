@@ -9,7 +9,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.rules import broadcast, promote
-from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -214,11 +214,12 @@ def _index_into(rank: int, dim: int, how: str, is_number: bool, writes: bool) ->
     value = "source" if is_number else f"source({read})"
     alpha, times = (", T alpha", "alpha * ") if how == "+=" else ("", "")
     head = f"T({', '.join(x)})"
+    others = ", ".join(f"{at[d]} in 0:{x[d]}" for d in range(rank) if d != dim)
     return _of_text(
         f"def index_into<T>({head} input, int64(K) index, {source}{alpha}) -> ({head} out) {{\n"
         f"  out({', '.join(at)}) = input({', '.join(at)})\n"
         f"  out({place}) {how} {times}{value}"
-        + (f" where exists input({', '.join(at)})" if is_number and rank > 1 else "")
+        + (f" where {others}" if is_number and rank > 1 else "")
         + "\n}",
         writes=writes,
     )
@@ -242,6 +243,8 @@ def _indexed_into(
     dim = dim_of(dim, input.ndim)
     if isinstance(source, Tensor) and source.ndim < input.ndim:
         source = source.reshape(*source.shape, *(1,) * (input.ndim - source.ndim))
+    if not index.numel():
+        return input if writes else input.clone()
     op = _index_into(input.ndim, dim, how, not isinstance(source, Tensor), writes)
     result: Tensor = op(input, index, source, *alpha)
     return result
@@ -352,21 +355,18 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return index_select(wide.reshape(-1), 0, _true_places(mask, shape))
 
 
-def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Write the first elements of a source, in order, where a mask is true."""
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Return a copy with the first elements of a source, in order, where a mask is true."""
     places = _true_places(_mask(mask, "masked_scatter_"), tuple(input.shape))
     if places.numel() > source.numel():
         raise RuntimeError(
             f"masked_scatter: expected a source of {places.numel()} elements, got {source.numel()}"
         )
     values = source.reshape(-1).narrow(0, 0, places.numel())
-    done = index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
-    return input.copy_(done)
+    return index_copy(input.reshape(-1), 0, places, values).reshape(input.shape)
 
 
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return a copy with the first elements of a source, in order, where a mask is true."""
-    return masked_scatter_(input.clone(), mask, source)
+masked_scatter_ = in_place(masked_scatter)
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:
@@ -375,12 +375,15 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return made
 
 
-def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write elements of a tensor as if it had one dimension."""
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Return a copy with elements written as if it had one dimension."""
     places = _integers(index, "put_").reshape(-1)
     places = _where(places < 0, places + input.numel(), places)
     write = index_add if accumulate else index_copy
-    return input.copy_(write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape))
+    return write(input.reshape(-1), 0, places, source.reshape(-1)).reshape(input.shape)
+
+
+put_ = in_place(put)
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
@@ -551,6 +554,7 @@ for _function in (
     masked_select,
     masked_scatter,
     take,
+    put,
     nonzero,
     bincount,
 ):

@@ -10,7 +10,7 @@ from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.reductions import norm
-from tcdsl.ops.table import Family, publish
+from tcdsl.ops.table import Family, in_place, publish
 from tcdsl.ops.views import dim_of
 
 ops = Family(__file__)
@@ -208,10 +208,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * where(norms > maxnorm, maxnorm / (norms + 1e-7), 1.0)  # type: ignore[no-any-return]
 
 
-def renorm_(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Write what `renorm` returns."""
-    written: Tensor = input.copy_(renorm(input, p, dim, maxnorm))
-    return written
+renorm_ = in_place(renorm)
 
 
 for made in (batch_norm, instance_norm, layer_norm, group_norm):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tcdsl.core import Tensor, operator
 from tcdsl.ops.rules import Operands, broadcast_shape
-from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
 
@@ -174,15 +174,6 @@ addmv, addmm, addr = _added("addmv"), _added("addmm"), _added("addr")
 baddbmm, addbmm = _added("baddbmm"), _added("addbmm")
 
 
-def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        made: Tensor = input.copy_(function(input, *args, **kwargs))
-        return made
-
-    written.__name__ = f"{function.__name__}_"
-    return written
-
-
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Apply an affine map to the last dimension: ``sum(input * weight[o]) + bias[o]``.
 
@@ -306,4 +297,4 @@ publish(matmul, ("matmul",))
 operator("__matmul__", matmul)
 for made in (addmv, addmm, addr, baddbmm, addbmm):
     publish(made, (made.__name__,))
-    publish(_in_place(made), (f"{made.__name__}_",), on=("Tensor",))
+    publish(in_place(made), (f"{made.__name__}_",), on=("Tensor",))

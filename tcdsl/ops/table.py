@@ -17,7 +17,7 @@ from tcdsl.calls.bindings.settings import Settings
 from tcdsl.core import Op, Tensor
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.format import format_def
-from tcdsl.ops.dispatch import Forms, Meaning, Slow, Vjp
+from tcdsl.ops.dispatch import Forms, Meaning, Slow, Vjp, any_recorded
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
 
 PUBLIC: dict[str, Any] = {}  # functions of the package, by name
@@ -65,7 +65,7 @@ class Family:
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:
-            written = replace(meaning, slow=None if slow is None else _written(slow))
+            written = replace(meaning, slow=None if slow is None else in_place(slow))
             into = self._made(name, text or name, written, writes=True)
             publish(into, tuple(f"{n}_" for n in (name, *aliases)), on)
             op.__dict__["inplace"] = into
@@ -91,14 +91,17 @@ class Family:
         return Forms(shown, self.session, self.session.definition(text), meaning, writes=writes).op
 
 
-def _written(slow: Slow) -> Slow:
-    """Return a slow path whose result is written into its first operand."""
+def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function `NAME_`, which writes what a function returns into its first operand."""
 
-    def into(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        written: Tensor = input.copy_(slow(input, *args, **kwargs))
-        return written
+    def written(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        is_recorded = any_recorded((input, *args, *kwargs.values()))
+        before = input.clone() if is_recorded else input  # which the gradient may read
+        result: Tensor = input.copy_(function(before, *args, **kwargs))
+        return result
 
-    return into
+    written.__name__ = f"{function.__name__}_"
+    return written
 
 
 def publish(

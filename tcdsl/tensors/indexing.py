@@ -257,6 +257,9 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
     sizes = [*kept[:at], *shape, *kept[at:]]
     while value.ndim > len(sizes) and value.shape[0] == 1:
         value = value.select(0, 0)
+    values = value.expand(sizes).to(base.dtype)
+    if not values.numel():
+        return
     places = [_wrapped(t, base.shape[d]) for d, t in zip(dims, tensors, strict=True)]
     letters = ", ".join(_LETTERS[d] for d in range(base.ndim))
     extents = letters.upper()
@@ -269,7 +272,7 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
         f"  y({letters}) = x({letters})\n"
         f"  y({target}) = v({written})\n}}"
     )
-    op_of_text(text, writes=True)(base, *places, value.expand(sizes).to(base.dtype))
+    op_of_text(text, writes=True)(base, *places, values)
 
 
 def _wrapped(index: Tensor, extent: int) -> Tensor:

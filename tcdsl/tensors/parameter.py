@@ -28,6 +28,8 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
+    __str__ = __repr__
+
 
 class Buffer(Tensor):
     """A tensor that a module, to which it is assigned, counts among its buffers.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tcdsl import core
 from tcdsl.core import Tensor
-from tcdsl.ops.table import publish
+from tcdsl.ops.table import in_place, publish
 from tcdsl.ops.views import dim_of
 from tcdsl.tensors.methods import resize_
 
@@ -160,12 +159,7 @@ def _in_place(name: str) -> None:
 
 def _written(name: str) -> None:
     """Make `x.NAME_(other)`, which writes the result of `x.NAME(other)` into x."""
-    compute: Callable[..., Tensor] = getattr(Tensor, name)
-
-    def method(self: Tensor, *args: Any) -> Tensor:
-        written: Tensor = self.copy_(compute(self, *args))
-        return written
-
+    method = in_place(getattr(Tensor, name))
     method.__name__ = f"{name}_"
     method.__doc__ = f"Write the result of `{name}` here; return self."
     publish(method, (f"{name}_",), on=("Tensor",))

@@ -1,0 +1,84 @@
+"""What an in-place operation writes over is still there for its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl import library as tc
+from tcdsl import nn
+
+pytestmark = pytest.mark.cc
+
+VALUES = np.array([[0.3, -0.7, 1.1], [0.9, 0.4, -0.2], [0.5, 1.3, 0.8]])
+
+
+def test_a_product_that_is_written_into_its_factor() -> None:
+    x, w = (tc.tensor([2.0, 3.0], requires_grad=True) for _ in range(2))
+    for _ in range(2):  # the first call of a form, and one that is known
+        x.grad = w.grad = None
+        y = x * 1
+        y.mul_(w)
+        y[0].mul_(w[1])
+        y.sum().backward()
+        assert x.grad.tolist() == [6, 3]
+        assert w.grad.tolist() == [6, 7]
+    y = x * 1
+    y.mul_(y)
+    y.sum().backward()
+    assert x.grad.tolist() == [10, 9]
+    y = x * 1
+    y.mul_(y.detach())  # whose elements are lost
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def every(library: Any, name: str, *, is_part: bool) -> tuple[Any, ...]:
+    """Return the gradients of a sum after an operation on a tensor, or on a row of one."""
+    x, w = (library.tensor(VALUES * s, requires_grad=True) for s in (0.7, 1.2))
+    whole = x * 1
+    y, u = (whole[1:], w[1:]) if is_part else (whole, w)
+    places = library.tensor([1, 0, 1])
+    is_small = library.tensor(VALUES[: y.shape[0]] < 0.6)
+    calls: dict[str, Any] = {
+        "pow_": lambda: y.abs_().pow_(2.5),
+        "clamp_": lambda: y.clamp_(-0.4, 0.5),
+        "div_": lambda: y.div_(u),
+        "addcmul_": lambda: y.addcmul_(u, u),
+        "lerp_": lambda: y.lerp_(u, 0.3),
+        "renorm_": lambda: y.renorm_(2, 0, 0.3),
+        "fmod_": lambda: y.fmod_(0.3),
+        "addmm_": lambda: y.addmm_(u, w),
+        "index_fill_": lambda: y.index_fill_(0, places, 3.0),
+        "index_add_": lambda: y.index_add_(0, places, w),
+        "masked_fill_": lambda: y.masked_fill_(is_small, 2.0),
+        "masked_scatter_": lambda: y.masked_scatter_(is_small, w),
+        "put_": lambda: y.put_(places, w[0] * w[1]),
+        "no place": lambda: y.__setitem__(y > 100, w[0, 0]),
+    }
+    functions = ("leaky_relu", "elu", "hardtanh", "relu", "selu", "celu", "relu6")
+    if name in functions:
+        getattr((nn if library is tc else library.nn).functional, name)(y, inplace=True)
+    else:
+        calls.get(name, lambda: getattr(y, name)())()
+    (whole * whole).sum().backward()
+    return x.grad.tolist(), [0.0] if w.grad is None else w.grad.tolist()
+
+
+@pytest.mark.torch
+@pytest.mark.wide
+@pytest.mark.parametrize("is_part", [False, True], ids=["whole", "part"])
+@pytest.mark.parametrize("name", [
+    "sin_", "abs_", "square_", "atan_", "exp_", "sigmoid_", "pow_", "clamp_", "div_", "addcmul_",
+    "lerp_", "renorm_", "fmod_", "addmm_", "index_fill_", "index_add_", "masked_fill_",
+    "masked_scatter_", "put_", "no place", "leaky_relu", "elu", "hardtanh", "relu", "selu", "celu",
+    "relu6",
+])  # fmt: skip
+def test_in_place_operations_as_in_pytorch(name: str, is_part: bool) -> None:
+    torch = pytest.importorskip("torch")
+    for mine, theirs in zip(
+        every(tc, name, is_part=is_part), every(torch, name, is_part=is_part), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
