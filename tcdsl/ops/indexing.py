@@ -98,6 +98,15 @@ def _scatter(rank: int, dim: int, how: str, is_number: bool, writes: bool) -> Op
     )
 
 
+def with_nothing_written(input: Tensor, source: Any, writes: bool) -> Tensor:
+    """Return a tensor, or a copy, as a function of a source of which no element was written."""
+    if not isinstance(source, Tensor) or not source.requires_grad:
+        return input if writes else input.clone()
+    nothing = source.sum().neg()  # -0.0, which leaves -0.0 as it is
+    result: Tensor = input.add_(nothing) if writes else input + nothing
+    return result
+
+
 _HOW = {"add": "+=", "multiply": "*=", None: "="}
 
 
@@ -114,6 +123,8 @@ def _scattered(
     is_number = not isinstance(src, Tensor)
     if not is_number and src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    if not index.numel():
+        return with_nothing_written(input, src, writes)
     op = _scatter(input.ndim, dim, how, is_number, writes)
     result: Tensor = op(input, index, src)
     return result
@@ -244,7 +255,7 @@ def _indexed_into(
     if isinstance(source, Tensor) and source.ndim < input.ndim:
         source = source.reshape(*source.shape, *(1,) * (input.ndim - source.ndim))
     if not index.numel():
-        return input if writes else input.clone()
+        return with_nothing_written(input, source, writes)
     op = _index_into(input.ndim, dim, how, not isinstance(source, Tensor), writes)
     result: Tensor = op(input, index, source, *alpha)
     return result

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import FORM, Tensor, dtypes, from_numpy
+from tcdsl.ops.indexing import with_nothing_written
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import ARGUMENTS, of_part, plain, viewed
 
@@ -259,6 +260,7 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
         value = value.select(0, 0)
     values = value.expand(sizes).to(base.dtype)
     if not values.numel():
+        with_nothing_written(base, values, writes=True)
         return
     places = [_wrapped(t, base.shape[d]) for d, t in zip(dims, tensors, strict=True)]
     letters = ", ".join(_LETTERS[d] for d in range(base.ndim))
