@@ -155,8 +155,10 @@ def _nothing_aside(_own_cache: None) -> None:
     So tests that call twice see both kinds; those of what is built aside say so.
     """
     from tcdsl.calls.bindings import variant
+    from tcdsl.derived import beforehand
 
     variant.LONG_FORMS.clear()
+    beforehand.IS_USUAL = False
 
 
 @pytest.fixture(autouse=True)

@@ -50,7 +50,7 @@ ROOMS = {
     "codegen/gradient": "grammar/ codegen/program",
     "codegen/toolchain": "grammar/ codegen/machine",
     "codegen/runtime": "grammar/ codegen/toolchain",
-    "codegen/library": "grammar/text codegen/preludes codegen/choose codegen/toolchain",
+    "codegen/library": "codegen/preludes codegen/choose codegen/toolchain",
     "codegen/device": f"{_NEST} codegen/choose codegen/toolchain",
     "autotune/store": "grammar/text codegen/machine codegen/toolchain",
     "autotune/search": "codegen/machine autotune/store",
@@ -72,7 +72,7 @@ ROOMS = {
     " tcdsl/calls/bindings tcdsl/calls",
     "tcdsl/plain": "grammar/ codegen/ tcdsl/text tcdsl/calls/",
     "tcdsl/derived": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/plain",
-    "tcdsl/ahead": "grammar/check grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
+    "tcdsl/ahead": "grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
     " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance",

@@ -13,8 +13,8 @@ from tcdsl.calls.bindings.settings import Settings
 from tcdsl.calls.bindings.sizes import check_sizes
 from tcdsl.calls.bindings.variant import Variant, spec_for
 from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.derived.differentiated import sizes_of_backward
 from tcdsl.derived.with_gradient import with_gradient
-from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.plain.kernel import PlainKernel
@@ -115,15 +115,8 @@ def _of_gradient(
     of = found.session.variant(found.definition, {})
     if sizes is None:
         return found, of, None
-    own, params = variant.signature.params, of.signature.params
-    shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in own]
-    known = dict(sizes)  # by the names in the gradient, which may be others
-    for t, p, shape in zip(own, params, shapes, strict=False):
-        known |= {str(n): length for n, length in zip(p.shape, shape, strict=True)}
-        known |= {p.name: sizes[t.name]} if t.name in sizes else {}
-    if len(params) > len(own):
-        shapes += [tuple(n.evaluate(known) for n in g.shape) for g in made.gradient.given]
-    return found, of, bind(of.signature, shapes, None, {n: known[n] for n in of.signature.scalars})
+    params = variant.signature.params
+    return found, of, sizes_of_backward(made.gradient, of.signature, params, sizes)
 
 
 def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.grammar.check.bind import bind
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.plain.kernel import PlainKernel
 
 if TYPE_CHECKING:
-    from tcdsl.calls.bindings.variant import Variant
+    from tcdsl.calls.bindings.aside import Aside
+    from tcdsl.calls.bindings.settings import Settings
+    from tcdsl.calls.bindings.signature import Signature
+    from tcdsl.calls.bindings.variant import Sizes, Variant
     from tcdsl.grammar.text.nodes import Program
+    from tcdsl.grammar.types.typed import Tensor
 
 K = TypeVar("K", bound=PlainKernel)
 
@@ -62,10 +67,13 @@ class Differentiated(Generic[K]):
         The vector-Jacobian product.
     whole : Kernel
         The same without the parameters that are kept: it computes them.
+    begun : dict
+        The ways back that are built aside (`beforehand.py`), by the sizes of the kernel.
     """
 
     gradient: Gradient
     model: K
+    begun: dict[Sizes, Aside] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.gradient, self.model)
@@ -88,6 +96,11 @@ class Differentiated(Generic[K]):
         """The vector-Jacobian product."""
         return _kernel(parsed(self.gradient.text, "<gradient>"), self.model, self.gradient)
 
+    @property
+    def backward_settings(self) -> Settings:
+        """The settings of the vector-Jacobian product."""
+        return _settings(self.model, self.gradient)
+
     @cached_property
     def whole(self) -> K:
         """The vector-Jacobian product with the forward pass in it."""
@@ -109,8 +122,30 @@ def whole_of(kernel: K) -> K:
 
 
 def _kernel(program: Program, model: K, origin: Gradient | None = None) -> K:
-    settings = model.session.settings
-    if origin is not None:
-        settings = settings.along(g.name for g in origin.given if g.output)
-    session = Session(program, settings, origin)
+    session = Session(program, _settings(model, origin), origin)
     return model.derive(session, program.defs[-1])
+
+
+def _settings(model: PlainKernel, origin: Gradient | None) -> Settings:
+    settings = model.session.settings
+    return settings.along(g.name for g in origin.given if g.output) if origin else settings
+
+
+def sizes_of_backward(
+    gradient: Gradient,
+    signature: Signature,
+    params: Sequence[Tensor],
+    sizes: Mapping[str, int],
+) -> dict[str, int]:
+    """Return the sizes of a vector-Jacobian product, or of the training forward.
+
+    signature: its own. params, sizes: the kernel's; names in the gradient may be others.
+    """
+    shapes = [tuple(n.evaluate(sizes) for n in t.shape) for t in params]
+    known = dict(sizes)
+    for t, p, shape in zip(params, signature.params, shapes, strict=False):
+        known |= {str(n): length for n, length in zip(p.shape, shape, strict=True)}
+        known |= {p.name: sizes[t.name]} if t.name in sizes else {}
+    if len(signature.params) > len(params):
+        shapes += [tuple(n.evaluate(known) for n in g.shape) for g in gradient.given]
+    return bind(signature, shapes, None, {n: known[n] for n in signature.scalars})

@@ -13,6 +13,7 @@ from tcdsl.calls.bindings.variant import Variant
 from tcdsl.codegen.gradient import plain
 from tcdsl.codegen.gradient.derivatives import Gradient, Tangents
 from tcdsl.codegen.toolchain import records
+from tcdsl.derived.beforehand import is_likely
 from tcdsl.grammar.text.stack import stack_for
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ def gradient_of(bound: Variant, turns: int | None, wrt: Names | None) -> Gradien
     def made() -> Gradient:
         from tcdsl.codegen.gradient.vjp import gradient  # on use: most are found by a record
 
+        is_likely(bound)
         return gradient(bound.checked, turns, wrt)
 
     by = str(turns), repr(wrt)

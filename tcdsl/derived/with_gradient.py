@@ -11,6 +11,7 @@ import numpy as np
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.gradient.wanted import Wrt, checked_names, listed_names
+from tcdsl.derived.beforehand import Beforehand, wait
 from tcdsl.derived.differentiated import MEMORY_LIMIT, CheckpointPolicy, Differentiated, K, whole_of
 from tcdsl.derived.own import own
 from tcdsl.derived.texts import gradient_of
@@ -45,10 +46,11 @@ class Pull:
         values: Sequence[Any],
         kept: Sequence[Any],
         outputs: Mapping[str, Any],
+        sizes: Mapping[str, int],
         *,
         copy: bool = True,
     ) -> None:
-        self._made, self._copy = made, copy
+        self._made, self._sizes, self._copy = made, sizes, copy
         self._values, self._kept = tuple(values), tuple(kept)
         self._outputs = {
             given.name: outputs[given.output] for given in made.gradient.given if given.output
@@ -61,6 +63,8 @@ class Pull:
 
     def __call__(self, /, *adjoints: Any, **named: Any) -> Any:
         """Return the gradient by each of these parameters, a named tuple if there are several."""
+        if self._made.begun:
+            wait(self._made, self._sizes)
         return self._made.backward(*self._values, *self._kept, *self._adjoints(adjoints, named))
 
     def vjp(self, /, *adjoints: Any, wrt: Wrt | None = None, **named: Any) -> tuple[Any, Pull]:
@@ -191,7 +195,7 @@ class WithGradient(Generic[K]):
             is_own = {id(v) for v in given.values[:own_values]}
             copies = {id(v): v if id(v) in is_own else own(v, n) for n, v in by_name.items()}
             values = tuple(copies[id(v)] for v in values)
-        results = made.forward(*values)
+        results = Beforehand(made, call.variant, call.sizes).run(*values)
         listed = tuple(results) if len(made.forward.returns) > 1 else (results,)
         outputs = listed[: len(checked.returns)]
         found = dict(zip(made.forward.returns, listed, strict=True))
@@ -200,7 +204,7 @@ class WithGradient(Generic[K]):
             handed = {id(o) for o in outputs}
             kept = [own(k, "") if id(k) in handed else k for k in kept]
         by_return = {t.name: o for o, t in zip(outputs, checked.returns, strict=True)}
-        pull = Pull(made, values, kept, by_return, copy=self._copy)
+        pull = Pull(made, values, kept, by_return, call.sizes, copy=self._copy)
         return (self.kernel.result(outputs) if len(outputs) > 1 else outputs[0]), pull
 
     def with_grad(self, /, **generics: Any) -> WithGradient[K]:

@@ -1,30 +1,41 @@
-"""What another process builds while calls go on without: executables, the library of a machine.
+"""What another process builds while calls go on without: executables, ways back, the library.
 
-That process leaves them in the cache, with the records that name them, and outlives this one. So
-nothing is handed over: whoever wants one looks there, and builds it himself where it is not. Why
-the last one failed is kept there too, for `tcdsl doctor`: nobody else is told.
+That process, the builder (`builder.py`), leaves them in the cache with the records that name them,
+and ends what it has begun even if this process ends before. So nothing is handed over: whoever
+wants one looks there, and builds it himself where it is not. Why the last one failed is kept there
+too, for `tcdsl doctor`: nobody else is told. To start the builder costs as much as a small
+executable, so one does all, one after the other, and ends when nothing has come for a while.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import json
+import os
+import pickle
 import subprocess
 import threading
+import weakref
 
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.codegen.toolchain.ours import start
 from tcdsl.grammar.text.errors import CompileError
 
-EXECUTABLE = "tcdsl.calls.bindings.building"  # by name: it imports what starts it
+# Modules that the builder imports by name, each with a `build(task)`: some import what starts them.
 LIBRARY = "tcdsl.codegen.library.building"
+WAY_BACK = "tcdsl.derived.building"
+EXECUTABLE = "tcdsl.calls.bindings.building"
+_ORDER = (WAY_BACK, LIBRARY, EXECUTABLE)  # what is wanted soonest first
+_BUILDER = "tcdsl.calls.bindings.builder"
 _FILE = "aside.json"
 _MOST = 2000  # characters of what is kept
-
-_turn = Lock()  # one at a time: whoever asked has other work
+_IDLE_S = 5.0  # until the builder ends
 
 
 class Aside:
-    """What a process builds, once it is its turn.
+    """What the builder builds, once it is its turn.
 
     Parameters
     ----------
@@ -33,49 +44,180 @@ class Aside:
     name : str
         Of the definition.
     module : str
-        What the process runs: `EXECUTABLE` or `LIBRARY`.
+        What the builder runs: `EXECUTABLE`, `WAY_BACK` or `LIBRARY`.
     """
 
     def __init__(self, task: bytes, name: str, module: str = EXECUTABLE) -> None:
-        self._task, self._name, self._module = task, name, module
+        self.task, self.name, self.module = task, name, module
         self._has_begun = self._is_cancelled = False
         self._lock = Lock()  # that it begins, or is not wanted any more
-        self._thread = threading.Thread(target=self._run, name="tcdsl aside", daemon=True)
-        self._thread.start()
+        self._done = threading.Event()
+        self._process = os.getpid()
+        _queue.put(self)
 
     def wait(self) -> None:
         """Wait for the end, if it has begun: else the caller is sooner done by himself.
 
-        A forked child, which has no such thread, waits for nothing.
+        A forked child, which has no builder, waits for nothing.
         """
         with self._lock:
             self._is_cancelled = not self._has_begun
-        if self._has_begun:
-            self._thread.join()
+        if self._has_begun and self._process == os.getpid():
+            self._done.wait()
 
-    def _run(self) -> None:
-        with _turn:
-            with self._lock:
-                if self._is_cancelled:
-                    return
-                self._has_begun = True
-            why = self._built()
-            if why or last_failure():
-                said = f"{self._name}: {why}"[:_MOST] if why else ""
-                update_json(_FILE, {"failed": said})
+    def begin(self) -> bool:
+        """Say that it is built now; return whether somebody still wants it."""
+        with self._lock:
+            self._has_begun = not self._is_cancelled
+            return self._has_begun
 
-    def _built(self) -> str:
-        """Return why it was not built, "" if it was."""
-        pipe, same = subprocess.PIPE, subprocess.STDOUT
+    def end(self, why: str) -> None:
+        """Say that it was built, or why not."""
         try:
-            process = start(self._module, stdin=pipe, stdout=pipe, stderr=same)
+            if why or last_failure():
+                update_json(_FILE, {"failed": f"{self.name}: {why}"[:_MOST] if why else ""})
+        finally:
+            self._done.set()
+
+
+class Queue:
+    """What is to be built, and the thread that hands it to the builder."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[int, int, Aside]] = []
+        self._numbers = itertools.count()
+        self._is_served = False
+
+    def put(self, one: Aside) -> None:
+        """Have one built after those that are wanted sooner."""
+        with self._changed:
+            heapq.heappush(self._waiting, (_ORDER.index(one.module), next(self._numbers), one))
+            self._changed.notify()
+        self.expect()
+
+    def expect(self) -> None:
+        """Let the builder start, if it has not: something will come."""
+        with self._changed:
+            if not self._is_served:
+                thread = threading.Thread(target=self._serve, name="tcdsl aside", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no more threads, or Python is ending: nothing begins
+                    return
+                self._is_served = True
+
+    def _serve(self) -> None:
+        builder = Builder()
+        builder.start()
+        while (one := self._next()) is not None:
+            why = builder.start()
+            if one.begin():
+                one.end(why or builder.build(one))
+        builder.end()
+
+    def _next(self) -> Aside | None:
+        """Return what is wanted soonest; None when nothing has come for a while."""
+        with self._changed:
+            if not self._waiting and not self._changed.wait_for(lambda: self._waiting, _IDLE_S):
+                self._is_served = False
+                return None
+            return heapq.heappop(self._waiting)[2]
+
+
+class Builder:
+    """The process and the pipes to it, started where it is not there."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._variables: dict[str, str] = {}
+        _builders.add(self)
+
+    def start(self) -> str:
+        """Have a process that can build at once; return why there is none, "" if there is.
+
+        It is started again where the environment, which may name another cache or compiler, is not
+        that of its start.
+        """
+        if self._process is not None and self._variables == dict(os.environ):
+            return ""
+        self.end()
+        self._variables = dict(os.environ)
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        try:
+            self._process = start(_BUILDER, stdin=pipe, stdout=pipe, stderr=nothing, bufsize=0)
+            self._answer()  # it has imported what it needs
         except CompileError as error:
             return str(error)
-        said, _ = process.communicate(self._task)
-        if process.returncode == 0:
-            return ""
-        words = said.decode(errors="replace").strip()[-_MOST:]
-        return words or f"its process ended with exit code {process.returncode}"
+        except (OSError, EOFError, ValueError):
+            return self._died()
+        return ""
+
+    def build(self, one: Aside) -> str:
+        """Have something built; return why it was not, "" if it was."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        request = memoryview(pickle.dumps((one.module, one.task)))
+        try:
+            while request:  # the pipe has no buffer, and takes what it can
+                request = request[self._process.stdin.write(request) :]
+            why, library = json.loads(self._answer())
+        except (OSError, EOFError, ValueError):
+            return self._died()
+        if library:  # what was built will import it at other sizes
+            Aside(json.dumps(library).encode(), one.name, LIBRARY)
+        return str(why)
+
+    def end(self) -> int:
+        """Let the process end, if there is one; return its exit code."""
+        self.close()
+        process, self._process = self._process, None
+        return 0 if process is None else process.wait()
+
+    def close(self) -> None:
+        """Close the pipes: so does a forked child, which has them too but is not served."""
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                pipe.close()
+
+    def _answer(self) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        answer = b""
+        while not answer.endswith(b"\n"):
+            part = self._process.stdout.read(1 << 16)
+            if not part:
+                raise EOFError
+            answer += part
+        return answer
+
+    def _died(self) -> str:
+        return f"its process ended with exit code {self.end()}"
+
+
+_builders: weakref.WeakSet[Builder] = weakref.WeakSet()
+_queue = Queue()
+
+
+def expect() -> None:
+    """Let the builder start: something is likely to be built aside soon."""
+    _queue.expect()
+
+
+def collect_in(queue: Queue) -> None:
+    """Have what this process wants built put elsewhere."""
+    global _queue
+    _queue = queue
+
+
+def _after_fork() -> None:
+    collect_in(Queue())
+    for builder in list(_builders):
+        builder.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def last_failure() -> str:

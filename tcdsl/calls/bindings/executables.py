@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tcdsl.codegen.program.program import Program
 
 Sizes = tuple[tuple[str, int], ...]
+
+# Is told before something is lowered and compiled: what will be wanted after it may be built aside.
+COMPILING: ContextVar[Callable[[], None] | None] = ContextVar("compiling", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,8 @@ class Executables:
             if known is None:
                 from tcdsl.codegen.choose import compiler  # on use
 
+                if (tell := COMPILING.get()) is not None:
+                    tell()
                 unit = self.unit(spec, config, sizes)
                 loaded: load.Loaded | LoadedUnit
                 if isinstance(self.machine, Gpu):

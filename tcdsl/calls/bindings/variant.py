@@ -259,6 +259,23 @@ class Variant:
             or self._made.for_all(spec, sizes)
         )
 
+    def compile_ahead(
+        self,
+        sizes: Mapping[str, int],
+        layouts: Layouts,
+        tuned: Callable[[Spec], Config | None],
+        advised: Callable[[Spec], Config | None],
+        view: View | None,
+    ) -> None:
+        """Compile what would serve these sizes, came calls in the order of those asked for here.
+
+        But never what calls have built aside: they would find it sooner or later, by the clock.
+        """
+        exact = Spec(tuple(sizes.items()), layouts, self.threads)
+        begun = self._asides.get(self._for_all(layouts, is_small=False))
+        if begun is None or exact in begun.served or len(begun.served) < MEANWHILE:
+            self.executable(sizes, layouts, tuned, advised, view=view)
+
     def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
         """Return what serves these sizes where others came first, on the CPU."""
         with self._lock, stack_for(self.name):

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,21 +64,14 @@ def primed(begun: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """Hold the turn: what is to be built aside waits."""
-    held, done = threading.Event(), threading.Event()
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a builder that is busy: what is to be built aside waits."""
 
-    def hold() -> None:
-        with aside._turn:
-            held.set()
-            done.wait()
+    class Busy(aside.Queue):
+        def put(self, one: Aside) -> None:
+            pass
 
-    other = threading.Thread(target=hold)
-    other.start()
-    held.wait()
-    yield
-    done.set()
-    other.join()
+    monkeypatch.setattr(aside, "_queue", Busy())
 
 
 def call(mm: Any, m: int) -> None:
@@ -113,7 +104,7 @@ def test_so_many_sizes_have_their_own_whether_or_not_that_for_all_is_there(
     for m in (5, 7):
         call(mm, m)
     (one,) = mm.variant()._asides.values()
-    one.aside._thread.join()
+    one.aside._done.wait()
     for m in (6, 7, 8):
         call(mm, m)
     assert kinds(mm) == ["own"] * 4
@@ -130,7 +121,7 @@ def test_later_sizes_and_processes_have_what_was_built_meanwhile(begun: list[str
     for m in (5, 7):
         call(mm, m)
     (one,) = mm.variant()._asides.values()
-    one.aside._thread.join()
+    one.aside._done.wait()
     for m in (6, 7, 5, 6):
         call(mm, m)
     assert kinds(mm) == ["own", "own", "all"]
@@ -179,7 +170,7 @@ def test_a_library_that_is_there_is_not_compiled(primed: list[tuple[Any, str]]) 
 def test_the_process_aside_leaves_the_library(begun: list[str]) -> None:
     names = library_of(tc.define(PLAIN))
     one = Aside(json.dumps(names).encode(), "mm", aside.LIBRARY)
-    one._thread.join()
+    one._done.wait()
     assert functions.missing(names) == []
     assert aside.last_failure() == ""
 
@@ -244,7 +235,7 @@ def test_forms_with_many_tiles_take_long() -> None:
 def test_why_the_last_one_was_not_built_is_kept_until_one_is(begun: list[str]) -> None:
     assert aside.last_failure() == ""
     one = Aside(b"no task at all", "mm")
-    one._thread.join()
+    one._done.wait()
     one.wait()
     said = aside.last_failure()
     assert said.startswith("mm: ")
@@ -256,7 +247,7 @@ def test_why_the_last_one_was_not_built_is_kept_until_one_is(begun: list[str]) -
     for m in (5, 7):
         call(mm, m)
     (another,) = mm.variant()._asides.values()
-    another.aside._thread.join()
+    another.aside._done.wait()
     assert aside.last_failure() == ""
     assert all(f.name != "built aside" for f in _caches())
 

@@ -1,0 +1,74 @@
+"""The process of `aside.py`: it builds what comes over its input, one after the other.
+
+It runs as ``python -P -m`` of this module and reads pairs of a module's name and a task, pickled by
+the very program that started it. An empty line says that it has begun; then it answers each by a
+line of JSON: what went wrong, "" if nothing did, and the functions of the library that will be
+wanted next. When its input ends so does it, once it is done with what it has begun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import sys
+import traceback
+import warnings
+from importlib import import_module
+
+from tcdsl.calls.bindings.aside import EXECUTABLE, LIBRARY, WAY_BACK, Aside, Queue, collect_in
+from tcdsl.grammar.text.errors import TCError
+
+_NEEDED = (EXECUTABLE, LIBRARY, WAY_BACK, "tcdsl.codegen.choose.compiler")
+_NICE = 2  # whoever asked has other work
+_MOST = 1000  # characters of what a fault says
+
+
+class _Wanted(Queue):
+    """What tasks would have built aside: the library is told, the rest is asked by calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.library: list[str] = []
+
+    def put(self, one: Aside) -> None:
+        if one.module == LIBRARY:
+            self.library += json.loads(one.task)
+
+
+def main() -> int:
+    """Build until nobody asks."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    wanted = _Wanted()
+    collect_in(wanted)
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a task prints is no answer
+    for module in _NEEDED:
+        import_module(module)
+    answer = ""
+    with contextlib.suppress(EOFError, OSError), answers:
+        while True:
+            answers.write(answer.encode() + b"\n")
+            answers.flush()
+            module, task = pickle.load(requests)
+            answer = json.dumps([_built(module, task), wanted.library])
+            wanted.library = []
+    return 0
+
+
+def _built(module: str, task: bytes) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # calls say them
+            import_module(module).build(task)
+    except TCError as error:
+        return str(error) or type(error).__name__
+    except Exception:  # a fault of ours in one task: the others are built all the same
+        return traceback.format_exc().strip()[-_MOST:]
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""What the builder does for `beforehand.py`: a way back at some sizes."""
+
+from __future__ import annotations
+
+import pickle
+from functools import lru_cache
+
+from tcdsl.calls.bindings.parsed import parsed
+from tcdsl.calls.bindings.rankfree import view_of
+from tcdsl.calls.bindings.session import Session
+from tcdsl.calls.bindings.settings import Settings
+from tcdsl.calls.bindings.variant import Sizes, spec_for
+from tcdsl.codegen.gradient.derivatives import Gradient
+from tcdsl.derived.differentiated import sizes_of_backward
+from tcdsl.grammar.text.stack import on_own_stack
+from tcdsl.grammar.types.typed import Tensor
+
+_Task = tuple[Gradient, Settings, tuple[Tensor, ...], Sizes]
+
+
+@on_own_stack
+def _read(data: bytes) -> _Task:
+    found: _Task = pickle.loads(data)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _session(gradient: Gradient, settings: Settings) -> Session:
+    """Return the same session for all sizes: which executable serves one hangs on the others."""
+    return Session(parsed(gradient.text, "<gradient>"), settings, gradient)
+
+
+def build(task: bytes) -> None:
+    """Compile what a task says, as its first calls would."""
+    gradient, settings, params, sizes = _read(task)
+    session = _session(gradient, settings)
+    variant = session.variant(session.program.defs[-1], {})
+    found = sizes_of_backward(gradient, variant.signature, params, dict(sizes))
+    variant.compile_ahead(
+        found,
+        spec_for(variant, found).layouts,
+        session.tuned(variant),
+        session.advised(variant),
+        view_of(variant.signature, found),
+    )

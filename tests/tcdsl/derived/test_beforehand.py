@@ -1,0 +1,158 @@
+"""The way back is built aside while its forward pass is compiled."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.calls.bindings import aside, variant
+from tcdsl.calls.bindings.aside import Aside
+from tcdsl.codegen.choose import forms
+from tcdsl.codegen.runtime import Entry
+from tcdsl.codegen.toolchain import objects
+from tcdsl.derived import beforehand, building
+
+pytestmark = pytest.mark.cc
+
+SUMS = "def sums(float(M,N) A) -> (B) { B(i) +=! A(i, j) * A(i, j) }"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return the programs that this process compiles from here on, in a cache of its own."""
+    assert isinstance(Entry, type), "the launcher is compiled before"
+    monkeypatch.setattr(beforehand, "IS_USUAL", True)
+    monkeypatch.setattr(beforehand, "usable_cores", lambda: 2)
+    monkeypatch.setattr(beforehand, "expect", lambda: None)
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    names: list[str] = []
+    begin = objects._begin
+
+    def noted(compiler: Any, source: Any, key: str) -> Any:
+        names.append(source.name)
+        return begin(compiler, source, key)
+
+    monkeypatch.setattr(objects, "_begin", noted)
+    return names
+
+
+@pytest.fixture
+def begun(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return what is to be built aside, which is not begun."""
+    tasks: list[bytes] = []
+
+    class Busy(aside.Queue):
+        def put(self, one: Aside) -> None:
+            if one.module == aside.WAY_BACK:
+                tasks.append(one.task)
+
+    monkeypatch.setattr(aside, "_queue", Busy())
+    return tasks
+
+
+def there_and_back(kernel: Any, m: int) -> None:
+    a = np.full((m, 5), m, np.float32)
+    y, pull = kernel.with_grad()(a)
+    np.testing.assert_array_equal(y, np.full(m, 5 * m * m))
+    np.testing.assert_array_equal(pull(np.ones_like(y)), 2 * a)
+
+
+def test_it_is_begun_once_for_each_forward_pass_that_is_compiled(
+    begun: list[bytes], compiled: list[str]
+) -> None:
+    sums = tc.define(SUMS)
+    for m in (3, 3, 4, 7, 4):
+        there_and_back(sums, m)
+    assert [dict(pickle.loads(task)[3]) for task in begun] == [{"M": 3, "N": 5}, {"M": 4, "N": 5}]
+    assert compiled.count("sums") == 2, "the size 7 found what serves all"
+    del begun[:], compiled[:]
+    there_and_back(tc.define(SUMS), 3)
+    assert not begun, "what is in the cache"
+    assert not compiled
+
+
+def test_what_was_built_is_what_calls_look_up(begun: list[bytes], compiled: list[str]) -> None:
+    sums = tc.define(SUMS)
+    pulls = []
+    for m in (3, 4):
+        y, pull = sums.with_grad()(np.full((m, 5), m, np.float32))
+        pulls.append((pull, np.ones_like(y)))
+    for task in begun:
+        building.build(task)
+    count = len(compiled)
+    for m, (pull, ones) in zip((3, 4), pulls, strict=True):
+        np.testing.assert_array_equal(pull(ones), np.full((m, 5), 2 * m))
+    assert len(compiled) == count
+
+
+@pytest.mark.wide
+def test_sizes_that_calls_would_have_built_aside_are_left_to_them(
+    begun: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant, "LONG_FORMS", {form.name for form in forms.CPU})
+    monkeypatch.setattr(variant, "MEANWHILE", 2)
+    text = "def f(float(M,N) A) -> (B) { s(i) +=! A(i, j)  B(i, j) = s(i) * s(i) * A(i, j) }"
+    kernel = tc.define(text)
+    made = kernel.with_grad()
+    for m in (3, 4, 6, 7):
+        made(np.ones((m, 5), np.float32))
+    assert len(begun) == 4
+    for task in begun:
+        building.build(task)
+    gradient, settings, _, _ = pickle.loads(begun[0])
+    session = building._session(gradient, settings)
+    found = session.variant(session.program.defs[-1], {}).executables
+    assert [dict(c.spec.sizes or ()).get("M") for c in found] == [3, 4, 6]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    "other", [{"tune": "first-call"}, {"tune": "off", "threads": 1}, {"tune": "cached"}]
+)
+def test_what_tunes_at_calls_begins_nothing(begun: list[bytes], other: dict[str, Any]) -> None:
+    tc.define(SUMS, **other).with_grad()(np.ones((3, 5), np.float32))
+    assert len(begun) == (other["tune"] != "first-call")
+
+
+@pytest.mark.wide
+def test_on_one_core_nothing_is_begun(begun: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beforehand, "usable_cores", lambda: 1)
+    there_and_back(tc.define(SUMS), 3)
+    assert not begun
+
+
+@pytest.mark.wide
+def test_the_builder_leaves_it(compiled: list[str]) -> None:
+    sums = tc.define(SUMS)
+    y, pull = sums.with_grad()(np.ones((3, 5), np.float32))
+    (one,) = pull._made.begun.values()
+    one._done.wait()
+    assert pull(np.ones_like(y)).tolist() == [[2] * 5] * 3
+    assert compiled == ["sums"]
+    assert not pull._made.begun
+    assert aside.last_failure() == ""
+
+
+@pytest.mark.wide
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_waits_for_nothing(compiled: list[str]) -> None:
+    sums = tc.define(SUMS)
+    y, pull = sums.with_grad()(np.ones((3, 5), np.float32))
+    (one,) = pull._made.begun.values()
+    while not one._has_begun:
+        one._done.wait(0.01)
+    child = os.fork()
+    if child == 0:
+        failed = 1
+        try:
+            failed = pull(np.ones_like(y)).tolist() != [[2] * 5] * 3
+        finally:
+            os._exit(int(failed))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pull(np.ones_like(y)).tolist() == [[2] * 5] * 3
