@@ -32,12 +32,13 @@ AnyForm: TypeAlias = Form[Any, Any]  # of a CPU or a GPU
 class Arrangement:
     """Groups in order, each with the forms that take it, the preferred one first.
 
-    temps are the homes of temporaries that have memory. asked has what the choice asked of a call's
-    sizes, where it is one for all. Knobs and defaults are worked out once:
-    the tuner lowers many configs of one arrangement.
+    program has the statements that the groups are of, temps are the homes of temporaries that have
+    memory. asked has what the choice asked of a call's sizes, where it is one for all. Knobs and
+    defaults are worked out once: the tuner lowers many configs of one arrangement.
     """
 
     name: str
+    program: Program
     contexts: tuple[GroupContext[Any], ...]
     forms: tuple[Mapping[str, AnyForm], ...]
     temps: tuple[str, ...]
@@ -179,7 +180,7 @@ def arrange(
     temps = tuple(home for home in every if home in stored)
     found = [taken(g, temps) for g in groups]
     contexts = tuple(replace(ctx, prefix=f"g{i}") for i, (ctx, _) in enumerate(found))
-    return Arrangement(partition.name, contexts, tuple(f for _, f in found), temps, asked)
+    return Arrangement(partition.name, program, contexts, tuple(f for _, f in found), temps, asked)
 
 
 def _is_plain(program: Program, s: Statement) -> bool:

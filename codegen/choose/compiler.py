@@ -30,6 +30,7 @@ from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
@@ -109,7 +110,7 @@ def lower_generic(
 ) -> Unit:
     """Return what `lower` does of a size-generic executable of the CPU: the same for a regime."""
     arrangement = _arranged_for_all(program, spec, config, machine, sizes)
-    return _unit(arrangement, program, spec, config, machine, name)
+    return _unit(arrangement, spec, config, machine, name)
 
 
 @on_own_stack
@@ -121,7 +122,7 @@ def choices(
     Everything but the values of knobs is worked out once, so that costs are quick to ask for.
     """
     found = {}
-    for partition in partitions(program):
+    for partition in partitions(_split(program, spec)):
         config = Config.of({"partition": partition.name})
         arrangement = _arrangement(program, spec, config, machine, sizes)
         found[partition.name] = tuple(
@@ -195,12 +196,11 @@ def lower(
     """
     _hold_extents(program, spec)
     arrangement = _arrangement(program, spec, config, machine, sizes)
-    return _unit(arrangement, program, spec, config, machine, name)
+    return _unit(arrangement, spec, config, machine, name)
 
 
 def _unit(
     arrangement: Arrangement,
-    program: Program,
     spec: Spec,
     config: Config,
     machine: Machine | Gpu,
@@ -208,6 +208,7 @@ def _unit(
 ) -> Unit:
     """Return the verified unit of an arrangement with the values of a config."""
     contexts, lowered = _lowered(arrangement, config, name)
+    program = arrangement.program
     is_gpu = isinstance(machine, Gpu)
     join = assemble_kernels if is_gpu else assemble
     unit = join(program, spec, arrangement, contexts, lowered, config, name)
@@ -272,7 +273,7 @@ def describe(
     titles: dict[int, str] = {}
     for i, (ctx, one) in enumerate(zip(*_lowered(arrangement, config, "k"), strict=True)):
         titles.update(dict.fromkeys(ctx.group.members, f"g{i}: {one.title}"))
-    return [(s.text, titles[i]) for i, s in enumerate(program.statements)]
+    return [(s.text, titles[i]) for i, s in enumerate(arrangement.program.statements)]
 
 
 def _hold_extents(program: Program, spec: Spec) -> None:
@@ -313,6 +314,7 @@ def _arrangement(
     ScheduleError
         If it names none.
     """
+    program = _split(program, spec)
     by_name = {p.name: p for p in partitions(program)}
     wanted = str(config.get("partition", next(iter(by_name))))
     if wanted not in by_name:
@@ -324,6 +326,15 @@ def _arrangement(
 
         offered = gpu_forms.GPU
     return arrange(program, spec, by_name[wanted], machine, values, offered, call)
+
+
+def _split(program: Program, spec: Spec) -> Program:
+    """Return a program with long products in pairs, as its sizes or those that stand for all ask.
+
+    So the statements that a config speaks of follow from the program and the specialisation.
+    """
+    sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
+    return in_pairs(program, tuple(sizes.items()))
 
 
 def _lowered(

@@ -16,6 +16,7 @@ from tcdsl.codegen.program.expressions import (
     with_bounds,
 )
 from tcdsl.codegen.program.factors import Factor, split
+from tcdsl.codegen.program.invariant import hoisted
 from tcdsl.codegen.program.masked import unmasked
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
@@ -85,7 +86,8 @@ class _Builder:
         while todo:
             match todo[0]:
                 case typed.Statement() as s:
-                    todo[:1] = [x for one in self.gathered(s) for x in self.unmasked(one)]
+                    gathered = [x for one in self.gathered(s) for x in self.hoisted(one)]
+                    todo[:1] = [x for one in gathered for x in self.unmasked(one)]
                     if s.target not in self.current and self.is_tiled(todo):
                         self.version(s.target, None)  # of which nothing stays
                     first_piece, *todo = todo
@@ -133,6 +135,17 @@ class _Builder:
         nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
         target = self.tensors[s.target]
         return gathers(s, target, self.bounds, self.turns, nothing) or [s]
+
+    def hoisted(self, s: typed.Statement) -> list[typed.Statement]:
+        """Return a sum of products with what its terms share behind it, if it has tiles then."""
+        taken = {*self.tensors, *self.sizes}
+        found = hoisted(s, self.tensors[s.target], self.turns, lambda name: _fresh(name, taken))
+        if found is None or not becomes_contraction(found[0]):
+            return [s]
+        total, behind, temp = found
+        self.tensors[temp.name] = temp
+        self.versions[temp.name] = 0
+        return [total, behind]
 
     def unmasked(self, s: typed.Statement) -> list[typed.Statement]:
         """Return a sum of products under a condition as the sum and the condition."""
