@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
+from tcdsl.codegen.gradient.cancelled import cancelled
 from tcdsl.codegen.gradient.combine import (
     PartialFactor,
     computed,
@@ -124,14 +125,14 @@ class Backward:
 
     def activate(self) -> None:
         """Find what depends on the parameters whose gradient is wanted, and what the returns do."""
-        before = -1
+        before, shifts = -1, cancelled(self.versions)
         while len(self._active) != before:  # loops carry on what a later step makes
             before = len(self._active)
             for s in steps(self.versions.nodes):
                 is_active = s.base in self._active or any(
                     r.tensor in self._active for r in reads_of(s.value)
                 )
-                if is_active and self.values[s.target].dtype.is_float:
+                if is_active and self.values[s.target].dtype.is_float and s.target not in shifts:
                     self._active.add(s.target)
         self._useful = set(self.versions.finals.values())
         before = -1

@@ -18,7 +18,9 @@ from tcdsl.codegen.gradient.expand import expanded
 from tcdsl.codegen.gradient.forward import Axes, boxed, lines_of, scattered, turn_of, with_forward
 from tcdsl.codegen.gradient.guards import padded
 from tcdsl.codegen.gradient.halves import rounded
-from tcdsl.codegen.gradient.lines import Part, forwards, spread
+from tcdsl.codegen.gradient.joining import joined
+from tcdsl.codegen.gradient.lines import Part, forwards, spread, walk
+from tcdsl.codegen.gradient.normalising import normalised
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.renaming import versions_of
@@ -118,7 +120,12 @@ def _gradient(
     values |= {n: _with_turns(values[n], axes[n]) for n in axes}
     lines = forwards(started(distributed(lines, values, wanted), values))
     lines = bounded(tidied(lines, versions.taken), values, wanted)
-    lines = padded(lines, values, back.taken)
+    lines = joined(padded(lines, values, back.taken), values, wanted | versions.in_place)
+    shorter = normalised(lines, versions)
+    if shorter != lines:
+        needless = _read(lines) - _read(shorter)
+        kept = tuple(n for n in kept if n not in needless)
+        lines = shorter
     lines = rounded(lines, {}, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     sizes = _Sizes(f, back)
@@ -157,6 +164,11 @@ def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) ->
     returns = [head(final, t.dtype, t.shape) for final, t in finals.items()]
     returns += [head(n, values[n].dtype, values[n].shape) for n in also]
     return definition_text(_own_name(f"{f.name}_forward", back), heads, returns, parts)
+
+
+def _read(parts: Sequence[Part]) -> set[str]:
+    """Return what lines read."""
+    return {r.tensor for line in walk(parts) for r in line.reads()}
 
 
 def _own_name(name: str, back: Backward) -> str:

@@ -37,12 +37,15 @@ _FINITE = {
 class Guards:
     """The conditions of one statement, and what its ranges say anyway.
 
-    turns: the variables of the loops around it.
+    turns: the variables of the loops around it. exactly: values stay what they are; else a
+    condition around a product may become one of a factor, which for others that are not finite is
+    another value.
     """
 
     ranges: Sequence[Range]
     bounds: Bounds
     turns: Mapping[str, Interval]
+    exactly: bool = False
     symbolic: SymbolicValues = field(default_factory=SymbolicValues)
 
     def moved(self, e: Expr) -> Expr:
@@ -60,7 +63,7 @@ class Guards:
                 pad = typed.Builtin(PAD, (read, value), read.dtype)
                 return replace(e.then, operand=pad) if isinstance(e.then, typed.Cast) else pad
             return e
-        if e.other != typed.Lit(0.0, e.dtype):
+        if self.exactly or e.other != typed.Lit(0.0, e.dtype):
             return e
         factors = [*_factors(e.then)]
         bounded = [

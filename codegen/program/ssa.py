@@ -13,9 +13,11 @@ from tcdsl.codegen.program.expressions import (
     map_typed,
     reads_from_lowest,
     reads_of,
+    walk_typed,
     with_bounds,
 )
 from tcdsl.codegen.program.factors import Factor, split
+from tcdsl.codegen.program.guards import Guards
 from tcdsl.codegen.program.invariant import hoisted
 from tcdsl.codegen.program.masked import unmasked
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
@@ -86,8 +88,9 @@ class _Builder:
         while todo:
             match todo[0]:
                 case typed.Statement() as s:
-                    gathered = [x for one in self.gathered(s) for x in self.hoisted(one)]
-                    todo[:1] = [x for one in gathered for x in self.unmasked(one)]
+                    gathered = self.gathered(self.padded(s))
+                    products = [x for one in gathered for x in self.hoisted(one)]
+                    todo[:1] = [x for one in products for x in self.unmasked(one)]
                     if s.target not in self.current and self.is_tiled(todo):
                         self.version(s.target, None)  # of which nothing stays
                     first_piece, *todo = todo
@@ -135,6 +138,19 @@ class _Builder:
         nothing = typed.Lit(identity_of(s.op, s.value.dtype), s.value.dtype)
         target = self.tensors[s.target]
         return gathers(s, target, self.bounds, self.turns, nothing) or [s]
+
+    def padded(self, s: typed.Statement) -> typed.Statement:
+        """Return a sum of products whose conditions are the bounds of reads as one of paddings.
+
+        (h + k > 0 && h + k <= H ? X(h + k - 1) : 0) * W(k)   ->   pad(X(h + k - 1), 0) * W(k)
+        """
+        if s.op not in ("+=", "+=!") or s.is_ragged:
+            return s
+        if not any(isinstance(x, typed.Select) for x in walk_typed(s.value)):
+            return s
+        guards = Guards(s.ranges, self.bounds, self.turns, exactly=True)
+        found = replace(s, value=guards.selected(guards.moved(s.value)))
+        return found if becomes_contraction(found) and not becomes_contraction(s) else s
 
     def hoisted(self, s: typed.Statement) -> list[typed.Statement]:
         """Return a sum of products with what its terms share behind it, if it has tiles then."""

@@ -100,3 +100,20 @@ def test_pooling_with_a_border() -> None:
             where h in 0:(H + 1) / 2, w in 0:(W + 1) / 2, kh in 0:3, kw in 0:3
     }"""
     held(problem(text, numbers(3, 9, 12)))
+
+
+@pytest.mark.cc
+def test_a_condition_around_a_read_is_its_padding() -> None:
+    head = "def f(float(C,H) I, float(F,C,K) W) -> (float(F,H) O) { O(m, h) +=! "
+    inside = "h + k - 1 >= 0 && h + k - 1 < H"
+    args = numbers(3, 11), numbers(4, 3, 3)
+    around_read = problem(
+        f"{head} ({inside} ? I(c, h + k - 1) : 0.0) * W(m, c, k) where h in 0:H }}", *args
+    )
+    assert [s.target for s in around_read.program.statements] == ["O.factor", "O"]
+    args[1][1, 2, 0] = np.nan  # which a condition around the product keeps from the border
+    product = problem(
+        f"{head} {inside} ? I(c, h + k - 1) * W(m, c, k) : 0.0 where h in 0:H }}", *args
+    )
+    assert [s.target for s in product.program.statements] == ["O"]
+    differential([Case(p, exact) for p in (around_read, product) for exact in (True, False)], 9)

@@ -108,7 +108,7 @@ def _case(text: str, dtype: str, at: tuple[int, int, int, int]) -> Problem:
     numbers: Any = {"float": floats, "double": floats, "float16": whole_numbers}.get(
         dtype, whole_numbers
     )
-    shapes = [(i, j), (j, k), (k, n)]
+    shapes: list[tuple[int, ...]] = [(i, j), (j, k), (k, n)]
     if "J,R" in text:
         shapes = [(i, j, k) if "J,K) A" in text else (i, n), (j, n), (k, n)]
     return problem(text.replace("T(", f"{dtype}("), *(numbers(*s) for s in shapes))
