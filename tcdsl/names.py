@@ -18,26 +18,26 @@ _WORDS = """
     conv_transpose3d cos cos_ cosh cosh_ cosine_similarity cross cumprod cumsum
     default_generator det device diag diagflat diagonal dist div div_ divide divide_ dot double
     dropout dtype e eig einsum empty empty_like enable_grad eq equal erf erf_ erfc erfc_ erfinv
-    erfinv_ exp exp_ expm1 expm1_ eye fix fix_ flatten flip float float16 float32 float64 floor
-    floor_ floor_divide fmod fmod_ fork_rng frac frac_ from_dlpack from_numpy full full_like
-    gather ge gels geqrf ger gesv get_default_dtype get_rng_state greater greater_equal
-    group_norm gt half hamming_window hann_window histc index_add index_copy index_fill
-    index_select inf initial_seed instance_norm int int16 int32 int64 int8 inverse
-    is_grad_enabled is_tensor isclose isfinite isinf isnan kthvalue layer_norm le lerp lerp_
-    less less_equal linspace load log log10 log10_ log1p log1p_ log2 log2_ log_ log_softmax
-    logdet logical_and logical_not logical_or logical_xor logspace logsumexp long lt
-    manual_seed masked_fill masked_scatter masked_select matmul matrix_power max max_pool1d
+    erfinv_ exp exp_ expm1 expm1_ eye fft fix fix_ flatten flip float float16 float32 float64
+    floor floor_ floor_divide fmod fmod_ fork_rng frac frac_ from_dlpack from_numpy full
+    full_like gather ge gels geqrf ger gesv get_default_dtype get_rng_state greater
+    greater_equal group_norm gt half hamming_window hann_window histc ifft index_add index_copy
+    index_fill index_select inf initial_seed instance_norm int int16 int32 int64 int8 inverse
+    irfft is_grad_enabled is_storage is_tensor isclose isfinite isinf isnan kthvalue layer_norm
+    le lerp lerp_ less less_equal linspace load log log10 log10_ log1p log1p_ log2 log2_ log_
+    log_softmax logdet logical_and logical_not logical_or logical_xor logspace logsumexp long
+    lt manual_seed masked_fill masked_scatter masked_select matmul matrix_power max max_pool1d
     max_pool2d max_pool3d maximum mean median min minimum mm mode mul mul_ multinomial multiply
     multiply_ mv nan nansum narrow ne neg neg_ negative negative_ no_grad nonzero norm normal
-    not_equal numel ones ones_like orgqr outer permute pi pinverse pixel_shuffle potrf potri
-    potrs pow prelu prod promote_types put qr rand rand_like randint randint_like randn
-    randn_like randperm range reciprocal reciprocal_ relu relu_ remainder remainder_ renorm
-    reshape roll round round_ rrelu rrelu_ rsqrt rsqrt_ save scalar_tensor scatter scatter_add
-    seed select selu selu_ set_default_dtype set_default_tensor_type set_grad_enabled
-    set_printoptions set_rng_state short sigmoid sigmoid_ sign sign_ sin sin_ sinh sinh_
-    slogdet softmax sort split sqrt sqrt_ square square_ squeeze stack std strided sub sub_
-    subtract subtract_ sum svd symeig t take tan tan_ tanh tanh_ tensor threshold threshold_
-    topk trace transpose tril triu trtrs true_divide true_divide_ trunc trunc_ uint8 unbind
-    unique unsqueeze var where zeros zeros_like
+    not_equal numel ones ones_like orgqr ormqr outer permute pi pinverse pixel_shuffle potrf
+    potri potrs pow prelu prod promote_types pstrf put qr rand rand_like randint randint_like
+    randn randn_like randperm range reciprocal reciprocal_ relu relu_ remainder remainder_
+    renorm reshape rfft roll round round_ rrelu rrelu_ rsqrt rsqrt_ save scalar_tensor scatter
+    scatter_add seed select selu selu_ set_default_dtype set_default_tensor_type
+    set_flush_denormal set_grad_enabled set_printoptions set_rng_state short sigmoid sigmoid_
+    sign sign_ sin sin_ sinh sinh_ slogdet softmax sort split sqrt sqrt_ square square_ squeeze
+    stack std stft strided sub sub_ subtract subtract_ sum svd symeig t take tan tan_ tanh
+    tanh_ tensor threshold threshold_ topk trace transpose tril triu trtrs true_divide
+    true_divide_ trunc trunc_ uint8 unbind unique unsqueeze var where zeros zeros_like
 """
 LIBRARY = frozenset(_WORDS.split())

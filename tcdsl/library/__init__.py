@@ -21,6 +21,7 @@ from tcdsl.tensors import indexing as _indexing
 from tcdsl.tensors import legacy as _legacy
 from tcdsl.tensors import methods as _methods
 from tcdsl.tensors import parts as _parts
+from tcdsl.tensors import storages as _storages
 from tcdsl.tensors.devices import Device
 
 _OWN: dict[str, Any] = {
@@ -72,6 +73,7 @@ _ = (
     _legacy,
     _methods,
     _parts,
+    _storages,
 )  # what they publish is below
 
 

@@ -1,7 +1,8 @@
 """Layers, losses, and what is done to them."""
 
-from tcdsl.nn import functional, init, utils
+from tcdsl.nn import functional, init, parallel, utils
 from tcdsl.nn.modules.activation import *  # noqa: F403  # each file lists its layers
+from tcdsl.nn.modules.adaptive import *  # noqa: F403
 from tcdsl.nn.modules.container import *  # noqa: F403
 from tcdsl.nn.modules.conv import *  # noqa: F403
 from tcdsl.nn.modules.distance import *  # noqa: F403
@@ -15,6 +16,18 @@ from tcdsl.nn.modules.rnn import *  # noqa: F403
 from tcdsl.nn.modules.shapes import *  # noqa: F403
 from tcdsl.nn.modules.sparse import *  # noqa: F403
 from tcdsl.nn.modules.tc import TC, autotune
+from tcdsl.nn.parallel import DataParallel
 from tcdsl.nn.parameter import Buffer, Parameter
 
-__all__ = ["TC", "Buffer", "Module", "Parameter", "autotune", "functional", "init", "utils"]
+__all__ = [
+    "TC",
+    "Buffer",
+    "DataParallel",
+    "Module",
+    "Parameter",
+    "autotune",
+    "functional",
+    "init",
+    "parallel",
+    "utils",
+]

@@ -43,6 +43,12 @@ from tcdsl.ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from tcdsl.ops.class_losses import (
+    cross_entropy,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    nll_loss,
+)
 from tcdsl.ops.convolutions import (
     conv1d,
     conv2d,
@@ -52,29 +58,29 @@ from tcdsl.ops.convolutions import (
     conv_transpose3d,
 )
 from tcdsl.ops.copies import pad, pixel_shuffle
+from tcdsl.ops.distances import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+    triplet_margin_loss,
+)
 from tcdsl.ops.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
+from tcdsl.ops.fractional import fractional_max_pool2d
 from tcdsl.ops.indexing import embedding, embedding_bag, one_hot
 from tcdsl.ops.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
-    cosine_similarity,
-    cross_entropy,
     hinge_embedding_loss,
     huber_loss,
     kl_div,
     l1_loss,
     margin_ranking_loss,
     mse_loss,
-    multi_margin_loss,
     multilabel_soft_margin_loss,
-    nll_loss,
-    normalize,
-    pairwise_distance,
     poisson_nll_loss,
     smooth_l1_loss,
     soft_margin_loss,
-    triplet_margin_loss,
 )
 from tcdsl.ops.norms import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm
 from tcdsl.ops.pointwise import sigmoid, tanh
@@ -142,6 +148,7 @@ __all__ = [
     "elu_",
     "embedding",
     "embedding_bag",
+    "fractional_max_pool2d",
     "gelu",
     "glu",
     "group_norm",
@@ -174,6 +181,7 @@ __all__ = [
     "mish",
     "mse_loss",
     "multi_margin_loss",
+    "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",

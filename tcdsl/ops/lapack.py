@@ -290,6 +290,24 @@ def orthogonal(array: Array, tau: Array) -> Array:
     return found
 
 
+def times_orthogonal(array: Array, tau: Array, right: Array, left: bool, transpose: bool) -> Array:
+    """Return the product of the whole Q that reflectors make, or its transpose, and a matrix."""
+    found = np.empty_like(right, order="C")
+    side, way = "L" if left else "R", "T" if transpose else "N"
+    if right.size:
+        for at in _batch(right):
+            room = max(1, right.shape[-1] if left else right.shape[-2]) * 64
+            found[at] = _routine("ormqr", array)(side, way, array[at], tau[at], right[at], room)[0]
+    return found
+
+
+def pivoted_cholesky(array: Array, upper: bool, tolerance: float) -> tuple[Array, Array]:
+    """Return a triangle and an order of rows: ``A[order][:, order]`` is the triangle's square."""
+    found, pivots, _, _ = _routine("pstrf", array)(array, tol=tolerance, lower=not upper)
+    triangle = np.triu(found) if upper else np.tril(found)
+    return np.ascontiguousarray(triangle), (pivots - 1).astype(np.int32)
+
+
 def least_squares(array: Array, right: Array) -> tuple[Array, Array]:
     """Return max(M, N) rows, of which the first N are X of least ``|A X - B|``, and LAPACK's QR.
 

@@ -388,12 +388,6 @@ def resize_(self: Tensor, *sizes: Any) -> Tensor:
     return self
 
 
-def set_(self: Tensor, source: Tensor | None = None, *layout: Any) -> Tensor:
-    """Let this tensor be a view of another's memory; return self."""
-    self.data = core.empty((0,), self.dtype) if source is None else source.detach()
-    return self
-
-
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Put what a function of Python makes of it in the place of each element: slow."""
     array = self.detach()._array()
@@ -443,6 +437,17 @@ def promote_types(type1: DType, type2: DType) -> DType:
     return joined(type1, type2)
 
 
+def set_flush_denormal(mode: bool) -> bool:
+    """Say whether numbers too small to be normal count as 0.
+
+    Returns
+    -------
+    bool
+        Whether that could be set: it cannot, kernels keep these numbers.
+    """
+    return False
+
+
 def can_cast(from_: DType, to: DType) -> bool:
     """Return whether a result of one type may be written into a tensor of another."""
     return from_.category <= to.category
@@ -471,7 +476,6 @@ def attach() -> None:
         "is_same_size": is_same_size,
         "is_set_to": is_set_to,
         "resize_": resize_,
-        "set_": set_,
         "apply_": apply_,
         "map_": map_,
         "__array__": array,
@@ -517,6 +521,7 @@ def attach() -> None:
         promote_types,
         can_cast,
         from_dlpack,
+        set_flush_denormal,
         set_printoptions,
     ):
         publish(function, (function.__name__,), on=("torch",))

@@ -18,6 +18,7 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "MarginRankingLoss",
+    "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
     "NLLLoss",
@@ -79,6 +80,12 @@ class SoftMarginLoss(_Loss):
     """``log(1 + exp(-y x))``, y being 1 or -1."""
 
     _loss = staticmethod(functional.soft_margin_loss)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """What labels lack of being above all other classes by 1; targets are labels and then -1."""
+
+    _loss = staticmethod(functional.multilabel_margin_loss)
 
 
 class KLDivLoss(_Loss):

@@ -10,12 +10,6 @@ from tcdsl.nn import functional
 from tcdsl.nn.modules.module import Module
 
 __all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -262,84 +256,3 @@ class LPPool1d(_LPPool):
 class LPPool2d(_LPPool):
     __doc__ = _LPPool.__doc__
     _pool = staticmethod(functional.lp_pool2d)
-
-
-class _AdaptiveMaxPool(Module):
-    """The largest element of each of as many windows as outputs are wanted.
-
-    Parameters
-    ----------
-    output_size : int or tuple
-        Outputs of each dimension; None in a tuple: those of the input.
-    return_indices : bool
-        Return the places of the elements as well, flat within their channel.
-    """
-
-    _pool: Callable[..., Any]
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.return_indices = return_indices
-
-    def forward(self, input: Tensor) -> Any:
-        """Divide each dimension into windows of nearly the same extent."""
-        return self._pool(input, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        """Return the output's size."""
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    __doc__ = _AdaptiveMaxPool.__doc__
-    _pool = staticmethod(functional.adaptive_max_pool1d)
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    __doc__ = _AdaptiveMaxPool.__doc__
-    _pool = staticmethod(functional.adaptive_max_pool2d)
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    __doc__ = _AdaptiveMaxPool.__doc__
-    _pool = staticmethod(functional.adaptive_max_pool3d)
-
-
-class _AdaptiveAvgPool(Module):
-    """The mean of each of as many windows as outputs are wanted.
-
-    Parameters
-    ----------
-    output_size : int or tuple
-        Outputs of each dimension; None in a tuple: those of the input.
-    """
-
-    _pool: Callable[..., Tensor]
-
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Divide each dimension into windows of nearly the same extent."""
-        return self._pool(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """Return the output's size."""
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    __doc__ = _AdaptiveAvgPool.__doc__
-    _pool = staticmethod(functional.adaptive_avg_pool1d)
-
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    __doc__ = _AdaptiveAvgPool.__doc__
-    _pool = staticmethod(functional.adaptive_avg_pool2d)
-
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    __doc__ = _AdaptiveAvgPool.__doc__
-    _pool = staticmethod(functional.adaptive_avg_pool3d)

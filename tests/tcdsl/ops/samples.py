@@ -296,6 +296,9 @@ def losses() -> Iterator[Sample]:
         yield Sample("cross_entropy", (_normal(4, 3), _between(0, 1, 4, 3)), how)
         yield Sample("cross_entropy", (scores, classes), {"label_smoothing": 0.1, **how})
         yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), how, order=1)
+        labels = np.array([[1, -1, 0], [2, 0, -1], [-1, 1, 2], [0, 1, 2]])
+        yield Sample("multilabel_margin_loss", (_normal(4, 3), labels), how, order=1)
+        yield Sample("multilabel_margin_loss", (_normal(3), labels[1]), how, order=1)
         ones = np.array([1, -1, 1])
         yield Sample("cosine_embedding_loss", (A, B, ones), {"margin": 0.2, **how}, order=1)
         yield Sample("triplet_margin_loss", (A, B, A[::-1].copy()), how)
@@ -363,6 +366,11 @@ def pools() -> Iterator[Sample]:
             yield Sample("max_unpool1d", (_normal(1, 1, 6), index * 2, 2))
         else:
             yield Sample(f"max_unpool{rank}d", (_normal(*shape), index.reshape(shape) * 3, 2))
+    random = _between(0, 1, 2, 3, 2)
+    for size in ((3, 4), (1, 1)):
+        more = (size, None, True, random)
+        x = _normal(2, 3, 7, 9)
+        yield Sample("fractional_max_pool2d", (x, (2, 3), *more), order=1, constants=(5,))
     yield Sample("lp_pool1d", (_between(0.1, 2, 2, 3, 9), 2, 3))
     yield Sample("lp_pool2d", (_between(0.1, 2, 2, 3, 6, 5), 3, 2))
 

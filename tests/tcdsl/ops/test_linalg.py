@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tcdsl.ops import linalg, norms, sampling, systems, windows  # noqa: F401  (they make names public)
+from tcdsl.ops import factors, linalg, norms, sampling, systems, windows  # noqa: F401  (they make names public)
 from tcdsl.ops.table import PUBLIC
 from tests.tcdsl.ops.calls import leaves, tensor
 from tests.tcdsl.ops.test_samples import compare, gradients
@@ -383,3 +383,30 @@ def test_draws_that_cannot_be_are_refused_as_torch_does(weights: Array, count: i
     with pytest.raises(RuntimeError) as found:
         OURS.multinomial(tensor(weights), count)
     assert str(found.value) == str(wanted.value)
+
+
+@pytest.mark.wide
+def test_products_of_reflectors_agree() -> None:
+    a, b = normal(5, 3), normal(5, 2)
+    found = OURS.geqrf(tensor(a))
+    theirs = torch.geqrf(torch.from_numpy(a))
+    for transpose in (False, True):
+        wanted = torch.ormqr(*theirs, torch.from_numpy(b), transpose=transpose)
+        made = OURS.ormqr(*found, tensor(b), transpose=transpose)
+        np.testing.assert_allclose(made.numpy(), wanted.numpy(), atol=1e-12)
+        wanted = torch.ormqr(*theirs, torch.from_numpy(b.T.copy()), False, transpose)
+        made = OURS.ormqr(*found, tensor(b.T.copy()), False, transpose)
+        np.testing.assert_allclose(made.numpy(), wanted.numpy(), atol=1e-12)
+
+
+@pytest.mark.wide
+def test_a_pivoted_triangle_gives_its_matrix_back() -> None:
+    root = normal(4, 4)
+    a = root @ root.T
+    for upper in (True, False):
+        u, piv = (x.numpy() for x in OURS.pstrf(tensor(a), upper))
+        assert piv.dtype == np.int32
+        assert sorted(piv) == [0, 1, 2, 3]
+        square = u.T @ u if upper else u @ u.T
+        np.testing.assert_allclose(square, a[piv][:, piv], atol=1e-12)
+        assert (np.diff(np.diag(u)) <= 1e-12).all()

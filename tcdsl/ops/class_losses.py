@@ -1,0 +1,229 @@
+"""Losses of scores of classes, under the names and with the defaults of PyTorch's nn.functional."""
+
+from __future__ import annotations
+
+import math
+
+from tcdsl.core import Tensor
+from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
+from tcdsl.ops.pointwise import mul, neg, where
+from tcdsl.ops.table import Family
+
+ops = Family(__file__)
+_nll = ops.op("nll")
+_nll_weighted = ops.op("nll_weighted")
+_nll_count = ops.op("nll_count", vjp=None)
+_nll_weight = ops.op("nll_weight", vjp=None)
+_cross_entropy = ops.op("cross_entropy", vjp="cross_entropy_vjp")
+_multi_margin = ops.op("multi_margin")
+_multilabel_margin = ops.op("multilabel_margin")
+
+
+def _of_classes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """Return scores (N, C, L), classes (N, L), and the shape that losses have."""
+    if input.ndim == 1:
+        return input.view(1, -1, 1), target.reshape(1, 1), ()
+    shape = tuple(input.shape)
+    wanted = (shape[0], *shape[2:])
+    if tuple(target.shape) != wanted:
+        if input.ndim == 2 and target.ndim == 1:
+            raise ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size "
+                f"({target.shape[0]})."
+            )
+        raise RuntimeError(f"Expected target size {list(wanted)}, got {list(target.shape)}")
+    rest = math.prod(shape[2:])
+    return input.reshape(shape[0], shape[1], rest), target.reshape(shape[0], rest), wanted
+
+
+def _by_class(
+    elements: Tensor,
+    scores: Tensor,
+    classes: Tensor,
+    weight: Tensor | None,
+    ignored: int,
+    reduction: str,
+    shape: tuple[int, ...],
+) -> Tensor:
+    if reduction == "none":
+        made: Tensor = elements.view(*shape) if shape else elements.view(())
+        return made
+    total: Tensor = elements.sum()
+    if reduction == "sum":
+        return total
+    count = (
+        _nll_count(scores.detach(), classes, ignored)
+        if weight is None
+        else _nll_weight(classes, weight, ignored)
+    )
+    return total / count  # type: ignore[no-any-return]
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Reduced = None,
+    ignore_index: int = -100,
+    reduce: Reduced = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative score of each target's class, the weighted mean or the sum.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...) or (C,)
+        Logarithms of probabilities.
+    target : Tensor of int64, shape (N, ...) or ()
+    weight : Tensor, shape (C,), optional
+    ignore_index : int
+        A class that counts for nothing.
+    """
+    scores, classes, shape = _of_classes(input, target)
+    how = reduction_of(reduction, size_average, reduce)
+    if weight is None:
+        elements = _nll(scores, classes, ignore_index)
+    else:
+        elements = _nll_weighted(scores, classes, weight, ignore_index)
+    return _by_class(elements, scores, classes, weight, ignore_index, how, shape)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Reduced = None,
+    ignore_index: int = -100,
+    reduce: Reduced = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the cross entropy of the softmax of scores, the weighted mean or the sum.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...) or (C,)
+    target : Tensor, shape (N, ...) or ()
+        Classes; of floats in the shape of `input` they are probabilities.
+    weight : Tensor, shape (C,), optional
+    ignore_index : int
+        A class that counts for nothing.
+    label_smoothing : float
+        How much of the probability goes to all classes alike.
+    """
+    from tcdsl.ops.reductions import log_softmax  # its names hide builtins
+
+    how = reduction_of(reduction, size_average, reduce)
+    if target.dtype.is_floating_point:
+        return _of_probabilities(input, target, weight, how, label_smoothing)
+    if weight is None and not label_smoothing:
+        scores, classes, shape = _of_classes(input, target)
+        elements, _ = _cross_entropy(scores, classes, ignore_index)
+        return _by_class(elements, scores, classes, None, ignore_index, how, shape)
+    logs = log_softmax(input, 0 if input.ndim == 1 else 1)
+    loss = nll_loss(logs, target, weight, None, ignore_index, None, how)
+    if not label_smoothing:
+        return loss
+    return _smoothed(loss, logs, target, weight, ignore_index, how, label_smoothing)
+
+
+def _smoothed(
+    loss: Tensor,
+    logs: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignored: int,
+    how: str,
+    share: float,
+) -> Tensor:
+    """Return a loss of which a share is the mean over all classes."""
+    at = 0 if logs.ndim == 1 else 1
+    n = logs.shape[at]
+    if weight is not None:
+        shape = [1] * logs.ndim
+        shape[at] = n
+        logs = mul(logs, weight.view(*shape))
+    uniform = where(target == ignored, 0.0, neg(logs.sum(at)))
+    if how == "mean":
+        scores, classes, _ = _of_classes(logs, target)
+        count = (
+            _nll_count(scores.detach(), classes, ignored)
+            if weight is None
+            else _nll_weight(classes, weight, ignored)
+        )
+        uniform = uniform.sum() / count
+    elif how == "sum":
+        uniform = uniform.sum()
+    made: Tensor = loss * (1 - share) + uniform * (share / n)
+    return made
+
+
+def _of_probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, how: str, share: float
+) -> Tensor:
+    """Return the cross entropy by targets that are probabilities."""
+    from tcdsl.ops.reductions import log_softmax  # its names hide builtins
+
+    at = 0 if input.ndim == 1 else 1
+    if share:
+        target = target * (1 - share) + share / input.shape[at]
+    product = mul(log_softmax(input, at), target)
+    if weight is not None:
+        shape = [1] * input.ndim
+        shape[at] = input.shape[at]
+        product = mul(product, weight.view(*shape))
+    elements = neg(product.sum(at))
+    if how == "none":
+        return elements  # type: ignore[no-any-return]
+    total: Tensor = elements.sum()
+    count = input.numel() // input.shape[at] if how == "mean" else 1
+    return total / count
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: Reduced = None,
+    reduce: Reduced = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what the target's score lacks of a margin above all others, to the power p."""
+    from tcdsl.ops.internal import filled
+
+    how = reduction_of(reduction, size_average, reduce)
+    scores = input.unsqueeze(0) if input.ndim == 1 else input
+    if weight is None:
+        weight = filled(scores.detach().select(0, 0), 1.0)
+    elements = _multi_margin(scores, target.reshape(-1), weight, margin, p)
+    return mean_or_sum(elements.squeeze(0) if input.ndim == 1 else elements, how)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Reduced = None,
+    reduce: Reduced = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what labels lack of being above all other classes by 1, over the number of classes.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C) or (C,)
+    target : Tensor of int64, of input's shape
+        The labels of each row, as many as it has, and then -1.
+    size_average, reduce, reduction
+        As of all losses.
+    """
+    if input.ndim not in (1, 2) or tuple(target.shape) != tuple(input.shape):
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
+    how = reduction_of(reduction, size_average, reduce)
+    if input.ndim == 1:
+        row = _multilabel_margin(input.unsqueeze(0), target.unsqueeze(0))
+        return mean_or_sum(row.squeeze(0), how)
+    return mean_or_sum(_multilabel_margin(input, target), how)

@@ -1,0 +1,88 @@
+"""How near vectors are, and losses by it, under the names of PyTorch's nn.functional."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tcdsl.core import Op, Tensor
+from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
+from tcdsl.ops.over import over
+from tcdsl.ops.pointwise import clamp, sub, where
+from tcdsl.ops.rules import broadcast_shape, same
+from tcdsl.ops.table import Family, op_of_text, publish
+from tcdsl.ops.views import dim_of
+
+ops = Family(__file__)
+
+
+@cache
+def _cosine_op(rank: int, dim: int) -> Op:
+    text = over(ops.text("cosine_similarity"), rank, (dim,))
+    return op_of_text(text, types=same)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return products of vectors over the product of their lengths, which are at least eps."""
+    shape = broadcast_shape([tuple(x1.shape), tuple(x2.shape)])
+    x1, x2 = (x if tuple(x.shape) == shape else x.expand(shape) for x in (x1, x2))
+    made: Tensor = _cosine_op(x1.ndim, dim_of(dim, x1.ndim))(x1, x2, eps)
+    return made
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Reduced = None,
+    reduce: Reduced = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return ``1 - cosine`` where the target is 1, the cosine above a margin where it is -1."""
+    cosine = cosine_similarity(input1, input2, -1)
+    apart = clamp(sub(cosine, margin), min=0)
+    elements = where(target > 0, 1 - cosine, apart)
+    return mean_or_sum(elements, reduction_of(reduction, size_average, reduce))
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """Return norms of differences along the last dimension, to which eps is added."""
+    from tcdsl.ops.reductions import norm
+
+    return norm(sub(x1, x2) + eps, p, -1, keepdim)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Reduced = None,
+    reduce: Reduced = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what a negative example lacks of being farther than a positive one by a margin."""
+    from tcdsl.ops.pointwise import minimum
+
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    elements = clamp(near - far + margin, min=0)
+    return mean_or_sum(elements, reduction_of(reduction, size_average, reduce))
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """Divide vectors by their norm, which is at least eps."""
+    from tcdsl.ops.reductions import norm
+
+    made: Tensor = input / clamp(norm(input, p, dim, True), min=eps).expand(tuple(input.shape))
+    return made
+
+
+publish(cosine_similarity, ("cosine_similarity",), on=("torch",))
