@@ -44,6 +44,7 @@ ROOMS = {
     "codegen/forms/rows": _FORM,
     "codegen/forms/rows/cpu": _FORM.replace("codegen/program ", "") + " codegen/forms/rows",
     "codegen/forms/rows/cuda": f"{_KERNEL} codegen/forms/rows",
+    "codegen/forms/stencil": _FORM,
     "codegen/narrow": _NEST,
     "codegen/choose": f"{_NEST} codegen/preludes codegen/forms/ codegen/narrow",
     "codegen/reference": "grammar/ codegen/program",

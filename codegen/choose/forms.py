@@ -14,12 +14,14 @@ from tcdsl.codegen.forms.contraction.weights import form as weights
 from tcdsl.codegen.forms.contraction.window import form as window
 from tcdsl.codegen.forms.points import arg_lanes, gather, nest, scatter
 from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
+from tcdsl.codegen.forms.stencil import form as stencil
 from tcdsl.codegen.machine.cpu import Machine
 
 CPU: tuple[Form[Machine, Any], ...] = (
     weights.FORM,
     window.FORM,
     contraction.FORM,
+    stencil.FORM,
     pointwise.FORM,
     reduction.FORM,
     rows.FORM,

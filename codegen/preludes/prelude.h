@@ -326,6 +326,37 @@ TC_EXPAND(TC_VECTORS_, TC_VL_f32, TC_VL_f64)
   TC_STRIDED(NL##f64, f64, NL) TC_STRIDED(NL##i64, i64, NL)
 TC_EXPAND(TC_STRIDES, TC_VL_f32, TC_VL_f64)
 
+/* Lanes low <= i < high at p + i * step; the others are not read and have those of fill. */
+#define TC_STRIDED_RANGE(S, T, N)                                                                 \
+  TC_FN tc_v##S tc_loadr_v##S(const tc_##T *p, tc_i64 step, tc_i64 low, tc_i64 high, tc_v##S fill) { \
+    for (tc_i64 i = TC_CLAMP(low, N); i < high && i < N; i++) fill[i] = p[i * step];               \
+    return fill;                                                                                  \
+  }
+#define TC_STRIDED_RANGES(NS, NL)                                                                 \
+  TC_STRIDED_RANGE(NS##f32, f32, NS) TC_STRIDED_RANGE(NS##i32, i32, NS)                           \
+  TC_STRIDED_RANGE(NL##f64, f64, NL) TC_STRIDED_RANGE(NL##i64, i64, NL)
+TC_EXPAND(TC_STRIDED_RANGES, TC_VL_f32, TC_VL_f64)
+
+/* Lanes at p, p + 2, ..., p + 2 * (N - 1): nothing behind the last is read. tc_load2f: lanes
+ * low <= i < high, the others have those of fill, in which all lanes are alike. */
+#define TC_PAIRS(S, T, N)                                                                         \
+  TC_FN tc_v##S tc_load2_v##S(const tc_##T *p) {                                                  \
+    return __builtin_shufflevector(tc_load_v##S(p), tc_load_v##S(p + N - 1), TC_SECOND_##N);       \
+  }                                                                                               \
+  TC_FN tc_v##S tc_load2f_v##S(const tc_##T *p, tc_i64 low, tc_i64 high, tc_v##S fill) {           \
+    tc_v##S a = tc_loadf_v##S(p, tc_range_v##S(2 * low, 2 * high - 1), fill);                      \
+    tc_v##S b = tc_loadf_v##S(p + N - 1, tc_range_v##S(2 * low + 1 - N, 2 * high - N), fill);      \
+    return __builtin_shufflevector(a, b, TC_SECOND_##N);                                          \
+  }
+#define TC_SECOND_2 0, 3
+#define TC_SECOND_4 0, 2, 5, 7
+#define TC_SECOND_8 0, 2, 4, 6, 9, 11, 13, 15
+#define TC_SECOND_16 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#define TC_PAIRS_(NS, NL)                                                                         \
+  TC_PAIRS(NS##f32, f32, NS) TC_PAIRS(NS##i32, i32, NS)                                           \
+  TC_PAIRS(NL##f64, f64, NL) TC_PAIRS(NL##i64, i64, NL)
+TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
+
 /* Lanes at p, p + 2, ...; those from n on are not written. */
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
 #define TC_EVEN(S, SI) ((tc_m##S)0x5555)
@@ -432,6 +463,14 @@ typedef tc_u16 tc_halves_u __attribute__((vector_size(TC_VECTOR_BYTES / 2), alig
   }                                                                                               \
   TC_FN void tc_storem_v##N##f32_##H(tc_##H *p, tc_m##N##f32 m, tc_v##N##f32 v) {                 \
     tc_storem_halves(p, m, tc_narrow_##H(v));                                                     \
+  }                                                                                               \
+  TC_FN tc_v##N##f32 tc_loadr_v##N##f32_##H(const tc_##H *p, tc_i64 step, tc_i64 low, tc_i64 high, \
+                                            tc_v##N##f32 fill) {                                  \
+    for (tc_i64 i = TC_CLAMP(low, N); i < high && i < N; i++) fill[i] = tc_##H##_f32(p[i * step]); \
+    return fill;                                                                                  \
+  }                                                                                               \
+  TC_FN tc_v##N##f32 tc_loadx_v##N##f32_##H(const tc_##H *p, tc_i64 step, tc_i64 n) {              \
+    return tc_loadr_v##N##f32_##H(p, step, 0, n, (tc_v##N##f32){0});                               \
   }
 
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)

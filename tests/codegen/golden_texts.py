@@ -188,6 +188,12 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         "def run(float(N,C,H,W) I, float(C,KH,KW) P) -> (O) {"
         " O(n,c,h,w) +=! I(n,c,h+kh,w+kw) * P(c,kh,kw) }", _CONV,
     ),
+    "padded pool": (
+        "def run(float(N,C,H,W) I) -> (O) {"
+        " O(n,c,h,w) max=! pad(I(n,c,2*h+i-1,2*w+j-1), -inf)"
+        " where h in 0:H/2, w in 0:W/2, i in 0:3, j in 0:3 }",
+        {"N": 8, "C": 16, "H": 58, "W": 58},
+    ),
     "nearest": (
         "def run(float(P,D) X, float(Q,D) Y) -> (A, V) {"
         " t(p,q) +=! (X(p,d) - Y(q,d)) * (X(p,d) - Y(q,d))"
@@ -355,7 +361,7 @@ _SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
     "forms": formed,
     "small": small,
 }
-_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 20, "small": 44}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 21, "small": 44}
 _CHUNK = 5  # programs of a part: what one test holds and one file stores
 PARTS = (
     *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),
@@ -595,6 +601,7 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("benchmarks layers MATMUL", "c exact", 1),
     ("benchmarks layers CONV", "c exact", 1),
     ("catalog test_tc/test_conv_with_backward_2kernels.convolution_wgrad", "c exact", 1),
+    ("forms padded pool", "c exact", 1),
     ("small row", "c exact", 1),
     ("small column_sum", "c exact", 1),
     ("small softmax", "c exact", 1),

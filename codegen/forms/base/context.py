@@ -14,6 +14,7 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.program import Program
+from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 
 M = TypeVar("M", Machine, Gpu)
@@ -72,6 +73,24 @@ class GroupContext(Generic[M]):
         if self.asked is not None and self.asked.knows(size):
             return self.asked.at_least(size, least)
         return self.extent(size) >= least
+
+    def value_up_to(self, size: Size, most: int) -> int | None:
+        """Return the value of a size that the text may count on; None if it is more than most.
+
+        Where sizes are unknown it is asked number by number, so that it is that of all sizes of the
+        regime. What counts on it has a knob with that value: executables are told apart by configs.
+        """
+        known = substitute_symbols(size, {n: Size.const(v) for n, v in self.spec.sizes or ()})
+        if known.constant is not None:
+            return known.constant if known.constant <= most else None
+        if self.asked is None or not self.asked.knows(size):
+            return None
+        if not (is_nonnegative(known) or self.asked.at_least(size, 0)):
+            return None
+        for value in range(most + 1):
+            if not self.asked.at_least(size, value + 1):
+                return value
+        return None
 
     def is_exact(self) -> bool:
         """Whether all sizes are constants of the executable."""

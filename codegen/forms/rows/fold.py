@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.align import AlignedStatement
+from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     TRUTH,
     Assign,
     Bin,
-    Call,
     Cast,
     Const,
     Expr,
@@ -22,8 +22,6 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
-from tcdsl.codegen.loops.target import short_name
-from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types.dtypes import BOOL, INT32, DType
 
 
@@ -88,11 +86,6 @@ class Fold:
         return whole
 
 
-def operator(op: AssignOp) -> str:
-    """Return the operator of an assignment: `+` of `+=!`."""
-    return op.rstrip("!")[:-1]
-
-
 def merged(op: str, parts: tuple[Expr, ...]) -> Expr:
     """Return values combined pairwise."""
     left = list(parts)
@@ -100,17 +93,6 @@ def merged(op: str, parts: tuple[Expr, ...]) -> Expr:
         pairs = [left[i : i + 2] for i in range(0, len(left), 2)]
         left = [combined(op, *p) if len(p) == 2 else p[0] for p in pairs]
     return left[0]
-
-
-def combined(op: str, x: Expr, y: Expr) -> Expr:
-    """Return x op y, scalars or vectors."""
-    t = b.type_of(x)
-    if op in ("+", "*"):
-        return Bin("+" if op == "+" else "*", x, y, t)
-    if isinstance(t, Vector):
-        return vexpr.vector_call(op, t, x, y)
-    assert isinstance(t, Scalar)
-    return Call(f"tc_{op}_{short_name(t.dtype)}", (x, y), t)
 
 
 def _start(acc: Var, op: str) -> Stmt:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
+from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, combines
-from tcdsl.codegen.forms.rows.fold import combined, operator
 from tcdsl.codegen.forms.rows.values import RowValues
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Call, Cast, Const, Expr, Let, Mask, Scalar, Stmt, Var, Vector

@@ -16,12 +16,13 @@ from math import ceil
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, DimLoop, Linear
 from tcdsl.codegen.forms.base.align import AlignedStatement
+from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, points
 from tcdsl.codegen.forms.rows.cpu.tasks import cost, row_loop
-from tcdsl.codegen.forms.rows.fold import combined, merged, operator
+from tcdsl.codegen.forms.rows.fold import merged
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

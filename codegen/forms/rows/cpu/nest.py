@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, DimLoop
 from tcdsl.codegen.forms.base.align import AlignedStatement
+from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.scalars import combine
 from tcdsl.codegen.forms.base.space import Access, IterationSpace, accesses, combines
-from tcdsl.codegen.forms.rows.fold import Fold, combined, operator
+from tcdsl.codegen.forms.rows.fold import Fold
 from tcdsl.codegen.forms.rows.point import RowPoint, RowPoints, RowWalk
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (

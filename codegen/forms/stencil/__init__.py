@@ -1,0 +1,1 @@
+"""Statements that look at neighbours, in vectors: windows, pools, differences."""

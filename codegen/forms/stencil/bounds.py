@@ -1,0 +1,112 @@
+"""Conditions that keep reads inside, as bounds: affine maps of indices that are not negative.
+
+0 <= w + j - 1 && w + j - 1 < W      w + j - 1 >= 0,  W - w - j >= 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import INT32, INT64
+from tcdsl.grammar.types.typed import Range
+
+_LARGEST = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`sum of coefficient * index + const >= 0`; terms are sorted by name."""
+
+    terms: tuple[tuple[str, int], ...]
+    const: Size
+
+    def negated(self) -> Bound:
+        """Return the bound that holds where this one does not."""
+        return Bound(tuple((n, -k) for n, k in self.terms), -self.const - 1)
+
+    def coefficient(self, name: str) -> int:
+        """Return the coefficient of an index."""
+        return dict(self.terms).get(name, 0)
+
+    def moved(self, by: Mapping[str, int], fixed: Mapping[str, int]) -> Bound:
+        """Return the bound where indices are further by so much, or have these values."""
+        const = self.const
+        for name, k in self.terms:
+            const = const + k * (fixed[name] if name in fixed else by.get(name, 0))
+        return Bound(tuple(t for t in self.terms if t[0] not in fixed), const)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a choice takes the branch whose reads need it; keeps_then: which of the two it is."""
+
+    all: tuple[Bound, ...]
+    keeps_then: bool
+
+
+def bounds_of(
+    cond: typed.Expr,
+    ranges: Mapping[str, Range],
+    sizes: Sequence[tuple[str, int]] | None,
+) -> tuple[Bound, ...] | None:
+    """Return a condition as bounds that have to hold together, or None if it is something else."""
+    found: list[Bound] = []
+    by = {n: Size.const(v) for n, v in sizes or ()}
+    for part in _parts(cond):
+        if not isinstance(part, typed.Binary) or part.op not in ("<", "<=", ">", ">=", "=="):
+            return None
+        a, b = affine_of(part.lhs), affine_of(part.rhs)
+        if a is None or b is None or not {n for n, _ in (*a.terms, *b.terms)} <= {*ranges}:
+            return None
+        kind = part.lhs.dtype
+        if kind != INT64 and not (kind == INT32 and all(_fits(x, ranges, by) for x in (a, b))):
+            return None
+        for low, high, gap in _orders(part.op, a, b):
+            found.append(_difference(high, low, gap, by))
+    return tuple(dict.fromkeys(found))
+
+
+def _orders(op: str, a: Affine, b: Affine) -> Iterator[tuple[Affine, Affine, int]]:
+    """Yield what is at most what, with the least distance."""
+    if op in ("<", "<=", "=="):
+        yield a, b, int(op == "<")
+    if op in (">", ">=", "=="):
+        yield b, a, int(op == ">")
+
+
+def _difference(high: Affine, low: Affine, gap: int, by: Mapping[str, Size]) -> Bound:
+    terms = dict(high.terms)
+    for name, k in low.terms:
+        terms[name] = terms.get(name, 0) - k
+    const = substitute_symbols(high.const - low.const - gap, by)
+    return Bound(tuple(sorted((n, k) for n, k in terms.items() if k)), const)
+
+
+def _fits(a: Affine, ranges: Mapping[str, Range], by: Mapping[str, Size]) -> bool:
+    """Whether int32 holds a map, so that its arithmetic is exact: seen where sizes are known."""
+    low = high = substitute_symbols(a.const, by)
+    for name, k in a.terms:
+        first, last = (substitute_symbols(x, by) for x in (ranges[name].low, ranges[name].high - 1))
+        low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
+    if not a.terms:  # a size as a number is held by int32
+        return low.constant is None or abs(low.constant) <= _LARGEST
+    if low.constant is not None and high.constant is not None:
+        return low.constant >= -_LARGEST and high.constant <= _LARGEST
+    # an index and the next one are at most an extent, which int32 holds
+    ((_, k), *others) = a.terms
+    shift = a.const.constant
+    return not others and k == 1 and shift is not None and -_LARGEST // 2 <= shift <= 1
+
+
+def _parts(cond: typed.Expr) -> Iterator[typed.Expr]:
+    match cond:
+        case typed.Binary("&&", lhs, rhs):
+            yield from _parts(lhs)
+            yield from _parts(rhs)
+        case _:
+            yield cond

@@ -1,0 +1,168 @@
+"""Stencils: statements that look at neighbours, in vectors of what lies next to each other.
+
+Depthwise convolutions, pools, blurs, differences, and whatever else `pad` surrounds that is no sum
+of products with register tiles.
+
+    problem, bounds   what is slid over what; where elements exist
+    lanes, nest       expressions at lanes points; the loops around them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, prod
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.form import Form
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.phase import fill, float_product
+from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
+from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, stencil_of
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import Expr, Return, Scalar, Stmt
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.wall import TASK_NS, divided_ns
+from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.grammar.text.errors import ScheduleError
+from tcdsl.grammar.types.dtypes import INT32
+
+_NODE_NS = 0.25  # of a vector, in the first level: loads, masks at borders and arithmetic
+_MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
+_MOST_STEPS = 200  # taps times rows times vectors: the length of a block's text
+_LONG_LINE = 4096  # lanes of a unit
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group is a stencil in vectors."""
+    return stencil_of(ctx) is not None
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return rows and vectors of a block; the window, where it is that of a regime of sizes."""
+    s = _required(ctx)
+    most = max(1, _MOST_STEPS // s.tap_count)
+    rows = tuple(n for n in range(1, _MOST_ROWS + 1) if n <= most) if s.shares else (1,)
+    window = (Knob("window", (_window(s),)),) if asked_taps(ctx, s) else ()
+    return (*window, Knob("rows", rows), Knob("vectors", tuple(n for n in (1, 2) if n <= most)))
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return the analytic choice: rows that leave few over, two vectors along long lines."""
+    s = _required(ctx)
+    *window, rows, vectors = (k.values for k in knobs(ctx))
+    lanes = _lanes(ctx, s)
+    count = 1
+    if s.row is not None:
+        extent = max(1, ctx.extent(s.row.extent))
+        count = min((int(r) for r in rows), key=lambda r: (_line_cost(s, extent, r), -r))
+    wide = ctx.extent(s.lane.extent) >= 8 * lanes and 2 in vectors and not s.is_still
+    many = 2 if wide and count * s.tap_count * 2 <= _MOST_STEPS else 1
+    chosen: dict[str, Value] = {"window": _window(s)} if window else {}
+    return chosen | {"rows": count, "vectors": many}
+
+
+def _window(s: Stencil) -> str:
+    return "x".join(str(len(values)) for _, values in s.taps)
+
+
+def _line_cost(s: Stencil, extent: int, rows: int) -> float:
+    """Return the steps of all rows: some together share what they read, those left over do not."""
+    taps = s.tap_count
+    side = max((len(v) for _, v in s.taps), default=1)
+    shared = taps * rows + taps / side * (rows + side - 1)
+    return extent // rows * shared + extent % rows * 2.5 * taps
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call with the spec's threads (`wall.py`)."""
+    s = _required(ctx)
+    points = prod(max(0, ctx.extent(r.extent)) for r in s.statement.outputs)
+    rows, vectors = int(values["rows"]), int(values["vectors"])
+    factor = 1.0 + 0.3 / rows + 0.05 * abs(vectors - int(default(ctx)["vectors"]))
+    return divided_ns(points * _point_ns(ctx, s) * factor, points, ctx.spec.threads)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase, and one before it where the box has to be filled."""
+    s = _required(ctx)
+    rows, vectors = int(values["rows"]), int(values["vectors"])
+    plan, cut = _cut(ctx, s, rows, vectors)
+    nest = StencilNest(ctx, s, cut)
+    functions, phases = [], []
+    for statement in s.statements:
+        if statement.base is None and not statement.covers:
+            function, phase = fill(ctx, statement)
+            functions.append(function)
+            phases.append(phase)
+    name = f"{ctx.prefix}_stencil"
+    inner = b.block(_held(ctx, s), nest.body())
+    body = b.block(ctx.operands.declare(inner), Return(b.const(0, INT32)))
+    functions.append(b.phase_function(name, body))
+    extents = [ctx.operands.size(r.extent) for r in s.statement.outputs]
+    cost = float_product(extents, _point_ns(ctx, s))
+    phases.append(Phase(name, nest.units(), cost))
+    words = ["stencil", f"{rows}x{vectors}"]
+    words += ["+ epilogue"] if len(s.statements) > 1 else []
+    return Lowered(
+        title=" ".join(words),
+        functions=tuple(functions),
+        phases=tuple(phases),
+        plan=tuple(plan),
+        thread_bytes=b.c64(0),
+        shared_bytes=b.c64(0),
+    )
+
+
+def _held(ctx: Context, s: Stencil) -> list[Stmt]:
+    """Return the check of a window that a regime tells: what a regime is may come from a file."""
+    out: list[Stmt] = []
+    counts = dict(s.taps)
+    for r in asked_taps(ctx, s):
+        extent, count = ctx.operands.size(r.extent), len(counts[r.name])
+        fault = b.call("tc_fault", b.ARGS, -1, 0, extent, count, type=Scalar(INT32))
+        out.append(b.when(b.compare("!=", extent, count), Return(fault)))
+    return out
+
+
+def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt], Cut]:
+    """Return the rows and lanes of a unit: worth a task, and enough of them for all threads."""
+    lanes = _lanes(ctx, s)
+    wide = lanes * vectors
+    along = wide if s.is_still else ceil(_LONG_LINE / wide) * wide
+    if s.row is None:
+        return [], Cut(rows, vectors, b.c64(1), b.c64(along))
+    extent: Expr = ctx.operands.size(s.row.extent)
+    line = b.min64(ctx.operands.size(s.lane.extent), along)
+    points = max(1, int(4 * TASK_NS / _point_ns(ctx, s)))
+    height = b.add(b.div(b.c64(points), b.max64(line, 1)), 1)
+    known, all_rows = b.value_of(height), b.value_of(extent)
+    if known is not None and all_rows is not None:
+        outer = prod(max(1, ctx.extent(r.extent)) for r in s.outer)
+        parts = max(1, -(-4 * ctx.spec.threads // outer))
+        most = max(1, -(-all_rows // parts))
+        count = min(max(1, all_rows), max(rows, min(known, most)))
+        return [], Cut(rows, vectors, b.c64(-(-count // rows) * rows), b.c64(along))
+    height = b.mul(b.ceil_div(height, rows), rows)
+    return [], Cut(rows, vectors, height, b.c64(along))
+
+
+def _lanes(ctx: Context, s: Stencil) -> int:
+    return vexpr.lanes_of(s.bits, ctx.machine)
+
+
+def _point_ns(ctx: Context, s: Stencil) -> float:
+    """Return the time of a point."""
+    nodes = s.tap_count * sum(1 for _ in vexpr.walk(s.statement.value))
+    nodes += sum(1 for x in s.statements[1:] for _ in walk_typed(x.value))
+    return round(_NODE_NS * (nodes + 1) / _lanes(ctx, s), 4)
+
+
+def _required(ctx: Context) -> Stencil:
+    found = stencil_of(ctx)
+    if found is None:
+        raise ScheduleError(f"{ctx.prefix}: not a stencil in vectors")
+    return found
+
+
+FORM = Form("stencil", matches, knobs, default, cost_ns, lower)

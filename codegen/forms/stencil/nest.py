@@ -1,0 +1,364 @@
+"""The loops of a stencil: inside of all borders whole vectors and several rows, masks at borders.
+
+for unit:                     one value of each outer index, some rows, some lanes
+  for h:                      `rows` at a time where all of them are inside, else one
+    for w:                    `vectors` at a time where all lanes are inside, else one
+      acc = identity; for taps: acc op= value; store
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tcdsl.codegen.forms.base.combine import combined, operator
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.scalars import identity
+from tcdsl.codegen.forms.stencil.bounds import Bound
+from tcdsl.codegen.forms.stencil.lanes import Block, Level, Region, Spot, Walk, scope_at
+from tcdsl.codegen.forms.stencil.problem import Stencil, guard_of
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    Assign,
+    Const,
+    Expr,
+    If,
+    Let,
+    Stmt,
+    Var,
+    Vector,
+)
+from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a stencil is cut: rows and vectors of a block; of a unit, rows and lanes."""
+
+    rows: int
+    vectors: int
+    unit_rows: Expr
+    unit_lanes: Expr
+
+
+class StencilNest:
+    """The nest of one stencil.
+
+    Parameters
+    ----------
+    ctx, stencil
+        The group.
+    cut
+        How it is cut.
+    """
+
+    def __init__(self, ctx: Context, stencil: Stencil, cut: Cut) -> None:
+        self.ctx = ctx
+        self.stencil = stencil
+        self.cut = cut
+        s = stencil.statement
+        self.walk = Walk(ctx, stencil, {r.name: b.i64(safe_name(r.name)) for r in s.outputs})
+        self.local = self.walk.names.alone
+        self.bounds = _bounds(ctx, stencil)
+        self.lane, self.row = stencil.lane, stencil.row
+
+    # ---- units
+
+    def chunks(self) -> tuple[Expr, Expr]:
+        """Return into how many parts rows and lanes are cut."""
+        size = self.ctx.operands.size
+        rows = (
+            b.c64(1) if self.row is None else b.ceil_div(size(self.row.extent), self.cut.unit_rows)
+        )
+        return rows, b.ceil_div(size(self.lane.extent), self.cut.unit_lanes)
+
+    def units(self) -> Expr:
+        """Return how many units there are."""
+        size = self.ctx.operands.size
+        return b.mul(*(size(r.extent) for r in self.stencil.outer), *self.chunks())
+
+    def body(self) -> Stmt:
+        """Return the loop over the units of a phase's tasks."""
+        size = self.ctx.operands.size
+        unit = b.i64(self.local("unit"))
+        counts = [size(r.extent) for r in self.stencil.outer] + list(self.chunks())
+        found = b.unravel(unit, counts)
+        first: list[Stmt] = [
+            Let(self.walk.index[r.name], b.add(at, size(r.low)))
+            for r, at in zip(self.stencil.outer, found, strict=False)
+        ]
+        low, high = (b.i64(self.local(n)) for n in ("low", "high"))
+        start = b.add(size(self.lane.low), b.mul(found[-1], self.cut.unit_lanes))
+        end = b.min64(b.add(start, self.cut.unit_lanes), size(self.lane.high))
+        first += [Let(low, start), Let(high, end)]
+        if self.row is None:
+            inner = self._lines(None, low, high)
+            return b.loop(unit, b.BEGIN, b.END, first, self.walk.unit.stmts, inner)
+        top, bottom = (b.i64(self.local(n)) for n in ("top", "bottom"))
+        start = b.add(size(self.row.low), b.mul(found[-2], self.cut.unit_rows))
+        end = b.min64(b.add(start, self.cut.unit_rows), size(self.row.high))
+        first += [Let(top, start), Let(bottom, end)]
+        if self.stencil.is_still:
+            inner = self._still(top, bottom, low, high)
+        else:
+            inner = self._rows(top, bottom, lambda rows: self._lines(rows, low, high))
+        return b.loop(unit, b.BEGIN, b.END, first, self.walk.unit.stmts, inner)
+
+    # ---- rows
+
+    def _rows(self, top: Expr, bottom: Expr, line: Callable[[int | None], Stmt]) -> Stmt:
+        """Return the loop over rows; line gives the statements of some rows, or of one (None)."""
+        assert self.row is not None
+        u = self.walk.index[self.row.name]
+        begin, end, step = (b.i64(self.local(n)) for n in ("first", "last", "step"))
+        low, high, conds = self._inner(
+            self.row.name, [x for x in self.bounds if not x.coefficient(self.lane.name)]
+        )
+        first = b.max64(top, low) if low is not None else top
+        last = b.min64(bottom, high) if high is not None else bottom
+        if conds:
+            last = b.select(b.all_of(*conds), last, top)
+        rows = self.cut.rows
+        many = b.all_of(b.compare(">=", u, begin), b.compare("<=", b.add(u, rows), end))
+        return b.block(
+            Let(begin, first),
+            Let(end, last),
+            Let(step, b.c64(1), mutable=True),
+            b.loop(
+                u,
+                top,
+                bottom,
+                If(
+                    many,
+                    b.block(Assign(step, b.c64(rows)), line(rows)),
+                    b.block(Assign(step, b.c64(1)), line(None)),
+                ),
+                step=step,
+            ),
+        )
+
+    def _inner(
+        self, name: str, bounds: Iterable[Bound]
+    ) -> tuple[Expr | None, Expr | None, list[Expr]]:
+        """Return between which values of an index bounds hold, and whether the others do."""
+        low: Expr | None = None
+        high: Expr | None = None
+        conds: list[Expr] = []
+        for x in bounds:
+            if not x.coefficient(name):
+                conds.append(self.walk.holds(x))
+                continue
+            first, last = self.walk.ends(x, name)
+            if first is not None:
+                low = first if low is None else b.max64(low, first)
+            if last is not None:
+                high = last if high is None else b.min64(high, last)
+        return low, high, conds
+
+    # ---- lanes
+
+    def _lines(self, rows: int | None, low: Expr, high: Expr) -> Stmt:
+        """Return the loop over the lanes of rows that are inside, or of one that may not be."""
+        w = self.walk.index[self.lane.name]
+        lanes = self.walk.lanes
+        if rows is None and self.row is not None:
+            return b.loop(
+                w, low, high, self._block(1, 1, is_whole=False, asks_rows=True), step=lanes
+            )
+        count = rows or 1
+        across = [x for x in self.bounds if x.coefficient(self.lane.name)]
+        alone = [x for x in self.bounds if not x.coefficient(self.lane.name)]
+        # the strictest of all rows of the block
+        if self.row is not None:
+            across = [y for x in across for y in (x, x.moved({self.row.name: count - 1}, {}))]
+        first, last, _ = self._inner(self.lane.name, _strictest(across))
+        asks = self.row is None and bool(alone)
+        conds = [self.walk.holds(x) for x in alone] if asks else []
+        begin, end, step = (b.i64(self.local(n)) for n in ("left", "right", "stride"))
+        wide = lanes * self.cut.vectors
+        stop = b.min64(high, last) if last is not None else high
+        if conds:
+            stop = b.select(b.all_of(*conds), stop, low)
+        whole = b.all_of(
+            b.compare(">=", w, begin) if first is not None else b.all_of(),
+            b.compare("<=", b.add(w, wide), end),
+        )
+        is_never = self._never(first, last, wide)
+        edge = self._block(count, 1, is_whole=False, asks_rows=asks)
+        if is_never:
+            return b.loop(w, low, high, edge, step=lanes)
+        return b.block(
+            Let(begin, b.max64(low, first)) if first is not None else None,
+            Let(end, stop),
+            Let(step, b.c64(lanes), mutable=True),
+            b.loop(
+                w,
+                low,
+                high,
+                If(
+                    whole,
+                    b.block(
+                        Assign(step, b.c64(wide)),
+                        self._block(count, self.cut.vectors, is_whole=True, asks_rows=False),
+                    ),
+                    b.block(Assign(step, b.c64(lanes)), edge),
+                ),
+                step=step,
+            ),
+        )
+
+    def _never(self, first: Expr | None, last: Expr | None, wide: int) -> bool:
+        """Whether no block has all its lanes inside."""
+        size = self.ctx.operands.size
+        low = b.value_of(size(self.lane.low) if first is None else first)
+        high = b.value_of(size(self.lane.high) if last is None else last)
+        return low is not None and high is not None and high - low < wide
+
+    def _still(self, top: Expr, bottom: Expr, low: Expr, high: Expr) -> Stmt:
+        """Return rows under lanes that stay: what does not slide is loaded once."""
+        w = self.walk.index[self.lane.name]
+        whole = b.compare("==", b.sub(high, low), self.walk.lanes * self.cut.vectors)
+        return b.block(
+            Let(w, low),
+            If(
+                whole,
+                self._still_rows(top, bottom, is_whole=True),
+                self._still_rows(top, bottom, is_whole=False),
+            ),
+        )
+
+    def _still_rows(self, top: Expr, bottom: Expr, *, is_whole: bool) -> Stmt:
+        level = Level()
+
+        def block(rows: int | None) -> Stmt:
+            whole, asks = is_whole and rows is not None, rows is None
+            vectors = self.cut.vectors
+            return self._block(rows or 1, vectors, is_whole=whole, asks_rows=asks, still=level)
+
+        loops = self._rows(top, bottom, block)
+        return b.block(level.stmts, loops)
+
+    # ---- points
+
+    def _block(
+        self,
+        rows: int,
+        vectors: int,
+        *,
+        is_whole: bool,
+        asks_rows: bool,
+        still: Level | None = None,
+    ) -> Stmt:
+        """Return the points of some rows and vectors, in one straight run."""
+        stencil, walk = self.stencil, self.walk
+        end = Bound(((self.lane.name, -1),), self._exact(self.lane.high) - 1)
+        base: Region | None = None if is_whole else frozenset({end})
+        block = Block(walk, base, still or Level(), asks_rows=asks_rows)
+        s = stencil.statement
+        spots = [(r, v) for r in range(rows) for v in range(vectors)]
+        shifts = {
+            (r, v): ({self.row.name: r} if self.row is not None else {})
+            | {self.lane.name: v * walk.lanes}
+            for r, v in spots
+        }
+        t = Vector(self.ctx.operands.buffer(s.target).dtype.computed, walk.lanes)
+        op = operator(s.op)
+        sums: dict[tuple[int, int], Var] = {}
+        values: dict[tuple[int, int], Expr] = {}
+        out = block.level.stmts
+        if s.op not in ("=", "=!"):
+            for at in spots:
+                acc = Var(walk.names.fresh("acc"), t)
+                neutral = identity(s.op, self.ctx.operands.buffer(s.target).dtype)
+                assert isinstance(neutral, Const)
+                first: Expr = Const(neutral.value, t)
+                if s.resumes and s.base is not None:
+                    dtype = self.ctx.operands.buffer(s.base).dtype
+                    before = typed.Read(s.base, s.subs, dtype, tuple(False for _ in s.subs))
+                    first = scope_at(block, Spot({}, shifts[at]), s, {}).vector(before)
+                out.append(Let(acc, first, mutable=True))
+                sums[at] = acc
+        for tap, at in self._in_order(spots):
+            scope = scope_at(block, Spot(tap, shifts[at]), s, {})
+            value = scope.vector(s.value)
+            if at in sums:
+                out.append(Assign(sums[at], combined(op, value, sums[at])))
+            else:
+                values[at] = scope.name(value)
+        for at in spots:
+            given = {s.target: sums[at] if at in sums else values[at]}
+            spot = Spot({}, shifts[at])
+            self._settle(block, s, spot, given[s.target])
+            for later in stencil.statements[1:]:
+                scope = scope_at(block, spot, later, given)
+                value = scope.name(scope.vector(later.value))
+                given[later.target] = value
+                self._settle(block, later, spot, value)
+        return b.block(out)
+
+    def _settle(self, block: Block, s: Statement, spot: Spot, value: Expr) -> None:
+        if s.target not in self.ctx.group.local:
+            block.store(s, spot, value)
+
+    def _in_order(
+        self, spots: list[tuple[int, int]]
+    ) -> list[tuple[Mapping[str, int], tuple[int, int]]]:
+        """Return taps and points, those together that read the same rows.
+
+        For each point taps are in the order of the text.
+        """
+        pace, reach = self._slide()
+        found = [
+            (sum(reach.get(n, 0) * v for n, v in tap.items()) + pace * at[0], n, tap, at)
+            for n, tap in enumerate(self.stencil.points())
+            for at in spots
+        ]
+        if any(k < 0 for k in reach.values()):
+            return [(tap, at) for _, _, tap, at in found]
+        return [(tap, at) for _, _, tap, at in sorted(found, key=lambda x: (x[0], x[1], x[3]))]
+
+    def _slide(self) -> tuple[int, dict[str, int]]:
+        """Return how far rows and taps slide along the dimension that both of them do."""
+        if self.row is not None:
+            for read in self.stencil.statement.reads():
+                for sub in read.subs:
+                    a = affine_of(sub)
+                    k = a.coefficient(self.row.name) if a is not None else 0
+                    if a is not None and k > 0:
+                        taps = {n for n, _ in self.stencil.taps}
+                        reach = {n: c for n, c in a.terms if n in taps}
+                        if reach:
+                            return k, reach
+        return 0, {}
+
+    def _exact(self, size: Size) -> Size:
+        return substitute_symbols(size, {n: Size.const(v) for n, v in self.ctx.spec.sizes or ()})
+
+
+def _bounds(ctx: Context, stencil: Stencil) -> tuple[Bound, ...]:
+    """Return the bounds that hold inside of all borders."""
+    found: list[Bound] = []
+    for s in stencil.statements:
+        for x in walk_typed(s.value):
+            bounds = guard_of(ctx, s, x) if isinstance(x, typed.Select) else None
+            if bounds is None:
+                continue
+            for tap in stencil.points():
+                found += [y.moved({}, tap) for y in bounds.all]
+    return _strictest(found)
+
+
+def _strictest(bounds: Iterable[Bound]) -> tuple[Bound, ...]:
+    """Return bounds without those that others imply: which differ from one by a number."""
+    least: dict[tuple[object, Size], Bound] = {}
+    for x in bounds:
+        key = (x.terms, x.const - x.const.offset)
+        if key not in least or x.const.offset < least[key].const.offset:
+            least[key] = x
+    return tuple(least.values())

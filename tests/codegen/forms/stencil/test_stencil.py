@@ -1,0 +1,293 @@
+"""Stencils: windows and neighbours in vectors, whatever their borders, sizes and types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tcdsl
+from tcdsl.autotune.targets.cpu.guard_pages import Place
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
+from tests.codegen.harness import (
+    Case,
+    Problem,
+    assert_same,
+    differential,
+    expected,
+    problem,
+    run_cases,
+    spec_of,
+)
+from tests.codegen.pages import between_pages
+from tests.codegen.under_configs import narrower
+
+RNG = np.random.default_rng(53)
+
+DEPTHWISE = """def f<S=1, P=1, L=1>(float(N,C,H,W) I, float(C,KH,KW) K) -> (O) {
+  O(n,c,h,w) +=! pad(I(n, c, S*h + L*i - P, S*w + L*j - P), 0) * K(c,i,j)
+    where h in 0:(H + 2*P - L*(KH-1) - 1) / S + 1, w in 0:(W + 2*P - L*(KW-1) - 1) / S + 1 }"""
+LAST = """def f<S=1, P=1>(float(N,H,W,C) I, float(C,KH,KW) K) -> (O) {
+  O(n,h,w,c) +=! pad(I(n, S*h + i - P, S*w + j - P, c), 0) * K(c,i,j)
+    where h in 0:(H + 2*P - KH) / S + 1, w in 0:(W + 2*P - KW) / S + 1 }"""
+MULTIPLIED = """def f(float(N,C,H,W) I, float(C,M,KH,KW) K) -> (O) {
+  O(n,c,m,h,w) +=! pad(I(n, c, h + i - 1, w + j - 1), 0) * K(c,m,i,j)
+    where h in 0:H, w in 0:W }"""
+MAX = """def f<K=3, S=2, P=1>(float(N,C,H,W) I) -> (O) {
+  O(n,c,h,w) max=! pad(I(n, c, S*h + i - P, S*w + j - P), -inf)
+    where i in 0:K, j in 0:K, h in 0:(H + 2*P - K) / S + 1, w in 0:(W + 2*P - K) / S + 1 }"""
+MIN = MAX.replace("max=!", "min=!").replace("-inf", "inf")
+POOL = """def f<K=2, S=2>(float(N,C,H,W) I) -> (O) {
+  O(n,c,h,w) max=! I(n, c, S*h + i, S*w + j) where i in 0:K, j in 0:K }"""
+PRODUCT = """def f(float(H,W) I) -> (O) {
+  O(h,w) *=! pad(I(h + i - 1, w + j - 1), 1) where i in 0:3, j in 0:3, h in 0:H, w in 0:W }"""
+MEAN = """def f(float(N,C,H,W) I) -> (O) {
+  S(n,c,h,w) +=! pad(I(n, c, h + i - 1, w + j - 1), 0) where i in 0:3, j in 0:3, h in 0:H, w in 0:W
+  O(n,c,h,w) = relu(S(n,c,h,w) / 9 + 0.1) }"""
+POWERS = """def f(float(C,H,W) I) -> (O) {
+  S(c,h,w) +=! I(c, 2*h + i, 2*w + j) * I(c, 2*h + i, 2*w + j) where i in 0:3, j in 0:3
+  O(c,h,w) = sqrt(S(c,h,w)) }"""
+LINE = """def f(float(N) A) -> (O) {
+  O(i) = pad(A(i - 1), 0.5) + A(i) - pad(A(i + 1), 2) where i in 0:N }"""
+HEAT = """def f(float(H,W) V, float a) -> (U) {
+  U(h,w) = V(h,w) + a * (pad(V(h-1,w), 0) + pad(V(h+1,w), 0) + pad(V(h,w-1), 0)
+    + pad(V(h,w+1), 0) - 4 * V(h,w)) where h in 0:H, w in 0:W }"""
+TURNS = """def f(float(H,W) X, float a) -> (float(H,W) U) {
+  U(h,w) = X(h,w)
+  for t in 0:4 {
+    V(h,w) = U(h,w)
+    U(h,w) = V(h,w) + a * (pad(V(h-1,w), 0) + pad(V(h,w+1), 0) - 2 * V(h,w))
+      where h in 0:H, w in 0:W
+  } }"""
+SOLID = """def f(float(D,H,W) I, float(3,3,3) K) -> (O) {
+  O(d,h,w) +=! pad(I(d + a - 1, h + i - 1, w + j - 1), 0) * K(a,i,j)
+    where d in 0:D, h in 0:H, w in 0:W }"""
+ADDED = """def f(float(H,W) I, float(3,3) K) -> (float(H,W) O) {
+  O(h,w) += pad(I(h + i - 1, w + j - 1), 0) * K(i,j) where h in 0:H, w in 0:W }"""
+BAND = "def f(float(N,M) A) -> (O) { O(i,j) = j >= i ? A(i, j - i) : 0.5 where i in 0:N, j in 0:M }"
+TURNED = """def f(float(N) A, float(5) K) -> (O) {
+  O(i) +=! pad(A(N - i + k - 3), 0) * K(k) where i in 0:N }"""
+PLACED = """def f(float(N) A) -> (O) {
+  O(i) +=! pad(A(i + k - 1), 0) * float(i - k) where i in 0:N, k in 0:3 }"""
+
+
+def given(text: str, **generics: int) -> str:
+    """Return a text with other defaults: cases are told apart by their texts."""
+    for name, value in generics.items():
+        text = re.sub(rf"\b{name}=\d+", f"{name}={value}", text)
+    return text
+
+
+def floats(*shape: int) -> Any:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def special(*shape: int) -> Any:
+    """Return floats among which are NaN and infinities."""
+    a = floats(*shape)
+    flat = a.reshape(-1)
+    for first, value in ((3, np.nan), (5, np.inf), (11, -np.inf)):
+        flat[first::29] = value
+    return a
+
+
+def is_stencil(p: Problem, *, exact: bool) -> bool:
+    spec = spec_of(p, exact=exact)
+    config = compiler.default_config(p.program, spec, detect(), p.sizes)
+    found = compiler.describe(p.program, spec, config, detect(), p.sizes)
+    return any("stencil" in form for _, form in found)
+
+
+def both(*problems: Problem) -> list[Case]:
+    return [Case(p, exact) for p in problems for exact in (True, False)]
+
+
+def windows(sizes: Sequence[tuple[int, ...]], **generics: int) -> list[Problem]:
+    """Return depthwise convolutions of (N, C, H, W, KH, KW)."""
+    made = []
+    for n, c, h, w, kh, kw in sizes:
+        made.append(problem(given(DEPTHWISE, **generics), floats(n, c, h, w), floats(c, kh, kw)))
+    return made
+
+
+@pytest.mark.cc
+def test_windows_and_neighbours_are_stencils() -> None:
+    for p in (
+        *windows([(1, 2, 9, 37, 3, 3)]),
+        problem(MAX, special(1, 2, 9, 19)),
+        problem(HEAT, floats(5, 40), 0.1),
+    ):
+        assert is_stencil(p, exact=True)
+        differential([Case(p, exact=True)], terms=9)
+
+
+@pytest.mark.cc
+def test_an_executable_for_all_sizes_is_for_a_window() -> None:
+    kernel = tcdsl.define(DEPTHWISE)
+    for h, w, kh, kw in (
+        (9, 20, 3, 3),
+        (10, 21, 3, 3),
+        (8, 37, 3, 3),
+        (9, 20, 2, 3),
+        (9, 21, 3, 3),
+    ):
+        image, taps = floats(1, 2, h, w), floats(2, kh, kw)
+        want = expected(problem(DEPTHWISE, image, taps))
+        assert_same([np.asarray(kernel(image, taps))], want, terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_depthwise_convolutions_of_all_sizes() -> None:
+    odd = [(2, 3, 7, 7, 3, 3), (1, 2, 14, 14, 3, 3), (1, 1, 21, 50, 3, 5), (2, 0, 5, 5, 3, 3)]
+    tiny = [(1, 1, 1, 1, 3, 3), (1, 2, 2, 1, 3, 3), (0, 2, 4, 4, 3, 3), (1, 1, 3, 17, 1, 1)]
+    found = windows([*odd, *tiny, (1, 1, 11, 67, 9, 9)])
+    found += windows([(1, 2, 15, 33, 3, 3), (1, 2, 16, 34, 5, 5)], S=2, P=2)
+    found += windows([(1, 2, 17, 70, 3, 3)], S=3) + windows([(1, 2, 19, 37, 3, 3)], L=2, P=2)
+    found += windows([(1, 2, 19, 37, 3, 3)], P=0)
+    differential(both(*found), terms=81)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_channels_last_and_more_channels() -> None:
+    found = [
+        problem(given(LAST, S=s), floats(n, h, w, c), floats(c, 3, 3))
+        for n, h, w, c, s in ((2, 6, 7, 16, 1), (1, 9, 8, 21, 2), (1, 3, 5, 40, 1), (1, 2, 3, 1, 1))
+    ]
+    found.append(problem(MULTIPLIED, floats(2, 3, 6, 19), floats(3, 2, 3, 3)))
+    assert is_stencil(found[0], exact=True)
+    differential(both(*found), terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_pools_keep_nan_and_infinities() -> None:
+    shapes = [(2, 2, 11, 19), (1, 1, 4, 70), (1, 3, 1, 1), (0, 1, 5, 5), (1, 2, 33, 34)]
+    found = [problem(text, special(*s)) for s in shapes for text in (MAX, MIN)]
+    found += [problem(given(MAX, K=5, S=1, P=2), special(1, 2, 9, 23))]
+    found += [problem(POOL, special(1, 2, 9, 38)), problem(given(POOL, K=3), special(1, 1, 7, 66))]
+    found += [problem(PRODUCT, floats(6, 21)), problem(POWERS, floats(2, 9, 41))]
+    found += [problem(MEAN, floats(1, 2, 7, 35)), problem(MEAN, special(2, 1, 1, 3))]
+    assert all(is_stencil(p, exact=e) for p in found[:2] for e in (True, False))
+    differential(both(*found), terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_neighbours_of_points() -> None:
+    found = [problem(LINE, floats(n)) for n in (0, 1, 2, 15, 16, 17, 5003)]
+    found += [problem(HEAT, special(h, w), 0.25) for h, w in ((1, 1), (3, 15), (40, 33), (0, 4))]
+    found += [
+        problem(TURNS, floats(13, 37), 0.2),
+        problem(SOLID, floats(4, 5, 20), floats(3, 3, 3)),
+    ]
+    found += [problem(BAND, floats(9, 35)), problem(TURNED, floats(50), floats(5))]
+    found += [problem(PLACED, floats(37))]
+    cases = both(*found)
+    for exact in (True, False):
+        p = problem(ADDED, floats(7, 18), floats(3, 3), outs=[floats(7, 18)])
+        cases.append(Case(p, exact))
+    assert all(is_stencil(p, exact=True) for p in found[:2])
+    differential(cases, terms=27)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_types() -> None:
+    def typed(text: str, dtype: Any, name: str, *shapes: tuple[int, ...]) -> Problem:
+        data = [(8 * floats(*s)).astype(dtype) for s in shapes]
+        return problem(text.replace("float(", f"{name}("), *data)
+
+    found = []
+    for dtype, name in (
+        (np.float64, "float64"),
+        (np.float16, "float16"),
+        (ml_dtypes.bfloat16, "bfloat16"),
+        (np.int32, "int32"),
+        (np.int64, "int64"),
+        (np.int8, "int8"),
+        (np.uint8, "uint8"),
+        (np.int16, "int16"),
+    ):
+        found.append(typed(DEPTHWISE, dtype, name, (1, 2, 7, 21), (2, 3, 3)))
+        text = POOL if np.dtype(dtype).kind in "iu" else MAX
+        found.append(typed(text, dtype, name, (1, 2, 9, 40)))
+    differential(both(*found), terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_operands_of_any_strides() -> None:
+    wide = floats(2, 2, 9, 80)
+    turned = np.ascontiguousarray(wide.transpose(3, 2, 1, 0)).transpose(3, 2, 1, 0)
+    still = np.broadcast_to(floats(2, 2, 9, 1), (2, 2, 9, 40))
+    out = np.full((2, 2, 9, 100), 7, np.float32)[..., 5:45]
+    k = floats(2, 3, 3)
+    found = [
+        problem(DEPTHWISE, i, k) for i in (wide[..., ::2], turned, still, wide[:, :, ::-1, ::-1])
+    ]
+    found.append(problem(DEPTHWISE, wide[..., 3:43], k[:, ::-1, ::-1], outs=[out]))
+    found.append(problem(MAX, wide[..., ::-2]))
+    differential(both(*found), terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize("width", [32, 16])
+def test_narrower_vectors(width: int) -> None:
+    cc, machine = narrower(width)
+    found = [*windows([(1, 2, 7, 21, 3, 3)], S=2), problem(MAX, special(1, 2, 9, 40))]
+    found += [
+        problem(HEAT, floats(6, 19), 0.1),
+        problem(LAST, floats(1, 5, 6, 11), floats(11, 3, 3)),
+    ]
+    half = floats(1, 2, 7, 21).astype(np.float16)
+    text = MAX.replace("float(", "float16(")
+    found.append(problem(text, half))
+    cases = both(*found)
+    for case, got in zip(cases, run_cases(cases, cc=cc, machine=machine), strict=True):
+        assert_same(got, expected(case.problem), 9)
+
+
+@pytest.mark.deep
+@pytest.mark.cc
+def test_every_choice_of_rows_and_vectors() -> None:
+    found = [*windows([(1, 2, 9, 53, 3, 3)]), problem(MAX, special(1, 1, 15, 70))]
+    configs = [
+        Config.of({"g0.form": "stencil", "g0.rows": r, "g0.vectors": v})
+        for r in (1, 2, 5)
+        for v in (1, 2)
+    ]
+    cases = [Case(p, True, c) for p in found for c in configs]
+    cases += [Case(found[1], False, c) for c in configs]
+    differential(cases, terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize("place", ["after", "before"])
+def test_nothing_outside_an_operand_is_read(place: Place) -> None:
+    half = floats(1, 1, 5, 35).astype(np.float16)
+    found = [
+        *windows([(1, 2, 7, 21, 3, 3), (1, 1, 9, 64, 3, 3)]),
+        *windows([(1, 1, 16, 65, 3, 3), (1, 1, 16, 64, 2, 2)], S=2, P=0),
+        problem(MAX, special(1, 1, 9, 40)),
+        problem(POOL, special(1, 1, 8, 64)),
+        problem(given(POOL, K=3, S=3), special(1, 1, 9, 66)),
+        problem(LAST, floats(1, 4, 5, 19), floats(19, 3, 3)),
+        problem(LAST, floats(1, 4, 5, 16), floats(16, 3, 3)),
+        problem(HEAT, floats(5, 33), 0.1),
+        problem(BAND, floats(9, 35)),
+        problem(given(MAX, S=1).replace("float(", "float16("), half),
+    ]
+    with ExitStack() as stack:
+        held = [stack.enter_context(between_pages(p, place)) for p in found]
+        differential(both(*held), terms=9)
