@@ -44,7 +44,7 @@ View(name, rule, recipe, slow)
         a subscript slices, None and `...` too): "swapped" (dim, dim), "reordered" (dims),
         "reshaped" (extents), "merged" (first, last), "widened" (extents), "opened" (dim),
         "closed" (dim), "selected" (dim, index), "narrowed" (dim, start, length), "subscripted"
-        (key). `views.c` says more.
+        (key). `layouts.c` says more.
     recipe : Recipe
         Of a recorded call, whose inputs are the source and the tuple of the other arguments.
     slow : callable

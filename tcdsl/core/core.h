@@ -56,10 +56,12 @@ struct Node {
   PyObject *vjp; /* in place of the recipe's, or NULL */
   Node *link;    /* while it dies */
   tc_u64 needs, mark; /* mark: the backward that holds it, 0: none */
-  int n_in, n_kept, n_out;
-  int waits, is_wanted, is_released;
+  int waits;
+  short n_in, n_kept, n_out;
+  unsigned char is_wanted, is_released, is_open;
   Slot slot[];
 };
+enum { IS_OPEN = 1, ALL_OPEN = 2 }; /* is_open: seen by the collector; so are all that it leads to */
 
 static inline Slot *kept_of(Node *n) { return n->slot + n->n_in; }
 static inline Slot *arrived_at(Node *n) { return kept_of(n) + n->n_kept; }
@@ -98,6 +100,8 @@ enum { MOST_TYPES = 1024 };
 static unsigned char is_float[MOST_TYPES]; /* at NumPy's numbers of types */
 
 static __thread int grad_on __attribute__((tls_model("initial-exec"))) = 1;
+
+#define FAST(f) ((PyCFunction)(void *)(f)) /* of methods that take more than two arguments */
 
 static inline int is_tensor(PyObject *o) {
   return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);

@@ -163,6 +163,7 @@ static PyObject *get_dict(PyObject *t, void *context) {
 
 static int tensor_setattro(PyObject *t, PyObject *name, PyObject *value) {
   track(t);
+  hold(value);
   return PyObject_GenericSetAttr(t, name, value);
 }
 
@@ -315,7 +316,6 @@ static PyGetSetDef tensor_getset[] = {
 static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, NULL},
                                        {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};
-#define FAST(f) ((PyCFunction)(void *)(f))
 static PyMethodDef tensor_methods[] = {{"size", FAST(tensor_size), METH_FASTCALL, NULL},
                                        {"stride", FAST(tensor_stride), METH_FASTCALL, NULL},
                                        {"numel", FAST(tensor_numel), METH_NOARGS, NULL},

@@ -5,10 +5,12 @@
 #include <string.h>
 #include "core/core.h"
 #include "core/tensor.c"
-#include "core/face.c"
 #include "core/node.c"
+#include "core/face.c"
 #include "core/op.c"
+#include "core/layouts.c"
 #include "core/views.c"
+#include "core/walk.c"
 #include "core/backward.c"
 
 static PyObject *tensor_backward(Tensor *t, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {

@@ -45,10 +45,10 @@ static Node *node_new(PyObject *name, Recipe *recipe, int n_in, int n_out) {
   n->recipe = (Recipe *)Py_NewRef(recipe);
   n->hooks = n->vjp = NULL;
   n->needs = n->mark = 0;
-  n->n_in = n_in;
-  n->n_kept = n_kept;
-  n->n_out = n_out;
-  n->waits = n->is_wanted = n->is_released = 0;
+  n->n_in = (short)n_in;
+  n->n_kept = (short)n_kept;
+  n->n_out = (short)n_out;
+  n->waits = n->is_wanted = n->is_released = n->is_open = 0;
   for (int i = 0; i < slots; i++) n->slot[i] = (Slot){NULL, 0};
   return n;
 }
@@ -65,10 +65,72 @@ static tc_u64 needs_of(PyObject *const *in, int n, int *failed) {
   return needs;
 }
 
-/* Keep a value. Of an output, or of an input that a node made, without that node: an edge tells it.
+/* ---- what the collector sees
+ *
+ * Full collections would go through all of a long graph, again and again. A node leads to other nodes, to aliases that
+ * nobody else has, and to leaves, so it can be part of a cycle only through a leaf that leads on, a hook, a function of
+ * Python's, or a gradient that is recorded itself. Only nodes from which such is reached are seen: they are open.
+ */
+
+static int recording_backwards; /* that are going on */
+
+static int leads_on(const Tensor *leaf) {
+  return leaf->dict || leaf->hooks || leaf->base || (leaf->grad && ((Tensor *)leaf->grad)->fn);
+}
+
+static int is_open_edge(const Slot *edge) {
+  if (!edge->o) return 0;
+  return Py_TYPE(edge->o) == node_type ? ((Node *)edge->o)->is_open : leads_on((Tensor *)edge->o);
+}
+
+static void open_node(Node *n) {
+  n->is_open |= IS_OPEN;
+  track(n);
+}
+
+/* Open all nodes that a node leads to. Without memory to list them, some stay unseen. */
+static void open_graph(Node *from) {
+  size_t n = 1, room = 64;
+  Node **todo = malloc(room * sizeof *todo);
+  if (todo) todo[0] = from;
+  while (todo && n) {
+    Node *at = todo[--n];
+    if (at->is_open & ALL_OPEN) continue;
+    open_node(at);
+    at->is_open |= ALL_OPEN;
+    for (int k = 0; k < at->n_in; k++) {
+      if (!at->slot[k].o || Py_TYPE(at->slot[k].o) != node_type) continue;
+      if (n == room) {
+        Node **more = realloc(todo, 2 * room * sizeof *todo);
+        if (!more) break;
+        todo = more;
+        room *= 2;
+      }
+      todo[n++] = (Node *)at->slot[k].o;
+    }
+  }
+  free(todo);
+}
+
+/* Of a value that a tensor holds from now on: open the graphs of the tensors in it. */
+static int open_held(PyObject *o, void *unused) {
+  (void)unused;
+  if (is_tensor(o) && ((Tensor *)o)->fn) open_graph(((Tensor *)o)->fn);
+  return 0;
+}
+
+static void hold(PyObject *value) {
+  if (!value) return;
+  open_held(value, NULL);
+  int (*traverse)(PyObject *, visitproc, void *) = NULL;
+  if (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HAVE_GC) traverse = PyType_GetSlot(Py_TYPE(value), Py_tp_traverse);
+  if (traverse && !is_type(value)) traverse(value, open_held, NULL);
+}
+
+/* Keep a value. Of an output, or of an input that is no leaf with a gradient, without what made it: an edge tells it.
  * Of the memory that was written over there is the copy made before, or a version that is no more. */
 static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *const *out, PyObject *before,
-                int writes) {
+                tc_u64 needs, int writes) {
   if (what >= TAKE_OUTPUT) { /* under the node itself, so without its fn */
     Tensor *t = (Tensor *)out[what - TAKE_OUTPUT];
     *slot = (Slot){(PyObject *)alias_of(t), t->head.storage->version};
@@ -84,7 +146,7 @@ static int keep(Slot *slot, unsigned char what, PyObject *const *in, PyObject *c
     *slot = (Slot){Py_NewRef(before), ((Tensor *)before)->head.storage->version};
   else if (writes && ((Tensor *)o)->head.storage == ((Tensor *)out[0])->head.storage)
     *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version - 1};
-  else if (((Tensor *)o)->fn) /* so that the collector, which sees tensors with an fn, has half as much to do */
+  else if (((Tensor *)o)->fn || !(needs >> what & 1)) /* which may be written later, and then lead anywhere */
     *slot = (Slot){(PyObject *)alias_of((Tensor *)o), ((Tensor *)o)->head.storage->version};
   else
     *slot = (Slot){Py_NewRef(o), ((Tensor *)o)->head.storage->version};
@@ -103,11 +165,14 @@ static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, P
     if (!(needs >> i & 1)) continue;
     Tensor *t = (Tensor *)in[i];
     n->slot[i] = (Slot){Py_NewRef(t->fn ? (void *)t->fn : (void *)t), t->out_nr};
+    n->is_open |= is_open_edge(n->slot + i);
   }
-  for (int k = 0; !failed && k < n->n_kept; k++) failed = keep(kept_of(n) + k, recipe->kept[k], in, out, before, writes);
+  n->is_open = n->is_open || recording_backwards ? IS_OPEN : 0;
+  for (int k = 0; !failed && k < n->n_kept; k++)
+    failed = keep(kept_of(n) + k, recipe->kept[k], in, out, before, needs, writes);
   for (int r = 0; !failed && n_out > 1 && r < n_out; r++)
     failed = !(forms_of(n)[r].o = (PyObject *)form_alone((Tensor *)out[r]));
-  PyObject_GC_Track(n);
+  if (n->is_open || vjp) track(n);
   for (int r = 0; !failed && r < n_out; r++)
     if (made >> r & 1) set_fn((Tensor *)out[r], (Node *)Py_NewRef(n), r);
   Py_DecRef((PyObject *)n);
@@ -137,6 +202,7 @@ static int node_set_hooks(Node *n, PyObject *value, void *unused) {
   (void)unused;
   PyObject *old = n->hooks;
   n->hooks = value && value != Py_None ? Py_NewRef(value) : NULL;
+  if (n->hooks) open_node(n);
   Py_DecRef(old);
   return 0;
 }

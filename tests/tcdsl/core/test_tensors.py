@@ -292,6 +292,69 @@ def test_cycles_through_attributes_and_nodes_are_collected() -> None:
     assert gone() is None
 
 
+def _holds_its_loss(t: Any) -> None:
+    loss = total(times(t, t))
+    t.said = [loss]
+
+
+def _has_a_recorded_gradient(t: Any) -> None:
+    total(times(t, t)).backward(create_graph=True)
+
+
+def _is_given_a_recorded_gradient(t: Any) -> None:
+    t.grad = times(times(t, t), t)
+
+
+def _is_hooked_by_its_loss(t: Any) -> None:
+    said: list[Any] = []
+    y = times(t, t)
+    y.register_hook(lambda g: said.append(g))
+    said.append(total(times(y, y)))
+
+
+def _is_written_by_itself(t: Any) -> None:
+    state = tensor([1.0, 2.0])
+    state.copy_(times(state, t))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        _holds_its_loss,
+        _has_a_recorded_gradient,
+        _is_given_a_recorded_gradient,
+        _is_hooked_by_its_loss,
+        _is_written_by_itself,
+    ],
+)
+def test_graphs_in_cycles_are_collected(build: Callable[[Any], None]) -> None:
+    class Sub(Tensor):
+        pass
+
+    t = Sub(tensor([1.0, 2.0]))
+    t.requires_grad = True
+    build(t)
+    gone = weakref.ref(t)
+    del t
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_collector_sees_only_nodes_that_may_be_part_of_a_cycle() -> None:
+    x = tensor([1.0, 2.0], requires_grad=True)
+    y = x
+    for _ in range(3):
+        y = times(y, 2.0)
+    first = y.grad_fn.next_functions[0][0]
+    assert not gc.is_tracked(y.grad_fn)
+    y.register_hook(lambda g: None)
+    assert gc.is_tracked(y.grad_fn)
+    assert gc.is_tracked(times(y, 2.0).grad_fn)  # a hook may hold what it leads to
+    assert not gc.is_tracked(first)
+    total(y).backward(create_graph=True)
+    assert gc.is_tracked(first)
+
+
 def test_grad_mode_is_a_threads_own() -> None:
     seen: list[bool] = []
     x = tensor([1.0], requires_grad=True)
