@@ -86,7 +86,7 @@ def run(task: Task) -> None:
     """Compile what calls of the part need, for operands in C order.
 
     With sizes that is an executable of their own, as tuned if they were, and the one for all sizes;
-    without them the latter, and so where the definition is pointwise and the sizes are not tuned.
+    without them the latter, and so where that serves first calls too and the sizes are not tuned.
 
     Raises
     ------
@@ -124,15 +124,14 @@ def _compile(session: Session, variant: Variant, sizes: Mapping[str, int] | None
     model = dict.fromkeys(known, _MODEL_SIZE) if sizes is None else sizes
     exact = spec_for(variant, model)
     view = view_of(variant.signature, model)
-    if view is not None and variant.of_any_rank(view) is not None:
-        config = session.tuned(variant)(exact) or session.advised(variant)(exact)
-        if sizes is not None and config is not None:
-            variant.compile(exact, config, model)
-        return
-    if known:
+    shared = variant.rank_free if view is not None else None
+    if view is not None and shared is not None:
+        variant.of_any_rank(view)
+    elif known:
         variant.compile_for_all(model, exact.layouts)
     if sizes is None and known:
         return
-    tuned, advised = session.tuned(variant)(exact), session.advised(variant)(exact)
-    config = tuned or advised or variant.default_of_calls(exact, model)
-    variant.compile(exact, config, model)
+    config = session.tuned(variant)(exact) or session.advised(variant)(exact)
+    if config is None and shared is not None and shared.is_general:
+        return
+    variant.compile(exact, config or variant.default_of_calls(exact, model), model)

@@ -24,6 +24,7 @@ from tcdsl.calls.operands.arguments import (
     layout_of,
 )
 from tcdsl.calls.operands.collapse import View
+from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.operands.device_arrays import DeviceArray
 from tcdsl.calls.operands.overlap import is_same_view, may_share
 from tcdsl.calls.outputs import checked_output
@@ -103,11 +104,11 @@ class KernelCall:
         )
 
     @cached_property
-    def view(self) -> View | None:
+    def view(self) -> View | RowView | None:
         """The operands with their dimensions collapsed, where `RankFree` serves them."""
-        if self.variant.is_for_gpu or self.variant.signature.pointwise is None:
-            return None
         signature = self.variant.signature
+        if self.variant.is_for_gpu or (signature.pointwise or signature.rowwise) is None:
+            return None
         inputs = [
             element_strides(o) if t.shape else ()
             for o, t in zip(self.operands, signature.params, strict=True)

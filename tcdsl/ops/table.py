@@ -39,7 +39,9 @@ class Family:
     @cached_property
     def session(self) -> Session:
         """The text, parsed at the first use of an op of it."""
-        return Session(parsed(self.path.read_text("utf-8"), self.path.name), Settings(tune="off"))
+        return Session(
+            parsed(self.path.read_text("utf-8"), self.path.name), Settings(tune="off", general=True)
+        )
 
     def text(self, name: str) -> str:
         """Return one definition as text."""
@@ -152,7 +154,7 @@ def _op_of_text(
     saves: tuple[str, ...],
     writes: bool,
 ) -> Op:
-    session = Session(parsed(text, "<generated>"), Settings(tune="off"))
+    session = Session(parsed(text, "<generated>"), Settings(tune="off", general=True))
     definition: nodes.Def = session.program.defs[0] if name is None else session.definition(name)
     meaning = Meaning(types, shape, vjp, saves)
     return Forms(definition.name, session, definition, meaning, writes=writes).op

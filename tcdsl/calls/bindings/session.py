@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tcdsl.calls.bindings import signature as signatures
 from tcdsl.calls.bindings.origin import check_given, number_of
 from tcdsl.calls.bindings.parsed import parsed
-from tcdsl.calls.bindings.rankfree import RankFree
+from tcdsl.calls.bindings.rankfree import RankFree, general, key_of
 from tcdsl.calls.bindings.settings import Settings, default_database
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.operands.abstract import AbstractArray
@@ -167,16 +167,18 @@ class Session:
         return found
 
     def _rank_free_of(self, variant: Variant) -> RankFree:
-        """Return the executables that a pointwise definition of the CPU has at all ranks."""
+        """Return the executables that a definition of the CPU has at all ranks."""
         signature, machine = variant.signature, variant.machine
-        assert signature.pointwise is not None, "only these are asked for"
         assert isinstance(machine, Machine), "on a GPU each layout has its own"
-        key = signature.pointwise.key
+        kept = variant.identity is not None
+        if self.settings.general:
+            return general(signature, machine, variant.threads, is_kept=kept)
+        key = key_of(signature)
         with self._lock:
             found = self._rank_free.get(key)
             if found is None:
-                kept = variant.identity is not None
-                found = RankFree(signature, machine, variant.threads, is_kept=kept)
+                threads = variant.threads
+                found = RankFree(signature, machine, threads, is_kept=kept, is_general=False)
                 self._rank_free = thinned(self._rank_free, _MAX_VARIANTS)
                 self._rank_free[key] = found
             return found

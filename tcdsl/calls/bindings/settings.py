@@ -45,7 +45,8 @@ class Settings:
     derivative of has not looked at them: so a batch of these alone meets what that pass drew.
     sizes: what the owner of a kernel, a layer, knows of its calls. Kernels whose sizes differ share
     nothing that is compiled, also where only text and settings say which kernel is meant. of: in
-    this process, those of the kernel that a derivative is of.
+    this process, those of the kernel that a derivative is of. general: no call has an executable
+    for its sizes where one for all ranks can serve it, and kernels of equal texts share that: ops.
     """
 
     tune: Tune = "cached"
@@ -59,6 +60,7 @@ class Settings:
     configs: Shipped | None = None
     directions: tuple[str, ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
+    general: bool = False
     of: Settings | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tcdsl.codegen.program.pointwise import Places, Pointwise
+from tcdsl.codegen.program.rowwise import Rowwise
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.proofs.plain import from_plain, plain
 from tcdsl.grammar.proofs.sizes import Size
@@ -44,8 +45,8 @@ class Signature:
     name, sizes, scalars, params, returns, constraints: those of the `CheckedDef`. starts: the
     operator of the first statement on each return. temporaries: names, types and shapes. inplace:
     returns and parameters that may be one view (`inplace_pairs`). has_loops: whether turns are
-    counted. read: the parameters whose values are read, not only their extents. pointwise: how
-    calls may collapse their dimensions, None where they may not.
+    counted. read: the parameters whose values are read, not only their extents. pointwise,
+    rowwise: how calls may collapse their dimensions, at most one of both; None where they may not.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Signature:
     has_loops: bool
     read: tuple[str, ...]
     pointwise: Pointwise | None
+    rowwise: Rowwise | None
 
     @staticmethod
     def of(
@@ -67,7 +69,9 @@ class Signature:
     ) -> Signature:
         """Return the signature of a definition."""
         from tcdsl.codegen.program.collapse import pointwise_of  # on use: a record says it mostly
+        from tcdsl.codegen.program.collapse_rows import rowwise_of
 
+        pointwise = pointwise_of(program)
         ops: dict[str, str] = {}
         read = {*checked.scalars}
         for s in statements(checked.body):
@@ -85,7 +89,8 @@ class Signature:
             inplace,
             any(isinstance(s, Loop) for s in checked.body),
             tuple(t.name for t in checked.params if t.name in read),
-            pointwise_of(program),
+            pointwise,
+            rowwise_of(program) if pointwise is None else None,
         )
 
 
@@ -117,6 +122,7 @@ def write(identity: str, definition: nodes.Def, signature: Signature) -> None:
         signature.has_loops,
         signature.read,
         None if signature.pointwise is None else _plain_pointwise(signature.pointwise),
+        None if signature.rowwise is None else _plain_rowwise(signature.rowwise),
     ]
     records.write("signature", (identity, source.text), value, signature.name)
 
@@ -141,6 +147,10 @@ def _plain_pointwise(p: Pointwise) -> list[Any]:
     return [p.key, p.places, p.costly]
 
 
+def _plain_rowwise(r: Rowwise) -> list[Any]:
+    return [r.key, [plain(n) for n in r.extents], r.kept, r.places, r.is_ordered]
+
+
 def _plain_span(span: Span | None) -> list[int] | None:
     return None if span is None else [span.start, span.end]
 
@@ -155,7 +165,7 @@ class _Reader:
     def signature(self, value: object) -> Signature:
         match value:
             case [str(name), sizes, scalars, params, returns, constraints, starts, temps, inplace,
-                  bool(has_loops), read, pointwise]:  # fmt: skip
+                  bool(has_loops), read, pointwise, rowwise]:  # fmt: skip
                 found = Signature(
                     name,
                     _each(sizes, _text),
@@ -169,6 +179,7 @@ class _Reader:
                     has_loops,
                     _each(read, _text),
                     None if pointwise is None else _pointwise(pointwise),
+                    None if rowwise is None else _rowwise(rowwise),
                 )
                 self._check(found)
                 return found
@@ -185,6 +196,7 @@ class _Reader:
             and len(found.starts) == len(returns)
             and all(r < len(returns) and p < len(params) for r, p in found.inplace)
             and (found.pointwise is None or _fits(found.pointwise, found))
+            and (found.rowwise is None or _fits_rows(found.rowwise, found))
         ):
             raise ValueError("it is the signature of another definition")
 
@@ -275,6 +287,19 @@ def _pointwise(value: object) -> Pointwise:
     raise ValueError("it is no way to collapse dimensions")
 
 
+def _rowwise(value: object) -> Rowwise:
+    match value:
+        case [str(key), extents, int(kept), places, bool(is_ordered)] if _KEY.fullmatch(key):
+            return Rowwise(
+                key,
+                _each(extents, from_plain),
+                _count(kept),
+                _each(places, lambda v: None if v is None else _each(v, _place)),
+                is_ordered,
+            )
+    raise ValueError("it is no way to collapse dimensions of rows")
+
+
 def _fits(p: Pointwise, of: Signature) -> bool:
     """Whether each dimension of the operands has a place of its own among those of the results."""
     rank = len(of.returns[0].shape) if of.returns else 0
@@ -283,6 +308,22 @@ def _fits(p: Pointwise, of: Signature) -> bool:
         and all(map(_fits_operand, p.places, (*of.params, *of.returns), [rank] * len(p.places)))
         and all(places == tuple(range(rank)) for places in p.places[len(of.params) :])
         and all(i < len(of.params) and p.places[i] is not None for one in p.costly for i in one)
+    )
+
+
+def _fits_rows(r: Rowwise, of: Signature) -> bool:
+    """Whether operands lie along these dimensions, and results along all that are kept."""
+    rank, operands = len(r.extents), (*of.params, *of.returns)
+    return (
+        of.pointwise is None
+        and r.kept < rank
+        and all({*n.symbols()} <= {*of.sizes} for n in r.extents)
+        and len(r.places) == len(operands)
+        and all(map(_fits_operand, r.places, operands, [rank] * len(operands)))
+        and all(
+            p is not None and {*range(r.kept)} <= {*p} and len({*p} - {None}) in (r.kept, rank)
+            for p in r.places[len(of.params) :]
+        )
     )
 
 

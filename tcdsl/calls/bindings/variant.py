@@ -19,6 +19,7 @@ from tcdsl.calls.bindings.rankfree import RankFree
 from tcdsl.calls.bindings.signature import Signature
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import View
+from tcdsl.calls.operands.collapse_rows import RowView
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.caller import warn
 from tcdsl.calls.process.locks import Lock
@@ -67,11 +68,12 @@ class Variant:
     definition and its types as text, by which later processes find what was chosen and compiled;
     without it nothing is kept. checked: the definition; or what checks it, where its signature is
     known, which is all that calls ask where the executable is. shared: gives the executables of all
-    ranks, where the definition is pointwise.
+    ranks, where the definition is pointwise or along rows.
 
     A pointwise definition has executables for all sizes, ranks and layouts (`RankFree`), but for
-    tuned sizes and for calls that `view_of` gives no view of. Of other definitions and calls the
-    first sizes get an executable of their own, with every extent a constant. The next ones bring a
+    tuned sizes and for calls that `view_of` gives no view of. So has one along rows, but for the
+    first call of all ranks, whose sizes are constants of an executable of its own, as those of the
+    first call of any other definition are, unless the settings are `general`. The next ones bring a
     size-generic executable, which serves all others from then on; a layout class of its
     own up to `MAX_GENERIC`, then one with every stride at run time. It is chosen by sizes that
     stand for all, and so the same in every process; a program whose choice has no one answer for
@@ -112,7 +114,7 @@ class Variant:
         self.machine = machine
         self.threads = threads
         self.is_deterministic = is_deterministic
-        self._serving: dict[tuple[Sizes, Layouts, bool, View | None], Compiled] = {}
+        self._serving: dict[tuple[Sizes, Layouts, bool, View | RowView | None], Compiled] = {}
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
         self._asides: dict[Spec, _Begun] = {}
@@ -164,14 +166,16 @@ class Variant:
     @property
     def rank_free(self) -> RankFree | None:
         """What serves calls whose dimensions are collapsed; None where they cannot be."""
-        if self._shared is None or self.is_for_gpu or self.signature.pointwise is None:
+        if self._shared is None or self.is_for_gpu:
+            return None
+        if self.signature.pointwise is None and self.signature.rowwise is None:
             return None
         with self._lock:
             if self._rank_free is None:
                 self._rank_free = self._shared(self)
             return self._rank_free
 
-    def of_any_rank(self, view: View) -> Compiled | None:
+    def of_any_rank(self, view: View | RowView) -> Compiled | None:
         """Return the executable that serves a view of operands; None where there is no such."""
         with self._lock:
             shared = self.rank_free
@@ -185,7 +189,7 @@ class Variant:
         advised: Callable[[Spec], Config | None],
         *,
         is_small: bool = False,
-        view: View | None = None,
+        view: View | RowView | None = None,
     ) -> Compiled:
         """Return the executable for these sizes and layouts, compiled if it has to be.
 
@@ -231,7 +235,7 @@ class Variant:
         tuned: Callable[[Spec], Config | None],
         advised: Callable[[Spec], Config | None],
         is_small: bool,
-        view: View | None,
+        view: View | RowView | None,
     ) -> Compiled:
         key = (tuple(sizes.items()), layouts)
         exact = Spec(key[0], layouts, self.threads, is_deterministic=self.is_deterministic)
@@ -245,8 +249,10 @@ class Variant:
             found = None if config is None else self._compile_found(exact, config, sizes)
             if found is not None:
                 return found
-        if view is not None and (found := self.of_any_rank(view)) is not None:
-            return found
+        if view is not None and not self._has_own(key, view):
+            found = self.of_any_rank(view)
+            if found is not None:
+                return found
         if self._exact == key:
             return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
         spec = self._for_all(layouts, is_small)
@@ -265,7 +271,7 @@ class Variant:
         layouts: Layouts,
         tuned: Callable[[Spec], Config | None],
         advised: Callable[[Spec], Config | None],
-        view: View | None,
+        view: View | RowView | None,
     ) -> None:
         """Compile what would serve these sizes, came calls in the order of those asked for here.
 
@@ -275,6 +281,11 @@ class Variant:
         begun = self._asides.get(self._for_all(layouts, is_small=False))
         if begun is None or exact in begun.served or len(begun.served) < MEANWHILE:
             self.executable(sizes, layouts, tuned, advised, view=view)
+
+    def _has_own(self, key: tuple[Sizes, Layouts], view: View | RowView) -> bool:
+        """Whether a call has an executable of its own, though one for all ranks could serve it."""
+        shared = self.rank_free
+        return shared is not None and self._exact == key and shared.is_first((self._made, key))
 
     def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
         """Return what serves these sizes where others came first, on the CPU."""

@@ -56,7 +56,7 @@ def test_catalog_program_computes_what_the_reference_computes(entry: dict[str, A
             assert_close(got, exact, terms)
     if kernel is new and sizes[0] != sizes[1] and checked.sizes:
         served = [e.spec.sizes is None for e in kernel.variant().executables]
-        is_pointwise = kernel.variant().rank_free is not None
+        is_pointwise = kernel.variant().signature.pointwise is not None
         assert served in ([True], [True, True]) if is_pointwise else served == [False, True]
 
 

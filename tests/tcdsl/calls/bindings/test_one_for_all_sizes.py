@@ -57,7 +57,7 @@ def test_a_hundred_sizes_compile_at_most_three_executables(name: str) -> None:
     assert len({shapes(i) for i in range(100)}) == 100
     found = kernel.variant().executables
     assert len(found) <= 3
-    first = kernel.variant().rank_free is not None  # which takes all sizes from the first on
+    first = kernel.variant().signature.pointwise is not None  # all sizes from the first on
     assert [c.spec.sizes is None for c in found] == [first] + [True] * (len(found) - 1)
 
 

@@ -16,6 +16,8 @@ from tcdsl.calls.bindings import signature
 from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.check import definition
 from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.proofs.plain import plain
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import RangeError, ShapeError, TCError, TCTypeError
 from tcdsl.grammar.text.parser import parse
 from tests.tiers import sampled
@@ -213,10 +215,43 @@ def test_what_is_no_way_to_collapse_is_refused(pointwise: Any) -> None:
         patch.setattr(records, "write", lambda kind, parts, value, name: kept.append(value))
         tc.define(text)
     value = json.loads(json.dumps(kept[-1]))
-    assert value[-1][1:] == [PLACES, [[0, 1]]]
+    assert value[-2][1:] == [PLACES, [[0, 1]]]
     assert reader.signature(value).pointwise is not None
     with pytest.raises(ValueError, match=r"expected|it is"):
-        reader.signature([*value[:-1], pointwise])
+        reader.signature([*value[:-2], pointwise, None])
+
+
+EXTENTS = [plain(Size.symbol("M")), plain(Size.symbol("N"))]
+
+
+@pytest.mark.parametrize(
+    "rowwise",
+    [
+        ["0" * 31, EXTENTS, 1, [[0, 1], [0]], True],  # no key
+        ["0" * 32, EXTENTS, 1, [[0, 1]], True],  # of fewer operands
+        ["0" * 32, EXTENTS, 1, [[0, 0], [0]], True],  # two dimensions in one place
+        ["0" * 32, EXTENTS, 1, [[0, 2], [0]], True],  # a place that there is not
+        ["0" * 32, EXTENTS, 1, [[0, 1], [1]], True],  # a result that leaves a kept dimension out
+        ["0" * 32, EXTENTS, 1, [[0, 1], None], True],
+        ["0" * 32, EXTENTS, 2, [[0, 1], [0]], True],  # rows of no dimension
+        ["0" * 32, [EXTENTS[0], plain(Size.symbol("Q"))], 1, [[0, 1], [0]], True],
+        ["0" * 32, EXTENTS, 1, [[0, 1], [0]], 1],
+        ["0" * 32, EXTENTS, -1, [[0, 1], [0]], True],
+    ],
+)
+def test_what_is_no_way_to_collapse_rows_is_refused(rowwise: Any) -> None:
+    text = "def f(float(M,N) x) -> (y) { y(m) +=! x(m, n) }"
+    (definition,) = parse(text).defs
+    reader = signature._Reader(definition, definition.span.source)  # type: ignore[union-attr]
+    kept: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "write", lambda kind, parts, value, name: kept.append(value))
+        tc.define(text)
+    value = json.loads(json.dumps(kept[-1]))
+    assert value[-1][1:] == json.loads(json.dumps([EXTENTS, 1, [[0, 1], [0]], True]))
+    assert reader.signature(value).rowwise is not None
+    with pytest.raises(ValueError, match=r"expected|it is"):
+        reader.signature([*value[:-1], json.loads(json.dumps(rowwise))])
 
 
 @pytest.mark.cc
