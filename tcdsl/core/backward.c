@@ -58,14 +58,45 @@ static int add_to_leaf(Tensor *t, PyObject *g) {
   return 0;
 }
 
-/* Steals g. */
+static Hooked *hooked_at(const Run *run, const Tensor *t) {
+  for (int i = 0; i < run->n_hooked; i++)
+    if (run->hooked[i].leaf == t) return run->hooked + i;
+  return NULL;
+}
+
+/* Count one gradient more that will arrive at a leaf with hooks. */
+static int expect(Run *run, Tensor *t) {
+  Hooked *h = hooked_at(run, t);
+  if (!h) {
+    Hooked *more = realloc(run->hooked, (size_t)(run->n_hooked + 1) * sizeof *more);
+    if (!more) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    run->hooked = more;
+    h = more + run->n_hooked++;
+    *h = (Hooked){(Tensor *)Py_NewRef(t), 0, NULL};
+  }
+  h->waits++;
+  return 0;
+}
+
+/* Steals g, which may be NULL. The hooks of a leaf see what has come from all sides, once. */
 static int give_leaf(Run *run, Tensor *t, PyObject *g) {
-  if (!same_form(t, (Tensor *)g)) {
+  if (g && !same_form(t, (Tensor *)g)) {
     PyObject *two[] = {(PyObject *)t, g}, *fitting = PyObject_Vectorcall(py.fit, two, 2, NULL);
     Py_DecRef(g);
     if (!(g = fitting)) return -1;
   }
-  if (t->hooks && !(g = hooked(t->hooks, g, 0))) return -1;
+  Hooked *h = hooked_at(run, t);
+  if (h) {
+    if (g && add_up(&h->sum, g)) return -1;
+    if (--h->waits > 0) return 0;
+    g = h->sum;
+    h->sum = NULL;
+    if (g && t->hooks && !(g = hooked(t->hooks, g, 0))) return -1;
+  }
+  if (!g) return 0;
   if (run->inputs) return add_up(&run->found[leaf_asked(run, t)], g);
   while (is_given_to(t))
     if (wait_a_moment()) {
@@ -90,8 +121,10 @@ static int give(Run *run, const Slot *edge, PyObject *g) {
     PyErr_SetString(PyExc_TypeError, "a vjp gives Tensors, or None for no gradient");
     Py_DecRef(g);
     failed = -1;
-  } else if (g)
-    failed = e ? add_up(&arrived_at(e)[edge->v].o, g) : give_leaf(run, (Tensor *)edge->o, g);
+  } else if (!e && edge->o)
+    failed = give_leaf(run, (Tensor *)edge->o, g);
+  else if (g)
+    failed = add_up(&arrived_at(e)[edge->v].o, g);
   if (e && !--e->waits && e->is_wanted && !failed) failed = push(&run->ready, e);
   return failed;
 }
@@ -241,6 +274,7 @@ static int run_all(Run *run, PyObject *const *roots, PyObject *const *grads, int
     if (find_wanted(run)) return -1;
     count_waits(run);
   }
+  if (expect_all(run, roots, n_roots)) return -1;
   for (int i = 0; i < n_roots; i++) {
     Tensor *t = (Tensor *)roots[i];
     Slot edge = {t->fn ? (PyObject *)t->fn : (PyObject *)t, t->out_nr};

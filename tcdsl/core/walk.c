@@ -9,6 +9,12 @@ typedef struct {
   size_t n, room;
 } List;
 
+typedef struct {
+  Tensor *leaf;  /* which has hooks */
+  int waits;     /* for so many gradients more */
+  PyObject *sum; /* of those that have arrived, or NULL */
+} Hooked;
+
 typedef struct Run {
   tc_u64 nr;
   struct Run *around; /* begun before this one and still going on, of any thread */
@@ -19,6 +25,8 @@ typedef struct Run {
   PyObject *const *inputs; /* NULL: gradients go to leaves */
   PyObject **found;        /* of each of the inputs, its gradient or NULL */
   int n_inputs;
+  Hooked *hooked; /* in no order: leaves with hooks are few */
+  int n_hooked;
   Tensor **leaf; /* a table by address of the inputs that are leaves, with their numbers */
   int *leaf_nr, room;
 } Run;
@@ -103,6 +111,23 @@ static int list_all(Run *run, PyObject *const *roots, int n_roots) {
     }
   }
   return no;
+}
+
+/* Count the gradients that will arrive at leaves with hooks. */
+static int expect_all(Run *run, PyObject *const *roots, int n_roots) {
+  int failed = 0;
+  for (int i = 0; i < n_roots && !failed; i++) {
+    Tensor *t = (Tensor *)roots[i];
+    if (!t->fn && t->hooks) failed = expect(run, t);
+  }
+  for (size_t i = 0; i < run->all.n; i++) {
+    Node *n = run->all.at[i];
+    for (int k = 0; n->is_wanted & RUNS && k < n->n_in && !failed; k++) {
+      PyObject *o = n->slot[k].o;
+      if (o && Py_TYPE(o) != node_type && ((Tensor *)o)->hooks) failed = expect(run, (Tensor *)o);
+    }
+  }
+  return failed;
 }
 
 /* Give back all nodes: whatever happened, they are as they were, but for what they have given away. */
@@ -200,4 +225,10 @@ static void end_run(Run *run) {
   free(run->ready.at);
   free(run->leaf);
   free(run->leaf_nr);
+  while (run->n_hooked) {
+    Hooked *h = run->hooked + --run->n_hooked;
+    Py_DecRef(h->sum);
+    Py_DecRef((PyObject *)h->leaf);
+  }
+  free(run->hooked);
 }

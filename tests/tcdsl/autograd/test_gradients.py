@@ -138,3 +138,25 @@ def test_deep_graphs_go_back() -> None:
     y.backward()
     assert x.grad.tolist() == [1]
     np.testing.assert_array_equal(y.detach().numpy(), [20001])
+
+
+def test_the_hook_of_a_leaf_sees_the_whole_gradient_once() -> None:
+    x = tc.tensor([1.0, 2.0], requires_grad=True)
+    seen: list[Any] = []
+
+    def hook(gradient: Tensor) -> Any:
+        seen.append(gradient.tolist())
+        return gradient * 10
+
+    handle = x.register_hook(hook)
+    (x * 2 + x * 3 + x).sum().backward()
+    assert seen == [[6, 6]]
+    assert x.grad.tolist() == [60, 60]
+    d_x: Any
+    (d_x,) = autograd.grad((x * x).sum() + x.sum(), x)
+    assert d_x.tolist() == [30, 50]
+    x.backward(tc.ones(2))  # a root that is a leaf
+    assert seen[2:] == [[1, 1]]
+    handle.remove()
+    (x * 2 + x).sum().backward()
+    assert x.grad.tolist() == [73, 73]
