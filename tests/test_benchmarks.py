@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -184,3 +186,58 @@ def test_the_table_of_the_library_has_every_op_that_is_compared_with_torch(
     words = {*re.findall(r"\w+", text), *library_calls.BY_OPERATOR, *library_calls.LEFT_OUT}
     names = {sample.name for family in FAMILIES for sample in family()}
     assert names - words == set()
+
+
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The benchmark's own modules, for a test only."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    yield importlib.import_module("suite")
+    for name in [n for n in sys.modules if n.partition(".")[0] in {"suite", "suite_parts"}]:
+        del sys.modules[name]
+
+
+@pytest.mark.wide
+def test_every_workload_of_the_suite_is_a_program_with_a_name_of_its_own(suite: Any) -> None:
+    from tcdsl.definitions import define
+
+    names = [w.name for w in suite.workloads()]
+    assert len(names) == len({*names}) >= 110
+    for workload in suite.workloads():
+        k = define(workload.text)
+        assert len(k.params) == len(workload.inputs)
+    for name in suite.random_shapes(2, seed=3):
+        assert suite.find(name).text == suite.find(name).text
+        define(suite.find(name).text)
+
+
+def test_a_suites_ratio_is_of_the_best_peer_to_ours_untuned(suite: Any) -> None:
+    times = {
+        "tcdsl untuned": 2.0,
+        "tcdsl tuned": 1.0,
+        "numpy": 9.0,
+        "torch": 8.0,
+        "torch last": 6.0,
+    }
+    row: dict[str, Any] = {"us": times}
+    suite.judge(row)
+    assert (row["ours"], row["best"], row["ratio"]) == (2.0, "torch last", 3.0)
+    alone: dict[str, Any] = {"us": {"tcdsl untuned": 2.0}}
+    suite.judge(alone)
+    assert (alone["best"], alone["ratio"]) == (None, None)
+
+
+@pytest.mark.wide
+@pytest.mark.torch
+@pytest.mark.cc
+def test_the_suite_times_a_workload_in_processes_of_its_peers(tmp_path: Path) -> None:
+    path, picture = tmp_path / "report.json", tmp_path / "picture.png"
+    options = ("--only", "softmax 500x26", "--seconds", "0.05", "--generic")
+    kept = ("--json", str(path), "--png", str(picture))
+    done = run(*options, *kept, script=ROOT / "benchmarks" / "suite.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(path.read_text())["rows"]
+    assert {*row["us"]} == {"tcdsl untuned", "tcdsl generic", "torch", "torch-avx512"}
+    assert not row["wrong"]
+    assert row["flops"] > 500 * 26
+    assert picture.read_bytes()[1:4] == b"PNG"

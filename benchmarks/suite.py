@@ -1,0 +1,211 @@
+"""Workloads of every kind beside the libraries that a user would call otherwise.
+
+`python benchmarks/suite.py [--only TEXT] [--kind TEXT] [--seconds 1] [--json FILE] [--png FILE]`
+times each workload by ours and by its peers, each peer a process of its own, in turns, and prints
+the microseconds of ours, the best peer and its ratio to ours (above 1: ours is faster), what is
+reached in GFLOP/s and GB/s, then geometric means by kind and the worst. Nothing is tuned unless
+`--tune SECONDS` says so. `--random COUNT` times that many random shapes of each form instead,
+beside torch. A result that differs from a peer's is told and counts for nothing; then the exit
+status is 1.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from reports import Table, asking, facts, keep
+from suite_parts.kinds import find, random_shapes, workloads
+from suite_parts.peers import Options, Process, known
+from suite_parts.workload import Workload
+
+from tcdsl.codegen import runtime
+from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
+
+Row = dict[str, Any]
+
+_ROUNDS = 5  # in which the peers of a workload take turns
+_QUANTILE = 0.2
+
+
+class Suite:
+    """The processes of all peers; a peer that dies is started again for the next workload."""
+
+    def __init__(self, names: Sequence[str], options: Options) -> None:
+        self._options = options
+        self._processes = {name: Process(name, options) for name in names}
+
+    def measure(self, workload: Workload, name: str, seconds: float) -> Row:
+        """Return a row: times in us by peer and variant, the best of them, what went wrong."""
+        row: Row = {"workload": workload.name, "kind": workload.kind, "us": {}, "wrong": []}
+        turns: list[tuple[str, str]] = []
+        with tempfile.TemporaryDirectory() as folder:
+            results: dict[tuple[str, str], Path] = {}
+            for peer, process in list(self._processes.items()):
+                place = Path(folder) / peer
+                place.mkdir()
+                try:
+                    made = process.make(name, place)
+                except RuntimeError as e:
+                    made = {"error": str(e)}
+                    self._processes[peer] = Process(peer, self._options)
+                if "error" in made:
+                    row["wrong"].append(f"{peer}: {made['error']}")
+                    continue
+                row |= {key: made[key] for key in ("flops", "bytes") if key in made}
+                for variant in made["variants"]:
+                    turns.append((peer, variant))
+                    results[peer, variant] = place / f"{variant}.npy"
+            turns = [turn for turn in turns if self._is_right(turn, results, workload, row)]
+        samples: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for _ in range(_ROUNDS):
+            for peer, variant in turns:
+                share = seconds / _ROUNDS / len(turns)
+                samples[peer, variant] += self._processes[peer].time(variant, share)
+        for (peer, variant), times in samples.items():
+            label = f"{peer} {variant}".strip()
+            row["us"][label] = float(np.quantile(times, _QUANTILE)) / 1e3
+        return row
+
+    def _is_right(
+        self,
+        turn: tuple[str, str],
+        results: dict[tuple[str, str], Path],
+        workload: Workload,
+        row: Row,
+    ) -> bool:
+        """Hold a result against that of torch or, where there is none, of the first peer."""
+        judges = [t for t in results if t[0] != "tcdsl"]
+        judge = next((t for t in judges if t == ("torch", "")), judges[0] if judges else None)
+        if judge is None or turn == judge:
+            return True
+        ours, theirs = np.load(results[turn]), np.load(results[judge])
+        if ours.shape != theirs.shape:
+            row["wrong"].append(
+                f"{' '.join(turn)}: {ours.size} numbers, {theirs.size} of {judge[0]}"
+            )
+            return False
+        error = np.abs(ours - theirs).max(initial=0) / max(np.abs(theirs).max(initial=0), 1e-30)
+        if not error <= workload.tolerance:
+            row["wrong"].append(f"{' '.join(turn)}: differs by {error:.1e} of the largest value")
+        return bool(error <= workload.tolerance)
+
+    def stop(self) -> None:
+        """End all processes."""
+        for process in self._processes.values():
+            process.stop()
+
+
+def judge(row: Row) -> None:
+    """Put the best of ours, the best peer and their ratio into a row."""
+    ours = {k: us for k, us in row["us"].items() if k.startswith("tcdsl")}
+    peers = {k: us for k, us in row["us"].items() if not k.startswith("tcdsl")}
+    row["ours"] = ours.get("tcdsl untuned")
+    row["best"] = min(peers, key=lambda k: peers[k]) if peers else None
+    row["ratio"] = peers[row["best"]] / row["ours"] if peers and row["ours"] else None
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    return statistics.geometric_mean(ratios)
+
+
+def summary(rows: Sequence[Row]) -> None:
+    """Print geometric means by kind and the worst rows."""
+    rated = [row for row in rows if row["ratio"]]
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for row in rated:
+        kinds[row["kind"]].append(row["ratio"])
+    print()
+    table = Table("kind", 24, {"count": "7", "mean": "8.2f", "least": "8.2f"})
+    for kind, ratios in sorted(kinds.items(), key=lambda item: mean(item[1])):
+        table.row(kind, len(ratios), mean(ratios), min(ratios))
+    if rated:
+        table.row(
+            "all", len(rated), mean(r["ratio"] for r in rated), min(r["ratio"] for r in rated)
+        )
+    print("\nworst:")
+    for row in sorted(rated, key=lambda row: row["ratio"])[:15]:
+        print(f"  {row['ratio']:6.2f}  {row['workload']}  ({row['best']})")
+
+
+def main() -> int:
+    parser = asking(__doc__, 1.0, "per workload, all peers together")
+    parser.add_argument("--kind", default="", help="workloads of kinds whose name contains this")
+    parser.add_argument(
+        "--peers", default="tcdsl,numpy,torch,torch-avx512", help=f"of {', '.join(known())}"
+    )
+    parser.add_argument("--tune", type=float, default=0, help="seconds of tuning for each workload")
+    parser.add_argument("--generic", action="store_true", help="size-generic executables too")
+    parser.add_argument("--random", type=int, default=0, help="shapes of each form instead")
+    parser.add_argument("--seed", type=int, default=None, help="of the random shapes")
+    parser.add_argument("--png", type=Path, help="draw the ratios and the roofline in this file")
+    options = parser.parse_args()
+    if options.threads:
+        runtime.set_num_threads(options.threads)
+    names = [w.name for w in workloads()]
+    seed = random.randrange(1 << 30) if options.seed is None else options.seed
+    if options.random:
+        print(f"--seed {seed}")
+        names = list(random_shapes(options.random, seed))
+    peers = [p for p in options.peers.split(",") if p in known()]
+    threads = runtime.get_num_threads()
+    machine = {"gflops": measure_peak(threads), "gbytes": measure_bandwidth(threads)}
+    print(
+        f"{threads} threads, {machine['gflops']:.0f} GFLOP/s, {machine['gbytes']:.0f} GB/s; "
+        f"beside {', '.join(p for p in peers if p != 'tcdsl')}"
+    )
+    heads = {
+        "ours us": "11.1f",
+        "peer us": "11.1f",
+        "ratio": "8.2f",
+        "GFLOP/s": "9.1f",
+        "GB/s": "8.1f",
+    }
+    table = Table("workload", 44, heads)
+    rows: list[Row] = []
+    suite = Suite(peers, Options(threads, options.tune, options.generic))
+    try:
+        for name in names:
+            workload = find(name)
+            if options.only not in workload.name or options.kind not in workload.kind:
+                continue
+            row = suite.measure(workload, name, options.seconds)
+            judge(row)
+            rows.append(row)
+            _print(table, row)
+            keep({**facts(), "peak": machine, "seed": seed, "rows": rows}, options.json)
+    except KeyboardInterrupt:
+        print("\ninterrupted: what follows is of the rows so far")
+    finally:
+        suite.stop()
+    summary(rows)
+    if options.png:
+        from suite_parts.pictures import draw
+
+        draw([{**row, "us": row["ours"]} for row in rows], machine, options.png)
+    return int(any(row["wrong"] for row in rows))
+
+
+def _print(table: Table, row: Row) -> None:
+    us, best = row["ours"], row["best"]
+    rates = [row.get(key, 0) / us / 1e3 if us else None for key in ("flops", "bytes")]
+    extra = [
+        f"{k.removeprefix('tcdsl ')} {v / us:.2f}"
+        for k, v in row["us"].items()
+        if us and k.startswith("tcdsl ") and k != "tcdsl untuned"
+    ]
+    note = f"  {best or ''}" + (f"  ({', '.join(extra)} of untuned)" if extra else "")
+    table.row(row["workload"], us, row["us"].get(best), row["ratio"], *rates, note=note)
+    for line in row["wrong"]:
+        print(f"    {line}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
