@@ -16,7 +16,8 @@ from tcdsl.grammar.proofs.sizes import Atom, FloorDiv, Max, Min, Modulo, Monomia
 
 _FEW_STEPS, _MANY_STEPS = 30, 400
 _LEVELS = 4  # of questions about a part, a divisor or a factor, inside a question
-_ALIKE, _BESIDE = (0, 1, 2, 3, 8, 1000), ((1, 1000), (1000, 1), (5, 8))  # values of sizes to try
+_ALIKE = (0, 1, 2, 3, 8, 1000, 1 << 40)  # values of sizes to try: one for all; one, and others
+_BESIDE = ((1, 1000), (1000, 1), (5, 8))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -103,7 +104,7 @@ class _Proof:
     """The facts of one question, and how much may still be tried."""
 
     def __init__(self, facts: tuple[Size, ...], fuel: int) -> None:
-        self.facts = facts
+        self.facts = [(fact, -fact) for fact in facts]
         self.fuel = fuel
 
     def asks(self, s: Size) -> bool:
@@ -126,8 +127,11 @@ class _Proof:
             if self._by_atom(s - Size((nested,)), atom, c, depth - 1, uses, level):
                 return True
         if uses > 0:
-            for fact in self.facts:
-                if self.holds(s - fact, depth, uses - 1, level):
+            for fact, negated in self.facts:
+                if self.fuel <= 0:  # only what is a number is still told
+                    if s.offset >= fact.offset and _without_offset(s) == _without_offset(fact):
+                        return True
+                elif self.holds(s + negated, depth, uses - 1, level):
                     return True
         return False
 
@@ -186,6 +190,10 @@ class _Proof:
                 )
             case Symbol():
                 return False
+
+
+def _without_offset(s: Size) -> tuple[tuple[Monomial, int], ...]:
+    return s.terms[:-1] if s.offset else s.terms
 
 
 def _is_nested(monomial: Monomial) -> bool:

@@ -9,61 +9,98 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd, prod
-from typing import Any
+from typing import Any, ClassVar
 
 LARGEST_EXTENT = 2**48  # more elements than any memory has addresses for; calls refuse more
 
 
+class _Atom:
+    """What atoms know of themselves from their making on: they are hashed and sorted all the time.
+
+    A hash is of one process, so that a pickle takes only what an atom is made of.
+    """
+
+    __slots__ = ("_hash", "key")
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+    _hash: int
+    key: tuple[int, str]  # by which factors, and terms, are sorted
+
+    def __post_init__(self) -> None:
+        made_of = self._made_of()
+        object.__setattr__(self, "_hash", hash((type(self), *made_of)))
+        object.__setattr__(self, "key", (0 if isinstance(self, Symbol) else 1, str(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._made_of()
+
+    def _made_of(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in type(self).__match_args__)
+
+
+def _hash_of(atom: _Atom) -> int:
+    return atom._hash
+
+
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(_Atom):
     """A size, an integral scalar or an index by name; signed: it may be negative."""
 
     name: str
     signed: bool = False
+
+    __hash__ = _hash_of
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
-class FloorDiv:
+class FloorDiv(_Atom):
     """floor(numerator / denominator); 0 where the denominator is 0."""
 
     numerator: Size
     denominator: Size
+
+    __hash__ = _hash_of
 
     def __str__(self) -> str:
         return f"{_group(self.numerator)} / {_group(self.denominator, tight=True)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Modulo:
+class Modulo(_Atom):
     """numerator - denominator * floor(numerator / denominator); 0 where the denominator is 0."""
 
     numerator: Size
     denominator: Size
+
+    __hash__ = _hash_of
 
     def __str__(self) -> str:
         return f"{_group(self.numerator)} % {_group(self.denominator, tight=True)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Min:
+class Min(_Atom):
     """The least of several."""
 
     args: tuple[Size, ...]
+
+    __hash__ = _hash_of
 
     def __str__(self) -> str:
         return _nested("min", self.args)
 
 
 @dataclass(frozen=True, slots=True)
-class Max:
+class Max(_Atom):
     """The greatest of several."""
 
     args: tuple[Size, ...]
+
+    __hash__ = _hash_of
 
     def __str__(self) -> str:
         return _nested("max", self.args)
@@ -95,12 +132,18 @@ class Size:
         return Size((((atom,), 1),))
 
     def __add__(self, other: Size | int) -> Size:
-        other = _size(other)
+        if isinstance(other, int):
+            return _moved(self, other)
         if (value := other.constant) is not None:
             return _moved(self, value)
         if (value := self.constant) is not None:
             return _moved(other, value)
-        return _sum((*self.terms, *other.terms))
+        total = dict(self.terms)
+        for monomial, coefficient in other.terms:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        if len(total) == len(self.terms):  # none is new: their order stays
+            return Size(tuple((m, c) for m, c in total.items() if c))
+        return _sorted(total)
 
     def __sub__(self, other: Size | int) -> Size:
         return self + (-other)
@@ -225,20 +268,23 @@ def _scaled(size: Size, factor: int) -> Size:
     return Size(tuple((m, c * factor) for m, c in size.terms)) if factor else Size()
 
 
-@lru_cache(maxsize=1 << 14)
 def _atom_key(atom: Atom) -> tuple[int, str]:
-    return 0 if isinstance(atom, Symbol) else 1, str(atom)
+    return atom.key
 
 
 def _term_key(term: tuple[Monomial, int]) -> tuple[int, list[tuple[int, str]]]:
-    return -len(term[0]), [_atom_key(a) for a in term[0]]
+    return -len(term[0]), [a.key for a in term[0]]
 
 
 def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
     total: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, 0) + coefficient
-    return Size(tuple(sorted(((m, c) for m, c in total.items() if c), key=_term_key)))
+    return _sorted(total)
+
+
+def _sorted(total: Mapping[Monomial, int]) -> Size:
+    return Size(tuple(sorted([(m, c) for m, c in total.items() if c], key=_term_key)))
 
 
 def _split(size: Size, divisor: int) -> tuple[Size, Size]:

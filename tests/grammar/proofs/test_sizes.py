@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tcdsl.grammar.proofs import signs
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size, _sum
 from tests.tiers import drawn
@@ -222,3 +225,34 @@ def test_every_question_ends_after_a_bounded_number_of_others(
         sys.setprofile(None)
     assert deepest <= 200
     assert questions <= 2 * (30 + 400) * 5  # what is asked after the fuel is spent ends at once
+
+
+def test_what_is_false_of_large_sizes_only_is_seen_without_a_long_proof(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claim, known = C(2**31 - 2) - W, (W - (W // 2) * 2 + 1, H // 2, H - W)
+    asked: list[int] = []
+    begin = signs._Proof.__init__
+
+    def noted(proof: signs._Proof, facts: tuple[Size, ...], fuel: int) -> None:
+        asked.append(fuel)
+        begin(proof, facts, fuel)
+
+    monkeypatch.setattr(signs._Proof, "__init__", noted)
+    signs.is_nonnegative.cache_clear()
+    assert not is_nonnegative(claim, known)
+    assert {*asked} == {signs._FEW_STEPS}
+
+
+def test_atoms_mean_the_same_in_another_process() -> None:
+    """Hashes of text differ between processes: what a pickle brings has those of its own."""
+    code = (
+        "import pickle, sys; from tcdsl.grammar.proofs.sizes import Size;"
+        "n = Size.symbol('N'); made = n // 3 + n % Size.symbol('M');"
+        "sys.stdout.buffer.write(pickle.dumps(made))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    found, here = pickle.loads(done.stdout), N // 3 + N % M
+    assert found == here
+    assert {found: 1}[here] == 1
+    assert found - here == C(0)
