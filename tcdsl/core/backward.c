@@ -58,29 +58,6 @@ static int add_to_leaf(Tensor *t, PyObject *g) {
   return 0;
 }
 
-static Hooked *hooked_at(const Run *run, const Tensor *t) {
-  for (int i = 0; i < run->n_hooked; i++)
-    if (run->hooked[i].leaf == t) return run->hooked + i;
-  return NULL;
-}
-
-/* Count one gradient more that will arrive at a leaf with hooks. */
-static int expect(Run *run, Tensor *t) {
-  Hooked *h = hooked_at(run, t);
-  if (!h) {
-    Hooked *more = realloc(run->hooked, (size_t)(run->n_hooked + 1) * sizeof *more);
-    if (!more) {
-      PyErr_NoMemory();
-      return -1;
-    }
-    run->hooked = more;
-    h = more + run->n_hooked++;
-    *h = (Hooked){(Tensor *)Py_NewRef(t), 0, NULL};
-  }
-  h->waits++;
-  return 0;
-}
-
 /* Steals g, which may be NULL. The hooks of a leaf see what has come from all sides, once. */
 static int give_leaf(Run *run, Tensor *t, PyObject *g) {
   if (g && !same_form(t, (Tensor *)g)) {

@@ -113,23 +113,6 @@ static int list_all(Run *run, PyObject *const *roots, int n_roots) {
   return no;
 }
 
-/* Count the gradients that will arrive at leaves with hooks. */
-static int expect_all(Run *run, PyObject *const *roots, int n_roots) {
-  int failed = 0;
-  for (int i = 0; i < n_roots && !failed; i++) {
-    Tensor *t = (Tensor *)roots[i];
-    if (!t->fn && t->hooks) failed = expect(run, t);
-  }
-  for (size_t i = 0; i < run->all.n; i++) {
-    Node *n = run->all.at[i];
-    for (int k = 0; n->is_wanted & RUNS && k < n->n_in && !failed; k++) {
-      PyObject *o = n->slot[k].o;
-      if (o && Py_TYPE(o) != node_type && ((Tensor *)o)->hooks) failed = expect(run, (Tensor *)o);
-    }
-  }
-  return failed;
-}
-
 /* Give back all nodes: whatever happened, they are as they were, but for what they have given away. */
 static void give_back(Run *run) {
   for (size_t i = 0; i < run->all.n; i++) {
@@ -231,4 +214,46 @@ static void end_run(Run *run) {
     Py_DecRef((PyObject *)h->leaf);
   }
   free(run->hooked);
+}
+
+/* ---- leaves with hooks */
+
+static Hooked *hooked_at(const Run *run, const Tensor *t) {
+  for (int i = 0; i < run->n_hooked; i++)
+    if (run->hooked[i].leaf == t) return run->hooked + i;
+  return NULL;
+}
+
+/* Count one gradient more that will arrive at a leaf with hooks. */
+static int expect(Run *run, Tensor *t) {
+  Hooked *h = hooked_at(run, t);
+  if (!h) {
+    Hooked *more = realloc(run->hooked, (size_t)(run->n_hooked + 1) * sizeof *more);
+    if (!more) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    run->hooked = more;
+    h = more + run->n_hooked++;
+    *h = (Hooked){(Tensor *)Py_NewRef(t), 0, NULL};
+  }
+  h->waits++;
+  return 0;
+}
+
+/* Count the gradients that will arrive at leaves with hooks. */
+static int expect_all(Run *run, PyObject *const *roots, int n_roots) {
+  int failed = 0;
+  for (int i = 0; i < n_roots && !failed; i++) {
+    Tensor *t = (Tensor *)roots[i];
+    if (!t->fn && t->hooks) failed = expect(run, t);
+  }
+  for (size_t i = 0; i < run->all.n; i++) {
+    Node *n = run->all.at[i];
+    for (int k = 0; n->is_wanted & RUNS && k < n->n_in && !failed; k++) {
+      PyObject *o = n->slot[k].o;
+      if (o && Py_TYPE(o) != node_type && ((Tensor *)o)->hooks) failed = expect(run, (Tensor *)o);
+    }
+  }
+  return failed;
 }
