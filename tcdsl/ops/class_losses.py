@@ -190,14 +190,16 @@ def multi_margin_loss(
     reduce: Reduced = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return what the target's score lacks of a margin above all others, to the power p."""
+    """Return what the target's score lacks of a margin above all others, to the power p: 1 or 2."""
     from tcdsl.ops.internal import filled
 
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
     how = reduction_of(reduction, size_average, reduce)
     scores = input.unsqueeze(0) if input.ndim == 1 else input
     if weight is None:
         weight = filled(scores.detach().select(0, 0), 1.0)
-    elements = _multi_margin(scores, target.reshape(-1), weight, margin, p)
+    elements = _multi_margin(scores, target.reshape(-1), weight, margin, int(p))
     return mean_or_sum(elements.squeeze(0) if input.ndim == 1 else elements, how)
 
 

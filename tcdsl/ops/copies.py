@@ -64,50 +64,55 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     """
     if not tensors:
         raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
-    parts = [t for t in tensors if tuple(t.shape) != (0,)]
+    parts = [t for t in tensors if t.numel() or t.ndim != 1]
     if not parts:
         return tensors[0].clone()  # type: ignore[no-any-return]
     if len(parts) > _MOST:
         rows = [cat(parts[i : i + _MOST], dim) for i in range(0, len(parts), _MOST)]
         return cat(rows, dim, out=out)
-    first = tuple(parts[0].shape)
+    shapes = [t.shape for t in parts]
+    first = shapes[0]
     at = dim_of(dim, len(first))
-    for i, t in enumerate(parts):
-        shape = tuple(t.shape)
-        if len(shape) != len(first):
-            raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
-            )
-        for d, (a, b) in enumerate(zip(first, shape, strict=True)):
-            if d != at and a != b:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {at}. Expected size {a} but "
-                    f"got size {b} for tensor number {i} in the list."
-                )
-    total = sum(t.shape[at] for t in parts)
-    shape = (*first[:at], total, *first[at + 1 :])
-    dtype = promote(parts)
-    made = empty(shape, dtype) if out is None else out
-    if out is not None and tuple(out.shape) != shape:
-        out.resize_(shape)
-    is_recorded = out is None and is_grad_enabled() and any(t.requires_grad for t in parts)
-    parts = [t.to(dtype) for t in parts]
+    for i, shape in enumerate(shapes):
+        if shape != first:
+            _check_joined(first, shape, i, at)
+    lengths = tuple(shape[at] for shape in shapes)
+    whole = (*first[:at], sum(lengths), *first[at + 1 :])
+    dtype = parts[0].dtype
+    if any(t.dtype is not dtype for t in parts):
+        dtype = promote(parts)
+        parts = [t.to(dtype) for t in parts]
+    made = empty(whole, dtype) if out is None else out
+    if out is not None and out.shape != whole:
+        out.resize_(whole)
+    needs = sum(t.requires_grad << i for i, t in enumerate(parts)) if is_grad_enabled() else 0
     old = set_grad_enabled(False)
     try:
         begin = 0
-        for t in parts:
-            n = t.shape[at]
+        for n, t in zip(lengths, parts, strict=True):
             copy_(made.narrow(at, begin, n), t)
             begin += n
     finally:
         set_grad_enabled(old)
-    if is_recorded:
-        lengths = tuple(t.shape[at] for t in parts)
+    if needs and out is None:
         recipe = Recipe(_never, (GRAD,), tuple(range(len(parts))))
-        needs = sum(t.requires_grad << i for i, t in enumerate(parts))
         vjp = partial(_parted, at, lengths)
         record("CatBackward0", recipe, vjp, tuple(parts), (made,), needs)
     return made
+
+
+def _check_joined(first: tuple[int, ...], shape: tuple[int, ...], number: int, at: int) -> None:
+    """Refuse a shape that differs from the first elsewhere than where they are joined."""
+    if len(shape) != len(first):
+        raise RuntimeError(
+            f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
+        )
+    for d, (a, b) in enumerate(zip(first, shape, strict=True)):
+        if d != at and a != b:
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {at}. Expected size {a} but "
+                f"got size {b} for tensor number {number} in the list."
+            )
 
 
 def _never(gradient: Tensor) -> Tensor:
@@ -127,9 +132,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     """Join tensors of one shape along a new dimension."""
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    first = tuple(tensors[0].shape)
+    first = tensors[0].shape
     for i, t in enumerate(tensors):
-        if tuple(t.shape) != first:
+        if t.shape != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                 f"{list(t.shape)} at entry {i}"

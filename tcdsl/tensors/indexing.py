@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import operator
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tcdsl.core import FORM, Tensor, dtypes, from_numpy
+from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.indexing import with_nothing_written
 from tcdsl.ops.table import op_of_text, publish
-from tcdsl.ops.views import ARGUMENTS, of_part, plain, viewed
+from tcdsl.ops.views import ARGUMENTS, Shape, of_part, plain, viewed
 
 __all__ = ["getitem", "setitem"]
 
@@ -33,10 +34,15 @@ OF_BYTES = (
 @viewed("SliceBackward0", "subscripted", of_part, FORM, ARGUMENTS)
 def getitem(x: Tensor, key: Any) -> Any:
     """Return the elements of a subscript; a view where no data stands in it."""
+    if isinstance(key, Tensor) and key.dtype is dtypes.int64 and key.ndim and x.ndim:
+        return _lookup(x.ndim, (0,))(x, key)  # the most usual by far
     base, found = _split(x, key)
     if not found:
         return base
-    return _looked_up(base, found)
+    dims = tuple(d for d, _ in found)
+    tensors = [t for _, t in found]
+    _check_alike(tensors)
+    return _lookup(base.ndim, dims)(base, *tensors)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
@@ -212,47 +218,55 @@ def _places(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
 # ---- looking up
 
 
-def _placed(base: Tensor, found: list[tuple[int, Tensor]]) -> tuple[str, str, list[Tensor]]:
-    """Return the subscripts of the tensor that is looked up, those of the result, and the data."""
-    dims = [d for d, _ in found]
-    tensors = [t for _, t in found]
+def _check_alike(tensors: list[Tensor]) -> Shape:
+    """Return the shape to which tensors that look up broadcast.
+
+    Raises
+    ------
+    IndexError
+        If they do not.
+    """
     try:
-        np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
+        return np.broadcast_shapes(*(tuple(t.shape) for t in tensors))
     except ValueError:
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         raise IndexError(
             "shape mismatch: indexing tensors could not be broadcast together with shapes " + shapes
         ) from None
-    side_by_side = dims == list(range(dims[0], dims[0] + len(dims)))
+
+
+def _written(rank: int, dims: Shape) -> str:
+    """Return the subscripts of a result: `...` of the data, in the place of what it looks up."""
+    side_by_side = dims == tuple(range(dims[0], dims[0] + len(dims)))
+    kept = [_LETTERS[d] for d in range(rank) if d not in dims]
+    before = sum(d < dims[0] for d in range(rank) if d not in dims) if side_by_side else 0
+    return ", ".join([*kept[:before], "...", *kept[before:]])
+
+
+@cache
+def _lookup(rank: int, dims: Shape) -> Op:
+    """Return the op that looks up these dimensions of a tensor by as many tensors."""
     names = {d: f"i{n}" for n, d in enumerate(dims)}
-    read = [
+    read = ", ".join(
         f"{names[d]}(...) < 0 ? {names[d]}(...) + {_LETTERS[d].upper()} : {names[d]}(...)"
         if d in names
         else _LETTERS[d]
-        for d in range(base.ndim)
-    ]
-    kept = [_LETTERS[d] for d in range(base.ndim) if d not in names]
-    before = sum(d < dims[0] for d in range(base.ndim) if d not in names) if side_by_side else 0
-    written = [*kept[:before], "...", *kept[before:]]
-    return ", ".join(read), ", ".join(written), tensors
-
-
-def _looked_up(base: Tensor, found: list[tuple[int, Tensor]]) -> Any:
-    read, written, tensors = _placed(base, found)
-    extents = ", ".join(_LETTERS[d].upper() for d in range(base.ndim))
-    data = "".join(f", int64(...) i{n}" for n in range(len(tensors)))
-    text = (
-        f"def index<T>(T({extents}) x{data}) -> (T(...) y) {{\n  y({written}) = x({read})\n}}"
-    ).replace("(T(...) y)", f"(T({_extents(written)}) y)")
-    return op_of_text(text)(base, *tensors)
+        for d in range(rank)
+    )
+    written = _written(rank, dims)
+    extents = ", ".join(_LETTERS[d].upper() for d in range(rank))
+    data = "".join(f", int64(...) i{n}" for n in range(len(dims)))
+    return op_of_text(
+        f"def index<T>(T({extents}) x{data}) -> (T({_extents(written)}) y) "
+        f"{{\n  y({written}) = x({read})\n}}"
+    )
 
 
 def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
     """Write a value where data says; where places meet the last one counts."""
-    _, written, tensors = _placed(base, found)
-    dims = [d for d, _ in found]
-    shape = list(np.broadcast_shapes(*(tuple(t.shape) for t in tensors)))
-    words = written.split(", ")
+    dims = tuple(d for d, _ in found)
+    shape = _check_alike([t for _, t in found])
+    words = _written(base.ndim, dims).split(", ")
     at = words.index("...")
     kept = [base.shape[_LETTERS.index(w)] for w in words if w != "..."]
     sizes = [*kept[:at], *shape, *kept[at:]]
@@ -262,19 +276,24 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
     if not values.numel():
         with_nothing_written(base, values, writes=True)
         return
-    places = [_wrapped(t, base.shape[d]) for d, t in zip(dims, tensors, strict=True)]
-    letters = ", ".join(_LETTERS[d] for d in range(base.ndim))
+    places = [_wrapped(t, base.shape[d]) for d, t in found]
+    _putting(base.ndim, dims)(base, *places, values)
+
+
+@cache
+def _putting(rank: int, dims: Shape) -> Op:
+    """Return the op that writes these dimensions of a tensor by as many tensors."""
+    written = _written(rank, dims)
+    letters = ", ".join(_LETTERS[d] for d in range(rank))
     extents = letters.upper()
-    data = "".join(f", int64(...) i{n}" for n in range(len(tensors)))
-    target = ", ".join(
-        f"i{dims.index(d)}(...)" if d in dims else _LETTERS[d] for d in range(base.ndim)
-    )
-    text = (
+    data = "".join(f", int64(...) i{n}" for n in range(len(dims)))
+    target = ", ".join(f"i{dims.index(d)}(...)" if d in dims else _LETTERS[d] for d in range(rank))
+    return op_of_text(
         f"def index_put<T>(T({extents}) x{data}, T({_extents(written)}) v) -> (T({extents}) y) {{\n"
         f"  y({letters}) = x({letters})\n"
-        f"  y({target}) = v({written})\n}}"
+        f"  y({target}) = v({written})\n}}",
+        writes=True,
     )
-    op_of_text(text, writes=True)(base, *places, values)
 
 
 def _wrapped(index: Tensor, extent: int) -> Tensor:

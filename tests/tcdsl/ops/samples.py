@@ -296,6 +296,10 @@ def losses() -> Iterator[Sample]:
         yield Sample("cross_entropy", (_normal(4, 3), _between(0, 1, 4, 3)), how)
         yield Sample("cross_entropy", (scores, classes), {"label_smoothing": 0.1, **how})
         yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), how, order=1)
+        squared = {"p": 2, "margin": 0.7, **how}
+        yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), squared, order=1)
+        squared["weight"] = weight
+        yield Sample("multi_margin_loss", (_normal(4, 3), classes[1]), squared, order=0)
         labels = np.array([[1, -1, 0], [2, 0, -1], [-1, 1, 2], [0, 1, 2]])
         yield Sample("multilabel_margin_loss", (_normal(4, 3), labels), how, order=1)
         yield Sample("multilabel_margin_loss", (_normal(3), labels[1]), how, order=1)
