@@ -136,7 +136,9 @@ def arrange(
                 program, g, spec, machine, values, "g0", 0, base, operands, asked
             )
             plain = all(_is_plain(program, s) for s in g.statements)
-            able = [x for x in offered if plain or x.takes_any_points]
+            is_scan = any(s.along is not None for s in g.statements)
+            able = [x for x in offered if x.takes_scans is is_scan]
+            able = [x for x in able if plain or x.takes_any_points]
             if any(s.is_ragged for s in g.statements):
                 able = [x for x in able if x.takes_ragged]
             met[key] = ctx, {x.name: x for x in able if x.matches(ctx)}

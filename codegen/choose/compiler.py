@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tcdsl.codegen.choose import forms
@@ -29,9 +30,10 @@ from tcdsl.codegen.loops.verify import verify
 from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
-from tcdsl.codegen.machine.spec import Spec
+from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program
+from tcdsl.codegen.program.scans import along_rows
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
@@ -122,7 +124,7 @@ def choices(
     Everything but the values of knobs is worked out once, so that costs are quick to ask for.
     """
     found = {}
-    for partition in partitions(_split(program, spec)):
+    for partition in partitions(_rewritten(program, spec, machine)):
         config = Config.of({"partition": partition.name})
         arrangement = _arrangement(program, spec, config, machine, sizes)
         found[partition.name] = tuple(
@@ -314,7 +316,7 @@ def _arrangement(
     ScheduleError
         If it names none.
     """
-    program = _split(program, spec)
+    program = _rewritten(program, spec, machine)
     by_name = {p.name: p for p in partitions(program)}
     wanted = str(config.get("partition", next(iter(by_name))))
     if wanted not in by_name:
@@ -328,13 +330,27 @@ def _arrangement(
     return arrange(program, spec, by_name[wanted], machine, values, offered, call)
 
 
-def _split(program: Program, spec: Spec) -> Program:
-    """Return a program with long products in pairs, as its sizes or those that stand for all ask.
+def _rewritten(program: Program, spec: Spec, machine: Machine | Gpu) -> Program:
+    """Return a program with long products in pairs, and on the CPU loops along rows as scans.
 
-    So the statements that a config speaks of follow from the program and the specialisation.
+    Both follow from the program and the specialisation, as do the statements that a config speaks
+    of: the order of pairs from its sizes or those that stand for all, rows from its layouts.
     """
     sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
-    return in_pairs(program, tuple(sizes.items()))
+    split = in_pairs(program, tuple(sizes.items()))
+    return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
+
+
+@lru_cache(maxsize=64)
+def _with_scans(program: Program, layouts: tuple[Layout, ...]) -> Program:
+    homes = {program.buffer(n).home: x for n, x in zip(program.operands, layouts, strict=True)}
+
+    def unit(name: str) -> int | None:
+        buffer = program.buffer(name)
+        layout = homes.get(buffer.home)
+        return len(buffer.shape) - 1 if layout is None else layout.unit
+
+    return along_rows(program, unit)
 
 
 def _lowered(

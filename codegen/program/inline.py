@@ -61,7 +61,7 @@ def inline(
 def _inlinable(program: Program, s: Statement, consumers: Sequence[Statement]) -> bool:
     """Whether a statement is a function of its indices that costs no more inside its readers."""
     buffer = program.buffer(s.target)
-    if s.op != "=" or not s.covers or s.target in program.outputs:
+    if s.op != "=" or not s.covers or s.along or s.target in program.outputs:
         return False
     if any(c.base == s.target for c in consumers) or any(any(r.checked) for r in s.reads()):
         return False

@@ -60,6 +60,7 @@ class Statement:
     covers: bool  # every element of the box is written
     subs_checked: tuple[bool, ...]
     text: str  # the statement as TC text, for headers and `show`
+    along: str | None = None  # the output index in whose order points run: a scan (`scans.py`)
     _reads: tuple[typed.Read, ...] | None = field(
         default=None, init=False, compare=False, repr=False
     )

@@ -26,7 +26,7 @@ def has_epilogue(statements: Sequence[Statement]) -> bool:
         return False
     made = {first.target}
     for s in later:
-        if s.op != "=" or s.reductions or not s.covers or first.base is not None:
+        if s.op != "=" or s.reductions or not s.covers or s.along or first.base is not None:
             return False
         names = [affine_of(e) for e in s.subs]
         at = [[affine_of(e) for e in r.subs] for r in s.reads() if r.tensor in made]
@@ -65,7 +65,11 @@ def outsider(statements: Sequence[Statement], seed: int) -> int | None:
 
 
 def _has_rows(s: Statement) -> bool:
-    return s.covers and not (s.op.startswith("arg") or s.is_ragged or is_contraction(s))
+    return (
+        s.covers
+        and s.along is None
+        and not (s.op.startswith("arg") or s.is_ragged or is_contraction(s))
+    )
 
 
 def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | int:

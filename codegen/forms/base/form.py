@@ -42,6 +42,8 @@ class Form(Generic[M, L]):
         Also statements whose points meet, or change from turn to turn of a loop around them.
     takes_ragged
         Also statements with ranges that depend on indices or on data.
+    takes_scans
+        Only statements whose points run in the order of an index, and it takes any of these.
     """
 
     name: str
@@ -54,3 +56,4 @@ class Form(Generic[M, L]):
     ends_group: bool = False
     takes_any_points: bool = False
     takes_ragged: bool = False
+    takes_scans: bool = False

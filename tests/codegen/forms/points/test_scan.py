@@ -1,0 +1,169 @@
+"""Loops along rows, and sums over all that lies before: the scan form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.gradient.vjp import gradient
+from tcdsl.codegen.machine.config import Config
+from tcdsl.codegen.toolchain.host import detect
+from tests.codegen.harness import (
+    Array,
+    Case,
+    Problem,
+    differential,
+    expected,
+    problem,
+    run_cases,
+    spec_of,
+)
+
+RNG = np.random.default_rng(51)
+HEAD = "def f(T(N,M) X) -> (T(N,M) Y) { "
+FOR = HEAD + "Y(n, 0) = X(n, 0) for t in 1:M { Y(n, t) = Y(n, t - 1) + X(n, t) } }"
+SUM = HEAD + "Y(n, m) +=! X(n, j) where j in 0 : m + 1 }"
+SCANS = {
+    "for": FOR,
+    "for, backwards": HEAD
+    + "Y(n, m) = X(n, m) for t in 0 : M - 1 { Y(n, M - t - 2) += Y(n, M - t - 1) } }",
+    "for, two back": HEAD
+    + "Y(n, m) = X(n, m) for t in 2:M { Y(n, t) = Y(n, t - 1) - Y(n, t - 2) + X(n, t) } }",
+    "for, under a condition": HEAD + "Y(n, m) = X(n, m) for t in 0:M { "
+    "Y(n, t) = X(n, t) + (t > 0 ? Y(n, t - 1) : X(n, M - 1)) } }",
+    "for, the turn is a number": HEAD
+    + "Y(n, 0) = X(n, 0) for t in 1:M { Y(n, t) = max(Y(n, t - 1), X(n, t)) + t % 3 } }",
+    "sum": SUM,
+    "sum of those behind": HEAD + "Y(n, m) +=! X(n, j) where j in m:M }",
+    "sum without itself": HEAD + "Y(n, m) +=! X(n, j) where j in 0:m }",
+    "product": HEAD + "Y(n, m) *=! X(n, j) where j in 0 : m + 1 }",
+    "largest": HEAD + "Y(n, m) max=! X(n, j) where j in 0 : m + 1 }",
+    "smallest of those behind": HEAD + "Y(n, m) min=! X(n, j) where j in m:M }",
+}
+STAY = {
+    "rows side by side": HEAD
+    + "Y(0, m) = X(0, m) for t in 1:N { Y(t, m) = Y(t - 1, m) + X(t, m) } }",
+    "another row is read": HEAD
+    + "Y(n, m) = X(n, m) for t in 1:M { Y(n, t) = Y(N - 1 - n, t - 1) + X(n, t) where n in 0:0 } }",
+    "two statements": HEAD
+    + "Y(n, 0) = X(n, 0) for t in 1:M { z(n) = Y(n, t - 1)  Y(n, t) = z(n) + X(n, t) } }",
+    "two terms to begin with": HEAD + "Y(n, m) +=! pad(X(n, j), 0) where j in 0 : m + 2 }",
+    "the terms depend on the point": HEAD + "Y(n, m) +=! X(n, j) * (m - j) where j in 0 : m + 1 }",
+}
+
+
+def numbers(dtype: str, *shape: int) -> Array:
+    return RNG.integers(-3, 4, shape).astype({"float": "float32"}.get(dtype, dtype))
+
+
+def titles(p: Problem) -> list[str]:
+    told = compiler.describe(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes)
+    return [title for _, title in told]
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_rows_are_scanned(name: str) -> None:
+    p = problem(SCANS[name].replace("T(", "float("), numbers("float", 3, 4))
+    assert any("scan along" in title for title in titles(p)), titles(p)
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_other_loops_stay(name: str) -> None:
+    p = problem(STAY[name].replace("T(", "float("), numbers("float", 3, 4))
+    assert not any("scan" in title for title in titles(p)), titles(p)
+
+
+def test_what_a_scan_overwrites_is_not_filled_before() -> None:
+    p = problem(FOR.replace("T(", "float("), numbers("float", 3, 4))
+    unit = compiler.lower(p.program, spec_of(p, exact=True), Config(), detect(), p.sizes, "k")
+    assert "fill" not in compiler.emit_c(unit)
+
+
+@pytest.mark.cc
+def test_a_running_sum() -> None:
+    p = problem(SUM.replace("T(", "float("), numbers("float", 7, 33))
+    differential([Case(p, exact) for exact in (True, False)])
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+@pytest.mark.parametrize("name", SCANS)
+def test_results_are_those_of_the_text(name: str) -> None:
+    cases = []
+    for dtype in ("float", "double", "int32"):
+        for shape in ((7, 33), (9, 2), (1, 1), (4, 1), (0, 5), (3, 3)):
+            p = problem(SCANS[name].replace("T(", f"{dtype}("), numbers(dtype, *shape))
+            cases += [Case(p, exact) for exact in (True, False)]
+    if name not in ("for", "for, the turn is a number"):  # whose first element is always written
+        p = problem(SCANS[name].replace("T(", "float("), numbers("float", 5, 0))
+        cases += [Case(p, exact) for exact in (True, False)]
+    differential(cases)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_strides_other_ranks_and_types() -> None:
+    x = numbers("float", 40, 20)
+    cases = []
+    for text in (FOR, SUM):
+        for view in (x[::2, ::3], x[:, ::-1], x.T, np.broadcast_to(x[:1], (5, 20)), x[:6, :1]):
+            cases.append(Case(problem(text.replace("T(", "float("), view), exact=True))
+            cases.append(Case(problem(text.replace("T(", "float("), view), exact=False))
+    out = guarded_column()
+    cases.append(Case(problem(FOR.replace("T(", "float("), x, outs=(out,)), exact=True))
+    one = "def f(float(M) X, float(M) A) -> (float(M) Y) "
+    one += "{ Y(0) = X(0) for t in 1:M { Y(t) = A(t) * Y(t - 1) + X(t) } }"
+    cases.append(Case(problem(one, numbers("float", 1001), numbers("float", 1001)), exact=False))
+    three = "def f(float(A,B,M) X) -> (float(A,B,M) Y) { Y(a, b, m) +=! X(a, b, j) where j in m:M }"
+    cases.append(Case(problem(three, numbers("float", 3, 5, 17)), exact=False))
+    half = FOR.replace("T(", "float16(")
+    cases += [Case(problem(half, numbers("float16", 6, 21)), exact) for exact in (True, False)]
+    differential(cases)
+
+
+def guarded_column() -> Array:
+    base: Any = np.zeros((40, 41), np.float32)
+    view: Array = base[:, 1::2]
+    return view
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_nan_and_infinity_go_on() -> None:
+    x = numbers("float", 5, 19)
+    x[0, 3], x[1, 4], x[2, 5], x[2, 9] = np.nan, np.inf, np.inf, -np.inf
+    cases = [
+        Case(problem(SCANS[n].replace("T(", "float("), x), exact=True)
+        for n in ("for", "sum", "largest", "smallest of those behind")
+    ]
+    for got, c in zip(run_cases(cases), cases, strict=True):
+        np.testing.assert_array_equal(got[0], expected(c.problem)[0])
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_bits_do_not_depend_on_threads() -> None:
+    text = FOR.replace("T(", "float(")
+    p = problem(text, RNG.normal(size=(37, 201)).astype(np.float32))
+    found = [
+        run_cases([Case(p, exact, threads=threads)], seed=threads)[0][0].tobytes()
+        for threads in (1, 2, 7)
+        for exact in (True, False)
+    ]
+    assert len({*found}) == 1
+
+
+def test_gradients_are_scans_too() -> None:
+    from tcdsl.grammar.check.definition import check  # the text of a gradient, beside its forward
+    from tcdsl.grammar.text.parser import parse
+
+    rows = "def f(float(N,M) A, float(N,M) X) -> (float(N,M) Y) { Y(n, 0) = X(n, 0) "
+    rows += "for t in 1:M { Y(n, t) = A(n, t) * Y(n, t - 1) + X(n, t) } }"
+    for text in (rows, SUM.replace("T(", "float(")):
+        derived = gradient(check(parse(text)))
+        checked = check(parse(derived.text))
+        args = [np.ones([4] * len(t.shape), np.float32) for t in checked.params]
+        assert any("scan" in title for title in titles(Problem(checked, tuple(args)))), derived.text
