@@ -95,7 +95,7 @@ def test_the_table_of_gradients_checks_and_times_a_layer(tmp_path: Path) -> None
     assert all("contraction" in form for form in row["forms"])
 
 
-@pytest.mark.wide
+@pytest.mark.deep
 @pytest.mark.torch
 @pytest.mark.cc
 def test_the_table_of_examples_for_pytorch_checks_and_times_a_layer(tmp_path: Path) -> None:

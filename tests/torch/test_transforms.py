@@ -41,6 +41,14 @@ wide = pytest.mark.wide
 cases = pytest.mark.parametrize(
     "case", [pytest.param(c, marks=() if c in SOME else wide) for c in CASES], ids=str
 )
+long_cases = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, marks=wide if c.name in {"scaled", "softmax"} else pytest.mark.deep)
+        for c in CASES
+    ],
+    ids=str,
+)
 
 
 def both(case: Case) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -118,8 +126,7 @@ def test_second_derivatives_by_reverse_mode(case: Case) -> None:
     agree(case, lambda f: jacrev(jacrev(total(f), case.floats), case.floats)(*values))
 
 
-@pytest.mark.wide
-@cases
+@long_cases
 def test_mixed_derivatives_where_each_transform_asks_for_another_argument(case: Case) -> None:
     values = case.values()
     pairs = [(i, j) for i in case.floats for j in case.floats if i < j]
@@ -420,8 +427,7 @@ def test_jacfwd_and_linearize(case: Case) -> None:
     agree(case, lambda f: linearize(of_floats(case, f), *xs)[1](*ts))
 
 
-@pytest.mark.wide
-@cases
+@long_cases
 def test_forward_over_reverse_and_reverse_over_forward(case: Case) -> None:
     xs = floats_of(case)
     ts = tangents_of(xs)
@@ -521,8 +527,7 @@ def test_transforms_of_a_way_back_whose_forward_pass_was_outside(case: Case) -> 
         same(ours, theirs, check_stride=False)
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize("case", CASES, ids=str)
+@long_cases
 def test_gradcheck_of_every_mode(case: Case) -> None:
     xs = [x.requires_grad_() for x in floats_of(case)]
     f = of_floats(case, case.kernel)

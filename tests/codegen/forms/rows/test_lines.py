@@ -145,16 +145,15 @@ def held(name: str, dtype: str, cc: Compiler | None = None, machine: Machine | N
 
 
 @pytest.mark.cc
-@sampled("dtype", TYPES, keep=1)
-@sampled("name", STATEMENTS, keep=1)
+@sampled("dtype", TYPES, keep=1, wide=2)
+@sampled("name", STATEMENTS, keep=1, wide=8)
 def test_any_layout_is_computed_within_its_memory(name: str, dtype: str) -> None:
     held(name, dtype)
 
 
 @pytest.mark.cc
-@pytest.mark.wide
 @pytest.mark.parametrize("width", [32, 16])
-@pytest.mark.parametrize("dtype", ["float", "double", "float16"])
+@sampled("dtype", ["float16", "float", "double"], keep=0, wide=1)
 def test_so_it_is_in_narrower_vectors(dtype: str, width: int) -> None:
     held("three", dtype, *narrower(width))
 
