@@ -33,7 +33,7 @@ from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.ops.rules import ShapeRule, TypeRule, broadcast, broadcast_shape, same
+from tcdsl.ops.rules import NAMES, ShapeRule, TypeRule, broadcast, broadcast_shape, same
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.derivatives import Gradient
@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]
 _NUMBERS = (bool, int, float)
+_OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
+    "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "gather": "index {value} is out of bounds for dimension {dim} with size {extent}",
+    "index_select": "index out of range in self",
+    "embedding": "index out of range in self",
+    **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
+}
 _MAX_TRAINED = 1024
 
 
@@ -55,6 +62,7 @@ class Meaning:
     slow: Slow | None = None
     generics: Mapping[str, int] = field(default_factory=dict)
     integers: str | None = None  # the definition that serves where the type is no float
+    bools: str | None = None  # and where it is bool
     backward: str = ""  # the definition that somebody wrote as the way back of this one
     is_tunable: bool = False  # whether a recording of what is to be tuned sees its calls
 
@@ -92,6 +100,7 @@ class Forms:
         self._recipes: dict[tuple[int, int], tuple[Variant, Recipe]] = {}
         self._taken: dict[tuple[int, int], frozenset[int]] = {}  # by derived recipes
         self._bound: dict[tuple[tuple[str, int], ...], Op] = {}
+        self._others: dict[str, Op] = {}  # of definitions for other types
         self._lock = Lock()
         self.keeps_extra = True
         self.fixed: Recipe | None = None  # of every recorded call, where one is given
@@ -141,7 +150,7 @@ class Forms:
             args = self._by_name(args, kwargs)
         elif meaning.slow is not None and not all(map(_is_operand, args)):
             return meaning.slow(*args)
-        values = tuple(map(self._operand, args))
+        values = tuple(self._operand(a, i) for i, a in enumerate(args))
         if out is None and (kwargs or any(a is not v for a, v in zip(values, given, strict=False))):
             return self.op(*values)  # by position it may be known
         return self._call(values, out)
@@ -181,7 +190,7 @@ class Forms:
             )
         return tuple(values[p] for p in self.params)
 
-    def _operand(self, value: Any) -> Any:
+    def _operand(self, value: Any, at: int) -> Any:
         """Return an operand as the core takes it: a Tensor or a Python number."""
         if isinstance(value, Tensor) or type(value) in _NUMBERS:
             return value
@@ -189,9 +198,9 @@ class Forms:
             return value.item()
         if isinstance(value, int | float):
             return float(value) if isinstance(value, float) else int(value)
-        at = "input"
         raise TypeError(
-            f"{self.name}(): argument '{at}' must be Tensor, not {type(value).__name__}"
+            f"{self.name}(): argument '{self.params[at]}' (position {at + 1}) must be Tensor, not "
+            f"{type(value).__name__}"
         )
 
     def _call(self, values: tuple[Any, ...], out: Any) -> Any:
@@ -203,8 +212,9 @@ class Forms:
         if self.meaning.shape is not None:
             self.meaning.shape(values)
         dtype = self._computed(values)
-        if self.meaning.integers is not None and not dtype.is_floating_point:
-            return self._of_integers(*values, **_given(out))
+        other = self.meaning.bools if not dtype.category else self.meaning.integers
+        if other is not None and not dtype.is_floating_point:
+            return self._served_by(other)(*values, **_given(out))
         if self.writes:
             target = values[0]
             _check_target(self.name, values, dtype, self.meaning.shape is broadcast)
@@ -263,13 +273,16 @@ class Forms:
         self.launcher.install(entry, installed, outs)
         return self.op.run(entry, values, outs)
 
-    @cached_property
-    def _of_integers(self) -> Op:
-        """The op of the definition that serves where the type is no float."""
-        assert self.meaning.integers is not None
-        definition = self.session.definition(self.meaning.integers)
-        meaning = replace(self.meaning, integers=None, vjp=None, slow=None)
-        return Forms(self.name, self.session, definition, meaning, writes=self.writes).op
+    def _served_by(self, name: str) -> Op:
+        """Return the op of the definition that serves where the type is no float."""
+        found = self._others.get(name)
+        if found is None:
+            definition = self.session.definition(name)
+            meaning = replace(self.meaning, integers=None, bools=None, vjp=None, slow=None)
+            made = Forms(self.name, self.session, definition, meaning, writes=self.writes)
+            with self._lock:
+                found = self._others.setdefault(name, made.op)
+        return found
 
     def _write_view(self, values: tuple[Any, ...]) -> Any:
         """Write a view by a call that is recorded: its base is a function of the result now."""
@@ -311,7 +324,7 @@ class Forms:
             )
         result = self.op(*values)
         for target, made in zip(outs, result if len(outs) > 1 else (result,), strict=True):
-            _check_castable(made.dtype, target.dtype)
+            check_castable(made.dtype, target.dtype)
             if tuple(target.shape) != tuple(made.shape):
                 target.resize_(made.shape)
             target.copy_(made)
@@ -348,7 +361,12 @@ class Forms:
 
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
         names = OperandNames(self.name, (*self.params, *self.returns))
-        raise bounds_error(names, operand, dim, value, extent)
+        error = bounds_error(names, operand, dim, value, extent)
+        if words := _OUTSIDE.get(self.name):  # as scripts written for PyTorch know them
+            error.args = (words.format(value=value, dim=dim, extent=extent),)
+        kind: Any = type(error)
+        error.__class__ = _also_runtime(kind)
+        raise error
 
     # ---- the way back
 
@@ -640,14 +658,12 @@ def _never(*args: Any, **kwargs: Any) -> NoReturn:
     raise AssertionError("the launcher of an op is called by the op")
 
 
-def _check_castable(made: DType, target: DType) -> None:
+def check_castable(made: DType, target: DType) -> None:
+    """Refuse to write a result into a tensor of a lower kind."""
     if made.category > target.category:
-        names = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-                 "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
-                 "uint8": "Byte", "bool": "Bool"}  # fmt: skip
         raise RuntimeError(
-            f"result type {names[made.name]} can't be cast to the desired output type "
-            f"{names[target.name]}"
+            f"result type {NAMES[made.name]} can't be cast to the desired output type "
+            f"{NAMES[target.name]}"
         )
 
 
@@ -656,7 +672,7 @@ def _check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bo
     target = values[0]
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(target).__name__}")
-    _check_castable(dtype, target.dtype)
+    check_castable(dtype, target.dtype)
     if not broadcasts:
         return  # the text says the shapes
     shape = broadcast_shape([tuple(v.shape) for v in values if isinstance(v, Tensor)])

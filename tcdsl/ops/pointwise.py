@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tcdsl.core import Op, Tensor, empty, operator
+from tcdsl.core.dtypes import DType, bool_
+from tcdsl.ops.dispatch import check_castable
 from tcdsl.ops.internal import filled
-from tcdsl.ops.rules import broadcast, floating, promote
+from tcdsl.ops.rules import Operands, broadcast, floating, promote, same
 from tcdsl.ops.table import Family, publish
 
 ops = Family(__file__)
@@ -14,8 +16,35 @@ Number = bool | int | float
 
 # ---- of one number
 
+
+def _no_bools(operands: Operands) -> DType:
+    """Return the type that holds all operands, of which none is a bool."""
+    kinds = [o.dtype is bool_ if isinstance(o, Tensor) else isinstance(o, bool) for o in operands]
+    if all(kinds):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if any(kinds):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return promote(operands)
+
+
+def _negated(operands: Operands) -> DType:
+    """Return the type of the operand, which is no bool."""
+    if operands[0].dtype is bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return same(operands)
+
+
 abs = ops.row("abs", text="each_abs", inplace=True, aliases=("absolute",))
-neg = ops.row("neg", inplace=True, aliases=("negative",))
+neg = ops.row("neg", types=_negated, inplace=True, aliases=("negative",))
 sign = ops.row("sign", text="each_sign", inplace=True)
 square = ops.row("square", inplace=True)
 ceil = ops.row("ceil", text="each_ceil", integers="itself", inplace=True)
@@ -70,7 +99,9 @@ def _add(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: A
     if third is not None:
         alpha, other = other, third
     given = {} if out is None else {"out": out}
-    return add(input, other, **given) if alpha == 1 else _add_scaled(input, other, alpha, **given)
+    if alpha == 1:
+        return _add_plain(input, other, **given)
+    return _add_scaled(input, other, alpha, **given)
 
 
 def _sub(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: Any = None) -> Any:
@@ -78,27 +109,38 @@ def _sub(input: Any, other: Any, third: Any = None, *, alpha: Number = 1, out: A
     if third is not None:
         alpha, other = other, third
     given = {} if out is None else {"out": out}
-    return sub(input, other, **given) if alpha == 1 else _sub_scaled(input, other, alpha, **given)
+    if alpha == 1:
+        return _sub_plain(input, other, **given)
+    return _sub_scaled(input, other, alpha, **given)
 
 
-def _div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+def _div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     """Divide, and round down (``"floor"``) or towards 0 (``"trunc"``) if told so."""
+    given = {} if out is None else {"out": out}
     match rounding_mode:
         case None:
-            return div(input, other)
+            return _div_plain(input, other, **given)
         case "floor":
-            return _div_floor(input, other)
+            return _div_floor(input, other, **given)
         case "trunc":
-            return _div_trunc(input, other)
+            return _div_trunc(input, other, **given)
     raise RuntimeError(
         "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
         f"but found '{rounding_mode}'"
     )
 
 
-add = ops.row("add", types=promote, shape=broadcast, slow=_add, inplace=True)
-sub = ops.row("sub", types=promote, shape=broadcast, slow=_sub, inplace=True, aliases=("subtract",))
-mul = ops.row("mul", types=promote, shape=broadcast, inplace=True, aliases=("multiply",))
+# Without a slow path: what that calls in the end.
+_add_plain = ops.op("add", types=promote, shape=broadcast, bools="either")
+_sub_plain = ops.op("sub", types=_no_bools, shape=broadcast)
+_div_plain = ops.op("div", types=floating, shape=broadcast)
+add = ops.row("add", types=promote, shape=broadcast, slow=_add, inplace=True, bools="either")
+sub = ops.row(
+    "sub", types=_no_bools, shape=broadcast, slow=_sub, inplace=True, aliases=("subtract",)
+)
+mul = ops.row(
+    "mul", types=promote, shape=broadcast, inplace=True, aliases=("multiply",), bools="both"
+)
 div = ops.row(
     "div",
     types=floating,
@@ -118,9 +160,9 @@ fmod = ops.row(
     shape=broadcast,
     inplace=True,
 )
-_POW: dict[str, Any] = {"integers": "pow_integers", "types": promote, "shape": broadcast}
-_pow = ops.op("each_pow", **_POW)
-_pow_ = ops.op("each_pow", writes=True, **_POW)
+_pow = ops.op("each_pow", types=promote, shape=broadcast)
+_pow_ = ops.op("each_pow", types=promote, shape=broadcast, writes=True)
+_pow_integers = ops.op("pow_integers", types=promote, shape=broadcast, vjp=None)
 _BY_EXPONENT = {2: square, 3: ops.op("cube"), 0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 
 
@@ -129,6 +171,8 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
 
     ``out = input ** exponent``; squares, cubes, roots and reciprocals are computed as such.
     """
+    if (whole := _whole_power(input, exponent)) is not None:
+        return whole if out is None else out.copy_(whole)
     if out is not None:
         return _pow(input, exponent, out=out)
     op = _BY_EXPONENT.get(exponent) if type(exponent) in (int, float) else None
@@ -139,8 +183,37 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     return _pow(input, exponent)
 
 
+def _whole_power(input: Any, exponent: Any) -> Tensor | None:
+    """Return the power of integers; None where there are others.
+
+    Raises
+    ------
+    RuntimeError
+        If the exponent is a number below 0.
+    """
+    operands = (input, exponent)
+    if not any(isinstance(o, Tensor) for o in operands) or isinstance(input, float):
+        return None
+    if not all(isinstance(o, Tensor | int) for o in operands):
+        return None
+    dtype = promote(operands)
+    if dtype.is_floating_point or not dtype.category:
+        return None
+    if isinstance(exponent, int):
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        bits = exponent.bit_length()
+    else:
+        bits = 8 * dtype.itemsize - dtype.is_signed
+    made: Tensor = _pow_integers.with_generics(BITS=bits)(input, exponent)
+    return made
+
+
 def pow_(input: Tensor, exponent: Any) -> Any:
     """Bring elements to a power, in place."""
+    if (whole := _whole_power(input, exponent)) is not None:
+        check_castable(whole.dtype, input.dtype)
+        return input.copy_(whole)
     return _pow_(input, exponent)
 
 
@@ -149,8 +222,8 @@ publish(pow_, ("pow_",), on=("Tensor",))
 atan2 = ops.row(
     "atan2", text="each_atan2", types=floating, shape=broadcast, inplace=True, aliases=("arctan2",)
 )
-maximum = ops.row("maximum", types=promote, shape=broadcast)
-minimum = ops.row("minimum", types=promote, shape=broadcast)
+maximum = ops.row("maximum", integers="maximum_integers", types=promote, shape=broadcast)
+minimum = ops.row("minimum", integers="minimum_integers", types=promote, shape=broadcast)
 
 
 def floor_divide(input: Any, other: Any) -> Any:

@@ -18,6 +18,30 @@ Operands = Sequence[Any]
 TypeRule = Callable[[Operands], DType]
 ShapeRule = Callable[[Operands], None]
 
+C_NAMES = {  # of types, in messages of PyTorch's
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
+NAMES = {  # and in others
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+}
 _DEFAULT = {0: dtypes.bool_, 1: dtypes.int64}
 _default_float = dtypes.float32
 
@@ -116,6 +140,19 @@ def same(operands: Operands) -> DType:
     return found[0]
 
 
+def same_as(words: str) -> TypeRule:
+    """Return the rule `same` in the words of an op: ``"expected a and b .., got: {} != {}"``."""
+
+    def rule(operands: Operands) -> DType:
+        found = [o.dtype for o in operands if isinstance(o, Tensor)]
+        for dtype in found[1:]:
+            if dtype is not found[0]:
+                raise RuntimeError(words.format(*(C_NAMES[d.name] for d in (found[0], dtype))))
+        return found[0]
+
+    return rule
+
+
 def broadcast(operands: Operands) -> None:
     """Refuse shapes that do not broadcast.
 
@@ -138,7 +175,7 @@ def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     for shape in shapes:
         short = len(shape) - len(found)
         found = [1] * short + found
-        for d in range(len(shape)):
+        for d in reversed(range(len(shape))):  # so that the last one is named that does not fit
             at = len(found) - len(shape) + d
             if shape[d] == found[at] or shape[d] == 1:
                 continue

@@ -58,12 +58,13 @@ class Family:
         saves: Sequence[str] = (),
         slow: Slow | None = None,
         integers: str | None = None,
+        bools: str | None = None,
         inplace: bool = False,
         aliases: Sequence[str] = (),
         on: Sequence[str] = ("torch", "Tensor"),
     ) -> Op:
         """Return the op of a row, and make it public."""
-        meaning = Meaning(types, shape, vjp, tuple(saves), slow, integers=integers)
+        meaning = Meaning(types, shape, vjp, tuple(saves), slow, integers=integers, bools=bools)
         op = self._made(name, text or name, meaning)
         publish(op, (name, *aliases), on)
         if inplace:
@@ -82,10 +83,11 @@ class Family:
         vjp: Vjp = "derived",
         saves: Sequence[str] = (),
         integers: str | None = None,
+        bools: str | None = None,
         writes: bool = False,
     ) -> Op:
         """Return the op of a definition that no name stands for: of use to slow paths."""
-        meaning = Meaning(types, shape, vjp, tuple(saves), integers=integers)
+        meaning = Meaning(types, shape, vjp, tuple(saves), integers=integers, bools=bools)
         return self._made(text, text, meaning, writes=writes)
 
     def _made(self, name: str, text: str, meaning: Meaning, *, writes: bool = False) -> Op:

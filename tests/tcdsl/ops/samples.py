@@ -110,6 +110,16 @@ def pointwise() -> Iterator[Sample]:
     for exponent in (2, 3, 0.5, -1, 2.5):
         yield Sample("pow", (_between(0.2, 2, 3, 5), exponent))
     yield Sample("pow", (np.arange(5), 3), order=0)
+    whole, places = np.array([3, -3, 7, 2, 1, -1, 0, 5]), np.array([40, 41, 2, 63, -3, -3, 0, -1])
+    yield Sample("pow", (whole, places), order=0)  # beyond what float64 holds
+    yield Sample("pow", (whole, 23), order=0)
+    yield Sample("pow", (2, np.arange(9)), order=0)
+    yield Sample("pow", (np.array([3, 7], np.uint8), np.array([200, 3], np.uint8)), order=0)
+    yield Sample("pow", (np.array([[3], [-2]], np.int8), np.array([4, 7, 0], np.int8)), order=0)
+    true = np.array([True, True, False])
+    yield Sample("add", (true, np.array([True, False, False])), order=0)
+    yield Sample("mul", (true, np.array([True, False, False])), order=0)
+    yield Sample("add", (true, 1), order=0)
     yield Sample("pow", (np.arange(5), 2), order=0)
     yield Sample("pow", (np.arange(5), 0.5), order=0, rtol=1e-6)
     for mode in ("floor", "trunc"):
@@ -134,6 +144,10 @@ def singular() -> Iterator[Sample]:
     yield Sample("atan2", (np.zeros(2), np.array([0.0, -0.0])), order=1)
     yield Sample("relu", (np.array([-1, 0, nan, inf]),), order=1)
     yield Sample("clamp", (np.array([-1, 1, nan, 0.5]), -1, 1), order=1)
+    for name in ("maximum", "minimum"):
+        pair = np.array([1, nan, 2, inf, nan, 3]), np.array([1, 2, nan, inf, nan, 4])
+        yield Sample(name, pair, order=1)
+        yield Sample(name, (np.array([1, 5]), np.array([2, 3])), order=0)
     for p in (0.5, 1, 2, 3, inf, -inf):
         yield Sample("norm", (zeros, p, 1), order=1)
         yield Sample("norm", (np.array([[0.0, -2, 2], [0, 0, 1]]), p, 1), order=1)
