@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Any, NoReturn
 
 from tcdsl.autograd.modes import no_grad
+from tcdsl.autograd.passes import keeps
 from tcdsl.core import GRAD, Recipe, Tensor, is_grad_enabled, record, set_fn
 from tcdsl.ops.views import alias
 
@@ -23,6 +24,7 @@ class Context:
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
         self._saved: tuple[tuple[Tensor | None, int], ...] = ()
+        self._freed = False
         self._to_save: tuple[Tensor | None, ...] = ()
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
@@ -49,8 +51,16 @@ class Context:
         Raises
         ------
         RuntimeError
-            If one was written since.
+            If one was written since, or a backward pass has freed them.
         """
+        if self._freed:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved "
+                "tensors after they have already been freed). Saved intermediate values of the "
+                "graph are freed when you call .backward() or autograd.grad(). Specify "
+                "retain_graph=True if you need to backward through the graph a second time or if "
+                "you need to access saved tensors after calling backward."
+            )
         for tensor, version in self._saved:
             if tensor is not None and tensor._version != version:
                 raise RuntimeError(
@@ -144,6 +154,8 @@ def _pulled(
     cls: type[Function], ctx: Context, count: int, *gradients: Tensor
 ) -> tuple[Tensor | None, ...]:
     found = cls.backward(ctx, *gradients)
+    if ctx._saved and not keeps():
+        ctx._freed, ctx._saved = True, ()
     listed: Sequence[Any] = tuple(found) if isinstance(found, tuple | list) else (found,)
     if len(listed) > count and all(g is None for g in listed[count:]):
         listed = listed[:count]

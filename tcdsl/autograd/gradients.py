@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcdsl import core
+from tcdsl.autograd.passes import running
 from tcdsl.core import Tensor, setup
 from tcdsl.ops.internal import plus, zeros
 
@@ -43,12 +44,14 @@ def backward(
     grads = _adjoints(roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
-        core.backward(roots, grads, None, int(keep), int(create_graph))
+        with running(keep):
+            core.backward(roots, grads, None, int(keep), int(create_graph))
         return
     wanted = _listed(inputs)
     if not wanted:
         raise RuntimeError("'inputs' argument to backward cannot be empty.")
-    found = core.backward(roots, grads, wanted, int(keep), int(create_graph))
+    with running(keep):
+        found = core.backward(roots, grads, wanted, int(keep), int(create_graph))
     assert found is not None
     for leaf, gradient in zip(wanted, found, strict=True):
         if gradient is not None:
@@ -93,17 +96,19 @@ def grad(
     roots, wanted = _listed(outputs), _listed(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     grads = _adjoints(roots, grad_outputs)
-    found = core.backward(roots, grads, wanted, int(keep), int(create_graph))
+    with running(keep):
+        found = core.backward(roots, grads, wanted, int(keep), int(create_graph))
     assert found is not None
     if materialize_grads:
         return tuple(
             zeros(x.detach()) if g is None else g for g, x in zip(found, wanted, strict=True)
         )
-    if not allow_unused and any(g is None for g in found):
-        raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set "
-            "allow_unused=True if this is the desired behavior."
-        )
+    for i, gradient in enumerate(found):
+        if gradient is None and not allow_unused:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {i} appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior."
+            )
     return found
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from tcdsl.core import Tensor
+from tcdsl.core.dtypes import int64, uint8
 from tcdsl.ops.losses import Reduced, mean_or_sum, reduction_of
 from tcdsl.ops.pointwise import mul, neg, where
+from tcdsl.ops.rules import NAMES
 from tcdsl.ops.table import Family
 
 ops = Family(__file__)
@@ -21,6 +23,11 @@ _multilabel_margin = ops.op("multilabel_margin")
 
 def _of_classes(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
     """Return scores (N, C, L), classes (N, L), and the shape that losses have."""
+    if target.dtype not in (int64, uint8):
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype.name]}"
+        )
+    target = target.to(int64)
     if input.ndim == 1:
         return input.view(1, -1, 1), target.reshape(1, 1), ()
     shape = tuple(input.shape)

@@ -63,7 +63,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
         If there is none, or shapes differ elsewhere.
     """
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     parts = [t for t in tensors if t.numel() or t.ndim != 1]
     if not parts:
         return tensors[0].clone()  # type: ignore[no-any-return]

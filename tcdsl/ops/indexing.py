@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
-from tcdsl.ops.rules import broadcast, promote
+from tcdsl.ops.rules import C_NAMES, broadcast, promote
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -316,25 +316,13 @@ def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 # ---- masks and flat places
 
-_C_NAMES = {
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-}
-
 
 def _mask(mask: Tensor, name: str) -> Tensor:
     """Return a mask, which is one of bools."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"{name} only supports boolean masks, but got mask with dtype "
-            f"{_C_NAMES[mask.dtype.name]}"
+            f"{C_NAMES[mask.dtype.name]}"
         )
     return mask
 
@@ -535,7 +523,15 @@ def embedding_bag(
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return 1 at each integer's place and 0 elsewhere, (...) to (..., C)."""
-    count = int(tensor.max().item()) + 1 if num_classes < 0 else num_classes
+    if num_classes < 0:
+        if not tensor.numel():
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        num_classes = int(tensor.max().item()) + 1
+    elif num_classes and tensor.numel() and int(tensor.max().item()) >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    if tensor.numel() and int(tensor.min().item()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    count = num_classes
     made: Tensor = ops.op("one_hot", vjp=None)(tensor, C=count)
     return made
 

@@ -62,6 +62,15 @@ def batch_norm(
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.shape}"
         )
+    named = {
+        "running_mean": running_mean,
+        "running_var": running_var,
+        "weight": weight,
+        "bias": bias,
+    }
+    for name, given in named.items():
+        if given is not None and given.numel() != c:
+            raise RuntimeError(f"{name} should contain {c} elements not {given.numel()}")
     x = input.reshape(shape[0], c, rest)
     g, b = _or_all(weight, (c,), input, 1.0), _or_all(bias, (c,), input, 0.0)
     if not training:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from tcdsl.core import Tensor, operator
-from tcdsl.ops.rules import Operands, broadcast_shape
+from tcdsl.ops.rules import NAMES, Operands, broadcast_shape, same_as
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 
 ops = Family(__file__)
@@ -70,9 +70,10 @@ def _of_linear(operands: Operands) -> None:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {shape})")
 
 
+_MM = same_as("expected m1 and m2 to have the same dtype, but got: {} != {}")
 dot = ops.row("dot", shape=_of_dot)
 mv = ops.row("mv", shape=_of_mv)
-mm = ops.row("mm", shape=_of_mm)
+mm = ops.row("mm", types=_MM, shape=_of_mm)
 bmm = ops.row("bmm", shape=_of_bmm)
 ger = ops.row("ger", aliases=("outer",))
 _matmul = ops.op("matmul")
@@ -187,6 +188,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     -------
     Tensor, shape (..., O)
     """
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(
+            f"mat1 and mat2 must have the same dtype, but got {NAMES[input.dtype.name]} and "
+            f"{NAMES[weight.dtype.name]}"
+        )
     found: Tensor = _linear(input, weight) if bias is None else _linear_bias(input, weight, bias)
     return found
 
@@ -218,10 +224,33 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     shapes = tuple(tuple(x.shape) for x in operands)
+    _check_einsum(equation, shapes)
     ones = tuple(tuple(n == 1 for n in s) for s in shapes)
     text = _einsum_text(equation.replace(" ", ""), tuple(map(len, shapes)), ones)
     found: Tensor = op_of_text(text)(*operands)
     return found
+
+
+def _check_einsum(equation: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Refuse a letter that stands for two sizes, in PyTorch's words; all else is found later."""
+    known: dict[str, int] = {}
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    for n, (term, shape) in enumerate(zip(terms, shapes, strict=False)):
+        before, dots, behind = term.partition("...")
+        places = [*enumerate(before)]
+        if dots:
+            places += [(i - len(behind), c) for i, c in enumerate(behind)]
+        if len(places) > len(shape):
+            return
+        for at, letter in places:
+            size = shape[at]
+            if known.get(letter, 1) == 1:
+                known[letter] = size
+            elif size not in (1, known[letter]):
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} has size {size} for operand {n} which does not "
+                    f"broadcast with previously seen size {known[letter]}"
+                )
 
 
 @cache

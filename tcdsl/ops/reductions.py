@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tcdsl.core import Op, Tensor
 from tcdsl.core.dtypes import DType, uint8
 from tcdsl.ops.over import over
-from tcdsl.ops.rules import TypeRule, floating, same, widen
+from tcdsl.ops.rules import NAMES, TypeRule, floating, same, widen
 from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
@@ -88,7 +88,7 @@ def _floats(name: str, input: Tensor) -> None:
     if not input.dtype.is_floating_point:
         raise RuntimeError(
             f"{name}(): could not infer output dtype. Input dtype must be either a floating point "
-            f"or complex dtype. Got: {input.dtype}"
+            f"or complex dtype. Got: {NAMES[input.dtype.name]}"
         )
 
 
@@ -96,10 +96,10 @@ def _not_empty(name: str, input: Tensor, dims: tuple[int, ...]) -> None:
     """Refuse the extreme of nothing."""
     shape = input.shape
     if not input.numel() and 0 in [shape[d] for d in dims]:
-        raise IndexError(
-            f"{name}(): Expected reduction dim {dims[0]} to have non-zero size."
-            if len(dims) == 1 and input.ndim > 1
-            else f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+        if len(dims) == 1 and input.ndim > 1:
+            raise IndexError(f"{name}(): Expected reduction dim {dims[0]} to have non-zero size.")
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
             "Specify the reduction dim with the 'dim' argument."
         )
 

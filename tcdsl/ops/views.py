@@ -259,7 +259,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
             f"sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions "
             f"in the tensor ({input.ndim})"
         )
-    for d, n in enumerate(wanted):
+    for d, n in reversed([*enumerate(wanted)]):
         size = input.shape[d - new] if d >= new else 1
         if n == -1 and d < new:
             raise RuntimeError(
@@ -484,7 +484,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     dim, index = dim_of(dim, input.ndim), int(operator.index(index))
     n = input.shape[dim]
     if not -n <= index < n:
-        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at "
+            f"dimension {dim}"
+        )
     return select(input, dim, index)
 
 

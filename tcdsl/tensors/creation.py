@@ -87,6 +87,8 @@ def _blank(
 
 
 def _finished(made: Tensor, requires_grad: bool) -> Tensor:
+    if requires_grad and not made.dtype.is_floating_point:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return made.requires_grad_() if requires_grad else made
 
 
@@ -392,7 +394,7 @@ def arange(
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * (1 if step > 0 else -1) < 0:
-        raise RuntimeError("upper bound and larger bound inconsistent with step sign")
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(x, int) for x in (start, end, step))
     count = -(-(end - start) // step) if whole else math.ceil((end - start) / step)
     kind = (dtypes.int64 if whole else default_float()) if dtype is None else dtype
@@ -568,10 +570,10 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     try:
         array = np.array(data, order="C")
     except ValueError as error:
-        raise ValueError(
-            f"expected sequences of equal lengths at each level, got others: {error}"
-        ) from None
+        raise ValueError(_ragged(data) or str(error)) from None
     if array.dtype.kind not in "biuf" and dtypes.dtype_of(array.dtype) is None:
+        if array.dtype.kind == "U":
+            raise TypeError("new(): invalid data type 'str'")
         raise TypeError(f"can't convert an array of {array.dtype} to a tensor")
     if dtype is not None:
         return array.astype(dtype.numpy)
@@ -582,6 +584,19 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     if not is_array and array.dtype.kind in "iu":
         return array.astype(np.int64)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _ragged(data: Any, dim: int = 0) -> str:
+    """Return which of sequences in sequences has another length than the first beside it."""
+    sizes = [len(x) if isinstance(x, Sequence) else -1 for x in data]
+    for n in sizes:
+        if n != sizes[0]:
+            if n < 0 or sizes[0] < 0:
+                return f"expected sequences at dim {dim + 1}, or numbers, but got both"
+            return f"expected sequence of length {sizes[0]} at dim {dim + 1} (got {n})"
+    if not sizes or sizes[0] < 0:
+        return ""
+    return next((found for x in data if (found := _ragged(x, dim + 1))), "")
 
 
 def _plain(data: Any) -> Any:

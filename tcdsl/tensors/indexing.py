@@ -122,10 +122,7 @@ def _entry(entry: Any) -> Any:
             warnings.warn(OF_BYTES, UserWarning, stacklevel=5)
             return entry.to(dtypes.bool_)
         if entry.dtype.is_floating_point:
-            raise IndexError(
-                "tensors used as indices must be long, int, byte or bool tensors, got "
-                f"{entry.dtype}"
-            )
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return int(entry.item()) if not entry.ndim else entry.to(dtypes.int64)
     if isinstance(entry, list | tuple | np.ndarray):
         array = np.asarray(entry)
@@ -138,7 +135,7 @@ def _entry(entry: Any) -> Any:
         return operator.index(entry)
     except TypeError:
         raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are "
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
             f"valid indices (got {type(entry).__name__})"
         ) from None
 

@@ -216,7 +216,9 @@ def deepcopied(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if not self.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-            "protocol at the moment"
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
         )
     key = id(self._storage)
     storage = memo.get(key)
@@ -285,6 +287,13 @@ def _zero_dim(self: Tensor) -> Any:
     return self.item()
 
 
+def _only(self: Tensor) -> Any:
+    """Return the one element for a conversion of Python's."""
+    if self.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return self.item()
+
+
 def truth(self: Tensor) -> bool:
     """Return whether the one element is not 0."""
     return bool(_zero_dim(self))
@@ -292,7 +301,7 @@ def truth(self: Tensor) -> bool:
 
 def as_integer(self: Tensor) -> int:
     """Return the one element as an integer."""
-    return int(self.item())
+    return int(_only(self))
 
 
 def as_index(self: Tensor) -> int:
@@ -304,7 +313,7 @@ def as_index(self: Tensor) -> int:
 
 def as_float(self: Tensor) -> float:
     """Return the one element as a float."""
-    return float(self.item())
+    return float(_only(self))
 
 
 def identity(self: Tensor) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from tcdsl.autograd.function import Function
 from tcdsl.autograd.hooks import RemovableHandle
-from tcdsl.core import Tensor, is_grad_enabled
+from tcdsl.core import Size, Tensor, is_grad_enabled
 from tcdsl.nn.parameter import Buffer, Parameter
 
 __all__ = ["IncompatibleKeys", "Module"]
@@ -70,7 +70,9 @@ class Module:
 
     def forward(self, *input: Any, **kwargs: Any) -> Any:
         """Compute the result; every module defines its own."""
-        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
 
     def __call__(self, *input: Any, **kwargs: Any) -> Any:
         """Compute `forward` between the hooks."""
@@ -457,8 +459,8 @@ class Module:
                 error_msgs.append(f"'{key}' is no tensor but {type(given).__name__}")
             elif tuple(given.shape) != tuple(value.shape):
                 error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} "
-                    f"from checkpoint, the shape in current model is {tuple(value.shape)}."
+                    f"size mismatch for {key}: copying a param with shape {Size(given.shape)!r} "
+                    f"from checkpoint, the shape in current model is {Size(value.shape)!r}."
                 )
             else:
                 value.data.copy_(as_tensor(given))
@@ -510,9 +512,9 @@ class Module:
 
         load(self, "")
         if strict and unexpected:
-            errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}.")
+            errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
         if strict and missing:
-            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}.")
+            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if errors:
             what = "\n\t".join(errors)
             raise RuntimeError(
@@ -548,7 +550,7 @@ def _added(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
 
 
 def _named(value: object) -> str:
-    return type(value).__name__
+    return str(value.type()) if isinstance(value, Tensor) else type(value).__name__
 
 
 def _quoted(names: list[str]) -> str:

@@ -61,7 +61,7 @@ class DataLoader:
         For settings that exclude each other or are out of range.
     RuntimeError
         While iterating: if a worker ended, or took longer than timeout. What a set raises in a
-        worker is raised here, with the worker's own traceback as its cause.
+        worker is raised here in its type, with the worker's own traceback as its text.
 
     References
     ----------
@@ -154,9 +154,9 @@ def _by_workers(loader: DataLoader) -> Iterator[Any]:
 def _wait(number: int, future: concurrent.futures.Future[Any], timeout: float) -> Any:
     try:
         return future.result(timeout or None)
-    except concurrent.futures.TimeoutError:
+    except concurrent.futures.TimeoutError as error:
         if future.done():
-            raise  # the set's own
+            raise _caught(error, number) from error
         raise RuntimeError(
             f"DataLoader timed out after {timeout} seconds: worker {number} has not made its batch"
         ) from None
@@ -165,6 +165,18 @@ def _wait(number: int, future: concurrent.futures.Future[Any], timeout: float) -
             f"DataLoader worker {number} exited unexpectedly: it was killed, for want of memory "
             "perhaps, or worker_init_fn raised; num_workers=0 shows errors where they happen"
         ) from error
+    except Exception as error:
+        raise _caught(error, number) from error
+
+
+def _caught(error: Exception, number: int) -> Exception:
+    """Return what a worker raised in its own type, with its traceback as PyTorch shows it."""
+    where = str(error.__cause__ or error).strip().strip('"').strip()
+    text = f"Caught {type(error).__name__} in DataLoader worker process {number}.\nOriginal {where}"
+    try:
+        return type(error)(text)
+    except Exception:  # a type that takes other arguments
+        return RuntimeError(text)
 
 
 def _end(worker: concurrent.futures.ProcessPoolExecutor) -> None:

@@ -110,9 +110,9 @@ def pointwise() -> Iterator[Sample]:
     for exponent in (2, 3, 0.5, -1, 2.5):
         yield Sample("pow", (_between(0.2, 2, 3, 5), exponent))
     yield Sample("pow", (np.arange(5), 3), order=0)
-    whole, places = np.array([3, -3, 7, 2, 1, -1, 0, 5]), np.array([40, 41, 2, 63, -3, -3, 0, -1])
-    yield Sample("pow", (whole, places), order=0)  # beyond what float64 holds
-    yield Sample("pow", (whole, 23), order=0)
+    bases, places = np.array([3, -3, 7, 2, 1, -1, 0, 5]), np.array([40, 41, 2, 63, -3, -3, 0, -1])
+    yield Sample("pow", (bases, places), order=0)  # beyond what float64 holds
+    yield Sample("pow", (bases, 23), order=0)
     yield Sample("pow", (2, np.arange(9)), order=0)
     yield Sample("pow", (np.array([3, 7], np.uint8), np.array([200, 3], np.uint8)), order=0)
     yield Sample("pow", (np.array([[3], [-2]], np.int8), np.array([4, 7, 0], np.int8)), order=0)
