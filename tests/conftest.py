@@ -158,6 +158,7 @@ def _nothing_aside(_own_cache: None) -> None:
     from tcdsl.derived import beforehand
 
     variant.LONG_FORMS.clear()
+    variant.FOLLOWS = False
     beforehand.IS_USUAL = False
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tcdsl.calls.bindings import changing
 from tcdsl.calls.bindings.aside import LIBRARY, Aside
 from tcdsl.calls.bindings.executables import Compiled, Executables
 from tcdsl.calls.bindings.index import Index
@@ -29,6 +30,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.toolchain.cachedir import is_lasting
+from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.types.typed import CheckedDef
@@ -47,6 +49,7 @@ _MAX_CHOICES = 4096  # of configs for sizes of about the same
 _MAX_SERVED = 16384  # sizes and layouts that are known to have their executable
 SHARING_FORM = "contraction"  # whose tiles are in the library, unless the epilogue is in them
 LONG_FORMS = {SHARING_FORM, "convolution", "convolution_weights"}  # for all sizes: all tiles
+FOLLOWS = True  # tests count what they compile
 MEANWHILE = 3  # sizes that have their own while that for all is built
 _primed: set[str] = set()  # functions of the library that this process has had compiled aside
 _UNSUITED = 2.0  # times the predicted time of what the model would choose
@@ -118,6 +121,7 @@ class Variant:
         self._own_classes: list[Layouts] = []
         self._exact: tuple[Sizes, Layouts] | None = None
         self._asides: dict[Spec, _Begun] = {}
+        self._followers: dict[Spec, Aside] = {}
         self._by_size: dict[tuple[Spec, tuple[tuple[int, bool], ...]], Config] = {}  # on a GPU
 
     @property
@@ -254,7 +258,9 @@ class Variant:
             if found is not None:
                 return found
         if self._exact == key:
-            return self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+            found = self.compile(exact, self.default_of_calls(exact, sizes), sizes)
+            changing.sizes.met(self._follow)
+            return found
         spec = self._for_all(layouts, is_small)
         if self.is_for_gpu:
             return self.compile(spec, self._config_at(spec, sizes), sizes)
@@ -262,8 +268,42 @@ class Variant:
             self._meanwhile(spec, exact, sizes)
             or self._made.at_hand(spec, sizes, self.signature.sizes)
             or self._beginning(spec, exact, sizes)
+            or self._followed(spec, sizes)
             or self._made.for_all(spec, sizes)
         )
+
+    def _follow(self) -> None:
+        """Have the executable for all sizes built aside, where the first ones had their own.
+
+        Not where calls would have another one meanwhile: how long that takes would decide which.
+        """
+        with self._lock:
+            if self._exact is None or not self.signature.sizes or not FOLLOWS:
+                return
+            if self.rank_free is not None:  # which serves others
+                return
+            sizes, layouts = self._exact
+            spec = Spec(None, layouts, self.threads)
+            is_new = spec not in self._asides and not self._own_classes
+            taken = {v for s, c in self._made.compiled if s.sizes is not None for _, v in c.items}
+            if not is_new or not taken.isdisjoint(LONG_FORMS - {SHARING_FORM}):
+                return
+            if not self.is_for_gpu and self._index is not None and is_lasting():
+                known = self._made.at_hand(spec, dict(sizes), self.signature.sizes)
+                if known is None and usable_cores() > 1:
+                    task = self._task_for_all(spec, dict(sizes), is_short=True)
+                    self._followers[spec] = Aside(task, self.name)
+
+    def _followed(self, spec: Spec, sizes: Mapping[str, int]) -> Compiled | None:
+        """Return what was built aside since sizes change; now they do."""
+        if self._index is None:
+            return None
+        changing.sizes.changed()
+        one = self._followers.pop(spec, None)
+        if one is None:
+            return None
+        one.wait()
+        return self._made.at_hand(spec, sizes, self.signature.sizes)
 
     def compile_ahead(
         self,
@@ -287,10 +327,17 @@ class Variant:
         shared = self.rank_free
         return shared is not None and self._exact == key and shared.is_first((self._made, key))
 
-    def compile_for_all(self, sizes: Mapping[str, int], layouts: Layouts) -> Compiled:
-        """Return what serves these sizes where others came first, on the CPU."""
+    def compile_for_all(
+        self, sizes: Mapping[str, int], layouts: Layouts, *, is_short: bool = False
+    ) -> Compiled | None:
+        """Return what serves these sizes where others came first, on the CPU.
+
+        is_short: None where a compiler takes far longer for it than for that of some sizes.
+        """
         with self._lock, stack_for(self.name):
             spec = self._for_all(layouts, is_small=False)
+            if is_short and self._has_own_tiles(spec, sizes):
+                return None
             found = self._made.at_hand(spec, sizes, self.signature.sizes)
             found = found or self._made.for_all(spec, sizes)
             if SHARING_FORM in (value for _, value in found.config.items):
@@ -331,6 +378,9 @@ class Variant:
         taken = {v for config in own for name, v in config.items if name.endswith(".form")}
         if (taken & LONG_FORMS) != {SHARING_FORM}:
             return not taken.isdisjoint(LONG_FORMS)
+        return self._has_own_tiles(spec, sizes)
+
+    def _has_own_tiles(self, spec: Spec, sizes: Mapping[str, int]) -> bool:
         from tcdsl.codegen.choose import compiler  # on use
 
         config, _ = self._made.generic_choice(spec, sizes)
@@ -356,10 +406,12 @@ class Variant:
         assert isinstance(self.machine, Machine)
         return compiler.library_of(self.program, self.machine)
 
-    def _task_for_all(self, spec: Spec, sizes: Mapping[str, int]) -> bytes:
+    def _task_for_all(
+        self, spec: Spec, sizes: Mapping[str, int], *, is_short: bool = False
+    ) -> bytes:
         """Return what `building.py` takes."""
         order, checked = tuple(sizes.items()), self.checked
-        what = checked, self.machine, self.threads, self.identity, order, spec.layouts
+        what = checked, self.machine, self.threads, self.identity, order, spec.layouts, is_short
         return on_own_stack(pickle.dumps)(what)  # which asks for no lock that we hold
 
     def default_of_calls(self, spec: Spec, sizes: Mapping[str, int]) -> Config:

@@ -1,0 +1,118 @@
+"""Once a program changes its sizes, executables for all sizes are built before calls want them."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl as tc
+from tcdsl.calls.bindings import aside, building, changing, variant
+from tcdsl.calls.bindings.aside import Aside
+from tcdsl.codegen.runtime import Entry
+from tcdsl.codegen.toolchain import objects
+
+pytestmark = pytest.mark.cc
+
+# no sum along rows, which executables of all ranks serve
+SUMS = "def sums(float(M,M) A) -> (B) { B(i) +=! A(i, j) * A(j, i) }"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return what this process compiles from here on, in a cache of its own."""
+    assert isinstance(Entry, type), "the launcher is compiled before"
+    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(variant, "FOLLOWS", True)
+    monkeypatch.setattr(variant, "usable_cores", lambda: 2)
+    monkeypatch.setattr(changing, "sizes", changing.Changing())
+    names: list[str] = []
+    begin = objects._begin
+
+    def noted(compiler: Any, source: Any, key: str) -> Any:
+        names.append(source.name)
+        return begin(compiler, source, key)
+
+    monkeypatch.setattr(objects, "_begin", noted)
+    return names
+
+
+@pytest.fixture
+def built(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what is built aside, which is done at once."""
+    names: list[str] = []
+
+    class AtOnce(aside.Queue):
+        def put(self, one: Aside) -> None:
+            assert one.module == aside.EXECUTABLE
+            names.append(one.name)
+            building.build(one.task)
+
+    monkeypatch.setattr(aside, "_queue", AtOnce())
+    monkeypatch.setattr(changing, "_start", changing._all)
+    return names
+
+
+def call(kernel: Any, m: int) -> None:
+    assert kernel(np.ones((m, m), np.float32)).tolist() == [m] * m
+
+
+def named(name: str) -> Any:
+    return tc.define(SUMS.replace("sums", name))
+
+
+def test_the_first_change_has_what_follows_built(compiled: list[str], built: list[str]) -> None:
+    first, second, third = map(named, ("first", "second", "third"))
+    for kernel in (first, second):
+        call(kernel, 3)
+    assert not built, "most programs have one size"
+    call(first, 4)
+    assert built == ["second"]
+    call(third, 3)
+    assert built == ["second", "third"]
+    del compiled[:]
+    for kernel in (second, third):
+        call(kernel, 4)
+    assert not compiled
+    assert [c.spec.sizes is None for c in second.variant().executables] == [False, True]
+
+
+@pytest.mark.wide
+def test_what_calls_would_have_meanwhile_is_left_to_them(
+    compiled: list[str], built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = map(named, ("first", "second"))
+    call(first, 3)
+    call(second, 3)
+    forms = {v for c in second.variant().executables for _, v in c.config.items}
+    monkeypatch.setattr(variant, "LONG_FORMS", forms)
+    second.variant()._follow()
+    assert not built
+
+
+@pytest.mark.wide
+def test_what_is_in_the_cache_changes_nothing(
+    compiled: list[str], built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again, other = map(named, ("first", "first", "other"))
+    for m in (3, 4):
+        call(first, m)
+    monkeypatch.setattr(changing, "sizes", changing.Changing())
+    for m in (3, 4):
+        call(again, m)
+    call(other, 3)
+    assert "other" not in built
+
+
+@pytest.mark.wide
+def test_kernels_that_are_gone_are_not_built(compiled: list[str], built: list[str]) -> None:
+    first, gone = map(named, ("first", "gone"))
+    call(gone, 3)
+    call(first, 3)
+    del gone
+    gc.collect()
+    call(first, 4)
+    assert not built
