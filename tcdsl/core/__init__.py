@@ -137,6 +137,18 @@ class Size(tuple[int, ...]):
             count *= n
         return count
 
+    def __getitem__(self, at: Any) -> Any:  # of a slice a Size
+        found = super().__getitem__(at)
+        return Size(found) if isinstance(at, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(super().__add__(other))
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(super().__mul__(times))
+
+    __rmul__ = __mul__
+
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
 

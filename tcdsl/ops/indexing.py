@@ -414,7 +414,15 @@ def _full(like: Tensor, value: Any, kind: Any) -> Tensor:
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the subscripts of elements that are not 0, shape (K, rank)."""
-    places = np.nonzero(input.detach()._array())
+    array = input.detach()._array()
+    if not array.ndim:  # as of one element, whose place has no subscripts
+        count = int(array != 0)
+        return (
+            nonzero(input.reshape(1), as_tuple=True)
+            if as_tuple
+            else input.new_empty((count, 0), dtype=dtypes.int64)
+        )
+    places = np.nonzero(array)
     if as_tuple:
         return tuple(from_numpy(p.astype(np.int64)) for p in places)
     return from_numpy(np.stack(places, 1).astype(np.int64).reshape(-1, input.ndim))

@@ -54,6 +54,9 @@ class Sequential(Module):
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name(index)]
         for name in names:
             delattr(self, name)
+        rest = list(self._modules.values())  # which are numbered anew, as in PyTorch
+        self._modules.clear()
+        self._modules.update((str(i), m) for i, m in enumerate(rest))
 
     def __len__(self) -> int:
         return len(self._modules)
