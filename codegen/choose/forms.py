@@ -20,8 +20,8 @@ from tcdsl.codegen.machine.cpu import Machine
 CPU: tuple[Form[Machine, Any], ...] = (
     weights.FORM,
     window.FORM,
-    contraction.FORM,
     stencil.FORM,
+    contraction.FORM,
     pointwise.FORM,
     reduction.FORM,
     rows.FORM,

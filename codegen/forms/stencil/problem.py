@@ -29,6 +29,7 @@ from tcdsl.codegen.program.expressions import (
     substitute_indices,
     walk_typed,
 )
+from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
@@ -165,6 +166,8 @@ def _find(ctx: Context) -> Stencil | None:
     lane = _lane(ctx, first)
     if lane is None or not _types_fit(ctx, statements, lane):
         return None
+    if _has_columns(ctx, first, lanes_of_all(ctx, statements)):
+        return None
     taps = _taps(ctx, first)
     if taps is None:
         return None
@@ -220,6 +223,24 @@ def _slid(s: Statement) -> frozenset[str]:
             if len(shifts) > 1 and not reduced:
                 found |= names & outputs
     return frozenset(found)
+
+
+def _has_columns(ctx: Context, s: Statement, lanes: int) -> bool:
+    """Whether it is a product for register tiles: what slides is used for many other indices."""
+    if not is_contraction(s):
+        return False
+    reduced = {r.name for r in s.reductions}
+    outputs = {r.name for r in s.outputs}
+    sliding: set[str] = set()
+    for read in s.reads():
+        names = [indices_of(e) for e in read.subs]
+        if any(n & reduced and n & outputs for n in names):
+            sliding |= frozenset().union(*names)
+    columns = Size.const(1)
+    for r in s.outputs:
+        if r.name not in sliding:
+            columns = columns * r.extent
+    return ctx.at_least(columns, max(2, lanes // 2))
 
 
 def _lane(ctx: Context, s: Statement) -> Range | None:
@@ -326,6 +347,13 @@ def _bare(ctx: Context, s: Statement, e: typed.Expr) -> typed.Expr:
         return x
 
     return map_typed(e, one)
+
+
+def lanes_of_all(ctx: Context, statements: Collection[Statement]) -> int:
+    """Return the lanes of a vector that suits all statements."""
+    bits = vexpr.width_of(tuple(_bare(ctx, s, s.value) for s in statements))
+    assert bits is not None, "types fit"
+    return vexpr.lanes_of(bits, ctx.machine)
 
 
 def _types_fit(ctx: Context, statements: Collection[Statement], lane: Range) -> bool:
