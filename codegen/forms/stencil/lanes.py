@@ -302,7 +302,17 @@ class Block:
         assert isinstance(t, Vector)
         half = f"_{short_name(stored)}" if stored.is_half else ""
         name = f"v{t.lanes}{short_name(t.dtype)}{half}"
-        if self.base is None:
+        step = place.step(walk.stencil.lane.name)
+        if step != ONE:
+            count: Expr = b.c64(walk.lanes)
+            if self.base is not None:
+                _, count = self.ends(self.region(self.base, spot), spot)
+            if step.constant == 2 and t.dtype.is_float:
+                self.level.stmts.append(b.do(f"tc_store2_{name}", at, count, value))
+            else:
+                far = walk.operands.size(step)
+                self.level.stmts.append(b.do(f"tc_storex_{name}", at, far, count, value))
+        elif self.base is None:
             self.level.stmts.append(b.do(f"tc_store_{name}", at, value))
         else:
             mask = self.mask(self.region(self.base, spot), spot)

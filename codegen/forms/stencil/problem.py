@@ -38,6 +38,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Range
 
 MOST_TAPS = 81  # 9x9
+_FURTHEST = 4  # elements between neighbours of a target
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +245,21 @@ def _has_columns(ctx: Context, s: Statement, lanes: int) -> bool:
 
 
 def _lane(ctx: Context, s: Statement) -> Range | None:
-    """Return the output index along which the target's elements are neighbours."""
+    """Return the output index along which the target's elements are neighbours, or nearly so.
+
+    A gradient of a window of stride 2 writes every second element.
+    """
     place = place_of(ctx, s.target, s.subs)
     if place is None:
         return None
-    return next((r for r in s.outputs if place.step(r.name) == ONE), None)
+    near = [r for r in s.outputs if _is_near(ctx, s, place.step(r.name))]
+    return min(near, key=lambda r: place.step(r.name).constant or 0, default=None)
+
+
+def _is_near(ctx: Context, s: Statement, step: Size) -> bool:
+    if ctx.operands.memory_dtype(s.target).is_half:
+        return step == ONE
+    return step.constant is not None and 1 <= step.constant <= _FURTHEST
 
 
 def _taps(ctx: Context, s: Statement) -> tuple[tuple[str, range], ...] | None:
@@ -381,6 +392,6 @@ def _types_fit(ctx: Context, statements: Collection[Statement], lane: Range) -> 
             dtype = ctx.operands.buffer(tensor).dtype
             if place is None or dtype == BOOL:
                 return False
-            if tensor == s.target and place.step(lane.name) != ONE:
+            if tensor == s.target and not _is_near(ctx, s, place.step(lane.name)):
                 return False
     return True

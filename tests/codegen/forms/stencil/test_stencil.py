@@ -85,6 +85,13 @@ def given(text: str, **generics: int) -> str:
     return text
 
 
+SPREAD = """def f<S=2>(float(N,H,W) G, float(3,3) K) -> (float(N, S*H, S*W) D) {
+  D(n, S*y, S*x) +=! pad(G(n, y - i, x - j), 0) * K(i,j) where y in 0:H, x in 0:W
+  D(n, S*y + 1, S*x + 1) max=! pad(G(n, y - i + 1, x - j), 0) where i in 0:2, j in 0:2,
+    y in 0:H, x in 0:W
+}"""
+
+
 def floats(*shape: int) -> Any:
     return RNG.normal(size=shape).astype(np.float32)
 
@@ -153,6 +160,22 @@ def test_depthwise_convolutions_of_all_sizes() -> None:
     found += windows([(1, 2, 17, 70, 3, 3)], S=3) + windows([(1, 2, 19, 37, 3, 3)], L=2, P=2)
     found += windows([(1, 2, 19, 37, 3, 3)], P=0)
     differential(both(*found), terms=81)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_every_second_or_third_element_is_written() -> None:
+    found = [problem(SPREAD, floats(*s), floats(3, 3)) for s in ((2, 5, 19), (1, 2, 64), (1, 1, 1))]
+    found.append(problem(given(SPREAD, S=3), floats(1, 4, 33), floats(3, 3)))
+    text = SPREAD.replace("float(", "int32(")
+    found.append(
+        problem(
+            text,
+            *(np.arange(n).reshape(s).astype(np.int32) for n, s in ((44, (1, 2, 22)), (9, (3, 3)))),
+        )
+    )
+    assert is_stencil(found[0], exact=True)
+    differential(both(*found), terms=9)
 
 
 @pytest.mark.wide
