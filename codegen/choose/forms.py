@@ -15,12 +15,14 @@ from tcdsl.codegen.forms.contraction.window import form as window
 from tcdsl.codegen.forms.points import arg_lanes, gather, nest, scan, scatter
 from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
 from tcdsl.codegen.forms.stencil import form as stencil
+from tcdsl.codegen.forms.stencil import weights as stencil_weights
 from tcdsl.codegen.machine.cpu import Machine
 
 CPU: tuple[Form[Machine, Any], ...] = (
     weights.FORM,
     window.FORM,
     stencil.FORM,
+    stencil_weights.FORM,
     contraction.FORM,
     pointwise.FORM,
     reduction.FORM,

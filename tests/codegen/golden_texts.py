@@ -194,6 +194,11 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         " where h in 0:H/2, w in 0:W/2, i in 0:3, j in 0:3 }",
         {"N": 8, "C": 16, "H": 58, "W": 58},
     ),
+    "window weights": (
+        "def run(float(N,C,H,W) I, float(N,C,H,W) G) -> (float(C,3,3) D) {"
+        " D(c,i,j) +=! G(n,c,h,w) * pad(I(n,c,h+i-1,w+j-1), 0) }",
+        {"N": 2, "C": 16, "H": 28, "W": 40},
+    ),
     "nearest": (
         "def run(float(P,D) X, float(Q,D) Y) -> (A, V) {"
         " t(p,q) +=! (X(p,d) - Y(q,d)) * (X(p,d) - Y(q,d))"
@@ -361,7 +366,7 @@ _SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
     "forms": formed,
     "small": small,
 }
-_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 21, "small": 44}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 22, "small": 44}
 _CHUNK = 5  # programs of a part: what one test holds and one file stores
 PARTS = (
     *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),
@@ -602,6 +607,7 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("benchmarks layers CONV", "c exact", 1),
     ("catalog test_tc/test_conv_with_backward_2kernels.convolution_wgrad", "c exact", 1),
     ("forms padded pool", "c exact", 1),
+    ("forms window weights", "c exact", 1),
     ("small row", "c exact", 1),
     ("small column_sum", "c exact", 1),
     ("small softmax", "c exact", 1),

@@ -17,17 +17,16 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
+from tcdsl.codegen.forms.stencil.cost import point_ns
 from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, stencil_of
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Expr, Return, Scalar, Stmt
+from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.wall import TASK_NS, divided_ns
-from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import INT32
 
-_NODE_NS = 0.25  # of a vector, in the first level: loads, masks at borders and arithmetic
 _MOST_ROWS = 6  # accumulators of a block beside the weights of a 3x3 window
 _MOST_STEPS = 200  # taps times rows times vectors: the length of a block's text
 _LONG_LINE = 4096  # lanes of a unit
@@ -80,7 +79,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     points = prod(max(0, ctx.extent(r.extent)) for r in s.statement.outputs)
     rows, vectors = int(values["rows"]), int(values["vectors"])
     factor = 1.0 + 0.3 / rows + 0.05 * abs(vectors - int(default(ctx)["vectors"]))
-    return divided_ns(points * _point_ns(ctx, s) * factor, points, ctx.spec.threads)
+    return divided_ns(points * point_ns(ctx, s) * factor, points, ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
@@ -96,11 +95,11 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
             functions.append(function)
             phases.append(phase)
     name = f"{ctx.prefix}_stencil"
-    inner = b.block(_held(ctx, s), nest.body())
+    inner = b.block(nest.held(), nest.body())
     body = b.block(ctx.operands.declare(inner), Return(b.const(0, INT32)))
     functions.append(b.phase_function(name, body))
     extents = [ctx.operands.size(r.extent) for r in s.statement.outputs]
-    cost = float_product(extents, _point_ns(ctx, s))
+    cost = float_product(extents, point_ns(ctx, s))
     phases.append(Phase(name, nest.units(), cost))
     words = ["stencil", f"{rows}x{vectors}"]
     words += ["+ epilogue"] if len(s.statements) > 1 else []
@@ -114,17 +113,6 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     )
 
 
-def _held(ctx: Context, s: Stencil) -> list[Stmt]:
-    """Return the check of a window that a regime tells: what a regime is may come from a file."""
-    out: list[Stmt] = []
-    counts = dict(s.taps)
-    for r in asked_taps(ctx, s):
-        extent, count = ctx.operands.size(r.extent), len(counts[r.name])
-        fault = b.call("tc_fault", b.ARGS, -1, 0, extent, count, type=Scalar(INT32))
-        out.append(b.when(b.compare("!=", extent, count), Return(fault)))
-    return out
-
-
 def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt], Cut]:
     """Return the rows and lanes of a unit: worth a task, and enough of them for all threads."""
     lanes = _lanes(ctx, s)
@@ -134,7 +122,7 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt],
         return [], Cut(rows, vectors, b.c64(1), b.c64(along))
     extent: Expr = ctx.operands.size(s.row.extent)
     line = b.min64(ctx.operands.size(s.lane.extent), along)
-    points = max(1, int(4 * TASK_NS / _point_ns(ctx, s)))
+    points = max(1, int(4 * TASK_NS / point_ns(ctx, s)))
     height = b.add(b.div(b.c64(points), b.max64(line, 1)), 1)
     known, all_rows = b.value_of(height), b.value_of(extent)
     if known is not None and all_rows is not None:
@@ -149,13 +137,6 @@ def _cut(ctx: Context, s: Stencil, rows: int, vectors: int) -> tuple[list[Stmt],
 
 def _lanes(ctx: Context, s: Stencil) -> int:
     return vexpr.lanes_of(s.bits, ctx.machine)
-
-
-def _point_ns(ctx: Context, s: Stencil) -> float:
-    """Return the time of a point."""
-    nodes = s.tap_count * sum(1 for _ in vexpr.walk(s.statement.value))
-    nodes += sum(1 for x in s.statements[1:] for _ in walk_typed(x.value))
-    return round(_NODE_NS * (nodes + 1) / _lanes(ctx, s), 4)
 
 
 def _required(ctx: Context) -> Stencil:

@@ -16,7 +16,7 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.scalars import identity
 from tcdsl.codegen.forms.stencil.bounds import Bound
 from tcdsl.codegen.forms.stencil.lanes import Block, Level, Region, Spot, Walk, scope_at
-from tcdsl.codegen.forms.stencil.problem import Stencil, guard_of
+from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, guard_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -24,6 +24,7 @@ from tcdsl.codegen.loops.loopir import (
     Expr,
     If,
     Let,
+    Return,
     Stmt,
     Var,
     Vector,
@@ -62,8 +63,8 @@ class StencilNest:
         self.ctx = ctx
         self.stencil = stencil
         self.cut = cut
-        s = stencil.statement
-        self.walk = Walk(ctx, stencil, {r.name: b.i64(safe_name(r.name)) for r in s.outputs})
+        ranges = (stencil.lane, *stencil.outer, *((stencil.row,) if stencil.row else ()))
+        self.walk = Walk(ctx, stencil, {r.name: b.i64(safe_name(r.name)) for r in ranges})
         self.local = self.walk.names.alone
         self.bounds = _bounds(ctx, stencil)
         self.lane, self.row = stencil.lane, stencil.row
@@ -98,7 +99,7 @@ class StencilNest:
         end = b.min64(b.add(start, self.cut.unit_lanes), size(self.lane.high))
         first += [Let(low, start), Let(high, end)]
         if self.row is None:
-            inner = self._lines(None, low, high)
+            inner = self.lines_of(None, low, high)
             return b.loop(unit, b.BEGIN, b.END, first, self.walk.unit.stmts, inner)
         top, bottom = (b.i64(self.local(n)) for n in ("top", "bottom"))
         start = b.add(size(self.row.low), b.mul(found[-2], self.cut.unit_rows))
@@ -107,12 +108,22 @@ class StencilNest:
         if self.stencil.is_still:
             inner = self._still(top, bottom, low, high)
         else:
-            inner = self._rows(top, bottom, lambda rows: self._lines(rows, low, high))
+            inner = self.rows_of(top, bottom, lambda rows: self.lines_of(rows, low, high))
         return b.loop(unit, b.BEGIN, b.END, first, self.walk.unit.stmts, inner)
+
+    def held(self) -> list[Stmt]:
+        """Return the check of a window that a regime tells: one may come from a file."""
+        out: list[Stmt] = []
+        counts = dict(self.stencil.taps)
+        for r in asked_taps(self.ctx, self.stencil):
+            extent, count = self.ctx.operands.size(r.extent), len(counts[r.name])
+            fault = b.call("tc_fault", b.ARGS, -1, 0, extent, count, type=b.INT)
+            out.append(b.when(b.compare("!=", extent, count), Return(fault)))
+        return out
 
     # ---- rows
 
-    def _rows(self, top: Expr, bottom: Expr, line: Callable[[int | None], Stmt]) -> Stmt:
+    def rows_of(self, top: Expr, bottom: Expr, line: Callable[[int | None], Stmt]) -> Stmt:
         """Return the loop over rows; line gives the statements of some rows, or of one (None)."""
         assert self.row is not None
         u = self.walk.index[self.row.name]
@@ -163,13 +174,13 @@ class StencilNest:
 
     # ---- lanes
 
-    def _lines(self, rows: int | None, low: Expr, high: Expr) -> Stmt:
+    def lines_of(self, rows: int | None, low: Expr, high: Expr) -> Stmt:
         """Return the loop over the lanes of rows that are inside, or of one that may not be."""
         w = self.walk.index[self.lane.name]
         lanes = self.walk.lanes
         if rows is None and self.row is not None:
             return b.loop(
-                w, low, high, self._block(1, 1, is_whole=False, asks_rows=True), step=lanes
+                w, low, high, self.block_of(1, 1, is_whole=False, asks_rows=True), step=lanes
             )
         count = rows or 1
         across = [x for x in self.bounds if x.coefficient(self.lane.name)]
@@ -190,7 +201,7 @@ class StencilNest:
             b.compare("<=", b.add(w, wide), end),
         )
         is_never = self._never(first, last, wide)
-        edge = self._block(count, 1, is_whole=False, asks_rows=asks)
+        edge = self.block_of(count, 1, is_whole=False, asks_rows=asks)
         if is_never:
             return b.loop(w, low, high, edge, step=lanes)
         return b.block(
@@ -205,7 +216,7 @@ class StencilNest:
                     whole,
                     b.block(
                         Assign(step, b.c64(wide)),
-                        self._block(count, self.cut.vectors, is_whole=True, asks_rows=False),
+                        self.block_of(count, self.cut.vectors, is_whole=True, asks_rows=False),
                     ),
                     b.block(Assign(step, b.c64(lanes)), edge),
                 ),
@@ -239,14 +250,29 @@ class StencilNest:
         def block(rows: int | None) -> Stmt:
             whole, asks = is_whole and rows is not None, rows is None
             vectors = self.cut.vectors
-            return self._block(rows or 1, vectors, is_whole=whole, asks_rows=asks, still=level)
+            return self.block_of(rows or 1, vectors, is_whole=whole, asks_rows=asks, still=level)
 
-        loops = self._rows(top, bottom, block)
+        loops = self.rows_of(top, bottom, block)
         return b.block(level.stmts, loops)
 
     # ---- points
 
-    def _block(
+    def empty(self, *, is_whole: bool, asks_rows: bool, still: Level | None = None) -> Block:
+        """Return a block without statements."""
+        end = Bound(((self.lane.name, -1),), self.exact(self.lane.high) - 1)
+        base: Region | None = None if is_whole else frozenset({end})
+        return Block(self.walk, base, still or Level(), asks_rows=asks_rows)
+
+    def shifts(self, rows: int, vectors: int) -> dict[tuple[int, int], dict[str, int]]:
+        """Return the rows and vectors of a block, and how far their indices are from the first."""
+        return {
+            (r, v): ({self.row.name: r} if self.row is not None else {})
+            | {self.lane.name: v * self.walk.lanes}
+            for r in range(rows)
+            for v in range(vectors)
+        }
+
+    def block_of(
         self,
         rows: int,
         vectors: int,
@@ -257,16 +283,10 @@ class StencilNest:
     ) -> Stmt:
         """Return the points of some rows and vectors, in one straight run."""
         stencil, walk = self.stencil, self.walk
-        end = Bound(((self.lane.name, -1),), self._exact(self.lane.high) - 1)
-        base: Region | None = None if is_whole else frozenset({end})
-        block = Block(walk, base, still or Level(), asks_rows=asks_rows)
+        block = self.empty(is_whole=is_whole, asks_rows=asks_rows, still=still)
         s = stencil.statement
-        spots = [(r, v) for r in range(rows) for v in range(vectors)]
-        shifts = {
-            (r, v): ({self.row.name: r} if self.row is not None else {})
-            | {self.lane.name: v * walk.lanes}
-            for r, v in spots
-        }
+        shifts = self.shifts(rows, vectors)
+        spots = list(shifts)
         t = Vector(self.ctx.operands.buffer(s.target).dtype.computed, walk.lanes)
         op = operator(s.op)
         sums: dict[tuple[int, int], Var] = {}
@@ -284,7 +304,7 @@ class StencilNest:
                     first = scope_at(block, Spot({}, shifts[at]), s, {}).vector(before)
                 out.append(Let(acc, first, mutable=True))
                 sums[at] = acc
-        for tap, at in self._in_order(spots):
+        for tap, at in self.in_order(spots):
             scope = scope_at(block, Spot(tap, shifts[at]), s, {})
             value = scope.vector(s.value)
             if at in sums:
@@ -306,7 +326,7 @@ class StencilNest:
         if s.target not in self.ctx.group.local:
             block.store(s, spot, value)
 
-    def _in_order(
+    def in_order(
         self, spots: list[tuple[int, int]]
     ) -> list[tuple[Mapping[str, int], tuple[int, int]]]:
         """Return taps and points, those together that read the same rows.
@@ -337,7 +357,8 @@ class StencilNest:
                             return k, reach
         return 0, {}
 
-    def _exact(self, size: Size) -> Size:
+    def exact(self, size: Size) -> Size:
+        """Return a size with those put in that are known."""
         return substitute_symbols(size, {n: Size.const(v) for n, v in self.ctx.spec.sizes or ()})
 
 

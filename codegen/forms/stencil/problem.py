@@ -38,6 +38,7 @@ from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Range
 
 MOST_TAPS = 81  # 9x9
+_MOST_SUMS = 25  # 5x5, of the gradient by the weights: each has a register
 _FURTHEST = 4  # elements between neighbours of a target
 
 
@@ -109,6 +110,16 @@ def stencil_of(ctx: Context) -> Stencil | None:
     return ctx.once("stencil", lambda: _find(ctx))
 
 
+def weights_of(ctx: Context) -> Stencil | None:
+    """Return what a group is as the gradient of a window by its weights, or None.
+
+        D(c, i, j) +=! G(n, c, h, w) * pad(I(n, c, h + i - 1, w + j - 1), 0)
+
+    Here the taps are outputs, each with a sum of its own; rows and lanes are reduced.
+    """
+    return ctx.once("stencil weights", lambda: _find_weights(ctx))
+
+
 def place_of(ctx: Context, tensor: str, subs: tuple[typed.Expr, ...]) -> Place | None:
     """Return the address of an access, or None if a subscript is not affine."""
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
@@ -167,9 +178,9 @@ def _find(ctx: Context) -> Stencil | None:
     lane = _lane(ctx, first)
     if lane is None or not _types_fit(ctx, statements, lane):
         return None
-    if _has_columns(ctx, first, lanes_of_all(ctx, statements)):
+    if _is_for_tiles(ctx, first, lanes_of_all(ctx, statements)):
         return None
-    taps = _taps(ctx, first)
+    taps = _values(ctx, first.reductions, MOST_TAPS)
     if taps is None:
         return None
     others = [r for r in first.outputs if r != lane]
@@ -185,6 +196,57 @@ def _find(ctx: Context) -> Stencil | None:
     still = lane.name not in slid and not any(x.coefficient(lane.name) for x in asked)
     shares = bool(rows)
     return Stencil(statements, lane, row, outer, taps, bits, shares, shares and still)
+
+
+def _find_weights(ctx: Context) -> Stencil | None:
+    first, *rest = ctx.group.statements
+    if rest or ctx.machine.isa not in ("avx512", "avx2") or not _is_plain(first):
+        return None
+    if first.op not in ("+=", "+=!") or first.resumes or not _vanishes(ctx, first, first.value):
+        return None
+    reduced, outputs = ({r.name for r in x} for x in (first.reductions, first.outputs))
+    slid: set[str] = set()
+    for read in first.reads():
+        for names in (indices_of(e) for e in read.subs):
+            if names & reduced and names & outputs:
+                slid |= names
+    sums = [r for r in first.reductions if r.name in slid]
+    along = [_steps(ctx, first, r) for r in sums]
+    lane = next((r for r, steps in zip(sums, along, strict=True) if ONE in steps), None)
+    if lane is None or not _types_fit(ctx, (first,), lane, is_stored=False):
+        return None
+    taps = _values(ctx, [r for r in first.outputs if r.name in slid], _MOST_SUMS)
+    asked = _asked(ctx, first)
+    if not taps or any(reduced.isdisjoint(n for n, _ in x.terms) for x in asked):
+        return None  # what taps alone decide has no inside
+    rows = [r for r in sums if r != lane]
+    row = rows[-1] if rows else None
+    outer = tuple(r for r in first.ranges if r not in (lane, row) and r.name not in dict(taps))
+    used = [frozenset(n for e in r.subs for n in indices_of(e)) for r in first.reads()]
+    if any(r.name not in names for r in outer if r.kind == "output" for names in used):
+        return None  # a product for register tiles
+    bits = vexpr.width_of((_bare(ctx, first, first.value),))
+    assert bits is not None, "types fit"
+    return Stencil((first,), lane, row, outer, taps, bits, row is not None, False)
+
+
+def _vanishes(ctx: Context, s: Statement, e: typed.Expr) -> bool:
+    """Whether a value is 0 where what it reads is: lanes outside need no mask then."""
+    match e:
+        case typed.Read(subs=subs):
+            return bool(subs)
+        case typed.Binary("*", lhs, rhs):
+            return _vanishes(ctx, s, lhs) and _vanishes(ctx, s, rhs)
+        case typed.Select(_, typed.Read(subs=subs), typed.Lit(value)) if value == 0:
+            return bool(subs) and guard_of(ctx, s, e) is not None
+        case _:
+            return False
+
+
+def _steps(ctx: Context, s: Statement, r: Range) -> list[Size]:
+    """Return the distances of neighbours along an index in all that is read."""
+    places = (place_of(ctx, x.tensor, x.subs) for x in s.reads() if x.subs)
+    return [place.step(r.name) for place in places if place is not None]
 
 
 def _is_plain(s: Statement) -> bool:
@@ -226,8 +288,11 @@ def _slid(s: Statement) -> frozenset[str]:
     return frozenset(found)
 
 
-def _has_columns(ctx: Context, s: Statement, lanes: int) -> bool:
-    """Whether it is a product for register tiles: what slides is used for many other indices."""
+def _is_for_tiles(ctx: Context, s: Statement, lanes: int) -> bool:
+    """Whether it is a product for register tiles.
+
+    Either sums over more than the window, or what slides is used for many other indices.
+    """
     if not is_contraction(s):
         return False
     reduced = {r.name for r in s.reductions}
@@ -237,6 +302,9 @@ def _has_columns(ctx: Context, s: Statement, lanes: int) -> bool:
         names = [indices_of(e) for e in read.subs]
         if any(n & reduced and n & outputs for n in names):
             sliding |= frozenset().union(*names)
+            taps = frozenset().union(*(n & reduced for n in names if n & outputs))
+            if taps != reduced:
+                return True
     columns = Size.const(1)
     for r in s.outputs:
         if r.name not in sliding:
@@ -262,24 +330,27 @@ def _is_near(ctx: Context, s: Statement, step: Size) -> bool:
     return step.constant is not None and 1 <= step.constant <= _FURTHEST
 
 
-def _taps(ctx: Context, s: Statement) -> tuple[tuple[str, range], ...] | None:
-    """Return the values of the reduction indices, if they are known and few."""
+def _values(
+    ctx: Context, ranges: Collection[Range], most: int
+) -> tuple[tuple[str, range], ...] | None:
+    """Return the values of indices, if they are known and few."""
     found = []
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    for r in s.reductions:
+    for r in ranges:
         low = substitute_symbols(r.low, by).constant
-        extent = None if low is None else ctx.value_up_to(r.extent, MOST_TAPS)
+        extent = None if low is None else ctx.value_up_to(r.extent, most)
         if low is None or extent is None or extent < 1:
             return None
         found.append((r.name, range(low, low + extent)))
-    return tuple(found) if prod(len(v) for _, v in found) <= MOST_TAPS else None
+    return tuple(found) if prod(len(v) for _, v in found) <= most else None
 
 
 def asked_taps(ctx: Context, s: Stencil) -> list[Range]:
     """Return the ranges of taps that only the regime of sizes tells."""
     by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
-    reductions = s.statement.reductions
-    return [r for r in reductions if substitute_symbols(r.extent, by).constant is None]
+    taps = dict(s.taps)
+    ranges = [r for r in s.statement.ranges if r.name in taps]
+    return [r for r in ranges if substitute_symbols(r.extent, by).constant is None]
 
 
 def _finishes(
@@ -367,7 +438,9 @@ def lanes_of_all(ctx: Context, statements: Collection[Statement]) -> int:
     return vexpr.lanes_of(bits, ctx.machine)
 
 
-def _types_fit(ctx: Context, statements: Collection[Statement], lane: Range) -> bool:
+def _types_fit(
+    ctx: Context, statements: Collection[Statement], lane: Range, *, is_stored: bool = True
+) -> bool:
     """Whether all of it has vectors of one width."""
     bare = {s: _bare(ctx, s, s.value) for s in statements}
     if vexpr.width_of(tuple(bare.values())) is None:
@@ -392,6 +465,6 @@ def _types_fit(ctx: Context, statements: Collection[Statement], lane: Range) -> 
             dtype = ctx.operands.buffer(tensor).dtype
             if place is None or dtype == BOOL:
                 return False
-            if tensor == s.target and not _is_near(ctx, s, place.step(lane.name)):
+            if is_stored and tensor == s.target and not _is_near(ctx, s, place.step(lane.name)):
                 return False
     return True

@@ -85,6 +85,13 @@ def given(text: str, **generics: int) -> str:
     return text
 
 
+WEIGHTS = """def f<S=1, P=1>(float(N,C,H,W) I, float(N,C,A,B) G) -> (float(C,3,3) D) {
+  D(c,i,j) +=! G(n,c,h,w) * pad(I(n, c, S*h + i - P, S*w + j - P), 0) }"""
+WEIGHTS_5 = (
+    "def f(float(N) A, float(M) G) -> (float(5) D) { D(k) +=! G(i) * A(i + k) where i in 0:M }"
+)
+
+
 SPREAD = """def f<S=2>(float(N,H,W) G, float(3,3) K) -> (float(N, S*H, S*W) D) {
   D(n, S*y, S*x) +=! pad(G(n, y - i, x - j), 0) * K(i,j) where y in 0:H, x in 0:W
   D(n, S*y + 1, S*x + 1) max=! pad(G(n, y - i + 1, x - j), 0) where i in 0:2, j in 0:2,
@@ -160,6 +167,28 @@ def test_depthwise_convolutions_of_all_sizes() -> None:
     found += windows([(1, 2, 17, 70, 3, 3)], S=3) + windows([(1, 2, 19, 37, 3, 3)], L=2, P=2)
     found += windows([(1, 2, 19, 37, 3, 3)], P=0)
     differential(both(*found), terms=81)
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_gradients_by_weights() -> None:
+    found = []
+    for s, (n, c, h, w) in (
+        (1, (2, 3, 9, 21)),
+        (1, (1, 1, 1, 1)),
+        (1, (0, 2, 5, 5)),
+        (1, (3, 2, 7, 64)),
+        (2, (2, 2, 9, 37)),
+        (3, (1, 2, 10, 20)),
+    ):
+        a, b = (h - 1) // s + 1, (w - 1) // s + 1
+        found.append(problem(given(WEIGHTS, S=s), floats(n, c, h, w), floats(n, c, a, b)))
+    found += [problem(WEIGHTS_5, floats(n), floats(n - 4)) for n in (4, 5, 37)]
+    assert is_stencil(found[0], exact=True)
+    assert is_stencil(found[-1], exact=True)
+    cases = both(*found)
+    with between_pages(found[0], "after") as p, between_pages(found[4], "after") as q:
+        differential([*cases, *both(p, q)], terms=3 * 9 * 64)
 
 
 @pytest.mark.wide
