@@ -31,6 +31,7 @@ from typing import Any
 
 from layers import ADD, LAYERNORM, LINEAR, LSTM, MATMUL, SOFTMAX
 
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 Clocked = dict[str, Any]
 Emit = Callable[..., None]
 
@@ -278,6 +279,40 @@ def run_model(emit: Emit, name: str) -> None:
             model.step(batch)
 
 
+def run_script(emit: Emit, name: str) -> None:
+    """The import of the library and the first step of an example for PyTorch."""
+    import runpy
+
+    import sklearn.datasets  # noqa: F401 - whose time is not ours
+
+    import tcdsl.as_torch
+
+    with clocked(emit, "import and first step"):
+        tcdsl.as_torch.install()
+        from tcdsl import optim
+
+        for kind in vars(optim).values():
+            if isinstance(kind, type) and "step" in vars(kind):
+                _stopping(kind)
+        with contextlib.suppress(_Stepped):
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+class _Stepped(BaseException):
+    """Ends a script, whatever it catches."""
+
+
+def _stopping(kind: Any) -> None:
+    """Let an optimizer end the script after a step."""
+    step = kind.step
+
+    def stepped(self: Any, *args: Any, **kwargs: Any) -> None:
+        step(self, *args, **kwargs)
+        raise _Stepped
+
+    kind.step = stepped
+
+
 # ---- the table
 
 
@@ -321,6 +356,12 @@ def rows() -> Iterator[Row]:
         aims = {"first step": ms, "another batch size": 20, "a further batch size": 20}
         yield Row(f"cold {name}", run_model, name, False, aims)
         yield Row(f"warm {name}", run_model, name, True, aims | {"first step": 400})
+
+    for path in sorted(EXAMPLES.glob("train_*.py")):
+        aims = {"import and first step": 10_000}
+        yield Row(f"cold {path.name}", run_script, path.name, False, aims)
+        aims = {"import and first step": 500}
+        yield Row(f"warm {path.name}", run_script, path.name, True, aims)
 
 
 STEP = ("wall_ms", "cpu_ms", "compiler_s", "made", "loaded")

@@ -143,6 +143,44 @@ def test_rows_of_first_uses_outlive_one_that_fails(
 
 
 @pytest.mark.wide
+@pytest.mark.torch
+@pytest.mark.cc
+def test_first_uses_end_a_script_after_the_first_step_of_its_optimizer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import first_use
+
+    names = {row.name for row in first_use.rows()}
+    scripts = sorted(p.name for p in (ROOT / "examples").glob("train_*.py"))
+    assert {f"{state} {name}" for name in scripts for state in ("cold", "warm")} <= names
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "x = torch.zeros(2, requires_grad=True)\n"
+        "optimizer = torch.optim.SGD([x], lr=0.5)\n"
+        "(x + 1).sum().backward()\n"
+        "optimizer.step()\n"
+        "raise AssertionError('this is behind the step')\n"
+    )
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r}); import first_use, json\n"
+        f"first_use.run_script(lambda **s: print(json.dumps(s)), {str(script)!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TCDSL_CACHE": str(tmp_path / "cache")},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout.splitlines()[-1])
+    assert row["step"] == "import and first step"
+    assert row["made"] >= 1
+
+
+@pytest.mark.wide
 @pytest.mark.cc
 def test_a_model_of_single_operations_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
