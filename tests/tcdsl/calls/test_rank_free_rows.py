@@ -175,6 +175,23 @@ def test_not_a_number_is_handed_on_in_every_form() -> None:
         np.testing.assert_array_equal(tc.from_numpy(x).argmax(dim).numpy(), x.argmax(dim))
 
 
+@sampled("dtype", [np.float32, np.float64, np.float16], keep=1)
+def test_rows_of_every_length_are_whole(dtype: Any) -> None:
+    """Those of few vectors stay in registers, the others are looped over."""
+    text = "def f<T>(T(M,K) X) -> (O, P) { O(m) +=! X(m, k)  P(m, k) = X(m, k) + O(m) }"
+    f: Any = tc.define(text)
+    f(np.ones((2, 2), dtype))
+    for length in (*range(36), 47, 48, 49, 63, 64, 65, 127, 128, 129, 200):
+        x = (np.arange(3 * length).reshape(3, length) % 5 - 2).astype(dtype)
+        whole = np.full((3, length + 3), 9, dtype)
+        out = whole[:, 1:-2]
+        sums, _ = f(x, out=(np.empty(3, dtype), out))
+        np.testing.assert_array_equal(sums, x.sum(1))
+        np.testing.assert_array_equal(out, x + x.sum(1, keepdims=True))
+        assert (whole[:, 0] == 9).all()
+        assert (whole[:, -2:] == 9).all()
+
+
 @pytest.mark.wide
 def test_rows_that_no_process_had_lower_nothing(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch

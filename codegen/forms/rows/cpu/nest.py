@@ -2,7 +2,8 @@
 
 With lanes > 1 the innermost loop runs in explicit vectors with a masked tail, folds are kept in
 several vectors; with lanes == 1 it is scalar text under `omp simd`. A row of a few vectors of
-known length is not looped over at all: its values stay in registers from sweep to sweep.
+known length is not looped over at all: its values stay in registers from sweep to sweep. So is one
+of any length where a branch around the rows has seen that it is so short.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tcdsl.grammar.types.dtypes import INT32
 
 BLOCK = 4096  # elements whose sum is formed before it is added to the others: rounding
 HELD_VECTORS = 8  # longest row that stays in registers
+SHORT = (1, 2, 4)  # of rows of any length, the vectors of short ones that do
 
 
 @dataclass
@@ -65,11 +67,26 @@ class _SweepBody:
         return (self.parts if step.segment else self.folds)[step.statement.target]
 
 
-class RowNest(RowPoints):
-    """Builds the statements of a row."""
+def may_be_short(space: IterationSpace, walk: RowWalk) -> bool:
+    """Whether rows of any length may stay in registers where they are short."""
+    lengths = {w[0].extent for w in space.sweeps}
+    is_one = len(lengths) == 1 and all(len(w) == 1 for w in space.sweeps)
+    return walk.lanes > 1 and is_one and lengths.pop().constant is None
 
-    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk) -> None:
+
+class RowNest(RowPoints):
+    """Builds the statements of a row.
+
+    Parameters
+    ----------
+    short
+        The vectors that a row of any length has at most, where it is known to be short: more than
+        half of so many, but for `SHORT[0]`. 0 where it may be longer.
+    """
+
+    def __init__(self, ctx: Context, space: IterationSpace, walk: RowWalk, short: int = 0) -> None:
         super().__init__(ctx, space, walk)
+        self.short = short
         self.held: dict[tuple[str, int], tuple[RowPoint, vexpr.LaneScope]] = {}
         self.whole = True  # rows are walked from end to end
 
@@ -142,7 +159,7 @@ class RowNest(RowPoints):
         accumulators = tuple(Var(self.fresh("acc"), kind) for _ in range(count))
         length = loops[-1].extent.constant
         passes = [x for x in loops if x.name not in step.segment]
-        long = length is None or length > BLOCK or len(passes) > 1
+        long = not self.short and (length is None or length > BLOCK or len(passes) > 1)
         blocked = operator(s.op) == "+" and dtype.is_float and long
         fold = Fold(step, dtype, accumulators, Var(self.fresh("sum"), kind) if blocked else None)
         if self.walk.lanes == 1 and fold.op in ("min", "max") and dtype.is_float:
@@ -151,6 +168,8 @@ class RowNest(RowPoints):
 
     def held_count(self) -> int | None:
         """Return the vectors of a row if all its sweeps keep it in registers, else None."""
+        if self.short:
+            return self.short
         if not self.whole or self.walk.lanes == 1 or any(len(w) > 1 for w in self.space.sweeps):
             return None
         lengths = {w[0].extent for w in self.space.sweeps}
@@ -158,6 +177,10 @@ class RowNest(RowPoints):
         if length is None or length > HELD_VECTORS * self.walk.lanes or length == 0:
             return None
         return -(-length // self.walk.lanes)
+
+    def may_end(self, vector: int) -> bool:
+        """Whether a row of any length that is known to be short may end in this vector of it."""
+        return self.short == SHORT[0] or 2 * vector >= self.short
 
     def looped(
         self, this: _SweepBody, loops: tuple[DimLoop, ...], span: tuple[Expr, Expr] | None
@@ -306,16 +329,17 @@ class RowNest(RowPoints):
         """Return a sweep over a short row, vector by vector, on values that are in registers."""
         out: list[Stmt] = []
         inner, lanes = this.inner, self.walk.lanes
-        length = inner.extent.constant
-        assert length is not None
+        length = self.size(inner.extent)
         for u in range(vectors):
-            left = length - u * lanes
+            left = b.sub(length, u * lanes)
             key = (inner.name, u)
             if key not in self.held:
                 point = RowPoint({inner.name: b.c64(u * lanes)})
-                if left < lanes:
+                known = b.value_of(left)
+                is_part = known < lanes if known is not None else self.may_end(u)
+                if is_part:
                     point.mask = Var(self.fresh("tail"), Mask(self.mask_dtype, lanes))
-                    point.count = b.c64(left)
+                    point.count = left
                     self.row.append(Let(point.mask, self.tail(point.count)))
                 self.held[key] = point, self.scope(point, inner, self.row, [])
             point, scope = self.held[key]
