@@ -1,6 +1,9 @@
-"""Which dimensions of a program are those of rows: what is folded, or numbers the points.
+"""Which dimensions of a program are those of rows: what is folded, numbers the points, or is left.
 
     S(a, b) +=! X(a, k, b)    O(a, k, b) = X(a, k, b) / S(a, b)    kept: a, b    a row: k
+
+Where nothing is folded and no value of a size or an index says which they are, a row has those
+that some statements do not run along: `T(a) = exp(B(a))  O(a, k) = X(a, k) * T(a)`.
 
 Dimensions of tensors and indices of statements are the same where one is the subscript of the
 other (union-find), whatever they are called.
@@ -93,8 +96,10 @@ def row_dims(program: Program) -> RowDims | None:
             return None
         outputs.append({of[r.name] for r in s.outputs})
         folded.append(tuple(of[r.name] for r in s.reductions))
+    every = {c for one in outputs for c in one}
     row = {c for one in folded for c in one} or _row_of_values(program, classes, extents)
-    kept = {c for one in outputs for c in one} - row
+    row = row or {c for c in every if not all(c in one for one in outputs)}
+    kept = every - row
     fits = all(
         out == kept and {*fold} == row if fold else out in (kept, kept | row)
         for out, fold in zip(outputs, folded, strict=True)

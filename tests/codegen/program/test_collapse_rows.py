@@ -87,10 +87,18 @@ def test_the_number_of_a_point_is_a_value_where_rows_keep_their_order() -> None:
     assert at_ranks(bound, 1, 1).statements[0].text == "O(i0, k0) = I(i0) == k0 ? A(i0, k0) : 0.0"
 
 
+def test_what_is_computed_once_a_row_says_what_a_row_is() -> None:
+    text = "def f(float(N,M) A, float(M) b) -> (O) { T(i) = exp(b(i))  O(j, i) = A(j, i) * T(i) }"
+    found = rowwise_of(program(text))
+    assert found is not None
+    assert (found.kept, found.places) == (1, ((1, 0), (0,), (1, 0)))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "def f(float(N) A) -> (O) { O(i) = A(i) }",  # no row
+        "def f(float(N) A, float(M,L) B) -> (O, P) { O(i) = A(i)  P(i, j) = B(i, j) }",
         "def f(float(M,N) A) -> (S, R) { S(i) +=! A(i, k)  R(k) +=! A(i, k) }",  # two directions
         "def f(float(M,N) A) -> (O) { S(i) +=! A(i, k)  O(i) = S(i) / M }",
         "def f(float(M,N) A) -> (O) { S(i) +=! A(i, k)  O(i) = S(i) / (N * N) }",
