@@ -3,6 +3,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from shown import plot, steps
 from sklearn.datasets import load_digits
 
 
@@ -29,7 +30,8 @@ images = torch.tensor(digits.images / 16, dtype=torch.float32).unsqueeze(1)
 labels = torch.tensor(digits.target)
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-for epoch in range(4):
+losses = []
+for epoch in steps(4, "convnet"):
     model.train()
     order = torch.randperm(1400)
     for part in order.split(50):
@@ -37,8 +39,10 @@ for epoch in range(4):
         loss = F.nll_loss(F.log_softmax(model(images[part]), 1), labels[part])
         loss.backward()
         optimizer.step()
+        losses.append(loss.item())
     model.eval()
     with torch.no_grad():
         right = (model(images[1400:]).argmax(1) == labels[1400:]).float().mean().item()
     print(f"epoch {epoch}: loss {loss.item():.3f}, right {right:.3f}")
+plot("train_convnet", loss=losses)
 assert right > 0.92

@@ -3,6 +3,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from shown import plot, steps
 
 TEXT = "the cat sat on the mat and the dog sat on the log; " * 40
 LENGTH, WIDTH, HEADS, LAYERS = 24, 48, 4, 2
@@ -55,7 +56,8 @@ class GPT(nn.Module):
 torch.manual_seed(0)
 model = GPT()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-for step in range(120):
+losses = []
+for step in steps(120, "GPT"):
     begins = torch.randint(0, len(TEXT) - LENGTH - 1, (16,)).tolist()
     x = torch.stack([codes[i : i + LENGTH] for i in begins])
     y = torch.stack([codes[i + 1 : i + LENGTH + 1] for i in begins])
@@ -64,8 +66,10 @@ for step in range(120):
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+    losses.append(loss.item())
     if step % 30 == 29:
         print(f"step {step + 1}: loss {loss.item():.3f}")
+plot("train_gpt", loss=losses)
 assert loss.item() < 0.5
 
 said = codes[:LENGTH]

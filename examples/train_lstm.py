@@ -3,6 +3,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from shown import plot, steps
 
 TEXT = "to be or not to be that is the question " * 30
 letters = sorted(set(TEXT))
@@ -26,7 +27,8 @@ class Model(nn.Module):
 torch.manual_seed(0)
 model = Model()
 optimizer = torch.optim.RMSprop(model.parameters(), lr=3e-3)
-for step in range(100):
+losses = []
+for step in steps(100, "LSTM"):
     begins = torch.randint(0, len(TEXT) - 33, (8,)).tolist()
     x = torch.stack([codes[i : i + 32] for i in begins], 1)
     y = torch.stack([codes[i + 1 : i + 33] for i in begins], 1)
@@ -35,6 +37,8 @@ for step in range(100):
     loss = F.cross_entropy(logits.view(-1, len(letters)), y.reshape(-1))
     loss.backward()
     optimizer.step()
+    losses.append(loss.item())
     if step % 25 == 24:
         print(f"step {step + 1}: loss {loss.item():.3f}")
+plot("train_lstm", loss=losses)
 assert loss.item() < 0.7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import runpy
 import shlex
 import subprocess
@@ -34,7 +35,8 @@ def scripts() -> Iterator[ParameterSet]:
 
     One waits for torch's own, which takes ten seconds and more for each; all of them do in `deep`.
     """
-    for path in sorted({*EXAMPLES.glob("*.py")} - {*EXAMPLES.glob("train_*.py")}):
+    without = {*EXAMPLES.glob("train_*.py"), EXAMPLES / "shown.py"}
+    for path in sorted({*EXAMPLES.glob("*.py")} - without):
         if not path.stem.startswith("torch_"):
             yield pytest.param(path, None, id=path.stem)
             continue
@@ -64,12 +66,43 @@ def test_an_example_runs_and_is_listed(
 
 @pytest.mark.cc
 @sampled("path", sorted(EXAMPLES.glob("train_*.py")), ids=lambda p: p.stem, keep=1)
-def test_a_script_written_for_pytorch_trains(path: Path) -> None:
-    command = [sys.executable, "-m", "tcdsl.as_torch", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+def test_a_script_written_for_pytorch_trains(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert len(path.read_text().splitlines()) < 150
+    said = train(path, tmp_path, "-m", "tcdsl.as_torch")
+    assert f"plot: {path.stem}.png" in said
+    if path.stem == "train_gpt":
+        assert "the dog sat on the log" in said
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text()
+
+
+@pytest.mark.cc
+@pytest.mark.torch
+@pytest.mark.deep
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("train_*.py")), ids=lambda p: p.stem)
+def test_the_same_script_trains_under_pytorch(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("torch")
+    assert f"plot: {path.stem}.png" in train(path, tmp_path)
+
+
+# Each script asserts its figure itself; these are smaller than what it does by default.
+SMALL = {
+    "train_resnet": ["--width", "8"],
+    "train_tc_layer": ["--trials", "0"],
+}
+
+
+def train(path: Path, folder: Path, *how: str) -> str:
+    """Run a script that trains in a folder; return what it says."""
+    command = [sys.executable, *how, str(path), *SMALL.get(path.stem, [])]
+    root = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, env=root
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / f"{path.stem}.png").read_bytes().startswith(b"\x89PNG")
+    return done.stdout
 
 
 def test_every_row_of_the_list_is_in_a_table() -> None:

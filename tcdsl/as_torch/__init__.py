@@ -16,6 +16,7 @@ from tcdsl import names
 __all__ = ["VERSIONS", "install"]
 
 VERSIONS = {"2.13": "2.13.0+tcdsl", "0.4": "0.4.0+tcdsl"}  # and what `torch.__version__` says
+OURS = {"tcdsl.torch": "as_torch.kernels", "tcdsl.torch.nn": "nn"}  # what stands on PyTorch
 THREADS = ("get_num_threads", "set_num_threads")  # names that the compiler and the library share
 
 
@@ -36,7 +37,7 @@ class _Names(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds `torch` and its submodules here."""
+    """Finds `torch` and its submodules here, and `tcdsl.torch`, which imports them."""
 
     def find_spec(
         self,
@@ -44,6 +45,10 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
+        if fullname in OURS:
+            return importlib.machinery.ModuleSpec(
+                fullname, _Loader(OURS[fullname]), is_package=True
+            )
         first, _, rest = fullname.partition(".")
         if first != "torch":
             return None

@@ -30,6 +30,8 @@ class Library:
         in which compiled code runs as it was written.
     grad : callable (outputs, inputs, grad_outputs, *, allow_unused)
     randn_like : callable
+    passes : int
+        How many calls it takes until recorded calls go on as they are.
     leaves : callable
         The values in nested containers.
     from_bytes, to_bytes : callable
@@ -51,6 +53,7 @@ class Library:
     eager: Callable[[], AbstractContextManager[Any]]
     grad: Callable[..., Any]
     randn_like: Callable[[Any], Any]
+    passes: int
     leaves: Callable[[Any], Iterable[Any]]
     from_bytes: Callable[[bytes], Any]
     to_bytes: Callable[[Any], bytes]

@@ -130,12 +130,16 @@ def calls_of(
     """Return what a module calls for inputs, by problem in the order of the first call."""
     modules = [*run.modules()] if isinstance(run, library.module) else []
     own = [p for m in modules for p in m.parameters(recurse=False)]
-    with _unchanged(library, modules), library.eager(), recording() as record:
-        with library.no_grad():
-            run(*inputs, **kwargs)
-        if training:
+    with _unchanged(library, modules), library.eager():
+        for _ in range(library.passes - 1 if training else 0):
             with library.enable_grad():
                 _there_and_back(library, run, inputs, kwargs, own)
+        with recording() as record:
+            with library.no_grad():
+                run(*inputs, **kwargs)
+            if training:
+                with library.enable_grad():
+                    _there_and_back(library, run, inputs, kwargs, own)
     return [*record.seen.values()]
 
 

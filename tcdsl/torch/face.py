@@ -60,6 +60,7 @@ LIBRARY = Library(
     eager=_eager,
     grad=torch.autograd.grad,
     randn_like=torch.randn_like,
+    passes=1,
     leaves=tree_leaves,
     from_bytes=_tensor_of,
     to_bytes=_bytes_in,
