@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ROOMS = frozenset(("autograd", "nn", "optim", "random", "serialization", "utils"))
+ROOMS = frozenset(("autograd", "cuda", "nn", "optim", "random", "serialization", "utils"))
 _WORDS = """
     BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor Generator
     HalfTensor IntTensor LongTensor ShortTensor Size Tensor abs abs_ absolute absolute_ acos

@@ -76,14 +76,15 @@ ROOMS = {
     "tcdsl/ahead": "grammar/text codegen/gradient codegen/toolchain tcdsl/calls/"
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
-    " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance",
+    " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance tcdsl/tensors",
     "tcdsl/core": "codegen/runtime codegen/toolchain",
     "tcdsl/chance": "tcdsl/core",
-    "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime tcdsl/calls/"
+    "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
+    " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
     "tcdsl/autograd": "tcdsl/core tcdsl/ops",
     "tcdsl/tensors": "tcdsl/core tcdsl/chance tcdsl/ops",
-    "tcdsl/serialization": "tcdsl/core tcdsl/tensors",
+    "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
     "tcdsl/library": "tcdsl/core tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/serialization",
     "tcdsl/layers": "grammar/ tcdsl/text tcdsl/calls/ tcdsl autotune/ codegen/machine",

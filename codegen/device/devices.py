@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from tcdsl.codegen.device.device import Device
+from tcdsl.grammar.text.errors import DeviceError
 
 _devices: dict[int, Device] = {}
 _lock = threading.Lock()
@@ -27,6 +28,17 @@ def device(number: int) -> Device:
             if found is None:
                 found = _devices[number] = CupyDevice(number)
     return found
+
+
+def count() -> int:
+    """Return how many GPUs there are, 0 where none can be used."""
+    from tcdsl.codegen.device import cuda  # on use: it loads CuPy
+
+    try:
+        found = cuda.device_count()
+    except DeviceError:
+        found = 0
+    return max([found, *(number + 1 for number in _devices)])
 
 
 def device_of(address: int) -> Device:

@@ -22,6 +22,7 @@ class Tensor:
     output_nr: int
     data: Tensor
     _version: int
+    _device: int
     _base: Tensor | None
     _storage: Any
     _backward_hooks: Any

@@ -94,6 +94,8 @@ static struct {
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
   PyObject *backward;    /* Tensor.backward with arguments */
   PyObject *renew;       /* (view): give a view of a base that was written its fn */
+  PyObject *on_host;     /* (tensor on a device) -> a copy in the host's memory */
+  PyObject *place;       /* (tensor on a device) -> what stands for its memory */
 } py;
 
 enum { MOST_TYPES = 1024 };

@@ -192,8 +192,12 @@ static PyObject *tensor_item(Tensor *t, PyObject *unused) {
   if (t->head.count != 1)
     return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", t->head.count);
   if (device_of(&t->head)) {
-    PyErr_SetString(PyExc_RuntimeError, "the tensor is not in the host's memory");
-    return NULL;
+    PyObject *arg = (PyObject *)t, *copy = py.on_host ? PyObject_Vectorcall(py.on_host, &arg, 1, NULL) : NULL;
+    int is_there = copy && is_tensor(copy) && !device_of(&((Tensor *)copy)->head);
+    PyObject *number = is_there ? rt->number(&((Tensor *)copy)->head) : NULL;
+    Py_DecRef(copy);
+    if (!number && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "the tensor is not in the host's memory");
+    return number;
   }
   return rt->number(&t->head);
 }
@@ -261,7 +265,9 @@ static int set_data(Tensor *t, PyObject *value, void *unused) {
 }
 
 static PyObject *tensor_array(Tensor *t, PyObject *unused) {
+  PyObject *arg = (PyObject *)t;
   (void)unused;
+  if (device_of(&t->head) && py.place) return PyObject_Vectorcall(py.place, &arg, 1, NULL);
   return rt->array(&t->head);
 }
 
@@ -297,11 +303,18 @@ EACH_UNARY(UNARY)
 POWER(33)
 POWER(20)
 
+/* 0: the host's memory; n + 1: that of GPU n. */
+static PyObject *get_device(Tensor *t, void *unused) {
+  (void)unused;
+  return PyLong_FromLongLong(device_of(&t->head));
+}
+
 static PyGetSetDef tensor_getset[] = {
     {"shape", (getter)get_shape, NULL, NULL, NULL},
     {"dtype", (getter)get_dtype, NULL, NULL, NULL},
     {"ndim", (getter)get_ndim, NULL, NULL, NULL},
     {"_version", (getter)get_version, NULL, NULL, NULL},
+    {"_device", (getter)get_device, NULL, NULL, NULL},
     {"requires_grad", (getter)get_requires_grad, (setter)set_requires_grad, NULL, NULL},
     {"is_leaf", (getter)get_is_leaf, NULL, NULL, NULL},
     {"grad", (getter)get_grad, (setter)set_grad, NULL, NULL},

@@ -269,7 +269,8 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
     PyObject **at;
   } known[] = {{"size_type", &py.size_type}, {"dtypes", &py.dtypes}, {"bind", &py.bind},     {"add", &py.add},
                {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
-               {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward}};
+               {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
+               {"on_host", &py.on_host},     {"place", &py.place}};
   const char *name;
   PyObject *value;
   (void)m;

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tcdsl.core import Op, Tensor, empty
+from tcdsl.core import Op, Tensor
+from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.table import Family, publish
 from tcdsl.ops.views import dim_of
@@ -106,7 +107,7 @@ def rrelu(
     """Multiply what is not above 0 by a slope, in training by one drawn for each element."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = empty(tuple(input.shape), input.dtype).uniform_(lower, upper)
+    slopes = empty_beside(input, tuple(input.shape), input.dtype).uniform_(lower, upper)
     made = where(input > 0, input, input * slopes)
     return input.copy_(made) if inplace else made  # type: ignore[no-any-return]
 

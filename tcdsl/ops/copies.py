@@ -12,12 +12,12 @@ from tcdsl.core import (
     Op,
     Recipe,
     Tensor,
-    empty,
     is_grad_enabled,
     record,
     set_grad_enabled,
 )
 from tcdsl.ops.internal import copy_
+from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.rules import promote
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
@@ -82,7 +82,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     if any(t.dtype is not dtype for t in parts):
         dtype = promote(parts)
         parts = [t.to(dtype) for t in parts]
-    made = empty(whole, dtype) if out is None else out
+    made = empty_beside(parts[0], whole, dtype) if out is None else out
     if out is not None and out.shape != whole:
         out.resize_(whole)
     needs = sum(t.requires_grad << i for i, t in enumerate(parts)) if is_grad_enabled() else 0

@@ -7,7 +7,8 @@ first recorded call of a form asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from sys import intern
@@ -25,7 +26,21 @@ from tcdsl.calls.dispatch import Dispatch
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
-from tcdsl.core import FORM, GRAD, INPUT, NEEDS, OUTPUT, Op, Recipe, Tensor, is_grad_enabled
+from tcdsl.core import (
+    FORM,
+    GRAD,
+    INPUT,
+    NEEDS,
+    OUTPUT,
+    Op,
+    Recipe,
+    Tensor,
+    is_grad_enabled,
+    set_fn,
+    set_grad_enabled,
+    written,
+)
+from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
 from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
@@ -37,6 +52,7 @@ from tcdsl.ops.rules import NAMES, ShapeRule, TypeRule, broadcast, broadcast_sha
 
 if TYPE_CHECKING:
     from tcdsl.codegen.gradient.derivatives import Gradient
+    from tcdsl.ops.device_calls import TensorCalls
 
 Vjp = str | Callable[..., Any] | None
 Slow = Callable[..., Any]
@@ -106,6 +122,7 @@ class Forms:
         self.fixed: Recipe | None = None  # of every recorded call, where one is given
         self._trained: dict[object, Op] = {}
         self._pure: Forms | None = None  # the same op with fresh results
+        self._device_calls: TensorCalls | None = None  # on GPUs
         self._generic_types = {
             p.name: p.type.name
             for p in definition.params
@@ -252,6 +269,8 @@ class Forms:
 
     def _run(self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None) -> Any:
         """Run a call of a form that is not known, and install it."""
+        if any(isinstance(v, Tensor) and v._device for v in (*values, *(outs or ()))):
+            return self._run_on_device(values, dtype, outs)
         arrays = self._arrays(values, dtype)
         if outs is not None and _may_overlap(outs, values, self._variant(arrays, dtype)):
             values = tuple(
@@ -273,6 +292,62 @@ class Forms:
         self.launcher.install(entry, installed, outs)
         return self.op.run(entry, values, outs)
 
+    def _run_on_device(
+        self, values: tuple[Any, ...], dtype: DType, outs: tuple[Any, ...] | None
+    ) -> Any:
+        """Run a call on tensors in a GPU's memory, and record it."""
+        from tcdsl.ops import device_calls  # on use: most programs have no GPU
+
+        needs = sum(1 << i for i, v in enumerate(values) if any_recorded((v,)))
+        if needs and outs is not None:
+            return self._write_recorded(values)
+        with self._lock:
+            calls = self._device_calls = self._device_calls or device_calls.calls_of(self._dispatch)
+        generics: dict[str, Any] = dict(self.meaning.generics)
+        if self._has_result_type:
+            generics["R"] = BY_NAME[dtype.name]
+        typed = tuple(
+            v
+            if isinstance(v, Tensor) or p not in self._generic_types
+            else self._number(p, v, dtype)
+            for p, v in zip(self.params, values, strict=True)
+        )
+        result = device_calls.run(calls, self.name, typed, outs, generics)
+        if result is None:
+            result = self._of_numbers(values)
+        for out in outs or ():
+            written(out)
+        made = result if len(self.returns) > 1 else (result,)
+        if needs and any(t.dtype.is_floating_point for t in made):
+            if self.meaning.vjp is None and not self.meaning.backward:
+                raise RuntimeError(
+                    f"{self.op.name}: the derivative of this operation is not implemented"
+                )
+            recipe = self._recipe(self._variant(self._arrays(values, dtype), dtype), needs)
+            record_call(self.op.name, recipe, None, values, tuple(made), needs)
+        return result
+
+    def _of_numbers(self, values: tuple[Any, ...]) -> Any:
+        """Return what the host computes of tensors of rank 0 in a GPU's memory, there."""
+        from tcdsl.ops import on_device  # on use: as above
+
+        place = next(v._device for v in values if isinstance(v, Tensor) and v._device)
+        hosts = (on_device.moved(v, 0) if isinstance(v, Tensor) else v for v in values)
+        with _unrecorded():
+            result = self.op(*hosts)
+            outs = result if len(self.returns) > 1 else (result,)
+            there = tuple(on_device.moved(o, place) for o in outs)
+        return there[0] if len(there) == 1 else self._dispatch.result(there)
+
+    def _write_recorded(self, values: tuple[Any, ...]) -> Any:
+        """Write into a tensor by a call that is recorded: it becomes a function of its old self."""
+        result = self._kept_apart(values)
+        target = values[0]
+        with _unrecorded():
+            target.detach().copy_(result)
+        set_fn(target, result.grad_fn, result.output_nr)
+        return target
+
     def _served_by(self, name: str) -> Op:
         """Return the op of the definition that serves where the type is no float."""
         found = self._others.get(name)
@@ -286,6 +361,10 @@ class Forms:
 
     def _write_view(self, values: tuple[Any, ...]) -> Any:
         """Write a view by a call that is recorded: its base is a function of the result now."""
+        return Forms.write_view(values[0], self._kept_apart(values))
+
+    def _kept_apart(self, values: tuple[Any, ...]) -> Any:
+        """Return a fresh result, recorded, of which nothing that is kept will be written over."""
         with self._lock:
             self._pure = self._pure or Forms(
                 self.name, self.session, self.definition, replace(self.meaning, slow=None)
@@ -296,7 +375,7 @@ class Forms:
                 v.clone() if isinstance(v, Tensor) and _shares(v, values[:1]) else v for v in values
             )
             result = self._pure.op(*apart)  # the gradient reads what is written over
-        return Forms.write_view(values[0], result)
+        return result
 
     def _written(self, call: KernelCall, outs: Sequence[Tensor]) -> tuple[Any, ...]:
         """Return the outputs as arrays that may be written."""
@@ -685,6 +764,17 @@ def _check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bo
 
 def _kept_of(result: Tensor) -> tuple[Any, ...]:
     return () if result.grad_fn is None else result.grad_fn._kept
+
+
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """Let the body record nothing."""
+    before = is_grad_enabled()
+    set_grad_enabled(False)
+    try:
+        yield
+    finally:
+        set_grad_enabled(before)
 
 
 def _shares(value: Tensor, outs: Sequence[Tensor]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import Op, Tensor, dtypes, from_numpy
+from tcdsl.ops.on_device import moved
 from tcdsl.ops.rules import C_NAMES, broadcast, promote
 from tcdsl.ops.table import Family, in_place, op_of_text, publish
 from tcdsl.ops.views import dim_of
@@ -341,8 +342,8 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def _true_places(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the flat places at which a mask, broadcast to a shape, is true."""
-    array = np.broadcast_to(mask.detach()._array().astype(bool), shape)
-    return from_numpy(np.flatnonzero(array).astype(np.int64))
+    array = np.broadcast_to(moved(mask.detach(), 0)._array().astype(bool), shape)
+    return moved(from_numpy(np.flatnonzero(array).astype(np.int64)), mask._device)
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
@@ -414,7 +415,7 @@ def _full(like: Tensor, value: Any, kind: Any) -> Tensor:
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the subscripts of elements that are not 0, shape (K, rank)."""
-    array = input.detach()._array()
+    array = moved(input.detach(), 0)._array()
     if not array.ndim:  # as of one element, whose place has no subscripts
         count = int(array != 0)
         return (
@@ -424,8 +425,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         )
     places = np.nonzero(array)
     if as_tuple:
-        return tuple(from_numpy(p.astype(np.int64)) for p in places)
-    return from_numpy(np.stack(places, 1).astype(np.int64).reshape(-1, input.ndim))
+        return tuple(moved(from_numpy(p.astype(np.int64)), input._device) for p in places)
+    listed = np.stack(places, 1).astype(np.int64).reshape(-1, input.ndim)
+    return moved(from_numpy(listed), input._device)
 
 
 def embedding(
@@ -551,7 +553,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     size = max(minlength, int(numbers.max().item()) + 1 if numbers.numel() else 0)
     kind = dtypes.int64 if weights is None else weights.dtype
-    begin = from_numpy(np.zeros(size, kind.numpy))
+    begin = moved(from_numpy(np.zeros(size, kind.numpy)), numbers._device)
     made: Tensor
     made = _count(numbers, begin) if weights is None else _weigh(numbers, weights, begin)
     return made

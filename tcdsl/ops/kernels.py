@@ -28,7 +28,7 @@ def op_of_kernel(kernel: PlainKernel) -> Op:
 
 
 def _recorded(kernel: PlainKernel, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-    """Make a call of a kernel on Tensors of which one requires grad."""
+    """Make a call of a kernel on Tensors of which one requires grad or lies on a GPU."""
     op = op_of_kernel(kernel)
     named = {k: v for k, v in keywords.items() if k != "outputs"}
     if "outputs" in keywords:
@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_tracked(tensor: Tensor) -> bool:
-    return is_grad_enabled() and tensor.requires_grad
+    return tensor._device > 0 or (is_grad_enabled() and tensor.requires_grad)
 
 
 use_own(OwnTensors(Tensor, Tensor._array, from_numpy, written, _is_tracked, _recorded))

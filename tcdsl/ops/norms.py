@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tcdsl.core import Tensor, empty
+from tcdsl.core import Tensor
 from tcdsl.ops.internal import filled
 from tcdsl.ops.matrices import shown
+from tcdsl.ops.on_device import empty_beside
 from tcdsl.ops.pointwise import where
 from tcdsl.ops.reductions import norm
 from tcdsl.ops.table import Family, in_place, publish
@@ -27,7 +28,7 @@ def _or_all(tensor: Tensor | None, n: Sequence[int], like: Tensor, value: float)
     """Return a tensor, or one that has the same number everywhere."""
     if tensor is not None:
         return tensor.view(*n) if tuple(tensor.shape) != tuple(n) else tensor
-    made: Tensor = filled(empty(tuple(n), like.dtype), value)
+    made: Tensor = filled(empty_beside(like, tuple(n), like.dtype), value)
     return made
 
 

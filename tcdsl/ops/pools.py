@@ -13,6 +13,7 @@ import numpy as np
 from tcdsl.core import Op, Tensor, from_numpy
 from tcdsl.core.dtypes import DType
 from tcdsl.ops.convolutions import Each, each
+from tcdsl.ops.on_device import moved
 from tcdsl.ops.spatial import spatial
 from tcdsl.ops.table import Family, op_of_text, publish
 
@@ -188,7 +189,7 @@ def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
     for n, k, s, p, o in zip(w.image, w.k, w.s, w.p, w.o, strict=True):
         low, high = (-p, n + p) if counts_padding else (0, n)
         counts.append([min(i * s - p + k, high) - max(i * s - p, low) for i in range(o)])
-    return shares(counts, like.dtype)
+    return moved(shares(counts, like.dtype), like._device)
 
 
 def shares(counts: Sequence[Sequence[int]], dtype: DType) -> Tensor:

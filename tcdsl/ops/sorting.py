@@ -9,6 +9,7 @@ import numpy as np
 
 from tcdsl.core import Tensor, from_numpy
 from tcdsl.ops.indexing import gather
+from tcdsl.ops.on_device import moved
 from tcdsl.ops.table import publish
 from tcdsl.ops.views import dim_of
 
@@ -16,12 +17,17 @@ Sorted = namedtuple("Sorted", ("values", "indices"))  # as torch's results are
 
 
 def _array(input: Tensor) -> np.ndarray[Any, Any]:
-    found = input.detach()._array()
+    found = moved(input.detach(), 0)._array()
     return found.astype(np.float32) if found.dtype.name in ("bfloat16", "float16") else found
 
 
+def _placed(like: Tensor, array: np.ndarray[Any, Any]) -> Tensor:
+    """Return an array as a tensor where another lies."""
+    return moved(from_numpy(array), like._device)
+
+
 def _fetched(input: Tensor, dim: int, order: np.ndarray[Any, Any]) -> Any:
-    indices = from_numpy(np.ascontiguousarray(order.astype(np.int64)))
+    indices = _placed(input, np.ascontiguousarray(order.astype(np.int64)))
     return Sorted(gather(input, dim, indices), indices)
 
 
@@ -35,7 +41,7 @@ def _descending(array: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return the elements along a dimension in order, and where they were; NaN is the largest."""
     if not input.ndim:
-        return Sorted(input.clone(), from_numpy(np.zeros((), np.int64)))
+        return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     array = _array(input)
     order = _descending(array, dim) if descending else np.argsort(array, axis=dim, kind="stable")
@@ -51,7 +57,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k largest elements along a dimension, or the least, in order, and their places."""
     if not input.ndim:
-        return Sorted(input.clone(), from_numpy(np.zeros((), np.int64)))
+        return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     if not 0 <= k <= input.shape[dim]:
         raise RuntimeError("selected index k out of range")
@@ -89,7 +95,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     array = _array(input)
     order = np.argsort(array, axis=dim, kind="stable") if input.ndim else np.zeros((), np.int64)
     if not input.ndim:
-        return Sorted(input.clone(), from_numpy(order))
+        return Sorted(input.clone(), _placed(input, order))
     middle = np.full(
         tuple(1 if d == dim else n for d, n in enumerate(array.shape)), (extent - 1) // 2
     )
@@ -108,7 +114,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the element that comes most often along a dimension, the least of several."""
     if not input.ndim:
-        return Sorted(input.clone(), from_numpy(np.zeros((), np.int64)))
+        return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
     rows = np.moveaxis(_array(input), dim, -1)
     places = np.zeros(rows.shape[:-1], np.int64)
@@ -127,16 +133,16 @@ def unique(
 ) -> Any:
     """Return the different elements in order; on request where each went, and how often it came."""
     found = np.unique(
-        input.detach()._array(),
+        moved(input.detach(), 0)._array(),
         return_inverse=True,
         return_counts=True,
     )
     values, inverse, counts = found
-    results = [from_numpy(values)]
+    results = [_placed(input, values)]
     if return_inverse:
-        results.append(from_numpy(inverse.reshape(tuple(input.shape)).astype(np.int64)))
+        results.append(_placed(input, inverse.reshape(tuple(input.shape)).astype(np.int64)))
     if return_counts:
-        results.append(from_numpy(counts.astype(np.int64)))
+        results.append(_placed(input, counts.astype(np.int64)))
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -30,17 +30,21 @@ TORCH_TYPES = {kind: name for name, kind in STORAGES.items()}
 
 
 class Held:
-    """The elements of a storage that a file has, one behind the other."""
+    """The elements of a storage that a file has, one behind the other.
 
-    def __init__(self, elements: np.ndarray[Any, Any]) -> None:
+    device: where its tensors shall lie.
+    """
+
+    def __init__(self, elements: np.ndarray[Any, Any], device: str = "cpu") -> None:
         self.elements = elements
+        self.device = device
         self._flat: Tensor | None = None
 
     @property
     def flat(self) -> Tensor:
         """The elements as a tensor, the same at each call."""
         if self._flat is None:
-            self._flat = from_numpy(self.elements)
+            self._flat = from_numpy(self.elements).to(self.device)
         return self._flat
 
 

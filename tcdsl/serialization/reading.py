@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tcdsl.codegen.device import devices
 from tcdsl.core.dtypes import DType
 from tcdsl.serialization.names import ALLOWED, Held
 
@@ -126,7 +127,7 @@ def _described(pid: Any) -> tuple[DType, str, str, int]:
     return pid[1], pid[2], pid[3], pid[4]
 
 
-def _read_zip(f: IO[bytes], place: Callable[[str], None], weights_only: bool) -> Any:
+def _read_zip(f: IO[bytes], place: Callable[[str], str], weights_only: bool) -> Any:
     try:
         archive = zipfile.ZipFile(f)
     except zipfile.BadZipFile as error:
@@ -155,9 +156,9 @@ def _read_zip(f: IO[bytes], place: Callable[[str], None], weights_only: bool) ->
         def held(pid: Any) -> Held:
             kind, key, location, count = _described(pid)
             if (key, kind) not in known:
-                place(location)
+                device = place(location)
                 raw = bytearray(entry(f"data/{key}"))
-                known[key, kind] = Held(_elements(raw, kind, count, order))
+                known[key, kind] = Held(_elements(raw, kind, count, order), device)
             return known[key, kind]
 
         return _unpickled(io.BytesIO(entry("data.pkl")), held, weights_only, encoding="utf-8")
@@ -173,7 +174,7 @@ def _elements(raw: bytearray, kind: DType, count: int, order: str) -> np.ndarray
     return array if order == sys.byteorder else array.view().byteswap(inplace=True)
 
 
-def _read_legacy(f: IO[bytes], place: Callable[[str], None], weights_only: bool) -> Any:
+def _read_legacy(f: IO[bytes], place: Callable[[str], str], weights_only: bool) -> Any:
     """Read a file of pickles one behind the other, then of storages: PyTorch before 1.6."""
     nothing: Callable[[Any], Any] = _described
 
@@ -193,8 +194,7 @@ def _read_legacy(f: IO[bytes], place: Callable[[str], None], weights_only: bool)
         if len(pid) > 5 and pid[5] is not None:
             raise RuntimeError("the file has a storage that is a part of another: not supported")
         if key not in known:
-            place(location)
-            known[key] = kind, count, Held(np.empty(0, kind.numpy))
+            known[key] = kind, count, Held(np.empty(0, kind.numpy), place(location))
         return known[key][2]
 
     # tensors are made when their storages are there: the pickle is read twice
@@ -247,10 +247,10 @@ class _Nothing:
         """Take a member in and forget it."""
 
 
-def _placing(map_location: Any) -> Callable[[str], None]:
-    """Return what is asked of each storage's place; raises where it cannot be served."""
+def _placing(map_location: Any) -> Callable[[str], str]:
+    """Return what says where a storage shall lie, by where it lay; raises where nothing can."""
 
-    def place(location: str) -> None:
+    def place(location: str) -> str:
         wanted = location
         if isinstance(map_location, dict):
             wanted = str(map_location.get(location, location))
@@ -258,10 +258,12 @@ def _placing(map_location: Any) -> Callable[[str], None]:
             wanted = str(map_location)
         elif map_location is not None:
             wanted = "cpu"
-        if wanted != "cpu":
+        if wanted != "cpu" and not devices.count():
             raise RuntimeError(
-                f"the file has tensors on '{wanted}', and this library reads to the host's memory\n"
-                "  load(..., map_location='cpu'), then move what has to be there"
+                "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() "
+                "is False. If you are running on a CPU-only machine, please use torch.load with "
+                f"map_location=torch.device('cpu') to map your storages to the CPU: '{wanted}'"
             )
+        return wanted
 
     return place

@@ -58,7 +58,7 @@ class _Storage:
     def array(self) -> np.ndarray[Any, Any]:
         """Return the elements, from the first of the memory to the last that a tensor has."""
         flat: Tensor = self.tensors[0].detach().as_strided((self.elements,), (1,), 0)
-        array: np.ndarray[Any, Any] = flat.numpy()
+        array: np.ndarray[Any, Any] = flat.cpu().numpy()
         return array
 
 
@@ -70,7 +70,7 @@ class _Pickler(_Open):  # type: ignore[misc]  # its stub has none of what is use
 
     dispatch: ClassVar[dict[Any, Any]] = _Open.dispatch.copy()
 
-    def __init__(self, file: IO[bytes], storages: dict[tuple[int, DType], _Storage]) -> None:
+    def __init__(self, file: IO[bytes], storages: dict[tuple[int, int, DType], _Storage]) -> None:
         super().__init__(file, 2)
         self._storages = storages
 
@@ -97,7 +97,7 @@ class _Pickler(_Open):  # type: ignore[misc]  # its stub has none of what is use
             return None
         tensor = value.tensor
         begin = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
-        number = (begin if tensor.numel() else 0, tensor.dtype)
+        number = (begin if tensor.numel() else 0, tensor._device, tensor.dtype)
         storage = self._storages.get(number)
         if storage is None:
             storage = _Storage(str(len(self._storages)))
@@ -142,7 +142,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2) 
     The format is PyTorch's, whose `torch.load` reads the file. Tensors that share memory share it
     again when they are read. Under a path the file is there whole or not at all.
     """
-    storages: dict[tuple[int, DType], _Storage] = {}
+    storages: dict[tuple[int, int, DType], _Storage] = {}
     _Pickler(io.BytesIO(), storages).dump(obj)  # the extents come before the first is written
     text = io.BytesIO()
     _Pickler(text, storages).dump(obj)

@@ -12,10 +12,10 @@ from tcdsl import core
 from tcdsl.chance.generator import Generator, default_generator
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
-from tcdsl.ops import filling
+from tcdsl.ops import filling, on_device
 from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
-from tcdsl.tensors.devices import Device, device_of
+from tcdsl.tensors.devices import Device, place_of
 
 __all__ = [
     "arange",
@@ -79,11 +79,14 @@ def _blank(
 ) -> Tensor:
     """Return a tensor to fill: `out` in that shape, or a new one."""
     if out is None:
-        device_of(device)
-        return core.empty(shape, default_float() if dtype is None else dtype)
+        return _empty(shape, default_float() if dtype is None else dtype, place_of(device))
     if tuple(out.shape) != shape:
         out.resize_(shape)
     return out
+
+
+def _empty(shape: tuple[int, ...], dtype: DType, place: int) -> Tensor:
+    return on_device.empty(shape, dtype, place - 1) if place else core.empty(shape, dtype)
 
 
 def _finished(made: Tensor, requires_grad: bool) -> Tensor:
@@ -176,10 +179,10 @@ def _type_of_number(number: object) -> DType:
 
 def _like(input: Tensor, dtype: DType | None, device: Place) -> Tensor:
     """Return a tensor to fill of another's shape and, if it is dense, order of dimensions."""
-    device_of(device)
+    place = input._device if device is None else place_of(device)
     kind = input.dtype if dtype is None else dtype
     order = sorted(_range(input.ndim), key=lambda d: (-input.stride(d), d))
-    made = core.empty(tuple(input.shape[d] for d in order), kind)
+    made = _empty(tuple(input.shape[d] for d in order), kind, place)
     if order == list(_range(input.ndim)):
         return made
     return made.permute([order.index(d) for d in _range(input.ndim)])
@@ -333,11 +336,10 @@ def randperm(
     generator: Generator | None = None,
 ) -> Tensor:
     """Return the integers from 0 to n - 1 in an order of chance."""
-    device_of(device)
     with (default_generator if generator is None else generator).numpy() as source:
         order = from_numpy(source.permutation(n).astype(dtype.numpy))
     if out is None:
-        return _finished(order, requires_grad)
+        return _finished(on_device.moved(order, place_of(device)), requires_grad)
     return _blank((n,), None, device, out).copy_(order)
 
 
@@ -400,7 +402,7 @@ def arange(
     kind = (dtypes.int64 if whole else default_float()) if dtype is None else dtype
     made = _blank((int(count),), kind, device, out)
     row = filling.flat(made)
-    target = core.empty((int(count),), made.dtype) if row is None else row
+    target = _empty((int(count),), made.dtype, made._device) if row is None else row
     if whole:
         filling.arange_of_integers(target, start, step)
     else:
@@ -545,8 +547,7 @@ def tensor(
     RuntimeError
         If requires_grad goes with a type that is no float.
     """
-    device_of(device)
-    made = _copied(data, dtype)
+    made = on_device.moved(_copied(data, dtype), place_of(device))
     return _finished(made, requires_grad)
 
 
@@ -602,7 +603,7 @@ def _ragged(data: Any, dim: int = 0) -> str:
 def _plain(data: Any) -> Any:
     """Return sequences in which tensors are the numbers that they hold."""
     if isinstance(data, Tensor):
-        return data.detach().numpy() if data.ndim else data.item()
+        return data.detach().cpu().numpy() if data.ndim else data.item()
     if isinstance(data, list | tuple | _range):
         return [_plain(x) for x in data]
     return data
@@ -612,12 +613,11 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Place = None) -> Te
     """Return data as a tensor, without a copy where it is a tensor or an array of the type."""
     if isinstance(data, Tensor):
         same: Tensor = data if dtype in (None, data.dtype) else data.to(dtype)
-        return same
+        return same if device is None else on_device.moved(same, place_of(device))
     if isinstance(data, np.ndarray) and dtypes.dtype_of(data.dtype) in (
         (dtype,) if dtype is not None else dtypes.ALL
     ):
-        device_of(device)
-        return core.from_numpy(data)
+        return on_device.moved(core.from_numpy(data), place_of(device))
     return tensor(data, dtype, device)
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
-__all__ = ["CPU", "Device", "device_of"]
+__all__ = [
+    "CPU",
+    "Device",
+    "current_gpu",
+    "device_at",
+    "device_of",
+    "place_of",
+    "set_current_gpu",
+]
 
 
 class Device:
@@ -81,21 +90,42 @@ def _parsed(name: Any) -> tuple[str, int | None]:
 
 
 CPU = Device("cpu")
+_of_thread = threading.local()
+
+
+def current_gpu() -> int:
+    """Return the number of the GPU that 'cuda' without one means in this thread."""
+    number: int = getattr(_of_thread, "gpu", 0)
+    return number
+
+
+def set_current_gpu(number: int) -> None:
+    """Let 'cuda' without a number mean this GPU in this thread."""
+    _of_thread.gpu = number
 
 
 def device_of(wanted: Any) -> Device:
-    """Return the device that a caller names, None being the host.
+    """Return the device that a caller names, None being the host; 'cuda' is the thread's GPU.
 
     Raises
     ------
     RuntimeError
-        If tensors cannot lie there.
+        If there is no such kind of device.
     """
     if wanted is None or wanted is CPU:
         return CPU
     found = Device(wanted)
-    if found.type != "cpu":
-        raise RuntimeError(
-            f"tensors on '{found}' are not supported yet: leave device= out, or say 'cpu'"
-        )
-    return CPU
+    if found.type == "cpu":
+        return CPU
+    return found if found.index is not None else Device("cuda", current_gpu())
+
+
+def place_of(wanted: Any) -> int:
+    """Return where a device is, as the core counts: 0 is the host, n + 1 GPU n."""
+    found = device_of(wanted)
+    return 0 if found.index is None else found.index + 1
+
+
+def device_at(place: int) -> Device:
+    """Return the device of a tensor's `_device`."""
+    return Device("cuda", place - 1) if place else CPU

@@ -16,6 +16,7 @@ import numpy as np
 
 from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
 from tcdsl.ops.indexing import with_nothing_written
+from tcdsl.ops.on_device import moved
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import ARGUMENTS, Shape, of_part, plain, viewed
 
@@ -183,6 +184,7 @@ def _split(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
             sizes.append(x.shape[dim])
             strides.append(x.stride(dim))
             dim += 1
+    found = [(at, moved(entry, x._device)) for at, entry in found]
     if found and not changed:
         return x, found
     return x.as_strided(tuple(sizes), tuple(strides), offset), found
@@ -209,7 +211,7 @@ def _places(mask: Tensor, x: Tensor, dim: int) -> list[Tensor]:
         )
     if not mask.ndim:
         return [from_numpy(np.arange(int(mask.item())))]
-    return [from_numpy(p) for p in np.nonzero(mask.detach().numpy())]
+    return [from_numpy(p) for p in np.nonzero(mask.detach().cpu().numpy())]
 
 
 # ---- looking up
@@ -295,10 +297,10 @@ def _putting(rank: int, dims: Shape) -> Op:
 
 def _wrapped(index: Tensor, extent: int) -> Tensor:
     """Return subscripts from 0 on for those that count from the end."""
-    array = index._array()
+    array = moved(index, 0)._array()
     if not array.size or array.min() >= 0:
         return index
-    return from_numpy(np.where(array < 0, array + extent, array))
+    return moved(from_numpy(np.where(array < 0, array + extent, array)), index._device)
 
 
 def _extents(written: str) -> str:

@@ -42,8 +42,8 @@ for _name, _dtype in TYPE_NAMES.items():
 def new(self: Tensor, *args: Any) -> Tensor:
     """Make a tensor of this one's type: of sizes, or of numbers."""
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray):
-        return creation.tensor(args[0], self.dtype)
-    return core.empty(creation.size_of(args), self.dtype)
+        return creation.tensor(args[0], self.dtype, self.device)
+    return creation.empty(*args, dtype=self.dtype, device=self.device)
 
 
 publish(new, ("new",), on=("Tensor",))

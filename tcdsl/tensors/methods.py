@@ -12,10 +12,10 @@ import numpy as np
 from tcdsl import core
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
-from tcdsl.ops import internal
+from tcdsl.ops import internal, on_device
 from tcdsl.ops.rules import default_float, joined, set_default_float
 from tcdsl.ops.table import publish
-from tcdsl.tensors.devices import CPU, device_of
+from tcdsl.tensors.devices import device_at, place_of
 from tcdsl.tensors.printing import set_printoptions, text_of
 
 __all__ = ["TYPE_NAMES", "attach"]
@@ -65,13 +65,14 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
     for value in args:
         if isinstance(value, Tensor):
-            dtype = value.dtype
+            dtype, place = value.dtype, value.device
         elif isinstance(value, DType):
             dtype = value
         elif value is not None and not isinstance(value, bool):
             place = value
-    device_of(place)
     made = self if dtype is None else internal.to(self, dtype)
+    if place is not None:
+        made = on_device.moved(made, place_of(place))
     return made.clone() if is_copy and made is self else made
 
 
@@ -105,14 +106,19 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def cpu(self: Tensor) -> Tensor:
-    """Return this tensor in the host's memory."""
-    return self
+    """Return this tensor in the host's memory; itself if it lies there."""
+    return on_device.moved(self, 0)
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Return this tensor in a GPU's memory."""
-    device_of("cuda" if device is None else device)
-    return self
+    """Return this tensor in a GPU's memory, by default the thread's; itself if it lies there.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such GPU, with the cure.
+    """
+    return on_device.moved(self, place_of("cuda" if device is None else device))
 
 
 def share_memory_(self: Tensor) -> Tensor:
@@ -142,6 +148,11 @@ def numpy(self: Tensor) -> np.ndarray[Any, Any]:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
+    if self._device:
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy "
+            "the tensor to host memory first."
+        )
     array: np.ndarray[Any, Any] = self._array()
     return array
 
@@ -158,12 +169,14 @@ def dlpack(self: Tensor, **settings: Any) -> Any:
     """Return a DLPack capsule over the same memory."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self._device:
+        raise BufferError(f"a tensor on {self.device} is not lent to others yet: use tensor.cpu()")
     return self._array().__dlpack__(**settings)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """Return where the elements lie, as DLPack says it."""
-    return (1, 0)
+    return (2, self._device - 1) if self._device else (1, 0)
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
@@ -173,7 +186,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 
 def tolist(self: Tensor) -> Any:
     """Return the elements as nested lists of Python's numbers, or one number."""
-    return self.detach()._array().tolist()
+    return on_device.moved(self.detach(), 0)._array().tolist()
 
 
 def length(self: Tensor) -> int:
@@ -385,7 +398,7 @@ def resize_(self: Tensor, *sizes: Any) -> Tensor:
     count = math.prod(shape)
     room = self._storage.nbytes // self.element_size() - self.storage_offset()
     if count > room:
-        made = core.empty((count,), self.dtype)
+        made = on_device.empty_beside(self, (count,), self.dtype)
         kept = min(self.numel(), count)
         if kept and self.is_contiguous():
             made.as_strided((kept,), (1,)).copy_(self.detach().as_strided((kept,), (1,)))
@@ -511,8 +524,8 @@ def attach() -> None:
     for name, dtype in _CASTS.items():
         publish(_cast(name, dtype), (name,), on=("Tensor",))
     attributes: dict[str, Callable[[Tensor], Any]] = {
-        "device": lambda self: CPU,
-        "is_cuda": lambda self: False,
+        "device": lambda self: device_at(self._device),
+        "is_cuda": lambda self: self._device > 0,
         "is_sparse": lambda self: False,
         "layout": lambda self: "torch.strided",
         "itemsize": element_size,

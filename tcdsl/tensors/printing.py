@@ -114,7 +114,7 @@ def _joined(text: str, suffixes: list[str]) -> str:
 
 def _elements(tensor: Tensor, indent: int) -> str:
     shortened = tensor.numel() > OPTIONS.threshold
-    array = _shown(tensor.numpy(), shortened)
+    array = _shown(tensor.cpu().numpy(), shortened)
     if array.dtype.kind not in "biu":
         array = array.astype(np.float64)
     show = _formatter(array)

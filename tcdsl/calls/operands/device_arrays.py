@@ -65,6 +65,13 @@ class DeviceArray:
         aligned = self.address % min(item, 16) == 0
         return Flags(is_dense(self.shape, self.strides, item), aligned, self.is_writeable)
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """Refuse: to NumPy it would be an object like any other, and results would mean nothing."""
+        raise TCTypeError(
+            f"an array on GPU {self.device} is not in the host's memory\n"
+            "  bring it there: x.cpu() of a tensor, cupy.asnumpy(x)"
+        )
+
     def copy(self) -> DeviceArray:
         """Refuse: memory of a device is not copied for how it lies, as the host's is.
 
