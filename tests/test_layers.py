@@ -92,7 +92,7 @@ ROOMS = {
     " tcdsl/library tcdsl/layers",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/library",
     "tcdsl/utils": "codegen/runtime tcdsl/core tcdsl/chance tcdsl/library",
-    "tcdsl/as_torch": "tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/nn tcdsl/optim",
+    "tcdsl/as_torch": "tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/layers tcdsl/nn tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"
