@@ -93,7 +93,8 @@ class Adam(Optimizer):
         size = lr / (1 - beta1**t)
         scale = 1 / math.sqrt(1 - beta2**t)
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        settings = (size, decay, keep, beta1, beta2, float(group["eps"]), scale)
+        parts = (beta1, 1 - beta1, beta2, 1 - beta2)
+        settings = (size, decay, keep, *parts, float(group["eps"]), scale)
         if group["amsgrad"]:
             w = state["max_exp_avg_sq"]
             step_of("amsgrad")(x, g, m, v, w, *settings, out=(x, m, v, w))
