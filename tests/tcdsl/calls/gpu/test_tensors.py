@@ -67,6 +67,7 @@ def test_tensors_move_there_and_back() -> None:
     same(there + tc.tensor(2.0), x + 2)  # of rank 0: a number
 
 
+@pytest.mark.wide
 def test_gradients_go_through_moves() -> None:
     x = tc.tensor([1.0, -2.0, 3.0], requires_grad=True)
     y = (x.cuda() * 2).relu()
