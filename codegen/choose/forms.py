@@ -12,7 +12,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.contraction import form as contraction
 from tcdsl.codegen.forms.contraction.weights import form as weights
 from tcdsl.codegen.forms.contraction.window import form as window
-from tcdsl.codegen.forms.points import arg_lanes, gather, nest, scan, scatter
+from tcdsl.codegen.forms.points import arg_columns, arg_lanes, gather, nest, scan, scatter
 from tcdsl.codegen.forms.rows.cpu import pointwise, reduction, rows
 from tcdsl.codegen.forms.stencil import form as stencil
 from tcdsl.codegen.forms.stencil import weights as stencil_weights
@@ -28,6 +28,7 @@ CPU: tuple[Form[Machine, Any], ...] = (
     reduction.FORM,
     rows.FORM,
     arg_lanes.FORM,
+    arg_columns.FORM,
     gather.FORM,
     scatter.FORM,
     scan.FORM,

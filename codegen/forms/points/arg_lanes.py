@@ -132,7 +132,7 @@ class _Lanes:
 def _row(ctx: Context, s: Statement) -> Stmt:
     """Return the search at one output point and the store of its result."""
     ops = ctx.operands
-    kept, counted = s.value.dtype.computed, _count_dtype(ctx, s)
+    kept, counted = s.value.dtype.computed, count_dtype(ctx, s)
     extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
     lanes = _Lanes(
         lambda at: Elem(extremes, (at,), Scalar(kept)),
@@ -157,7 +157,7 @@ def _search(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
     value = values.value(s.value)
     extreme, place = lanes.extreme(lane), lanes.place(lane)
     point, wins = b.var(ops.local("point"), s.value.dtype.computed), ops.local("wins")
-    none_yet = b.compare("<", place, b.const(0, _count_dtype(ctx, s)))
+    none_yet = b.compare("<", place, b.const(0, count_dtype(ctx, s)))
     won = Var(wins, TRUTH)
     keep = b.block(
         Let(v, b.add(start, lane)),
@@ -183,7 +183,7 @@ def _compare(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
     values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
     target = values.place(s.target, s.subs, s.subs_checked)
     assert isinstance(target, Load)
-    zero = b.const(0, _count_dtype(ctx, s))
+    zero = b.const(0, count_dtype(ctx, s))
     point, place = lanes.extreme(lane), lanes.place(lane)
     won = Var(ops.local("wins"), TRUTH)
     halves: list[Stmt] = []
@@ -207,7 +207,7 @@ def _compare(ctx: Context, s: Statement, lanes: _Lanes, lane: Var) -> Stmt:
     return b.block(halves, Assign(target, result_of(values, s, best)))
 
 
-def _count_dtype(ctx: Context, s: Statement) -> DType:
+def count_dtype(ctx: Context, s: Statement) -> DType:
     """Return the type of places: as wide as the values, if that holds all of them."""
     most = 1
     for r in s.reductions:

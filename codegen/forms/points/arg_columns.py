@@ -1,0 +1,181 @@
+"""Arg reductions of columns: neighbours in memory are searched side by side.
+
+    O(m) argmax=! X(n, m)
+
+    for blocks of m: extreme[..], best[..] = none
+                     for n: for lanes, at once: if X(n, m + lane) beats extreme[lane]: keep it
+                     store best of each lane
+
+`nest.py` walks down one column after the other, a cache line for each of its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.expr import Values
+from tcdsl.codegen.forms.base.form import Form
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.base.outputs import is_injective
+from tcdsl.codegen.forms.base.phase import decode, float_product, nested
+from tcdsl.codegen.forms.points.arg import beats, is_arg, place_of, result_of
+from tcdsl.codegen.forms.points.arg_lanes import count_dtype
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    TRUTH,
+    Array,
+    Assign,
+    Elem,
+    Let,
+    Load,
+    Return,
+    Scalar,
+    Serial,
+    Simd,
+    Stmt,
+    Var,
+)
+from tcdsl.codegen.loops.names import safe_name
+from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.codegen.machine.wall import divided_ns
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL, INT32
+from tcdsl.grammar.types.typed import Range
+
+_LANES = 128  # columns of a block: eight vectors of float32, two cache lines of an extreme each
+_FEWEST = 8  # columns below are searched one by one
+_POINT_NS = 0.2
+
+
+def matches(ctx: Context) -> bool:
+    """Whether the group looks for places across what lies in memory as neighbours."""
+    if len(ctx.group.statements) != 1:
+        return False
+    s = ctx.group.statements[0]
+    if not is_arg(s) or not is_injective(s) or any(s.subs_checked) or s.is_ragged:
+        return False
+    if s.base is None and not s.covers:
+        return False
+    column = _column(ctx, s)
+    return column is not None and ctx.at_least(column.extent, _FEWEST)
+
+
+def _column(ctx: Context, s: Statement) -> Range | None:
+    """Return the output index along which all reads lie next to each other, or are the same."""
+    if any(isinstance(e, typed.Builtin) and e.name == "rand" for e in walk_typed(s.value)):
+        return None
+    if any(any(r.checked) for r in s.reads()):
+        return None
+    return next((r for r in reversed(s.outputs) if _walks(ctx, s, r.name)), None)
+
+
+def _walks(ctx: Context, s: Statement, name: str) -> bool:
+    found = False
+    for r in s.reads():
+        for d, e in enumerate(r.subs):
+            a = affine_of(e)
+            step = None if a is None else a.coefficient(name)
+            if step not in (0, 1) or (step and d != ctx.operands.layout(r.tensor).unit):
+                return False
+            found |= step == 1
+    return found
+
+
+def knobs(ctx: Context) -> tuple[Knob, ...]:
+    """Return no choice."""
+    return ()
+
+
+def default(ctx: Context) -> dict[str, Value]:
+    """Return no choice."""
+    return {}
+
+
+def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
+    """Return the predicted time of a call (`wall.py`)."""
+    s = ctx.group.statements[0]
+    points = blocks = 1.0
+    column = _column(ctx, s)
+    for r in s.ranges:
+        extent = max(0, ctx.extent(r.extent))
+        points *= extent
+        if r.kind == "output":
+            blocks *= -(-extent // _LANES) if r is column else extent
+    return divided_ns(points * _POINT_NS, int(max(1, blocks)), ctx.spec.threads)
+
+
+def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
+    """Return one phase; a task is a block of columns."""
+    ops, s = ctx.operands, ctx.group.statements[0]
+    column = _column(ctx, s)
+    assert column is not None
+    outer = [r for r in s.outputs if r is not column]
+    blocks = b.ceil_div(ops.size(column.extent), _LANES)
+    task, block = b.i64("task"), b.i64(ops.local("block"))
+    count = b.mul(*(ops.size(r.extent) for r in outer)) if outer else b.c64(1)
+    point = b.div(task, b.max64(1, blocks))
+    body = b.block(
+        Let(block, b.sub(task, b.mul(point, blocks))),
+        decode(ops, outer, point),
+        _search(ctx, s, column, block),
+    )
+    name = f"{ctx.prefix}_arg"
+    loops = b.loop(task, b.BEGIN, b.END, body)
+    function = b.phase_function(name, b.block(ops.declare(loops), Return(b.const(0, INT32))))
+    cost = float_product([ops.size(r.extent) for r in s.ranges], _POINT_NS)
+    return Lowered(
+        title="arg reduction of columns",
+        functions=(function,),
+        phases=(Phase(name, b.mul(count, blocks), cost),),
+        plan=(),
+        thread_bytes=b.c64(0),
+        shared_bytes=b.c64(0),
+    )
+
+
+def _search(ctx: Context, s: Statement, column: Range, block: Var) -> Stmt:
+    """Return the search of a block of columns and the stores of their results."""
+    ops = ctx.operands
+    kept, counted = s.value.dtype.computed, count_dtype(ctx, s)
+    extremes, places, lane = ops.local("extremes"), ops.local("places"), b.i64(ops.local("lane"))
+    start, width = b.i64(ops.local("start")), b.i64(ops.local("width"))
+    extreme = Elem(extremes, (lane,), Scalar(kept))
+    place = Elem(places, (lane,), Scalar(counted))
+    v = b.i64(safe_name(column.name))
+    values = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    value = values.value(s.value)
+    point, won = b.var(ops.local("point"), kept), Var(ops.local("wins"), TRUTH)
+    none_yet = b.compare("<", place, b.const(0, counted))
+    keep = b.block(
+        Let(v, b.add(start, lane)),
+        values.take(),
+        Let(point, value),
+        Let(won, b.any_of(none_yet, beats(point, extreme, is_max=s.op.startswith("argmax")))),
+        Assign(extreme, b.select(won, point, extreme)),
+        Assign(place, b.select(won, b.cast(place_of(values, s), place.type), place)),
+    )
+    stored = Values(ops, {r.name: b.i64(safe_name(r.name)) for r in s.ranges})
+    target = stored.place(s.target, s.subs, s.subs_checked)
+    assert isinstance(target, Load)
+    best = b.cast(place, I64)
+    zero = b.const(False if kept == BOOL else 0, kept)
+    clear = [Assign(extreme, zero), Assign(place, b.const(-1, counted))]
+    store = [Let(v, b.add(start, lane)), *stored.take(), Assign(target, result_of(stored, s, best))]
+    first = ops.size(column.low)
+    return b.block(
+        Let(start, b.add(first, b.mul(block, _LANES))),
+        Let(width, b.min64(_LANES, b.sub(b.add(first, ops.size(column.extent)), start))),
+        Array(extremes, Scalar(kept), (_LANES,)),
+        Array(places, Scalar(counted), (_LANES,)),
+        b.loop(lane, 0, _LANES, clear, mark=Simd()),
+        nested(ctx, s.reductions, b.loop(lane, 0, width, keep, mark=Simd()), Serial()),
+        b.loop(lane, 0, width, store),
+    )
+
+
+FORM = Form("arg_columns", matches, knobs, default, cost_ns, lower)
