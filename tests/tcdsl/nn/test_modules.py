@@ -60,7 +60,7 @@ def test_repr() -> None:
 
 def test_assignments() -> None:
     net = Net()
-    with pytest.raises(TypeError, match=r"cannot assign 'Tensor' as parameter 'scale'"):
+    with pytest.raises(TypeError, match=r"cannot assign 'torch.FloatTensor' as parameter 'scale'"):
         net.scale = tc.ones(2)
     net.seen = tc.ones(1)
     assert net.state_dict()["seen"].tolist() == [1]
