@@ -17,7 +17,16 @@ class _Kind(type):
         return isinstance(instance, Tensor)
 
     def __call__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:
-        """Return a tensor over the memory of another."""
+        """Return a tensor over the memory of another.
+
+        Parameters
+        ----------
+        data : Tensor
+            Whose memory is shared.
+        requires_grad : bool
+        volatile : bool
+            Without effect; `no_grad` is what it was for.
+        """
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         if volatile:
@@ -31,16 +40,7 @@ class _Kind(type):
 
 
 class Variable(metaclass=_Kind):
-    """A tensor; ``Variable(x, requires_grad=True)`` records what is computed of it.
-
-    Parameters
-    ----------
-    data : Tensor
-        Whose memory is shared.
-    requires_grad : bool
-    volatile : bool
-        Without effect; `no_grad` is what it was for.
-    """
+    """A tensor; ``Variable(x, requires_grad=True)`` records what is computed of it."""
 
 
 def _volatile(self: Tensor) -> bool:

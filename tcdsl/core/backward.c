@@ -120,9 +120,8 @@ static int was_written(const Node *n, const Slot *kept) {
   PyObject *shape = tuple_of((PyTypeObject *)(void *)PyTuple_Type, t->head.dims, rank_of(&t->head));
   PyErr_Format(PyExc_RuntimeError,
                "one of the variables needed for gradient computation has been modified by an inplace operation: a "
-               "tensor of shape %R, which %U reads, is at version %lld; expected version %lld instead. Hint: enable "
-               "anomaly detection to find the operation that failed to compute its gradient, with "
-               "torch.autograd.set_detect_anomaly(True).",
+               "tensor of shape %R, which %U reads, is at version %lld; expected version %lld instead. Hint: write "
+               "to a clone() of it, or compute a new tensor where it is written to.",
                shape, n->name, t->head.storage->version, kept->v);
   Py_DecRef(shape);
   return -1;

@@ -149,6 +149,8 @@ def test_every_op_runs_kernels_where_numpy_computes_nothing() -> None:
 
 ARRAYS = {  # what binds operands; what orders elements; what LAPACK takes
     "dispatch.py",
+    "device_calls.py",  # numbers beside tensors on a GPU
+    "on_device.py",  # what is moved there
     "indexing.py",  # what is compacted: places of what is true
     "sorting.py",
     "matrices.py",
