@@ -205,6 +205,9 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
         " A(p) argmin=! t(p,q)  V(p) min=! t(p,q) }",
         {"P": 100, "Q": 200, "D": 8},
     ),
+    "winner of columns": (
+        "def run(float(N,M) X) -> (A) { A(m) argmax=! X(n,m) }", {"N": 50, "M": 999},
+    ),
     "arg of rows": ("def run(float(N,M) X) -> (A) { A(n) argmax=! X(n,m) }", {"N": 50, "M": 999}),
     "gather of rows": (
         "def run(float(V,D) E, int64(B,L) I, float(B,L) w) -> (O) {"
@@ -366,7 +369,7 @@ _SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
     "forms": formed,
     "small": small,
 }
-_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 22, "small": 44}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 23, "small": 44}
 _CHUNK = 5  # programs of a part: what one test holds and one file stores
 PARTS = (
     *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),
@@ -612,6 +615,8 @@ SAMPLE = (  # what every run holds, one unit of every form: item, target, config
     ("small column_sum", "c exact", 1),
     ("small softmax", "c exact", 1),
     ("forms arg of rows", "c exact", 1),
+    ("forms winner of columns", "c exact", 1),
+    ("examples scans cumulative_sum", "c exact", 1),
     ("forms gather of rows", "c exact", 1),
     ("forms scatter of integers", "c exact", 1),
     ("small lowest", "c exact", 1),

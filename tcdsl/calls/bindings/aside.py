@@ -139,10 +139,11 @@ class Builder:
         It is started again where the environment, which may name another cache or compiler, is not
         that of its start.
         """
-        if self._process is not None and self._variables == dict(os.environ):
+        variables = {**os.environ}
+        if self._process is not None and self._variables == variables:
             return ""
         self.end()
-        self._variables = dict(os.environ)
+        self._variables = variables
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
             self._process = start(_BUILDER, stdin=pipe, stdout=pipe, stderr=nothing, bufsize=0)

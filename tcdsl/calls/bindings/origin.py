@@ -72,7 +72,8 @@ def cure_for_missing(origin: Gradient, params: Sequence[str]) -> str:
         return ""
     name = origin.name.removeprefix("d_")
     rest = ", ".join(p for p in params if p not in origin.kept)
+    them = "it" if len(origin.kept) == 1 else "them"
     return (
-        f"\n  {', '.join(origin.kept)}: kept of the forward pass. {name}.vjp(...) passes them on, "
-        f"tc.grad({name}).whole({rest}) computes them"
+        f"\n  {', '.join(origin.kept)}: kept of the forward pass. {name}.vjp(...) passes {them} "
+        f"on, tc.grad({name}).whole({rest}) computes {them}"
     )

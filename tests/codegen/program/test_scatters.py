@@ -40,7 +40,8 @@ def transposed(step: int) -> str:
 def test_transposed_convolutions_are_contractions(step: int) -> None:
     p = problem(transposed(step), floats(2, 16, 7, 9), floats(16, 8, 4, 3))
     for exact in (True, False):
-        found = [x for x in forms(p, exact=exact) if "pointwise" not in x]
+        copies = ("pointwise", "stencil 1x1")
+        found = [x for x in forms(p, exact=exact) if not any(copy in x for copy in copies)]
         assert len(found) >= step * step
         assert all("contraction" in x or "convolution" in x for x in found), found
     empty = problem(transposed(step), floats(0, 3, 7, 9), floats(3, 2, 4, 3))

@@ -55,7 +55,16 @@ LEAVES: list[tuple[str, str, list[tuple[int, ...]]]] = [
         "Y(b,n) = exp(X(b,n) - t(b)) / Z(b) }",
         [(9, 77)],
     ),
-    ("nest", "def skew(float(N) X) -> (O) { O(i + 2) = i > 0 ? X(i) / X(i - 1) : X(i) }", [(40,)]),
+    (
+        "stencil",
+        "def skew(float(N) X) -> (O) { O(i + 2) = i > 0 ? X(i) / X(i - 1) : X(i) }",
+        [(40,)],
+    ),
+    (
+        "nest",
+        "def turn(float(N) X) -> (float(N) O) { O(i) = X(i) / X(i * i % N) where i in 0:N }",
+        [(40,)],
+    ),
 ]
 
 

@@ -180,7 +180,7 @@ def test_a_printed_gradient_takes_what_is_kept_as_parameters() -> None:
     printed = kernel(gradient(check(parse(SOFTMAX))).text)
     assert printed.whole is printed
     second = tc.grad(printed)
-    assert second.returns == ("d_X_2", "d_Y_2", "d_top", "d_Z", "d_d_Y")
+    assert second.returns == ("d_X_2", "d_Y_2", "d_d_Y")
 
 
 def test_what_is_missing_has_a_cure() -> None:
@@ -189,9 +189,9 @@ def test_what_is_missing_has_a_cure() -> None:
     with pytest.raises(TCTypeError) as fault:
         tc.grad(k)(x, x)
     assert str(fault.value) == (
-        "d_softmax(X, Y, top, Z, d_Y) misses 'top', 'Z', 'd_Y': 2 arguments were given\n"
-        "  Y, top, Z: kept of the forward pass. softmax.vjp(...) passes them on, "
-        "tc.grad(softmax).whole(X, d_Y) computes them"
+        "d_softmax(X, Y, d_Y) misses 'd_Y': 2 arguments were given\n"
+        "  Y: kept of the forward pass. softmax.vjp(...) passes it on, "
+        "tc.grad(softmax).whole(X, d_Y) computes it"
     )
 
 

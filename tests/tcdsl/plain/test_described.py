@@ -93,7 +93,7 @@ def test_the_class_keeps_its_own_names_and_doc(k: Any) -> None:
     assert (Kernel.__name__, Kernel.__qualname__) == ("Kernel", "Kernel")
     assert str(Kernel.__doc__).startswith("A definition as a callable on arrays.")
     assert (Sub.__doc__, Told.__doc__) == (None, "Told.")
-    assert [*inspect.signature(Kernel).parameters] == ["session", "definition"]
+    assert [*inspect.signature(Kernel).parameters] == ["session", "definition", "backward"]
     assert "output_shapes" in pydoc.plain(pydoc.render_doc(Kernel))
 
 
