@@ -54,6 +54,11 @@ class _LRScheduler:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
             group["lr"] = lr
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        """Return the learning rate of each group that the latest step has set."""
+        return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a scheduler of the same kind goes on from."""

@@ -600,10 +600,15 @@ class _Backward:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._of_outputs: list[Any] = []
+        self._unknown: set[int] = set()  # outputs, where no input will tell
+        self._without: tuple[None, ...] = ()  # gradients of inputs that have none
 
     def enter(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the inputs, tensors as ones that tell when their gradients are known."""
         places = [i for i, value in enumerate(inputs) if isinstance(value, Tensor)]
+        if not any(inputs[i].requires_grad for i in places):
+            self._without = (None,) * len(places)
+            return inputs
         told = _Told.apply(self, *(inputs[i] for i in places))
         changed = list(inputs)
         for place, tensor in zip(places, told, strict=True):
@@ -614,12 +619,18 @@ class _Backward:
         """Note the gradients of the results."""
         outputs = _tensors(result)
         self._of_outputs = [None] * len(outputs)
-        for number, output in enumerate(outputs):
-            if output.requires_grad:
-                output.register_hook(functools.partial(self._note, number))
+        recorded = [number for number, output in enumerate(outputs) if output.requires_grad]
+        self._unknown = {*recorded} if self._without else set()
+        for number in recorded:
+            outputs[number].register_hook(functools.partial(self._note, number))
 
     def _note(self, number: int, gradient: Tensor) -> None:
         self._of_outputs[number] = gradient
+        if number in self._unknown:
+            self._unknown.remove(number)
+            if not self._unknown:
+                self._unknown = {i for i, g in enumerate(self._of_outputs) if g is not None}
+                self.call(self._without)
 
     def call(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Call the hooks; what one returns takes the place of the gradients of the inputs."""

@@ -126,6 +126,17 @@ def test_hooks() -> None:
     assert tc.allclose(layer(x), expected)
 
 
+def test_a_backward_hook_is_called_where_no_input_has_a_gradient() -> None:
+    layer = nn.Linear(3, 2)
+    seen: list[Any] = []
+    layer.register_backward_hook(lambda module, d_in, d_out: seen.append((d_in, d_out[0].shape)))
+    loss = layer(tc.ones(4, 3)).sum()
+    loss.backward(retain_graph=True)
+    assert seen == [((None,), (4, 2))]
+    loss.backward()
+    assert len(seen) == 2
+
+
 def test_modes_reach_all() -> None:
     net = nn.Sequential(nn.Dropout(0.5), nn.Sequential(nn.Dropout(0.5)))
     assert all(module.training for module in net.modules())

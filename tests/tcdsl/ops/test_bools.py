@@ -17,6 +17,16 @@ def test_bools_stay_bools() -> None:
     assert (a + b).tolist() == [True, False, True]
     assert (a * b).tolist() == [True, False, False]
     assert (a * True).dtype is tc.bool
+    assert tc.sign(a).tolist() == [True, False, True]
+
+
+@pytest.mark.wide
+def test_what_is_no_number_has_no_sign() -> None:
+    x = tc.tensor([float("nan"), -0.0, -2.0, float("inf")], requires_grad=True)
+    y = tc.sign(x)
+    assert [str(v) for v in y.tolist()] == ["0.0", "0.0", "-1.0", "1.0"]
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0, 0]
 
 
 def test_a_number_has_a_place_without_subscripts() -> None:

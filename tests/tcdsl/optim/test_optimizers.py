@@ -101,6 +101,7 @@ def test_schedules(name: str, args: tuple[Any, ...]) -> None:
     theirs = getattr(torch.optim.lr_scheduler, name)(yours, *args)
     for _ in range(7):
         assert mine.param_groups[0]["lr"] == pytest.approx(yours.param_groups[0]["lr"])
+        assert ours.get_last_lr() == pytest.approx(theirs.get_last_lr())
         ours.step()
         yours.step()
         theirs.step()
