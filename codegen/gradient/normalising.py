@@ -37,6 +37,8 @@ def normalised(parts: Sequence[Part], versions: Versions) -> list[Part]:
         above, below = s.value.lhs, s.value.rhs
         if s.value.op != "/" or not isinstance(below, typed.Read):
             continue
+        if below.tensor not in steps:
+            continue  # an input: what it gets is returned, and nothing behind it could divide
         for line in [*walk(out)]:
             at = _place_of_sum(line, s, below)
             if at is not None and sum(x.target == line.target for x in walk(out)) == 1:
@@ -97,6 +99,7 @@ def _rewritten(
     """
     d, y = factors
     out: list[Part] = []
+    is_read = False
     for part in parts:
         if part is line:
             product = typed.Binary("*", d, y, y.dtype)
@@ -110,10 +113,11 @@ def _rewritten(
             told = sum(_is_rewritten(x, line.target, quotient) for x in walk_typed(value))
             if left != told:
                 return parts
+            is_read = True
             out.append(new)
         else:
             return parts
-    return out
+    return out if is_read else parts
 
 
 def _by_quotient(e: Expr, name: str, quotient: _Quotient) -> Expr:
