@@ -16,7 +16,7 @@ from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.stencil.bounds import Bound
-from tcdsl.codegen.forms.stencil.problem import Place, Stencil, guard_of, place_of, unsafe_reads
+from tcdsl.codegen.forms.stencil.problem import Place, Stencil, guard_of, is_unsafe, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -251,7 +251,7 @@ class Block:
         indices = {n for x in read.subs for n in indices_of(x)}
         level = self.level
         is_still = walk.stencil.is_still and (row is None or row.name not in indices)
-        if is_still and region == self.base and not unsafe_reads(walk.ctx, s, read):
+        if is_still and region == self.base and not is_unsafe(walk.ctx, s, read):
             level = self.still
         if key not in level.known:
             kept, self.level = self.level, level  # masks that it needs lie beside it
@@ -334,7 +334,7 @@ class StencilScope(vexpr.LaneScope):
     def _value(self, e: typed.Expr) -> Expr:
         if self.region is not None and not self._varies(e) and not isinstance(e, typed.Lit):
             ctx, s = self.block.walk.ctx, self.statement
-            if self.region != self.block.base and unsafe_reads(ctx, s, e):
+            if self.region != self.block.base and is_unsafe(ctx, s, e):
                 return self._excluded(e)
         return super()._value(e)
 
@@ -441,7 +441,7 @@ def hoisted(block: Block, spot: Spot, s: Statement, e: typed.Expr) -> Expr:
     row = walk.stencil.row
     moves = row is not None and row.name in used
     # what a border excludes stays where the border was asked for
-    stays = moves or bool(unsafe_reads(walk.ctx, s, e))
+    stays = moves or is_unsafe(walk.ctx, s, e)
     level = block.level if stays else walk.unit
     taps = tuple((n, v) for n, v in spot.taps.items() if n in used)
     shift = tuple((n, v) for n, v in spot.shift.items() if n in used)

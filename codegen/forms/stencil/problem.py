@@ -25,7 +25,7 @@ from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import (
     indices_of,
     map_typed,
-    reads_of,
+    operands_of,
     substitute_indices,
     walk_typed,
 )
@@ -136,10 +136,21 @@ def place_of(ctx: Context, tensor: str, subs: tuple[typed.Expr, ...]) -> Place |
     return Place(tensor, tuple(t for t in known if t[1] != ZERO), substitute_symbols(const, by))
 
 
-def unsafe_reads(ctx: Context, s: Statement, e: typed.Expr) -> list[typed.Read]:
-    """Return the reads in e that the ranges alone do not prove inside."""
+def is_unsafe(ctx: Context, s: Statement, e: typed.Expr) -> bool:
+    """Whether the ranges alone do not prove all reads in e inside."""
+    _, known = ctx.once(("unsafe", id(s.value)), lambda: (s.value, _unsafe(ctx, s, s.value)))
+    found = known.get(id(e))
+    return _unsafe(ctx, s, e)[id(e)] if found is None else found
+
+
+def _unsafe(ctx: Context, s: Statement, whole: typed.Expr) -> dict[int, bool]:
+    """Return the answers for all parts of an expression, so that long ones are walked once."""
     dims = {r.name: r for r in s.ranges}
-    return [r for r in reads_of(e) if r.subs and not inside(ctx, r, dims)]
+    found: dict[int, bool] = {}
+    for e in reversed([*walk_typed(whole)]):  # parts before what they are parts of
+        outside = isinstance(e, typed.Read) and bool(e.subs) and not inside(ctx, e, dims)
+        found[id(e)] = outside or any(found[id(x)] for x in operands_of(e))
+    return found
 
 
 def guard_of(ctx: Context, s: Statement, e: typed.Select) -> Bounds | None:
@@ -147,7 +158,7 @@ def guard_of(ctx: Context, s: Statement, e: typed.Select) -> Bounds | None:
 
     Where the reads of the other branch need them, these are those of that branch.
     """
-    then, other = (bool(unsafe_reads(ctx, s, x)) for x in (e.then, e.other))
+    then, other = (is_unsafe(ctx, s, x) for x in (e.then, e.other))
     if not (then or other):
         return None
     bounds = bounds_of(e.cond, {r.name: r for r in s.ranges}, ctx.spec.sizes)
@@ -410,12 +421,12 @@ def _is_covered(ctx: Context, s: Statement, e: typed.Expr) -> bool:
     """Whether every condition before a read that needs one is made of bounds."""
     match e:
         case typed.Select(cond, then, other):
-            needy = any(unsafe_reads(ctx, s, x) for x in (then, other))
+            needy = any(is_unsafe(ctx, s, x) for x in (then, other))
             if needy and guard_of(ctx, s, e) is None:
                 return False
             return all(_is_covered(ctx, s, x) for x in (cond, then, other))
         case typed.Binary("&&" | "||", lhs, rhs):
-            return not unsafe_reads(ctx, s, rhs) and _is_covered(ctx, s, lhs)
+            return not is_unsafe(ctx, s, rhs) and _is_covered(ctx, s, lhs)
         case _:
             return all(_is_covered(ctx, s, x) for x in vexpr.operands(e))
 
