@@ -21,8 +21,10 @@ from tcdsl.codegen.forms.contraction.problem import (
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Var
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.expressions import map_typed
+from tcdsl.codegen.program.expressions import map_operands, map_typed
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 
@@ -65,6 +67,22 @@ def finish_of(ctx: Context, reach: Reach, problem: Problem) -> Finish:
     return builder.finish()
 
 
+def _decided(ctx: Context, e: typed.Expr) -> typed.Expr:
+    """Return an expression without choices of `size > 0` where the sizes are known.
+
+    They guard factors that stand behind a sum (`program/invariant.py`); lanes have none such.
+    """
+    match e:
+        case typed.Select(typed.Binary(">", typed.SizeValue(size), typed.Lit(0)), then, other):
+            by = {name: Size.const(value) for name, value in ctx.spec.sizes or ()}
+            extent = substitute_symbols(size, by).constant
+            if extent is not None:
+                return _decided(ctx, then if extent > 0 else other)
+        case typed.Cast():
+            return map_operands(e, lambda x: _decided(ctx, x))
+    return e
+
+
 class _Builder:
     """Steps in the making."""
 
@@ -105,7 +123,7 @@ class _Builder:
             if not inside(self.ctx, r, ranges):
                 raise Unfused(f"only a condition keeps a read of '{r.tensor}' inside")
         rename = renaming(self.problem.statement, s)
-        value = self.point(s.value, rename)
+        value = self.point(_decided(self.ctx, s.value), rename)
         if s.op != "=" and s.base is not None:
             base = self.point(typed.Read(s.base, s.subs, s.value.dtype), rename)
             value = _combined(s, base, value)
