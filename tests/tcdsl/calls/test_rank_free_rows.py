@@ -96,7 +96,9 @@ def test_ops_over_any_dimension_of_any_rank_make_three_executables(
             x = rng.random(shape)
             got = ours(tc.from_numpy(x), dim).numpy()
             np.testing.assert_allclose(got, numpys(x, dim), rtol=1e-12)
-    assert len(compiled) <= 4  # none kept, one after the other, side by side; few side by side
+    # none kept, one after the other, side by side; few side by side, and few of an arg reduction,
+    # whose blocks of neighbours have a form of their own
+    assert len(compiled) <= (5 if name == "argmax" else 4)
 
 
 @pytest.mark.wide
