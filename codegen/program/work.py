@@ -15,8 +15,9 @@ def flops_of(program: Program, sizes: Mapping[str, int]) -> int:
     """Return the arithmetic operations of a call, counted in the text.
 
     Every operator and builtin on numbers counts one per point, comparisons and choices too; so does
-    the combining of a reduction. Subscripts and conversions count nothing. In a loop every turn
-    counts like one in the middle.
+    the combining of a reduction. Subscripts and conversions count nothing, nor do guards: choices
+    by a condition that reads no data, as `pad` makes them. In a loop every turn counts like one in
+    the middle.
     """
     total = 0
     for i, stmt in enumerate(program.statements):
@@ -59,8 +60,10 @@ def _operations(expr: Expr) -> int:
                 total += 1
                 todo.append(operand)
             case typed.Select(cond, then, other):
-                total += 1
-                todo += [cond, then, other]
+                todo += [then, other]
+                if next(typed.tensors_read(cond), None) is not None:
+                    total += 1
+                    todo.append(cond)
             case typed.Builtin(_, args):
                 total += 1
                 todo += args

@@ -96,6 +96,12 @@ def test_work_is_that_of_the_description() -> None:
     assert mm.flops(M=3, K=5, N=7) == mm.flops((3, 5), (5, 7)) == 2 * 3 * 5 * 7
     assert mm.bytes(M=3, K=5, N=7) == 4 * (15 + 35 + 21)
     assert mm.flops(M=0, K=5, N=7) == 0
+    padded = define("""def same(float(N) X, float(3) K) -> (float(N) Y) {
+      Y(i) +=! pad(X(i + j - 1), 0) * K(j)
+    }""")
+    assert padded.flops(N=100) == 2 * 3 * 100  # guards are not arithmetic
+    choice = define("def relu(float(N) X) -> (Y) { Y(i) = X(i) > 0 ? X(i) : 0 }")
+    assert choice.flops(N=100) == 2 * 100
 
 
 def test_a_gradient_checks_the_shapes_of_adjoints() -> None:
