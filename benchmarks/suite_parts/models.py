@@ -65,7 +65,9 @@ def lstm(turns: int, batch: int, hidden: int) -> Workload:
     weight = Input((4, hidden, hidden), scale=scale)
     state = Input((batch, hidden))
     inputs = (Input((turns, batch, hidden)), state, state, weight, weight)
-    return Workload(f"LSTM T{turns} B{batch} N{hidden}", "recurrent", LSTM, inputs, peer)
+    name = f"LSTM T{turns} B{batch} N{hidden}"
+    # torch gives the outputs of all turns, the cells of the last alone.
+    return Workload(name, "recurrent", LSTM, inputs, peer, compared=1)
 
 
 def _lookups() -> Iterator[Workload]:

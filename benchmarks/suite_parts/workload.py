@@ -41,7 +41,8 @@ class Workload:
 
     torch takes torch itself and the tensors; numpy, where it is given, the arrays. gradient: the
     way back is timed, of a first return to all float inputs. channels_last: torch may also have its
-    images in that layout. tolerance: of results, relative to the largest value.
+    images in that layout. tolerance: of results, relative to the largest value. compared: as many
+    returns of ours are held against the peers'; all by default.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Workload:
     gradient: bool = False
     channels_last: bool = False
     tolerance: float = 1e-3
+    compared: int | None = None
 
     def operands(self) -> list[Array]:
         """Return its inputs, the same in every process."""
