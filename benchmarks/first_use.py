@@ -22,7 +22,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -294,6 +293,7 @@ def run_script(emit: Emit, name: str) -> None:
         for kind in vars(optim).values():
             if isinstance(kind, type) and "step" in vars(kind):
                 _stopping(kind)
+        sys.path.insert(0, str(EXAMPLES))  # where the scripts find what they share
         with contextlib.suppress(_Stepped):
             runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
@@ -458,9 +458,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--row"]:
         _, _, run, program = sys.argv
         globals()[run](lambda **step: print(json.dumps(step), flush=True), program)
-        for thread in threading.enumerate():  # what is built aside is there for the next row
-            if thread.name == "tcdsl aside":
-                thread.join()
+        from tcdsl.calls.bindings import aside
+
+        aside.settle()  # what is built aside is there for the next row
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=0, help="of a call; all by default")

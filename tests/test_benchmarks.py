@@ -156,6 +156,7 @@ def test_first_uses_end_a_script_after_the_first_step_of_its_optimizer(
     assert {f"{state} {name}" for name in scripts for state in ("cold", "warm")} <= names
     script = tmp_path / "script.py"
     script.write_text(
+        "import shown\n"  # what the scripts share lies beside them
         "import torch\n"
         "x = torch.zeros(2, requires_grad=True)\n"
         "optimizer = torch.optim.SGD([x], lr=0.5)\n"

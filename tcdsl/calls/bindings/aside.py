@@ -87,13 +87,13 @@ class Queue:
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, Aside]] = []
         self._numbers = itertools.count()
-        self._is_served = False
+        self._is_served = self._is_building = False
 
     def put(self, one: Aside) -> None:
         """Have one built after those that are wanted sooner."""
         with self._changed:
             heapq.heappush(self._waiting, (_ORDER.index(one.module), next(self._numbers), one))
-            self._changed.notify()
+            self._changed.notify_all()
         self.expect()
 
     def expect(self) -> None:
@@ -116,12 +116,22 @@ class Queue:
                 one.end(why or builder.build(one))
         builder.end()
 
+    def settle(self) -> None:
+        """Wait until all that was put here is built; what nobody serves is not waited for."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._is_served or not (self._waiting or self._is_building)
+            )
+
     def _next(self) -> Aside | None:
         """Return what is wanted soonest; None when nothing has come for a while."""
         with self._changed:
+            self._is_building = False
+            self._changed.notify_all()
             if not self._waiting and not self._changed.wait_for(lambda: self._waiting, _IDLE_S):
                 self._is_served = False
                 return None
+            self._is_building = True
             return heapq.heappop(self._waiting)[2]
 
 
@@ -204,6 +214,11 @@ _queue = Queue()
 def expect() -> None:
     """Let the builder start: something is likely to be built aside soon."""
     _queue.expect()
+
+
+def settle() -> None:
+    """Wait until nothing is built aside, so that what is timed has the machine for itself."""
+    _queue.settle()
 
 
 def collect_in(queue: Queue) -> None:

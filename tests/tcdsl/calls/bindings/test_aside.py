@@ -104,7 +104,8 @@ def test_so_many_sizes_have_their_own_whether_or_not_that_for_all_is_there(
     for m in (5, 7):
         call(mm, m)
     (one,) = mm.variant()._asides.values()
-    one.aside._done.wait()
+    aside.settle()
+    assert one.aside._done.is_set()
     for m in (6, 7, 8):
         call(mm, m)
     assert kinds(mm) == ["own"] * 4
