@@ -38,13 +38,13 @@ def use_threads(count: int) -> int:
     return runtime.get_num_threads()
 
 
-def in_turns(theirs: Calls, ours: Calls, seconds: float) -> dict[str, float]:
-    """Return the microseconds of calls: 20 % quantiles."""
+def in_turns(theirs: Calls, ours: Calls, seconds: float, turn_ns: int = 0) -> dict[str, float]:
+    """Return the microseconds of calls: 20 % quantiles; a turn takes so long at least."""
     calls: dict[str, Callable[[], object]] = {
         **theirs,
         " rest": lambda: time.sleep(1e-3),  # until threads of torch no longer spin
         " wake": next(iter(ours.values())),  # our own threads
         **ours,
     }
-    times = interleaved(calls, seconds)
+    times = interleaved(calls, seconds, turn_ns=turn_ns)
     return {name: times[name].time_ns / 1e3 for name in (*theirs, *ours)}

@@ -31,10 +31,12 @@ from library_steps import STEPS, Steps
 from reports import Table, asking, facts, keep
 
 import tcdsl
+from tcdsl.calls.bindings import aside
 from tcdsl.codegen import runtime
 
 LIBRARIES = {"torch": torch, "ours": tcdsl}
 NODES, TURNS = 100_000, 3
+TURN_NS = 2_000_000  # of a library: 10 samples of a short call
 LEAVES = ("x", "w", "g", "h")  # the operands by which gradients are taken
 Row = dict[str, Any]
 
@@ -103,8 +105,16 @@ def rows_of(call: Call) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
 def timed(name: str, aim: float, both: dict[str, Callable[[], Any]], seconds: float) -> Row:
     """Return the microseconds of both libraries."""
     check(name, {library: call() for library, call in both.items()})
-    us = in_turns({"torch": both["torch"]}, {"ours": both["ours"]}, seconds)
+    us = side_by_side(both, seconds)
     return {"name": name, "aim": aim, **us, "ratio": us["torch"] / us["ours"]}
+
+
+def side_by_side(both: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Return the microseconds of both libraries, when nothing is compiled any more."""
+    for call in both.values():
+        call()
+    aside.settle()
+    return in_turns({"torch": both["torch"]}, {"ours": both["ours"]}, seconds, TURN_NS)
 
 
 def call_rows(only: str, seconds: float) -> Iterator[Row]:
@@ -185,7 +195,7 @@ def step_row(steps: Steps, seconds: float) -> Row:
     for _ in range(3):
         check(steps.name, {name: run() for name, run in runs.items()})
     alive = {"torch": alive_in_torch(forwards["torch"]), "ours": alive_in_ours(forwards["ours"])}
-    us = in_turns({"torch": runs["torch"]}, {"ours": runs["ours"]}, max(seconds, 1.0))
+    us = side_by_side(runs, max(seconds, 1.0))
     return {
         "name": steps.name,
         "aim": steps.aim,

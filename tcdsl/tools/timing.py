@@ -26,6 +26,7 @@ def interleaved(
     calls: Mapping[str, Callable[[], object]],
     seconds: float = 1.0,
     clock_ns: Callable[[], int] = time.perf_counter_ns,
+    turn_ns: int = 0,
 ) -> dict[str, Timing]:
     """Time several calls in turns, in their order, so that a busy moment hits all alike.
 
@@ -37,12 +38,15 @@ def interleaved(
         For all of them together; at least three samples of each are taken.
     clock_ns : callable
         Returns nanoseconds; a test brings its own.
+    turn_ns : int, default 0
+        What the turn of one call takes at least; by default it is one sample. In a long turn what
+        the others have displaced from the caches comes back.
 
     Returns
     -------
     dict of str to Timing
     """
-    samplers = {label: _warm(call, clock_ns) for label, call in calls.items()}
+    samplers = {label: _warm(call, clock_ns, turn_ns) for label, call in calls.items()}
     samples: dict[str, list[float]] = {label: [] for label in calls}
     end = clock_ns() + seconds * 1e9
     while clock_ns() < end or min(map(len, samples.values())) < 3:
@@ -102,7 +106,7 @@ def beside_peak(
     return times, Roof(reached, (note, *busy_notes(probes)))
 
 
-def _warm(call: Callable[[], object], clock_ns: Callable[[], int]) -> HostSampler:
+def _warm(call: Callable[[], object], clock_ns: Callable[[], int], turn_ns: int) -> HostSampler:
     """Call a few times, the first one may compile; return what takes a sample a turn."""
     for _ in range(3):
         call()
@@ -111,4 +115,4 @@ def _warm(call: Callable[[], object], clock_ns: Callable[[], int]) -> HostSample
         for _ in range(times):
             call()
 
-    return HostSampler(run, clock_ns, _SAMPLE_NS, slice_ns=0)
+    return HostSampler(run, clock_ns, _SAMPLE_NS, slice_ns=turn_ns)

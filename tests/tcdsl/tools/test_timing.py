@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 
@@ -54,6 +54,15 @@ def test_calls_take_turns_and_a_quantile_stands_for_each() -> None:
     ordered = [t for t in clock.turns[8:] if t in (300_000, 500_000)]
     changes = sum(a != b for a, b in pairwise(ordered))
     assert changes > len(ordered) // 3  # nobody has a time of its own
+
+
+def test_a_turn_takes_as_long_as_it_is_told_to() -> None:
+    clock = Clock()
+    calls = {"a": clock.call(300_000), "b": clock.call(500_000)}
+    times = interleaved(calls, 0.05, clock, turn_ns=3_000_000)
+    assert (times["a"].time_ns, times["b"].time_ns) == (300_000, 500_000)
+    runs = [(time, len([*group])) for time, group in groupby(clock.turns)]
+    assert set(runs[4:-1]) == {(300_000, 10), (500_000, 6)}
 
 
 def test_the_peak_is_measured_again_when_a_call_beats_it() -> None:
