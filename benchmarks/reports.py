@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import subprocess
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +68,26 @@ def facts() -> dict[str, Any]:
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
-    return {
+    found = {
         "commit": done.stdout.strip() or "unknown",
-        "machine": platform.processor() or platform.machine(),
+        "machine": _processor(),
         "threads": runtime.get_num_threads(),
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
+    with contextlib.suppress(PackageNotFoundError):
+        found["torch"] = version("torch")
+    return found
+
+
+def _processor() -> str:
+    """Return its name where the system tells it, else its family."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as f:
+        for line in f:
+            key, _, name = line.partition(":")
+            if key.strip() == "model name":
+                return name.strip()
+    return platform.processor() or platform.machine()
 
 
 def keep(report: dict[str, Any], path: Path | None) -> None:
