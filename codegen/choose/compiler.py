@@ -31,6 +31,7 @@ from tcdsl.codegen.machine.config import Config, Knob, Value
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
+from tcdsl.codegen.program.decided import decided
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.scans import along_rows
@@ -331,13 +332,14 @@ def _arrangement(
 
 
 def _rewritten(program: Program, spec: Spec, machine: Machine | Gpu) -> Program:
-    """Return a program with long products in pairs, and on the CPU loops along rows as scans.
+    """Return a program without decided conditions, products in pairs, on the CPU rows as scans.
 
-    Both follow from the program and the specialisation, as do the statements that a config speaks
+    All follow from the program and the specialisation, as do the statements that a config speaks
     of: the order of pairs from its sizes or those that stand for all, rows from its layouts.
     """
     sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
-    split = in_pairs(program, tuple(sizes.items()))
+    known = program if spec.sizes is None else decided(program, spec.sizes)
+    split = in_pairs(known, tuple(sizes.items()))
     return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
 
 

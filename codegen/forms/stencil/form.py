@@ -3,7 +3,7 @@
 Depthwise convolutions, pools, blurs, differences, and whatever else `pad` surrounds that is no sum
 of products with register tiles.
 
-    problem, bounds   what is slid over what; where elements exist
+    problem           what is slid over what; where elements exist
     lanes, nest       expressions at lanes points; the loops around them
 """
 

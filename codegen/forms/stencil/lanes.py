@@ -15,7 +15,6 @@ from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
-from tcdsl.codegen.forms.stencil.bounds import Bound
 from tcdsl.codegen.forms.stencil.problem import Place, Stencil, guard_of, is_unsafe, place_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -33,6 +32,7 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.names import fresh
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.scalars import identity
-from tcdsl.codegen.forms.stencil.bounds import Bound
 from tcdsl.codegen.forms.stencil.lanes import Block, Level, Region, Spot, Walk, scope_at
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, guard_of
 from tcdsl.codegen.loops import build as b
@@ -31,6 +30,7 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols

@@ -20,8 +20,8 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.base.space import strides_of
-from tcdsl.codegen.forms.stencil.bounds import Bound, Bounds, bounds_of
 from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.bounds import Bound, Bounds, bounds_of
 from tcdsl.codegen.program.expressions import (
     indices_of,
     map_typed,

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcdsl.codegen.program.affine import Affine, affine_of
+from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import INT32, INT64
+from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 from tcdsl.grammar.types.typed import Range
 
-_LARGEST = (1 << 31) - 1
+_LARGEST = {INT32: (1 << 31) - 1, INT64: (1 << 63) - 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,7 @@ def bounds_of(
         a, b = affine_of(part.lhs), affine_of(part.rhs)
         if a is None or b is None or not {n for n, _ in (*a.terms, *b.terms)} <= {*ranges}:
             return None
-        kind = part.lhs.dtype
-        if kind != INT64 and not (kind == INT32 and all(_fits(x, ranges, by) for x in (a, b))):
+        if not all(_is_exact(x, ranges, by) for x in (part.lhs, part.rhs)):
             return None
         for low, high, gap in _orders(part.op, a, b):
             found.append(_difference(high, low, gap, by))
@@ -87,20 +87,32 @@ def _difference(high: Affine, low: Affine, gap: int, by: Mapping[str, Size]) -> 
     return Bound(tuple(sorted((n, k) for n, k in terms.items() if k)), const)
 
 
-def _fits(a: Affine, ranges: Mapping[str, Range], by: Mapping[str, Size]) -> bool:
-    """Whether int32 holds a map, so that its arithmetic is exact: seen where sizes are known."""
+def _is_exact(e: typed.Expr, ranges: Mapping[str, Range], by: Mapping[str, Size]) -> bool:
+    """Whether arithmetic gives what its affine map says: wrapped sums are right if the last is."""
+    divided = [x for x in walk_typed(e) if isinstance(x, typed.Binary) and x.op == "/"]
+    return all(
+        (a := affine_of(x)) is not None and _fits(a, x.dtype, ranges, by)
+        for x in (e, *(y for d in divided for y in (d.lhs, d.rhs)))
+    )
+
+
+def _fits(a: Affine, dtype: DType, ranges: Mapping[str, Range], by: Mapping[str, Size]) -> bool:
+    """Whether a type holds all values of a map: seen where sizes are known."""
     low = high = substitute_symbols(a.const, by)
     for name, k in a.terms:
         first, last = (substitute_symbols(x, by) for x in (ranges[name].low, ranges[name].high - 1))
         low, high = low + (first if k > 0 else last) * k, high + (last if k > 0 else first) * k
-    if not a.terms:  # a size as a number is held by int32
-        return low.constant is None or abs(low.constant) <= _LARGEST
+    if dtype not in _LARGEST:
+        return False
+    largest = _LARGEST[dtype]
     if low.constant is not None and high.constant is not None:
-        return low.constant >= -_LARGEST and high.constant <= _LARGEST
+        return low.constant >= -largest and high.constant <= largest
+    if dtype == INT64 or not a.terms:  # a size as a number is held by int32
+        return True
     # an index and the next one are at most an extent, which int32 holds
     ((_, k), *others) = a.terms
     shift = a.const.constant
-    return not others and k == 1 and shift is not None and -_LARGEST // 2 <= shift <= 1
+    return not others and k == 1 and shift is not None and -largest // 2 <= shift <= 1
 
 
 def _parts(cond: typed.Expr) -> Iterator[typed.Expr]:
