@@ -403,6 +403,12 @@ TC_EXPAND(TC_STREAMS, TC_VL_f32, TC_VL_f64)
  * float32 vectors: tc_load_v16f32_f16, tc_loadm_, tc_store_, tc_storem_, and the same with bf16.
  * tc_odd_v16i32: what float32 holds of an integer, as in scalars.h. */
 
+/* gcc 12 converts half a register at a time. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && !defined(__clang__)
+#define TC_WIDEN(h, V) __builtin_ia32_cvtps2pd512_mask(h, (V){0}, (char)-1, 4)
+#else
+#define TC_WIDEN(h, V) __builtin_convertvector(h, V)
+#endif
 #define TC_VECTOR_CONVERT(NS, NL)                                                                 \
   typedef tc_f32 tc_half_f32 __attribute__((vector_size(NL * 4)));                             \
   TC_FN tc_v##NS##f32 tc_v##NS##i32_v##NS##f32(tc_v##NS##i32 v) {                                 \
@@ -417,11 +423,11 @@ TC_EXPAND(TC_STREAMS, TC_VL_f32, TC_VL_f64)
   }                                                                                               \
   TC_FN tc_v##NL##f64 tc_low_v##NL##f64(tc_v##NS##f32 v) {                                        \
     tc_half_f32 h = __builtin_shufflevector(v, v, TC_LOW_##NL);                                \
-    return __builtin_convertvector(h, tc_v##NL##f64);                                             \
+    return TC_WIDEN(h, tc_v##NL##f64);                                             \
   }                                                                                               \
   TC_FN tc_v##NL##f64 tc_high_v##NL##f64(tc_v##NS##f32 v) {                                       \
     tc_half_f32 h = __builtin_shufflevector(v, v, TC_HIGH_##NL);                               \
-    return __builtin_convertvector(h, tc_v##NL##f64);                                             \
+    return TC_WIDEN(h, tc_v##NL##f64);                                             \
   }                                                                                               \
   TC_FN tc_v##NS##f32 tc_join_v##NS##f32(tc_v##NL##f64 low, tc_v##NL##f64 high) {                 \
     tc_half_f32 l = __builtin_convertvector(low, tc_half_f32);                              \

@@ -23,7 +23,7 @@ from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
 
-# Builtins with a vector form `tc_NAME_v16f32` in prelude.h or smath.h.
+# Builtins with a vector form `tc_NAME_v16f32` in prelude.h or vmath.h.
 FUNCTIONS = frozenset(
     """abs ceil clamp cos elu erf erfc exp exp10 exp2 expm1 fabs floor fmax fmin gelu hardtanh
     leaky_relu log log10 log1p log2 logaddexp max min pow relu rint round rsqrt sigmoid sign silu
