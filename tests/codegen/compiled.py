@@ -1,15 +1,33 @@
-"""A source compiled into a folder of the test, without the cache."""
+"""What a test compiles: into a folder of its own, or noted by name."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from tcdsl.codegen.toolchain import objects
 from tcdsl.codegen.toolchain.cc import Compiler, Run, Source
 
 
 def compiled(compiler: Compiler, source: Source, folder: Path) -> Path:
+    """Compile a source without the cache."""
     run = Run(compiler, source, folder)
     run.wait()
     if error := run.error():
         raise error
     return run.output
+
+
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of what this process compiles from here on."""
+    names: list[str] = []
+    begin = objects._begin
+
+    def note(compiler: Any, source: Any, key: str) -> Any:
+        names.append(source.name)
+        return begin(compiler, source, key)
+
+    monkeypatch.setattr(objects, "_begin", note)
+    return names

@@ -17,8 +17,8 @@ import tcdsl as tc
 from tcdsl.ahead import worker
 from tcdsl.ahead.progress import progress
 from tcdsl.ahead.task import Task, Work
-from tcdsl.codegen.toolchain import objects
 from tcdsl.grammar.text.errors import CompileError, ShapeError, TCTypeError
+from tests.codegen.compiled import noted
 
 pytestmark = pytest.mark.cc
 
@@ -32,15 +32,7 @@ def count(int32(M) I) -> (int32(M) O) { O(i) = I(i) + 1 }
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of what is compiled from here on."""
-    begun: list[str] = []
-    begin = objects._begin
-
-    def noted(compiler: Any, source: Any, key: str) -> Any:
-        begun.append(source.name)
-        return begin(compiler, source, key)
-
-    monkeypatch.setattr(objects, "_begin", noted)
-    return begun
+    return noted(monkeypatch)
 
 
 @pytest.fixture

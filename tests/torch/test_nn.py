@@ -14,20 +14,10 @@ torch = pytest.importorskip("torch")
 tct: Any = pytest.importorskip("tcdsl.torch")
 
 from tcdsl.grammar.text.errors import ShapeError, TCTypeError  # noqa: E402
+from tests.tcdsl.layer_texts import FCRELU, NORM  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
-FCRELU = """
-def fcrelu(float(B,M) I, float(N,M) W, float(N) b) -> (O) {
-  O(b_, n) +=! I(b_, m) * W(n, m)
-  O(b_, n)  = fmax(O(b_, n) + b(n), 0)
-}"""
-NORM = """
-def norm<T>(T(B,N) x, T(N) scale, T(N) shift, float eps) -> (y) {
-  mean(i) +=! float(x(i, n)) / N
-  var(i) +=! (float(x(i, n)) - mean(i)) * (float(x(i, n)) - mean(i)) / N
-  y(i, n) = T((float(x(i, n)) - mean(i)) * rsqrt(var(i) + eps) * float(scale(n)) + float(shift(n)))
-}"""
 CONV = """
 def conv<S=1>(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
   O(n, f, h, w) +=! I(n, c, S*h + kh, S*w + kw) * K(f, c, kh, kw)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +28,12 @@ from tcdsl.codegen.library import functions
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.machine.config import Config
-from tcdsl.codegen.toolchain import objects
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from tests.codegen.compiled import noted
 from tests.codegen.harness import assert_same, call, expected, problem, spec_of
 from tests.tiers import sampled
 
@@ -49,15 +48,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     assert isinstance(runtime.Entry, type), "the launcher is compiled before"
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(functions, "_loaded", {})
-    names: list[str] = []
-    begin = objects._begin
-
-    def noted(compiler: Any, source: Any, key: str) -> Any:
-        names.append(source.name)
-        return begin(compiler, source, key)
-
-    monkeypatch.setattr(objects, "_begin", noted)
-    return names
+    return noted(monkeypatch)
 
 
 def later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,42 +12,13 @@ import pytest
 
 import tcdsl as tc
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.library import load
 from tcdsl.codegen.toolchain import records
+from tests.tcdsl.calls.layouts import Array, layouts
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
 ADD = "def add(float(...) A, float(...) B) -> (O) { O(...) = A(...) + B(...) }"
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[str]:
-    """The texts that go to a compiler, in a folder where nothing lies."""
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path))
-    texts: list[str] = []
-    compile_and_load = load.compile_and_load
-
-    def counted(text: str, *args: Any) -> load.Loaded:
-        texts.append(text)
-        return compile_and_load(text, *args)
-
-    monkeypatch.setattr(load, "compile_and_load", counted)
-    return texts
-
-
-def layouts(x: Array) -> Iterator[Array]:
-    """Yield arrays with the elements of x that lie otherwise."""
-    yield x
-    yield np.asfortranarray(x)
-    if x.ndim:
-        yield np.repeat(x, 2, -1)[..., ::2]
-        yield np.repeat(x, 3, 0)[::3]
-        yield np.ascontiguousarray(x[..., ::-1])[..., ::-1]
-        yield np.concatenate([x, x[..., :1]], -1)[..., : x.shape[-1]]
-        yield np.ascontiguousarray(x.swapaxes(0, -1)).swapaxes(0, -1)
 
 
 def outputs(x: Array) -> Iterator[Array]:

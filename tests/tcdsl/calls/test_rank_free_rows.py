@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,13 @@ import pytest
 import tcdsl
 from tcdsl.calls.bindings import rankfree
 from tcdsl.codegen.choose import compiler
-from tcdsl.codegen.library import load
 from tcdsl.codegen.toolchain import records
+from tests.tcdsl.calls.layouts import Array, layouts
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
 
 tc: Any = tcdsl
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SOFTMAX = """
 def softmax(float(..., K) X) -> (Y) {
@@ -28,33 +26,6 @@ def softmax(float(..., K) X) -> (Y) {
   S(...) +=! exp(X(..., k) - M(...))
   Y(..., k) = exp(X(..., k) - M(...)) / S(...)
 }"""
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[str]:
-    """The texts that go to a compiler, in a folder where nothing lies."""
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path))
-    texts: list[str] = []
-    compile_and_load = load.compile_and_load
-
-    def counted(text: str, *args: Any) -> load.Loaded:
-        texts.append(text)
-        return compile_and_load(text, *args)
-
-    monkeypatch.setattr(load, "compile_and_load", counted)
-    return texts
-
-
-def layouts(x: Array) -> Iterator[Array]:
-    """Yield arrays with the elements of x that lie otherwise."""
-    yield x
-    yield np.asfortranarray(x)
-    if x.ndim:
-        yield np.repeat(x, 2, -1)[..., ::2]
-        yield np.repeat(x, 3, 0)[::3]
-        yield np.ascontiguousarray(x[..., ::-1])[..., ::-1]
-        yield np.concatenate([x, x[..., :1]], -1)[..., : x.shape[-1]]
-        yield np.ascontiguousarray(x.swapaxes(0, -1)).swapaxes(0, -1)
 
 
 def softmax(x: Array, dim: int = -1) -> Array:

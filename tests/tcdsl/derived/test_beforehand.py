@@ -15,8 +15,8 @@ from tcdsl.calls.bindings import aside, variant
 from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.runtime import Entry
-from tcdsl.codegen.toolchain import objects
 from tcdsl.derived import beforehand, building
+from tests.codegen.compiled import noted
 
 pytestmark = pytest.mark.cc
 
@@ -31,15 +31,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(beforehand, "usable_cores", lambda: 2)
     monkeypatch.setattr(beforehand, "expect", lambda: None)
     monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-    names: list[str] = []
-    begin = objects._begin
-
-    def noted(compiler: Any, source: Any, key: str) -> Any:
-        names.append(source.name)
-        return begin(compiler, source, key)
-
-    monkeypatch.setattr(objects, "_begin", noted)
-    return names
+    return noted(monkeypatch)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import tcdsl as tc
 from tcdsl.calls.bindings import aside, building, changing, variant
 from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.runtime import Entry
-from tcdsl.codegen.toolchain import objects
+from tests.codegen.compiled import noted
 
 pytestmark = pytest.mark.cc
 
@@ -29,15 +29,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(variant, "FOLLOWS", True)
     monkeypatch.setattr(variant, "usable_cores", lambda: 2)
     monkeypatch.setattr(changing, "sizes", changing.Changing())
-    names: list[str] = []
-    begin = objects._begin
-
-    def noted(compiler: Any, source: Any, key: str) -> Any:
-        names.append(source.name)
-        return begin(compiler, source, key)
-
-    monkeypatch.setattr(objects, "_begin", noted)
-    return names
+    return noted(monkeypatch)
 
 
 @pytest.fixture
