@@ -29,6 +29,7 @@ from tcdsl.grammar.types.dtypes import BOOL, INT64
 from tcdsl.grammar.types.typed import Expr, Range
 
 Sizes = tuple[tuple[str, int], ...]
+_Pair = tuple[Expr, tuple[Range, ...]]  # what a temporary holds: a value, over which points
 _ALL_ORDERS = 6  # factors; of more, only neighbours are joined: the orders grow as 3 to the factors
 # What is compared, in ns of one thread: a point of a product in register tiles, a point of another
 # (each factor of it), an element of a temporary (written, read, past the caches), another pass.
@@ -89,7 +90,7 @@ class _Term:
 class _Order:
     """The cheapest order for one statement.
 
-    known: products of two factors that a temporary holds already.
+    known: products of two factors that a temporary holds already, over which points.
     """
 
     def __init__(
@@ -97,8 +98,9 @@ class _Order:
         s: Statement,
         factors: Sequence[Expr],
         sizes: dict[str, int],
-        known: set[tuple[Expr, frozenset[str]]],
+        known: set[_Pair],
     ) -> None:
+        self.ranges = s.ranges
         self.extents = {r.name: max(0, r.extent.evaluate(sizes)) for r in s.ranges}
         self.outputs = frozenset(r.name for r in s.outputs)
         self.factors = factors
@@ -175,7 +177,8 @@ class _Order:
         kept = both & self.wanted_outside(some)
         time_ns = self.pass_ns([first.indices, second.indices], kept, is_last=is_last)
         if first.factor is not None and second.factor is not None:
-            is_known = (_times(first.factor, second.factor), kept) in self.known
+            value = _times(first.factor, second.factor)
+            is_known = (value, _ranges(value, kept, self.ranges)) in self.known
             time_ns = 0.0 if is_known and not is_last else time_ns
         cost_ns = a.cost_ns + b.cost_ns + time_ns
         return _Term(first.at, kept, cost_ns, None, (first, second))
@@ -196,19 +199,26 @@ def _times(a: Expr, b: Expr) -> Expr:
     return typed.Binary("*", a, b, a.dtype)
 
 
+def _ranges(value: Expr, kept: frozenset[str], of: Sequence[Range]) -> tuple[Range, ...]:
+    """Return the ranges of what a temporary holds: indices that it keeps, others summed."""
+    met = [x.name for x in walk_typed(value) if isinstance(x, typed.IndexValue)]
+    used = sorted((r for r in of if r.name in met), key=lambda r: met.index(r.name))
+    return tuple(replace(r, kind="output" if r.name in kept else "reduction") for r in used)
+
+
 @dataclass
 class _Splitting:
     """A program in the making.
 
-    shared: temporaries of the stretch, by value and by the indices left, so that the products which
-    the gradients of a product have in common are formed once.
+    shared: temporaries of the stretch, so that the products which the gradients of a product have in
+    common are formed once.
     """
 
     program: Program
     sizes: dict[str, int]
     statements: list[Statement] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
-    shared: dict[tuple[Expr, frozenset[str]], typed.Read] = field(default_factory=dict)
+    shared: dict[_Pair, typed.Read] = field(default_factory=dict)
 
     def result(self) -> Program:
         """Return the program with temporaries before the statements that read them."""
@@ -251,17 +261,14 @@ class _Splitting:
             return t.factor
         operands = [self.operand(part, s) for part in t.parts]
         value = operands[0] if len(operands) == 1 else _times(*operands)
-        key = value, t.indices
+        key = value, _ranges(value, t.indices, s.ranges)
         if key not in self.shared:
-            self.shared[key] = self.temporary(value, t.indices, s)
+            self.shared[key] = self.temporary(*key, s)
         return self.shared[key]
 
-    def temporary(self, value: Expr, kept: frozenset[str], s: Statement) -> typed.Read:
-        """Add the statement of a temporary over some indices, and return the read of it."""
-        met = [x.name for x in walk_typed(value) if isinstance(x, typed.IndexValue)]
-        used = sorted((r for r in s.ranges if r.name in met), key=lambda r: met.index(r.name))
-        ranges = tuple(replace(r, kind="output" if r.name in kept else "reduction") for r in used)
-        outputs = [r for r in ranges if r.name in kept]
+    def temporary(self, value: Expr, ranges: tuple[Range, ...], s: Statement) -> typed.Read:
+        """Add the statement of a temporary over some ranges, and return the read of it."""
+        outputs = [r for r in ranges if r.kind == "output"]
         at = tuple(from_lowest(typed.IndexValue(r.name, INT64), r.low) for r in outputs)
         op: AssignOp = "=" if len(outputs) == len(ranges) else "+=!"
         name = self.named("pair", s)

@@ -80,6 +80,25 @@ def test_gradients_share_products() -> None:
     assert len(made) == 5, made  # of three products with three factors each
 
 
+# The first product has fewer terms; the last one fewer results, of which all products are there.
+RANGES = """def f(T(N,N) A, T(N,N) B, T(N,N) C) -> (T(N,N) O, T(N,N) P, T(N,N) Q) {
+    O(i,l) +=! A(i,j) * B(j,k) * C(k,l) where j in 0:32
+    P(i,l) +=! A(i,j) * B(j,k) * C(k,l)
+    Q(i,l) +=! A(i,j) * B(j,k) * C(k,l) where i in 0:32 }"""
+
+
+def test_products_over_other_points_are_not_shared() -> None:
+    made = split(RANGES, N=64)
+    assert sum("pair" in line.partition("=")[0] for line in made) == 2, made
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_products_over_other_points_have_their_own_results() -> None:
+    p = problem(RANGES.replace("T(", "float("), *(floats(64, 64) for _ in "ABC"))
+    differential([Case(p, exact) for exact in (True, False)], terms=4000)
+
+
 def test_what_data_decides_stays_whole() -> None:
     text = """def f(float(I,J) A, int32(J) X, float(K,L) B, float(L,M) C) -> (O) {
         O(i, m) +=! A(i, j) * B(X(j), l) * C(l, m)
