@@ -246,16 +246,22 @@ def _schedule(
             if tensor not in steps:
                 continue
             made = steps[tensor]
-            same_point = made.statement.subs == subs and set(made.dims) == set(own)
-            later = bool(made.folds) or (bool(made.dims) and not same_point)
+            later = bool(made.folds) or (bool(made.dims) and not _same_point(step, subs, made))
             at = max(at, level[tensor] + later)
         steps[s.target], level[s.target] = step, at
     _sink(tuple(steps.values()), level)
     return Aligned(dims, kept, *_sweeps(tuple(steps.values()), level))
 
 
+def _same_point(
+    reader: AlignedStatement, subs: tuple[typed.Expr, ...], made: AlignedStatement
+) -> bool:
+    """Whether a point of a statement reads what the same point of another makes."""
+    return made.statement.subs == subs and set(made.dims) == set(reader.dims)
+
+
 def _sink(steps: Sequence[AlignedStatement], level: dict[str, int]) -> None:
-    """Let values per point wait for the first sweep that reads them: they need no memory there.
+    """Let values per point wait for the first sweep that reads them there: they need no memory.
 
         D(b, n) = A(b, n) * B(n)    sweep 0      ->    sweep 1, where A is read again
         S(b) +=! A(b, n)            sweep 0
@@ -270,18 +276,23 @@ def _sink(steps: Sequence[AlignedStatement], level: dict[str, int]) -> None:
         s, later = step.statement, steps[k + 1 :]
         if step.folds or not step.dims:
             continue
-        readers = [x for x in later for name, _ in own_reads(x.statement) if name == s.target]
+        readers = [
+            (x, subs) for x in later for name, subs in own_reads(x.statement) if name == s.target
+        ]
         if not readers:
             continue
-        first = min(readers, key=lambda x: level[x.statement.target])
+        at = min(level[x.statement.target] for x, _ in readers)
+        first = [(x, subs) for x, subs in readers if level[x.statement.target] == at]
         reads = [*own_reads(s)]
         along = {name for name, subs in reads if not _indices(subs).isdisjoint(step.dims)}
         if (
-            set(first.dims) == set(step.dims)
+            all(_same_point(x, subs, step) for x, subs in first)
             and len(along) <= _FEW_READS
-            and not any(_changes(x, reads, s, is_reader=x in readers) for x in later)
+            and not any(
+                _changes(x, reads, s, is_reader=any(x is r for r, _ in readers)) for x in later
+            )
         ):
-            level[s.target] = level[first.statement.target]
+            level[s.target] = at
 
 
 def _changes(

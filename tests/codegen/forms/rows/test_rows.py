@@ -181,6 +181,29 @@ def test_a_value_waits_for_the_sweep_that_reads_it() -> None:
     assert sweeps == [["S"], ["D", "D.1", "Q"], ["D.2"]]
 
 
+ELSEWHERE = """def f(float(N,M) X, float(N) b) -> (T, Z) {{ s(n) +=! X(n,m)
+    T(n,m) = X(n,m) + s(n) * b(n)  Y(n,m) = T(n,m) * {}  Z(n) max=! Y(n,m) }}"""
+
+
+def test_a_value_does_not_wait_for_who_reads_another_point() -> None:
+    for read, count in (("T(n,m)", 2), ("T(n,0)", 3), ("T(n,M-1-m)", 3)):
+        aligned = align(program_of(check(parse(ELSEWHERE.format(read)))).statements)
+        assert aligned is not None
+        assert len(aligned.sweeps) == count, read
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_other_points_of_a_row_are_read_when_they_are_there(rng: np.random.Generator) -> None:
+    cases = [
+        Case(problem(text, normal(rng, 5, 37), normal(rng, 5)), exact)
+        for read in ("T(n,0)", "T(n,M-1-m)")
+        for text in (ELSEWHERE.format(read), ELSEWHERE.format(read).replace("(T, Z)", "(Z)"))
+        for exact in (True, False)
+    ]
+    differential(cases, terms=40)
+
+
 @pytest.mark.cc
 def test_a_value_is_taken_before_what_it_reads_is_overwritten(rng: np.random.Generator) -> None:
     text = """def f(float(B,N) A) -> (E, D) { E(b,n) = A(b,n) * 2  S(b) +=! E(b,n)
