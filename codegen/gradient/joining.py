@@ -20,11 +20,13 @@ from tcdsl.codegen.gradient.versions import Version
 from tcdsl.codegen.program.expressions import (
     indices_of,
     map_typed,
+    operands_of,
     substitute_indices,
     walk_typed,
 )
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.builtins import PAD
 from tcdsl.grammar.types.typed import Expr
 
 _LONGEST = 60  # nodes of a line that another is joined to: texts are read
@@ -123,6 +125,8 @@ def _with_value(reader: Line, line: Line, later: int) -> tuple[int, Expr] | None
         return None
     if read.dtype != line.value.dtype or read not in _reads(reader.value):
         return None
+    if any(isinstance(x, typed.Builtin) and x.name == PAD for x in _around(reader.value, read)):
+        return None  # which takes an element
     plain = [e.name for e in read.subs if isinstance(e, typed.IndexValue)]
     is_plain = len(plain) == len(read.subs) == len({*plain})
     if not is_plain or {*plain} != {r.name for r in reader.ranges} or _is_product(reader, read):
@@ -138,6 +142,11 @@ def _is_product(reader: Line, read: typed.Read) -> bool:
     told = {n for e in reader.subs for n in indices_of(e)}
     is_sum = any(r.name not in told for r in reader.ranges)
     return is_sum and any(indices_of(x) != indices_of(read) for x in _reads(reader.value))
+
+
+def _around(e: Expr, read: typed.Read) -> list[Expr]:
+    """Return what a read is an operand of."""
+    return [x for x in walk_typed(e) if read in operands_of(x)]
 
 
 def _reads(e: Expr) -> list[typed.Read]:

@@ -39,7 +39,7 @@ def normalised(parts: Sequence[Part], versions: Versions) -> list[Part]:
             continue
         if below.tensor not in steps:
             continue  # an input: what it gets is returned, and nothing behind it could divide
-        for line in [*walk(out)]:
+        for line in [x for x in out if isinstance(x, Line)]:
             at = _place_of_sum(line, s, below)
             if at is not None and sum(x.target == line.target for x in walk(out)) == 1:
                 out = _rewritten(out, line, at, _Quotient(s, _spellings(above, steps), below))
@@ -110,9 +110,10 @@ def _rewritten(
             value = _by_quotient(part.value, line.target, quotient)
             new = replace(part, value=value)
             left = sum(r.tensor == line.target for r in new.reads())
-            told = sum(_is_rewritten(x, line.target, quotient) for x in walk_typed(value))
-            if left != told:
+            if left != _products(value, line.target, quotient):
                 return parts
+            if _products(part.value, line.target, quotient):
+                return parts  # which the quotient itself multiplies, not what was divided
             is_read = True
             out.append(new)
         else:
@@ -150,6 +151,11 @@ def _undivided(e: Expr, name: str, place: tuple[Expr, ...], quotient: _Quotient)
             new = _undivided(last, name, place, quotient)
             return None if new is None else typed.Binary("+", d, new, dtype)
     return None
+
+
+def _products(e: Expr, name: str, quotient: _Quotient) -> int:
+    """Return how often an expression multiplies a sum by the quotient."""
+    return sum(_is_rewritten(x, name, quotient) for x in walk_typed(e))
 
 
 def _is_rewritten(e: Expr, name: str, quotient: _Quotient) -> bool:

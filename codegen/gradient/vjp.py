@@ -123,6 +123,7 @@ def _gradient(
     lines = joined(padded(lines, values, back.taken), values, wanted | versions.in_place)
     shorter = normalised(lines, versions)
     if shorter != lines:
+        shorter = without_dead(shorter, wanted | versions.in_place)
         needless = _read(lines) - _read(shorter)
         kept = tuple(n for n in kept if n not in needless)
         lines = shorter

@@ -63,3 +63,9 @@ def test_conditions_that_are_decided_are_no_part_of_others() -> None:
     for a, slope in ((0, 2), (1, 2), (2, 8)):
         _, pull = define(text).vjp(np.ones(3, np.float32), 2, A=a)
         np.testing.assert_array_equal(pull(np.ones(3, np.float32)), slope)
+
+
+def test_what_a_bounded_read_reads_stays_a_tensor() -> None:
+    text = """def f(float(N) A, float(N) B) -> (float(N) O) {
+      t(h) = A(h) * A(h + 1)  O(h) = pad(t(h), 0) * B(h) where h in 0:N }"""
+    assert "pad(t(h), 0)" in differentiated(text).gradient.text

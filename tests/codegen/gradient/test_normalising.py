@@ -18,6 +18,8 @@ TEXTS = {
       s(i) +=! X(i, j) * X(i, j)  O(i, j) = X(i, j) / s(i)  P(i) = s(i) * s(i) }""",
     "a sum of an input alone": """def f(float(N,M) X, float(N,M) Y) -> (O) {
       s(i) +=! exp(Y(i, j))  O(i, j) = X(i, j) / s(i) }""",
+    "a copy of a sum": """def f(float(N,M) X) -> (O) {
+      q(i) +=! exp(X(i, j))  s(i) = q(i)  O(i, j) = exp(X(i, j)) / s(i) }""",
     "an input that is written over": """def f(float(N,M) X, float(N) b) -> (O) {
       t(i) = b(i) * b(i) + 1  O(i, j) = X(i, j) / t(i)  O(i, j) = O(i, j) * b(i) }""",
 }
