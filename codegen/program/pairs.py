@@ -210,8 +210,8 @@ def _ranges(value: Expr, kept: frozenset[str], of: Sequence[Range]) -> tuple[Ran
 class _Splitting:
     """A program in the making.
 
-    shared: temporaries of the stretch, so that the products which the gradients of a product have in
-    common are formed once.
+    shared: temporaries of the stretch, so that what the gradients of a product have in common is
+    formed once.
     """
 
     program: Program
