@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tcdsl.autotune.store.trial import Failure, Trial, TuneError, UntunedError, Verdict
-from tcdsl.autotune.worker.timing import ROUNDS, SLICE_NS
+from tcdsl.autotune.worker.timing import ROUNDS, SLICE_NS, quantile_ns
 from tcdsl.codegen.machine.config import Config
 
 MOST = 6  # that take part beside the default
@@ -36,21 +36,40 @@ def finalists(
     return list(chosen.values())[1 : 1 + most]
 
 
-def rounds_for(trials: Sequence[Trial], count: int, *, is_hurried: bool) -> int:
-    """Return how many rounds of so many candidates fit into a second; a hurried run makes few.
+def rounds_for(trials: Sequence[Trial], count: int, seconds: float | None = None) -> int:
+    """Return how many rounds of so many candidates fit into a second, or into less time.
 
     trials : fastest first.
     """
-    if is_hurried or not trials:
+    if not trials:
         return ROUNDS
+    all_ns = _ALL_NS if seconds is None else min(_ALL_NS, 1e9 * seconds)
     round_ns = max(SLICE_NS, trials[0].time_ns) * count
-    return int(min(_ROUNDS, max(ROUNDS, _ALL_NS / round_ns)))
+    return int(min(_ROUNDS, max(ROUNDS, all_ns / round_ns)))
 
 
-def verdict_of(times_ns: Mapping[Config, float], default: Config) -> Verdict:
-    """Return the fastest; the default, unless another one is faster by more than one per cent."""
-    winner = min(times_ns, key=lambda c: times_ns[c] * (1 if c == default else 1 + _MARGIN))
+def verdict_of(samples_ns: Mapping[Config, Sequence[float]], default: Config) -> Verdict:
+    """Return the fastest that is faster than the default by more than one per cent, else that.
+
+    It has to be faster in the first half of its samples and in the second: a candidate of a few
+    lucky rounds would make calls slower.
+    """
+    times_ns = {config: quantile_ns(s) for config, s in samples_ns.items()}
+    ours = [quantile_ns(s) for s in _halves(samples_ns[default])]
+
+    def is_faster(config: Config) -> bool:
+        theirs = map(quantile_ns, _halves(samples_ns[config]))
+        is_steady = all(its < that for its, that in zip(theirs, ours, strict=True))
+        return is_steady and times_ns[config] * (1 + _MARGIN) < times_ns[default]
+
+    faster = [config for config in times_ns if config != default and is_faster(config)]
+    winner = min(faster, key=times_ns.__getitem__, default=default)
     return Verdict(winner, times_ns[winner], times_ns[default])
+
+
+def _halves(samples: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    middle = (len(samples) + 1) // 2
+    return samples[:middle], samples[middle:] or samples
 
 
 def no_default(name: str, failure: Failure | None) -> TuneError:

@@ -22,7 +22,7 @@ from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.autotune.worker.process import WorkerDiedError
 from tcdsl.autotune.worker.runner import Runner
-from tcdsl.autotune.worker.timing import ROUNDS, quantile_ns
+from tcdsl.autotune.worker.timing import ROUNDS
 from tcdsl.codegen.machine.config import Config
 from tcdsl.grammar.text.errors import ScheduleError
 
@@ -99,15 +99,16 @@ class Measurement:
             batch = self._together([c for c in ready if c in by_text.values() and c is not None])
             if not batch or batch[0].config != default:
                 raise finals.no_default(self._problem.name, self._log.failure_of(default))
-            rounds = finals.rounds_for(trials, len(batch), is_hurried=self._budget.is_stopped)
+            seconds = 0.0 if self._budget.is_stopped else self._budget.seconds_left
+            rounds = finals.rounds_for(trials, len(batch), seconds)
             try:
                 samples = self._runner.samples(batch, rounds, drops=False)
                 break
             except WorkerDiedError as death:
                 self._blame(death, batch)
                 finalists = [c for c in finalists if c in self._kept]
-        times = {c.config: quantile_ns(s) for c, s in zip(batch, samples, strict=True)}
-        verdict = finals.verdict_of(times, default)
+        timed = {c.config: s for c, s in zip(batch, samples, strict=True)}
+        verdict = finals.verdict_of(timed, default)
         self._log.commit_verdict(verdict)
         return verdict
 
@@ -118,7 +119,7 @@ class Measurement:
     ) -> list[Trial]:
         rows, ended = self._log.propose(configs, origin)
         batch = _Batch(ended)
-        candidates = self._compile(rows, batch)
+        candidates = self._compile(rows, batch, may_go_on)
         self._report.stage("check", len(candidates))
         if not self._runner.is_calibrated and self._log.best is not None:
             self._ready(self._log.best)  # a good one tells how long a check takes
@@ -146,8 +147,13 @@ class Measurement:
                 texts.add(candidate.text)
                 yield candidate
 
-    def _compile(self, rows: Sequence[TrialRow], batch: _Batch) -> list[Candidate]:
-        """Emit and compile, both at once; return those that have code of their own."""
+    def _compile(
+        self, rows: Sequence[TrialRow], batch: _Batch, may_go_on: Callable[[], bool]
+    ) -> list[Candidate]:
+        """Emit and compile, both at once; return those that have code of their own.
+
+        What is not compiled when the time is over stays proposed, for a later run.
+        """
         self._report.stage("compile", len(rows))
         candidates: list[Candidate] = []
 
@@ -169,6 +175,8 @@ class Measurement:
                 batch.twins.append(candidate)
             else:
                 compiled[candidate.text] = candidate
+            if not may_go_on():
+                break
         self._log.commit_texts((*candidates, *batch.twins))
         for candidate, failure in failures:
             batch.ended.append(self._log.fail(candidate.row, failure, candidate.text))

@@ -5,9 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+_FINAL_S, _FINAL_SHARE = 1.0, 0.1  # kept for the last comparison: so long, at most that share
+
 
 class Budget:
     """How much a search may spend: seconds, trials, the user's patience.
+
+    A search ends early enough for the last comparison, and tries no more at once than it has time
+    for, as far as earlier trials tell.
 
     Parameters
     ----------
@@ -28,6 +33,29 @@ class Budget:
         self.begun = clock()
         self.used = 0
         self.is_stopped = False
+        self._final_s = 0.0 if seconds is None else min(_FINAL_S, _FINAL_SHARE * seconds)
+        self._first_s = 0.0  # of the first trials, with all that is made once
+        self._pace_s = 0.0  # of a later trial; 0 where there was none
+
+    def note(self, trials: int, seconds: float) -> None:
+        """Note how long trials that were made together took."""
+        if not trials:
+            return
+        if not self._first_s:
+            self._first_s = seconds
+        else:
+            self._pace_s = seconds / trials
+
+    def fitting(self, most: int) -> int:
+        """Return how many trials may be made together, at least one.
+
+        Before a second batch the first tells: too much, as it has what is made once, the
+        reference's answer above all.
+        """
+        left, each = self.search_seconds_left, self._pace_s or self._first_s
+        if left is None or not each:
+            return most
+        return max(1, min(most, int(left / each)))
 
     def stop(self) -> None:
         """Let the search end as soon as it can, with the best so far."""
@@ -39,6 +67,12 @@ class Budget:
         if self.seconds is None:
             return None
         return max(0.0, self.seconds - (self.clock() - self.begun))
+
+    @property
+    def search_seconds_left(self) -> float | None:
+        """Seconds until the search has to end for the last comparison, None without a limit."""
+        left = self.seconds_left
+        return None if left is None else max(0.0, left - self._final_s)
 
     @property
     def trials_left(self) -> int | None:
@@ -53,9 +87,11 @@ class Budget:
     @property
     def is_over(self) -> bool:
         """Whether what is under way has to end."""
-        return self.is_stopped or self.seconds_left == 0
+        return self.is_stopped or self.search_seconds_left == 0
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing new may begin."""
-        return self.is_over or self.trials_left == 0
+        """Whether nothing new may begin: there is neither patience nor time nor number left."""
+        left = self.search_seconds_left
+        is_late = left is not None and left < self._pace_s
+        return self.is_over or is_late or self.trials_left == 0

@@ -56,12 +56,13 @@ def search(
     def attempt(configs: Sequence[Config], origin: str) -> None:
         new = [c for c in dict.fromkeys(configs) if c not in seen][: budget.trials_left]
         seen.update((c, Trial(c)) for c in new)
-        for i in range(0, len(new), BATCH):
-            if budget.is_spent:
-                break
-            batch = new[i : i + BATCH]
+        while new and not budget.is_spent:
+            count = budget.fitting(BATCH)
+            batch, new = new[:count], new[count:]
             budget.used += len(batch)
+            begun = budget.clock()
             seen.update((t.config, t) for t in measure(batch, origin))
+            budget.note(len(batch), budget.clock() - begun)
         timed[:] = _fastest_first(seen)
 
     attempt(list(start) or [space.default], "start")

@@ -41,9 +41,9 @@ _FLAGS = (
     "-Werror=implicit-function-declaration -Werror=incompatible-pointer-types "
     "-Werror=int-conversion"
 )
-# clang warns of each `omp simd` loop that stays scalar; zig traps on undefined behaviour. Texts have
-# vectors where these pay: gcc's search for more in straight lines found none for a float operation
-# in 62 kernels of the benchmarks, but took half of its time (2.1 s of 2.5 for columns of a softmax).
+# clang warns of each `omp simd` loop that stays scalar; zig traps on undefined behaviour. Texts
+# have vectors where these pay: gcc's search for more in straight lines found none for an operation
+# on floats in 62 kernels of the benchmarks, but took most of its time for some (2 s of 2.4).
 _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
     "gcc": ("-fno-tree-slp-vectorize",),
     "clang": ("-Wno-pass-failed",),

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tcdsl.autotune.finals import verdict_of
 from tcdsl.autotune.measure import Measurement
 from tcdsl.autotune.report import Silent
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store import best
 from tcdsl.autotune.store.rows import TUNER_ENDED
 from tcdsl.autotune.store.store import TuningStore
-from tcdsl.autotune.store.trial import TuneError
+from tcdsl.autotune.store.trial import FINAL, TuneError
 from tcdsl.autotune.tuner import tune
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.runner import Runner
@@ -98,6 +99,37 @@ def test_a_very_slow_candidate_is_cut_and_leaves_the_others_their_time(tmp_path:
         ended = {t.config: t for t in measure([slow, fast], "all")}
     assert (ended[slow].reason, ended[slow].detail[:13]) == ("slow", "no answer in ")
     assert ended[fast].time_ns == 1000
+
+
+def test_a_config_wins_that_is_faster_than_the_default_all_the_time() -> None:
+    default, fast, lucky, near = (config("right", turns) for turns in range(4))
+    samples = {
+        default: [100.0] * 20,
+        fast: [98.0] * 20,
+        lucky: [90.0] * 10 + [101.0] * 10,
+        near: [99.5] * 20,
+    }
+    verdict = verdict_of(samples, default)
+    assert (verdict.config, verdict.time_ns, verdict.default_ns) == (fast, 98.0, 100.0)
+    assert verdict_of({default: [1.0], lucky: [0.5]}, default).config == lucky
+    del samples[fast]
+    assert verdict_of(samples, default).config == default
+
+
+def test_what_is_not_compiled_when_the_time_is_over_is_left_for_a_later_run(tmp_path: Path) -> None:
+    problem, now = Toy(turns=(0, 300, 3000)), [0.0]
+    configs = [config("right", turns) for turns in (0, 300)]
+    with TuningStore(tmp_path / "t.db") as store:
+        budget = Budget(8.0, clock=lambda: now[0])
+        with Measurement(problem, store, budget, Silent()) as measure:
+            measure([problem.default], "start")
+            now[0] = 7.5  # less than a tenth is left
+            assert measure(configs, "late") == []
+        left = [r for r in store.trials(problem.key) if r.status not in FINAL]
+        assert {r.config for r in left} == set(configs)
+        assert "proposed" in {r.status for r in left}
+        with Measurement(problem, store, Budget(), Silent()) as measure:
+            assert all(t.is_timed for t in measure(configs, "again"))
 
 
 def test_a_deadline_follows_the_shortest_check_and_the_time_left() -> None:
