@@ -71,6 +71,7 @@ class Along:
         self.indices = {r.name for p in order.all for r in p.statement.ranges}
         self.name = self.fresh(f"j_{checked.name}")
         self.products: dict[VersionStep, typed.Read] = {}
+        self.compared: set[str] = set()  # all that is compared is computed here
         self.begun: set[str] = set()
         self.before: list[Part] = []  # what begins tensors of a loop, to stand in front of it
         self.around: tuple[typed.Loop, ...] = ()
@@ -104,6 +105,11 @@ class Along:
     def at(self, version: str) -> tuple[Expr, ...]:
         """Return the subscripts of `box`."""
         return self.versions.at(version)
+
+    def makers(self, name: str) -> Sequence[Expr]:
+        """Return what may be computed again where a tensor is read; nothing of one in memory."""
+        found = (p.statement for p in self.order.written.get(name, ()))
+        return [s.value for s in found if s.op == "="]
 
     # ---- statements
 

@@ -73,6 +73,7 @@ class Backward:
         self.adjoints: dict[str, str] = {}
         self.rounded: dict[str, str] = {}
         self.products: dict[VersionStep, typed.Read] = {}
+        self.compared: set[str] = set()
         self.returned: set[str] = set()
         self.begun: set[str] = set()
         self.zeros: list[Part] = []
@@ -90,6 +91,13 @@ class Backward:
             candidate = f"{name}_{count}"
         self.taken.add(candidate)
         return candidate
+
+    def makers(self, name: str) -> Sequence[Expr]:
+        """Return what may be computed again where a version is read; nothing of one in memory."""
+        if name in self.versions.finals.values():
+            return ()
+        made = (s for s in steps(self.versions.nodes) if s.target == name and s.op == "=")
+        return [s.value for s in made]
 
     # ---- adjoints
 

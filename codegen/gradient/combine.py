@@ -2,7 +2,8 @@
 
 The first point of an extreme gets all of its adjoint; for a NaN it is the first point of all. It is
 found by an integer minimum over the points that nothing beats, where the value is rounded once and
-so has the same bits in every kernel (a read, a sum, a product); else by an arg reduction.
+so has the same bits in every kernel (a read, a sum, a product); else by an arg reduction. What a
+gradient computes again has other bits where a C compiler fuses another product of it with its sum.
 
 What a factor gets is the product of the others (`other_factors`). Refused: products before and
 behind each factor, which are right to any order and a loop over n; to read the product that the
@@ -36,6 +37,11 @@ class GradientStore(Protocol):
 
     values: dict[str, Version]
     products: dict[VersionStep, typed.Read]  # of all factors
+    compared: set[str]  # versions of which every bit counts
+
+    def makers(self, name: str) -> Sequence[Expr]:
+        """Return what may be computed again where a tensor is read; nothing of one in memory."""
+        ...
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has."""
@@ -76,6 +82,8 @@ def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFa
     if s.onto is not None:
         before = computed(typed.Read(s.onto, s.subs, store.values[s.onto].dtype))
         wins = typed.Unary("!", has(before, here), BOOL)
+        if not _is_exact(before, store):
+            store.compared.add(s.onto)
     if s.is_ragged:
         _want_places(s)
     if not is_one_to_one(s):  # the extreme of an element may come from any point
@@ -94,7 +102,7 @@ def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFa
         and len(reductions) == 1
         and not reductions[0].is_guess  # as a number it is an int32
         and is_kept
-        and _is_exact(s.value)
+        and _is_exact(s.value, store)
     ):
         line, place, first = _first_equal(s, here, name, at, reductions[0])
         store.values[name] = replace(store.values[name], dtype=INT32)
@@ -130,7 +138,7 @@ def _of_the_first(
     """
     lines: list[Part] = []
     value, dtype = s.value, s.value.dtype.computed
-    if not _is_exact(value) or dtype != store.values[s.target].dtype:
+    if not _is_exact(value, store) or dtype != store.values[s.target].dtype:
         name = store.fresh(f"{s.target}_values")
         store.values[name] = Version(name, s.target, dtype, tuple(r.extent for r in s.ranges))
         at = tuple(from_lowest(g.index(r.name), r.low) for r in s.ranges)
@@ -167,17 +175,34 @@ def has(value: Expr, extreme: Expr) -> Expr:
     return typed.Binary("||", g.compare("==", value, extreme), is_nan, BOOL)
 
 
-def _is_exact(e: Expr) -> bool:
-    """Whether a value has the same bits wherever it is computed: one rounding, no fused ones."""
+def _is_exact(e: Expr, store: GradientStore, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a value has the same bits wherever it is computed: one rounding, no fused ones.
+
+    seen: tensors whose values e is a part of.
+    """
     match e:
-        case typed.Read():
+        case typed.Lit():
             return True
+        case typed.Read(tensor):
+            inside = seen | {tensor}
+            return tensor not in seen and all(
+                _is_exact(x, store, inside) for x in store.makers(tensor)
+            )
+        case typed.Cast(operand, dtype) if operand.dtype.computed == dtype:
+            return _is_exact(operand, store, seen)
         case typed.Unary("-", operand):
-            return _is_exact(operand)
+            return _is_exact(operand, store, seen)
         case typed.Binary("+" | "-" | "*", lhs, rhs):
-            return isinstance(lhs, typed.Read) and isinstance(rhs, typed.Read)
+            return _is_stored(lhs, store) and _is_stored(rhs, store)
+        case typed.Builtin("max" | "min" | "fmax" | "fmin" | "abs" | "fabs" | "relu", args):
+            return all(_is_exact(x, store, seen) for x in args)
         case _:
             return False
+
+
+def _is_stored(e: Expr, store: GradientStore) -> bool:
+    """Whether a factor or term is in memory, so that no product of its own is fused."""
+    return isinstance(e, typed.Lit) or (isinstance(e, typed.Read) and not store.makers(e.tensor))
 
 
 def _is_reached(reduction: Range, outputs: Sequence[Range]) -> bool:

@@ -46,16 +46,18 @@ Axes = dict[str, tuple[Turns, ...]]
 
 
 def with_forward(
-    versions: Versions, back: Sequence[Part], params: Sequence[str]
+    versions: Versions, back: Sequence[Part], params: Sequence[str], compared: Collection[str]
 ) -> tuple[list[Part], tuple[str, ...], Axes]:
     """Return all lines of a gradient, and the versions that it takes as parameters.
 
     What is pointwise is computed again; results of reductions and of loops are kept, and what the
     definition returns anyway. The loops of each version that has turns as leading axes come third.
+
+    compared: versions that are kept since every bit of them counts.
     """
     finals = set(versions.finals.values())
     inside = {s.target for x in loops(versions.nodes) for s in steps(x.body)}
-    turns = _Again(versions)
+    turns = _Again(versions, compared)
     back = [turns.turn(p) if isinstance(p, Loop) else p for p in back]
     needed = {r.tensor for line in walk(back) for r in line.reads()} & versions.values.keys()
     needed -= turns.private - turns.axes.keys()
@@ -66,6 +68,7 @@ def with_forward(
         if s.target not in needed or s.target in finals:
             continue
         is_again = _is_pointwise(s) and s.base is None and not s.is_passing
+        is_again &= s.target not in compared
         if is_again and s.target in versions.exact - inside:
             again = [*lines_of(s, versions), *again]
             needed |= {r.tensor for r in reads_in(s)}
@@ -134,8 +137,9 @@ class _Again:
     axes: what is kept of every turn, with the loops over whose turns, outer ones first.
     """
 
-    def __init__(self, versions: Versions) -> None:
+    def __init__(self, versions: Versions, compared: Collection[str]) -> None:
         self.versions = versions
+        self.compared = compared
         self.private = {n for x in loops(versions.nodes) for n in x.private}
         self.axes: Axes = {}
 
@@ -184,6 +188,7 @@ class _Again:
         is_cheap = len(direct) == len(makers) and all(
             all(r.kind == "output" for r in s.ranges) for s in makers
         )
+        is_cheap &= name not in self.compared
         return not is_cheap and not node.again and not self._varies(node)
 
     def _varies(self, node: Turns) -> bool:

@@ -114,7 +114,7 @@ def _gradient(
     lines = without_copies(lines, {n: v for n, v in back.values.items() if n not in elsewhere})
     # Subscripts are folded before it is known what of the forward pass they read.
     lines = tidied(lines, versions.taken)
-    lines, kept, axes = with_forward(versions, lines, params)
+    lines, kept, axes = with_forward(versions, lines, params, back.compared)
     values = back.values
     lines = restored_apart(lines, versions, values, back.taken)
     values |= {n: _with_turns(values[n], axes[n]) for n in axes}

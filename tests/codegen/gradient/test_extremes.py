@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tcdsl import define
 from tests.codegen.gradient.differences import assert_gradient, differentiated, drawn
 
 TEXTS = {
@@ -64,3 +65,42 @@ def test_places_of_many_points_are_int64_in_the_text() -> None:
     assert "int64(n) * M + m" in differentiated(text).gradient.text
     window = "def f(float(N,L) X) -> (O) { O(n) max=! X(n + i, j) where i in 0:3, j in 0:4 }"
     assert "int64" not in differentiated(window).gradient.text
+
+
+ROUNDED = "def f(float(N,M) X, float(N,M) W, float(M) c) -> (Y) {{ {}  Y(m) max=! {} }}"
+
+
+@pytest.mark.parametrize(
+    ("made", "value", "is_searched"),
+    [  # what is computed again may be fused otherwise than in the forward pass
+        ("t(n, m) = X(n, m) * W(n, m)", "t(n, m)", False),
+        ("t(n, m) = fmax(X(n, m) + c(m), 0.0)", "t(n, m)", False),
+        ("s(m) +=! X(n, m) * W(n, m)", "X(n, m) * s(m)", False),
+        ("t(n, m) = X(n, m) * W(n, m)", "t(n, m) + c(m)", True),
+        ("t(n, m) = c(m) * c(m) - X(n, m) * W(n, m)", "t(n, m)", True),
+        ("t(n, m) = exp(X(n, m))  u(n, m) = -t(n, m)", "u(n, m)", True),
+    ],
+)
+def test_bits_are_compared_where_they_are_the_same(
+    made: str, value: str, is_searched: bool
+) -> None:
+    d = differentiated(ROUNDED.format(made, value))
+    assert ("argmax=!" in d.gradient.text) == is_searched, d.gradient.text
+
+
+def test_a_base_whose_bits_are_compared_is_kept() -> None:
+    text = (
+        "def f(float(N) b, float(N,L) X) -> (Y) {{ t(n) = {}  t(n) max= X(n, l)  Y(n) = t(n) * 2 }}"
+    )
+    assert differentiated(text.format("b(n) * b(n)")).gradient.extra == ("t",)
+    assert "t_1" in differentiated(text.format("b(n) * b(n) + exp(b(n))")).gradient.extra
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_every_extreme_of_a_fused_value_has_a_place(rng: np.random.Generator) -> None:
+    text = ROUNDED.format("t(n, m) = c(m) * c(m) - X(n, m) * W(n, m)", "t(n, m)")
+    x, w, c = (rng.normal(size=s).astype(np.float32) for s in ((64, 64), (64, 64), (64,)))
+    y, pull = define(text).vjp(x, w, c)
+    by_x = np.asarray(pull(np.ones_like(y))[0])
+    assert ((by_x != 0).sum(axis=0) == 1).all()
