@@ -7,7 +7,7 @@ loaded, so that no crash, of the candidate, of the tuner or of the machine, is m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.autotune import finals
 from tcdsl.autotune.report import Reporter
@@ -24,6 +24,7 @@ from tcdsl.autotune.worker.process import WorkerDiedError
 from tcdsl.autotune.worker.runner import Runner
 from tcdsl.autotune.worker.timing import ROUNDS
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
 

@@ -8,13 +8,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TextIO
 
 from tcdsl.autotune.search.budget import Budget
 from tcdsl.autotune.store.trial import Trial, Verdict
 from tcdsl.autotune.worker.problem import Roofline, TuningProblem
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.excerpt import printable
 
 _LINE_EVERY_S = 5.0

@@ -7,7 +7,6 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +20,7 @@ from tcdsl.autotune.store.store import TuningStore
 from tcdsl.autotune.store.trial import FINAL, Verdict
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 
 _NEIGHBOURS = 4  # configs of other sizes that a search tries after the default
 

@@ -8,7 +8,7 @@ import operator
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from tcdsl.ahead.progress import progress
 from tcdsl.ahead.task import Part, Task, Work
 from tcdsl.ahead.worker import run_all
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError, ShapeError, TCError, TCTypeError, count
 from tcdsl.grammar.text.heads import size_names, type_variables
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32

@@ -22,7 +22,7 @@ _RUN = "autotune/store autotune/search autotune/worker"
 ROOMS = {
     "grammar": "",
     "grammar/text": "",
-    "grammar/proofs": "",
+    "grammar/proofs": "grammar/text",
     "grammar/types": "grammar/text grammar/proofs",
     "grammar/ranks": "grammar/text grammar/types",
     "grammar/check": "grammar/text grammar/proofs grammar/types grammar/ranks",
@@ -51,11 +51,11 @@ ROOMS = {
     "codegen/gradient": "grammar/ codegen/program",
     "codegen/toolchain": "grammar/ codegen/machine",
     "codegen/runtime": "grammar/ codegen/toolchain",
-    "codegen/library": "codegen/preludes codegen/choose codegen/toolchain",
+    "codegen/library": "grammar/text codegen/preludes codegen/choose codegen/toolchain",
     "codegen/device": f"{_NEST} codegen/choose codegen/toolchain",
     "autotune/store": "grammar/text codegen/machine codegen/toolchain",
-    "autotune/search": "codegen/machine autotune/store",
-    "autotune/worker": "grammar/types codegen/machine codegen/program codegen/loops"
+    "autotune/search": "grammar/text codegen/machine autotune/store",
+    "autotune/worker": "grammar/text grammar/types codegen/machine codegen/program codegen/loops"
     " codegen/toolchain autotune/store autotune/search",
     "autotune/targets": f"grammar/ codegen codegen/machine codegen/program codegen/reference"
     f" codegen/choose {_RUN}",
@@ -77,13 +77,13 @@ ROOMS = {
     " tcdsl/plain tcdsl/derived",
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
     " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance tcdsl/tensors",
-    "tcdsl/core": "codegen/runtime codegen/toolchain",
+    "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain",
     "tcdsl/chance": "tcdsl/core",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",
     "tcdsl/autograd": "tcdsl/core tcdsl/ops",
-    "tcdsl/tensors": "tcdsl/core tcdsl/chance tcdsl/ops",
+    "tcdsl/tensors": "grammar/text tcdsl/core tcdsl/chance tcdsl/ops",
     "tcdsl/serialization": "codegen/device tcdsl/core tcdsl/tensors",
     "tcdsl/library": "tcdsl/core tcdsl/chance tcdsl/ops tcdsl/autograd tcdsl/tensors"
     " tcdsl/serialization",
@@ -92,7 +92,8 @@ ROOMS = {
     " tcdsl/library tcdsl/layers",
     "tcdsl/optim": "tcdsl tcdsl/core tcdsl/library",
     "tcdsl/utils": "codegen/runtime tcdsl/core tcdsl/chance tcdsl/library",
-    "tcdsl/as_torch": "tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/layers tcdsl/nn tcdsl/optim",
+    "tcdsl/as_torch": "grammar/text tcdsl tcdsl/core tcdsl/ops tcdsl/tensors tcdsl/layers tcdsl/nn"
+    " tcdsl/optim",
     "tcdsl/torch": "grammar/ codegen/ tcdsl/text tcdsl/calls/ tcdsl/derived tcdsl tcdsl/layers",
     "tcdsl/tools": "grammar/ codegen/ autotune/ tcdsl/calls/ tcdsl",
     "tcdsl/cli": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl tcdsl/tools"

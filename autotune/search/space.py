@@ -12,9 +12,9 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from tcdsl.codegen.machine.config import Config, Knob, Value, is_same
+from tcdsl.grammar.text.dataclass import dataclass
 
 _PATIENCE = 200  # draws that a rule may refuse in a row before we give up
 

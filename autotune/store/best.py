@@ -15,7 +15,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.autotune.store.key import ProblemKey
@@ -31,6 +30,7 @@ from tcdsl.autotune.store.tuning_file import (
 from tcdsl.autotune.store.untrusted import optional_time_in, sizes_in, text_in, time_in
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.grammar.text.dataclass import dataclass
 
 _FORMAT = 1
 _MOST_BYTES = 1 << 26  # of the copy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.autotune.store.key import ProblemKey
@@ -20,6 +19,7 @@ from tcdsl.autotune.store.tuning_file import (
 )
 from tcdsl.autotune.store.untrusted import date_in, optional_time_in, text_in
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 
 _ORIGINS = ("", "tuned", "search", "merged", "exported", "rescued")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +11,7 @@ from tcdsl.autotune.store.trial import Reason, Status, Trial
 from tcdsl.autotune.store.tuning_file import warn_once
 from tcdsl.autotune.store.untrusted import date_in, optional_time_in, text_in
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 
 # Why a config is out that ran when its tuner ended: it may be to blame, or a user's kill.
 TUNER_ENDED = "the tuning process ended while this config ran"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from tcdsl.autotune.store.tuning_file import not_ours, reading, require_file
 from tcdsl.autotune.store.untrusted import date_in, optional_time_in, time_in
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.grammar.text.dataclass import dataclass
 
 MOST_CHARS = 1 << 26  # of `to_json`: a hundred thousand rows
 _FORMAT = "tcdsl configs 1"

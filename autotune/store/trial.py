@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCError
 
 Status = Literal["proposed", "compiled", "running", "checked", "timed", "failed"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.typed import CheckedDef, Loop
 
 _SCALES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # of random inputs, until results are meaningful

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl import codegen
 from tcdsl.autotune.store.key import ProblemKey, digest_of
 from tcdsl.autotune.targets.structural_text import structural_text
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.typed import CheckedDef
 
 

@@ -8,11 +8,11 @@ clock. Nothing runs while a candidate is timed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.emitted import Emitted
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tcdsl.autotune.store.rows import TrialRow
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.autotune.worker.problem import TuningProblem
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

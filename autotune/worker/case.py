@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import BY_NAME
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tcdsl.autotune.store.key import digest_of
 from tcdsl.codegen.loops.loopir import Unit
+from tcdsl.grammar.text.dataclass import dataclass
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tcdsl.autotune.search.space import SearchSpace
@@ -12,6 +11,7 @@ from tcdsl.autotune.worker.builder import Builder
 from tcdsl.autotune.worker.case import Case
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.machine.config import Config
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.group import Group, Partition
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Program, Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
 _LINE = 64  # bytes: alignment of everything in shared memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +37,7 @@ from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.scans import along_rows
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError, ScheduleError
 from tcdsl.grammar.text.stack import on_own_stack
 

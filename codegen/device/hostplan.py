@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tcdsl.codegen.device.turns import in_order
 from tcdsl.codegen.loops.loopir import (
@@ -19,6 +19,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.names import safe_name
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError
 
 ALIGNMENT = 256  # bytes: of each block of the workspace, as GPU allocators give

@@ -6,7 +6,6 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tcdsl.codegen.choose import compiler
@@ -14,6 +13,7 @@ from tcdsl.codegen.device.device import Device, Module
 from tcdsl.codegen.device.hostplan import HostPlan, plan
 from tcdsl.codegen.loops.loopir import Argument, Unit
 from tcdsl.codegen.program.program import Program
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import DeviceError
 from tcdsl.grammar.types.dtypes import DType
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.codegen.device.hostplan import ALIGNMENT
@@ -32,6 +31,7 @@ from tcdsl.codegen.machine.spec import SMALL, Spec
 from tcdsl.codegen.program.program import Buffer, Program
 from tcdsl.codegen.toolchain.cubins import cached_cubin
 from tcdsl.codegen.toolchain.nvrtc import CudaSource, headers
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.text.stack import on_own_stack
 

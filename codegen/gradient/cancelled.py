@@ -13,11 +13,11 @@ but for rounding, and costs a pass over X and one to look for the place of the e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isinf
 
 from tcdsl.codegen.gradient.versions import Versions, VersionStep
 from tcdsl.codegen.program.expressions import operands_of, reads_of
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from tcdsl.codegen.gradient.versions import STARTING, Version, VersionStep
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import from_lowest
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed

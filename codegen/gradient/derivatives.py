@@ -5,9 +5,8 @@ Whoever reads one that was made before needs nothing of what makes one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

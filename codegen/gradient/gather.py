@@ -13,7 +13,6 @@ scatter are clamped, which gives a temporary its box: the forward pass has check
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.ragged import in_order, seen_from
@@ -24,6 +23,7 @@ from tcdsl.codegen.program.subscripts import Piece, injective_in, pivots, solved
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from tcdsl.codegen.gradient.order import Placed
@@ -11,6 +11,7 @@ from tcdsl.codegen.gradient.versions import Turns
 from tcdsl.codegen.program.expressions import indices_of, map_typed, reads_of, with_bounds
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr, Range

@@ -7,7 +7,6 @@ B(n) = A(n)  for t in 1:N { B(n) = B(n) * A(n) }         B does not: each turn o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from tcdsl.codegen.program.expressions import reads_of
@@ -16,6 +15,7 @@ from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import ANY, Interval, interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.nodes import starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import CheckedDef, Tensor

@@ -6,12 +6,13 @@ For `O(i) = f(A(g(i)))` and the adjoint a(i) of O: to `A(g(i))` the expression a
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.rules import partials, refuse, turns_of
 from tcdsl.codegen.program.expressions import reads_of
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Expr

@@ -12,7 +12,7 @@ scatter, which costs what the statement did.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.program.expressions import indices_of
@@ -21,6 +21,7 @@ from tcdsl.grammar.check.target import factor_of
 from tcdsl.grammar.proofs.ranges import interval
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Size, Symbol
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64
 from tcdsl.grammar.types.typed import Expr, Range

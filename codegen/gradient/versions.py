@@ -8,10 +8,11 @@ overwrites of it gets one. Others get a name for every version. Everything is co
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tcdsl.codegen.program.expressions import reads_of, substitute_indices, with_bounds
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed

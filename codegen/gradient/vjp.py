@@ -7,7 +7,7 @@ reductions and of loops are kept: extra outputs of the training forward, paramet
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from tcdsl.codegen.gradient.backward import Backward
@@ -34,6 +34,7 @@ from tcdsl.codegen.program.last import with_last_points
 from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types.dtypes import DType

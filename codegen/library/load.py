@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.codegen.library.functions import addresses, missing_sources
@@ -12,6 +11,7 @@ from tcdsl.codegen.preludes.abi import VERSION, TcExecutable
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.contentfile import key_in
 from tcdsl.codegen.toolchain.objects import compile_many, use_object
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

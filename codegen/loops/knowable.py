@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -30,6 +30,7 @@ from tcdsl.codegen.loops.loopir import (
     spine,
 )
 from tcdsl.codegen.loops.walk import children, sub_stmts, walk_expr
+from tcdsl.grammar.text.dataclass import dataclass
 
 FUNCTION = "tc_opaque_i64"
 

@@ -10,11 +10,11 @@ functions) is a call of a prelude function named `tc_*`. `build.py` has short co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.grammar.text import chain
 from tcdsl.grammar.text.chain import Chained
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
 
 # ---- types

@@ -7,8 +7,8 @@ target; what differs is here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
 
 

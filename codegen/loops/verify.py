@@ -11,7 +11,7 @@ on data: see `verify_data.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NoReturn, assert_never
 
 from tcdsl.codegen.loops import build as b
@@ -54,6 +54,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.opaque import exposed
 from tcdsl.codegen.loops.verify_data import verify_addresses
 from tcdsl.codegen.loops.walk import walk_expr
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError
 
 Interval = tuple[int, int]  # least and greatest value

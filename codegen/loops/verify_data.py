@@ -16,7 +16,7 @@ Reads that were copied to a local array count as read once from `tc_settle` on (
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.loops.loopir import (
     Address,
@@ -46,6 +46,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.walk import children, own_exprs, walk_expr, walk_stmt
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError
 
 _BOUNDED = ("tc_min_", "tc_max_", "tc_clamp_", "tc_mod_")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.grammar.text.dataclass import dataclass
 
 Value = int | str | bool
 

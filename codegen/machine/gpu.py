@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 
 WARP = 32  # threads that run together, on every GPU that CUDA has

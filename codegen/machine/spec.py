@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tcdsl.grammar.text.dataclass import dataclass
 
 SMALL = 1 << 30  # of `Spec.is_small`: half of what 32 bits hold, so that a tile beyond still fits
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.loops.loopir import I64, Cast, Const, Expr, Function, Scalar, Type, Var
 from tcdsl.codegen.narrow import spans
 from tcdsl.codegen.narrow.spans import LONG, WORD, Span
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
 I32 = Scalar(INT32)

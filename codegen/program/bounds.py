@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 from tcdsl.grammar.types.typed import Range

@@ -13,7 +13,7 @@ only two plain accesses have register tiles.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import (
@@ -28,6 +28,7 @@ from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.ranges import Interval, interval
 from tcdsl.grammar.proofs.signs import maximum
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT64
 from tcdsl.grammar.types.typed import Expr, Range

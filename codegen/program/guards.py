@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import gcd
 
 from tcdsl.codegen.program.expressions import map_operands, map_typed, reads_of, walk_typed
@@ -19,6 +19,7 @@ from tcdsl.grammar.check.padding import is_inside as inside_condition
 from tcdsl.grammar.check.symbolic import SymbolicValues
 from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.builtins import PAD
 from tcdsl.grammar.types.dtypes import INT32

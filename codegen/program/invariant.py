@@ -11,7 +11,7 @@ multiplied and not its terms, as in an einsum. A sum without terms stays 0 whate
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tcdsl.codegen.program.expressions import (
     from_lowest,
@@ -23,6 +23,7 @@ from tcdsl.codegen.program.subscripts import injective_in
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64
 from tcdsl.grammar.types.typed import Expr

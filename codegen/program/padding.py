@@ -10,7 +10,7 @@ points at which `0 <= h + i - 1 < H`. Points left out add zero, if the other fac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import map_typed, walk_typed
@@ -19,6 +19,7 @@ from tcdsl.codegen.program.inline import is_contraction, with_value
 from tcdsl.codegen.program.program import Statement
 from tcdsl.codegen.program.subscripts import tile_of
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 

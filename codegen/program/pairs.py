@@ -13,7 +13,7 @@ search is opt_einsum's `optimal`; long chains get the classical order of matrix 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import combinations
 from math import prod
@@ -23,6 +23,7 @@ from tcdsl.codegen.program.factors import Factor, split
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64

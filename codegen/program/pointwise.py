@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from tcdsl.grammar.text.dataclass import dataclass
 
 Places = tuple[int | None, ...]
 

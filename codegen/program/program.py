@@ -5,12 +5,13 @@ It is what fusion and forms work on; `ssa.py` makes it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.nodes import AssignOp, starts_anew
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType

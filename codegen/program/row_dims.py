@@ -12,7 +12,6 @@ other (union-find), whatever they are called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from tcdsl.codegen.program.affine import affine_of
@@ -20,6 +19,7 @@ from tcdsl.codegen.program.expressions import operands_of, reads_of
 from tcdsl.codegen.program.pointwise import Places
 from tcdsl.codegen.program.program import Buffer, Program, Statement
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32, INT64
 from tcdsl.grammar.types.typed import Expr

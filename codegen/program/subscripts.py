@@ -10,13 +10,13 @@ it. A step of 2 gives a statement for each residue, whose elements no other one 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import gcd, lcm, prod
 
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import indices_of, substitute_indices
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64
 from tcdsl.grammar.types.typed import Expr, Range

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -20,6 +20,7 @@ from tcdsl.codegen.reference.arithmetic import Array
 from tcdsl.codegen.reference.expressions import Evaluator, Points
 from tcdsl.codegen.reference.ragged import first_extreme, ragged_blocks
 from tcdsl.grammar.proofs.sizes import Symbol
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ShapeError
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.grammar.types import typed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -12,6 +12,7 @@ from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.reference.arithmetic import BUILTINS, Array, arithmetic, cast
 from tcdsl.codegen.reference.philox import uniform
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import BoundsError
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import FLOAT64, INT64, DType

@@ -16,12 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from tcdsl.codegen.toolchain.cachedir import read_json, subfolder, update_json
 from tcdsl.codegen.toolchain.contentfile import stem
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
 Kind = Literal["gcc", "clang", "zig"]

@@ -14,12 +14,12 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.codegen.toolchain.cc import INCLUDES
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.codegen.toolchain.resources import Report, read_report
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
 # Division, square roots and denormals are exact by default; -v lists registers and spills.

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from tcdsl.codegen.toolchain.cc import Source
 from tcdsl.codegen.toolchain.objects import use_object
+from tcdsl.grammar.text.dataclass import dataclass
 
 # 12 independent chains hide the latency of an FMA on every machine of today; the pins keep the
 # factors unknown to the compiler. triad is what STREAM calls so, with stores past the cache.

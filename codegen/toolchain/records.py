@@ -16,7 +16,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from tcdsl import grammar
 from tcdsl.codegen.machine.plainjson import loads
 from tcdsl.codegen.toolchain import contentfile
 from tcdsl.codegen.toolchain.contentfile import hash_of
+from tcdsl.grammar.text.dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -6,9 +6,10 @@ NVRTC puts the report of ptxas (`-v`) into its log, so it is known without a GPU
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.machine.gpu import WARP, Gpu
+from tcdsl.grammar.text.dataclass import dataclass
 
 _REGISTER_UNIT = 256  # registers are given to a warp in such portions, on all architectures
 _WARP_UNIT = 4  # a multiprocessor has four partitions, and warps of a block go around

@@ -18,7 +18,6 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.grammar.batch.lengths import lengths
@@ -28,6 +27,7 @@ from tcdsl.grammar.batch.sums import to_be_summed
 from tcdsl.grammar.batch.tensors import Places, Shared, Tensors
 from tcdsl.grammar.ranks.ellipsis import has_dots, with_ranks
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import raise_one
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.heads import has_any_rank

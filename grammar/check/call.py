@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from tcdsl.grammar.check.scope import FatalError, Frame, Tensor, near
 from tcdsl.grammar.check.state import CheckState
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span

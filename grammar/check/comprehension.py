@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.grammar.check.expressions import Typer
 from tcdsl.grammar.check.scope import Frame, StatementScope, Tensor
@@ -11,6 +11,7 @@ from tcdsl.grammar.proofs.ranges import Interval, Prover
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types import typed as t
 

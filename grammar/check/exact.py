@@ -15,11 +15,12 @@ not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.grammar.check.symbolic import SymbolicValues, is_unknown, is_within
 from tcdsl.grammar.proofs.signs import is_nonnegative
 from tcdsl.grammar.proofs.sizes import LARGEST_EXTENT, FloorDiv, Max, Min, Modulo, Size, Symbol
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed as t
 
 Fits = Callable[[Size, t.Expr], bool]  # whether a value is in the range of an expression's type

@@ -8,7 +8,7 @@ counter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tcdsl.grammar.check import operators
 from tcdsl.grammar.check.exact import Exact
@@ -20,6 +20,7 @@ from tcdsl.grammar.check.values import Value, coerce, convert, integral, meeting
 from tcdsl.grammar.check.wording import declared_here, given, plain_args
 from tcdsl.grammar.proofs.sizes import Size, divides
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span

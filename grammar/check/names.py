@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from tcdsl.grammar.check.scope import (
@@ -18,6 +17,7 @@ from tcdsl.grammar.check.scope import (
 from tcdsl.grammar.check.wording import declared_here
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Literal
 
 from tcdsl.grammar.proofs.signs import maximum, minimum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.source import Span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from tcdsl.grammar.check.scope import Box, Frame, Tensor
@@ -12,6 +12,7 @@ from tcdsl.grammar.proofs.ranges import Interval, over_turns
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic, Note
 from tcdsl.grammar.text.source import Span
 from tcdsl.grammar.types.typed import Constraint

@@ -7,9 +7,10 @@ is typed float64 and `literal`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Note
 from tcdsl.grammar.text.fault import FaultError
 from tcdsl.grammar.text.foreign import FOREIGN_CONSTANTS

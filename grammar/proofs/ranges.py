@@ -6,10 +6,10 @@ A subscript is a `Size` in which indices, and integers read from data, are signe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.grammar.proofs.signs import is_nonnegative, maximum, minimum
 from tcdsl.grammar.proofs.sizes import FloorDiv, Max, Min, Modulo, Monomial, Size, Symbol
+from tcdsl.grammar.text.dataclass import dataclass
 
 ONE = Size.const(1)
 

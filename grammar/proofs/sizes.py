@@ -8,9 +8,10 @@ negative (an integral scalar, an index) says so with `signed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any, ClassVar
+
+from tcdsl.grammar.text.dataclass import dataclass
 
 LARGEST_EXTENT = 2**48  # more elements than any memory has addresses for; calls refuse more
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Note, count
 from tcdsl.grammar.text.fault import FaultError
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib.resources import files
+
+from tcdsl.grammar.text.dataclass import dataclass
 
 _ROW = re.compile(r"^\| (TC\d{3}) \| (.*?) \| (.*?) \| (?:`([^`]*)` )?\|$", re.MULTILINE)
 

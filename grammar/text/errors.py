@@ -7,9 +7,9 @@ of the diagnostics are listed in LANGUAGE.md, with their cures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.excerpt import excerpt, paint_ansi, paint_plain
 from tcdsl.grammar.text.source import Span
 

@@ -5,11 +5,12 @@ Nodes are frozen; equality ignores where a node stands in the text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from tcdsl.grammar.text import chain
 from tcdsl.grammar.text.chain import Chained
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.source import Span
 
 AssignOp = Literal[

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from tcdsl.grammar.text import nodes as n
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.defaults import FLOAT_NAMES
 from tcdsl.grammar.text.source import Source, Span
 

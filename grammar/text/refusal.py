@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.source import Source, Span
 
 if TYPE_CHECKING:

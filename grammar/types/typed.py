@@ -18,13 +18,14 @@ or a size is int32, and each call checks that it fits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, assert_never
 
 from tcdsl.grammar.proofs.ranges import ANY, Interval
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import chain
 from tcdsl.grammar.text.chain import Chained
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic
 from tcdsl.grammar.text.nodes import AssignOp, BinaryOp
 from tcdsl.grammar.text.source import Span

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tcdsl.calls.bindings.rankfree import view_of
@@ -16,6 +15,7 @@ from tcdsl.codegen.gradient.derivatives import Gradient
 from tcdsl.derived.differentiated import sizes_of_backward
 from tcdsl.derived.with_gradient import with_gradient
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.stack import on_own_stack
 from tcdsl.plain.kernel import PlainKernel
 

@@ -17,12 +17,12 @@ import time
 import traceback
 import warnings
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from tcdsl.ahead.task import Task, packed, run, unpacked
 from tcdsl.codegen.toolchain.cachedir import is_lasting, usual_folder
 from tcdsl.codegen.toolchain.ours import start
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError, TCError
 
 _GRACE_S = 10.0  # for a worker that was told to stop

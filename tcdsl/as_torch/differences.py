@@ -6,7 +6,8 @@ Found in the release notes of 0.4.0 to 2.13 ("breaking changes") and the migrati
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+
+from tcdsl.grammar.text.dataclass import dataclass
 
 __all__ = ["DIFFERENCES", "KEPT", "Difference", "listing"]
 

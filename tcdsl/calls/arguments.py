@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.origin import cure_for_missing
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import TCTypeError, count
 

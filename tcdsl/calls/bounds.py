@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import BoundsError
 
 

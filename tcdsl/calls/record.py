@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from tcdsl.calls.operands.device_arrays import is_on_device
+from tcdsl.grammar.text.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tcdsl.calls.bindings.session import Session

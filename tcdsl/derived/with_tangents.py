@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -15,6 +15,7 @@ from tcdsl.codegen.gradient.derivatives import Tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.derived.differentiated import K, whole_of
 from tcdsl.derived.texts import tangents_of
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.types.builtins import is_builtin
 from tcdsl.text.names import result_type

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
 from tcdsl.kernel import Kernel
 

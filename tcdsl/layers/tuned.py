@@ -6,13 +6,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.calls.bindings.settings import check_budget
 from tcdsl.calls.record import Seen, recording
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.layers.configs import Keeper
 from tcdsl.layers.library import Library

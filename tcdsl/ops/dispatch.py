@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, cached_property, partial
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -44,6 +44,7 @@ from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
 from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.text.parser import parse

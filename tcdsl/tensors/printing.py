@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tcdsl.core import dtypes
+from tcdsl.grammar.text.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tcdsl.core import Tensor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["set_printoptions", "text_of"]
 
 
-@dataclasses.dataclass
+@dataclass
 class Options:
     """How tensors are printed.
 

@@ -6,7 +6,6 @@ import importlib.util
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tcdsl.codegen.program.work import flops_of
 from tcdsl.codegen.reference.evaluator import evaluate
 from tcdsl.codegen.toolchain.peak import fma_probe
 from tcdsl.definitions import Definitions, define, define_all
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCError
 from tcdsl.kernel import Kernel
 from tcdsl.tools.timing import Roof, Timing, beside_peak

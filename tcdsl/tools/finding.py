@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
+
+from tcdsl.grammar.text.dataclass import dataclass
 
 State = Literal["ok", "note", "broken"]
 

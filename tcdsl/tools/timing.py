@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.autotune.worker.timing import HABIT, HostSampler, quantile_ns
 from tcdsl.codegen.toolchain.peak import Probe, busy_notes
+from tcdsl.grammar.text.dataclass import dataclass
 
 _TRIES = 3  # of a measurement that contradicts itself
 _PROBE = "peak "  # beside the labels of the calls

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tcdsl.derived.by_hand import WayBack, check_gradients
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.torch.derivatives import Derivative, Derivatives, Needs
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ The eager route, the operator and the transforms call the same ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.gradient import Differentiated
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.heads import has_any_rank
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ tangent for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -24,6 +23,7 @@ from torch._C._functorch import (
 )
 
 from tcdsl.calls.arguments import Arguments
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.torch import operator
 from tcdsl.torch.arguments import (

@@ -7,13 +7,13 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
 from tcdsl.autotune.worker.emitted import Emitted
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
 UNIT = 8  # candidates at most in one translation unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tcdsl.autotune.search.space import SearchSpace
@@ -26,6 +26,7 @@ from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_many
 from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
 

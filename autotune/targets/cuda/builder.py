@@ -13,7 +13,6 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 
 from tcdsl.autotune.store.trial import Failure
 from tcdsl.autotune.worker.builder import Built
@@ -23,6 +22,7 @@ from tcdsl.codegen.loops.loopir import Unit
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.toolchain.nvrtc import Cubin, default_jobs
 from tcdsl.codegen.toolchain.resources import active_blocks_per_sm
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError
 
 Compile = Callable[[Emitted], Cubin]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tcdsl.autotune.search.space import SearchSpace
@@ -27,6 +27,7 @@ from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.toolchain.cubins import cached_cubin
 from tcdsl.codegen.toolchain.nvrtc import Cubin, CudaSource, find_nvrtc
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
 

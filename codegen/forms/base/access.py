@@ -8,11 +8,12 @@ are equal `Size`s, so that with contiguous operands `i * N + j` is found to be o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.align import AlignedDim
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 ZERO, ONE = Size(), Size.const(1)

@@ -19,12 +19,13 @@ A fold may leave a value for each part of a row, its *segments*, and a later swe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of, map_typed, reads_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 Key = tuple[int, str]  # an index of a statement: its place in the group, its name

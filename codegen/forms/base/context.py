@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 from tcdsl.codegen.forms.base.operands import Operands
@@ -16,6 +16,7 @@ from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.program import Program
 from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 
 M = TypeVar("M", Machine, Gpu)
 T = TypeVar("T")

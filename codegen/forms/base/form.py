@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tcdsl.codegen.forms.base.context import GroupContext, M
 from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.text.dataclass import dataclass
 
 L = TypeVar("L", covariant=True)  # Lowered for a CPU, LoweredKernels for a GPU
 KnobValues = Mapping[str, Value]

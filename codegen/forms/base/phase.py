@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from tcdsl.codegen.forms.base.context import Context
@@ -31,6 +30,7 @@ from tcdsl.codegen.machine.wall import TASK_NS
 from tcdsl.codegen.program.expressions import indices_of, walk_typed
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 from tcdsl.grammar.types.typed import Range
 

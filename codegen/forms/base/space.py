@@ -7,7 +7,6 @@ it; what is left are the loops over rows and, per sweep, the loops within a row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear, by_step, join, linear_of
@@ -20,6 +19,7 @@ from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types import typed
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from tcdsl.codegen.forms.base.guarded import behind_conditions
@@ -19,6 +19,7 @@ from tcdsl.codegen.loops import loopir as ir
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.program.numbers import Numbers
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.dot import dot_kernel, dot_rows, most_rows
 from tcdsl.codegen.forms.contraction.finish import finish_pass
@@ -35,6 +33,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
 
 

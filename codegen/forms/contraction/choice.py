@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
@@ -28,6 +27,7 @@ from tcdsl.codegen.loops.build import c64, ceil_div, max64, value_of
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ sums in the output; an epilogue is a register tile of depth 0 on top of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.scalars import narrow, widen
 from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP, intrinsic
@@ -50,6 +49,7 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
 
 CHUNK = 8  # columns between two changes of rows: their part of b stays in the first level

@@ -8,7 +8,7 @@ tile's first element: as vectors along the columns (a bias), as one element per 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.operands import Operands
@@ -38,6 +38,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 

@@ -11,7 +11,6 @@ inlined nor cloned: a compiler that knows the trip count unrolls, runs out of re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from tcdsl.codegen.loops.build import (
@@ -58,6 +57,7 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
 FIRST, LAST = 1, 2  # bits of the flag word: start from zero; apply the epilogue

@@ -17,7 +17,6 @@ Rows and vectors stand behind the arguments of the micro-kernel: to pick one is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 
 from tcdsl.codegen.forms.contraction.blocking import Extents
@@ -37,6 +36,7 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Block, Call, Eval, Expr, Function, Stmt, Table, Var, Vector
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
 

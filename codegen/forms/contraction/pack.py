@@ -22,7 +22,6 @@ along the batch, with nothing to turn around, would be better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.codegen.forms.contraction.kernel import intrinsic
@@ -65,6 +64,7 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.target import short_name
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
 Unit = Literal["x", "k", "batch", "none"]

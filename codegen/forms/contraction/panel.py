@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
@@ -20,6 +19,7 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
 LINE = 64  # bytes: what lies in the workspace starts at a cache line

@@ -10,7 +10,6 @@ becomes outer. Strides are symbolic sizes: constants, products of sizes, or run-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tcdsl.codegen.forms.base.context import GroupContext
@@ -20,6 +19,7 @@ from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 

@@ -13,7 +13,6 @@ whole blocks. Bounds are made of sizes, of batch indices and of the rows' index.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
@@ -24,6 +23,7 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Assign, Expr, If, Let, Stmt, Var
 from tcdsl.codegen.program.expressions import indices_of, reads_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.typed import Range
 
 _TASKS = 4  # for each thread, where they are not equally long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.scalars import narrow
 from tcdsl.codegen.forms.contraction.blocking import Blocking
@@ -15,6 +14,7 @@ from tcdsl.codegen.forms.contraction.problem import Operand
 from tcdsl.codegen.forms.contraction.ragged import Depths
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Bin, Call, Eval, Expr, If, Let, Pointer, Stmt, Var
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
@@ -44,6 +43,7 @@ from tcdsl.codegen.machine.wall import wall_ns
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 

@@ -12,7 +12,6 @@ for every element as the general nest does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 
 from tcdsl.codegen.forms.base.context import Context
@@ -46,6 +45,7 @@ from tcdsl.codegen.machine.wall import wall_ns
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of, reads_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 from tcdsl.grammar.types.typed import Range
 

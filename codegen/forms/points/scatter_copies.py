@@ -9,7 +9,6 @@ How many parts there are follows from sizes alone, and copies are added in the o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
@@ -34,6 +33,7 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
 _MOST_PARTS = 64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.expr import Values
@@ -18,6 +17,7 @@ from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of, reads_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Range
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.align import AlignedStatement
@@ -22,6 +22,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
     Vector,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import BOOL, INT32, DType
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
@@ -15,6 +15,7 @@ from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Call, Cast, Const, Expr, Let, Mask, Scalar, Stmt, Var, Vector
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 

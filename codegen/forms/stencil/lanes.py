@@ -9,7 +9,7 @@ bounds say between which lanes the elements lie; others are neither read nor com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE
@@ -36,6 +36,7 @@ from tcdsl.codegen.program.bounds import Bound
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 Region = frozenset[Bound]  # lanes in which all of these hold

@@ -9,7 +9,6 @@ for unit:                     one value of each outer index, some rows, some lan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
@@ -35,6 +34,7 @@ from tcdsl.codegen.program.expressions import walk_typed
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 

@@ -10,7 +10,7 @@ points of (i, j), as many as the text can be unrolled over.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -33,6 +33,7 @@ from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Range

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tcdsl.calls.bindings.index import Index
@@ -14,6 +13,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Spec
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.stack import stack_for
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.regime import Regime
 from tcdsl.codegen.library import load
@@ -25,6 +24,7 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.toolchain import records
 from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.objects import lookup
+from tcdsl.grammar.text.dataclass import dataclass
 
 _KEY = re.compile(r"[0-9a-f]{32}")
 

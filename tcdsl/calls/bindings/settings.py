@@ -6,7 +6,7 @@ import json
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from tcdsl.autotune.store.schema import NAME
 from tcdsl.codegen.machine.plainjson import loads
 from tcdsl.codegen.toolchain.cachedir import usable_folder
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 
 if TYPE_CHECKING:

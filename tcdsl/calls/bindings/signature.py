@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tcdsl.codegen.program.pointwise import Places, Pointwise
@@ -19,6 +18,7 @@ from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.proofs.plain import from_plain, plain
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.source import Source, Span
 from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, DType
 from tcdsl.grammar.types.typed import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcdsl.calls.bindings import changing
@@ -31,6 +31,7 @@ from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.toolchain.cachedir import is_lasting
 from tcdsl.codegen.toolchain.host import usable_cores
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import CompileError, ScheduleError, TCTypeError
 from tcdsl.grammar.text.stack import on_own_stack, stack_for
 from tcdsl.grammar.types.typed import CheckedDef

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from tcdsl.codegen.device.hostplan import HostPlan, KernelStart
 from tcdsl.codegen.device.launch import LoadedUnit
 from tcdsl.codegen.loops.loopir import Argument
 from tcdsl.codegen.program.dtypes import numpy_dtype
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.grammar.types.dtypes import BOOL, BY_NAME, FLOAT64, INT64, DType

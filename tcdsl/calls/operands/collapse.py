@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from tcdsl.grammar.text.dataclass import dataclass
 
 _LEAST_RANK = 4  # of what is not flat: fewer dimensions than that come with ones before them
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tcdsl.calls.operands.arguments import contiguous
 from tcdsl.calls.operands.collapse import Strides
 from tcdsl.codegen.machine.spec import Layout
 from tcdsl.codegen.program.rowwise import Kind
+from tcdsl.grammar.text.dataclass import dataclass
 
 _LEAST_COLUMNS = 4  # rows walked side by side: of fewer a vector would hold little
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from tcdsl.calls.operands.dlpack import CUDA_DEVICES, Borrowed
 from tcdsl.calls.operands.foreign import plain
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Place, Shape
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 
 _LEGACY_STREAM = 1  # how protocols write CUDA's stream 0, which they do not allow

@@ -13,7 +13,6 @@ import contextlib
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 
 from tcdsl.calls.operands.dlpack import give_bfloat16, take_bfloat16
 from tcdsl.codegen import runtime
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.operands import KernelOperands
@@ -22,6 +21,7 @@ from tcdsl.codegen.loops.loopir import (
     Table,
     Var,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

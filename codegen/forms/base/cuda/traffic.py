@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tcdsl.codegen.machine.gpu import WARP, Gpu
 from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 LAUNCH_NS = 3000.0

@@ -5,14 +5,13 @@ An address is the sum of what each role contributes; constant extents make the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.contraction.cuda.problem import Fused
 from tcdsl.codegen.forms.contraction.problem import ONE, ZERO, Operand, extent_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ tiles' height, so that blocks which run together share tiles of both factors in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.contraction.cuda.address import place_of, role_extent
@@ -16,6 +15,7 @@ from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Side
 from tcdsl.codegen.forms.contraction.cuda.tiling import WHOLE, BlockTiling
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Comment, Elem, Expr, Let, Pointer, Scalar, Stmt, Var
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
 

@@ -12,8 +12,6 @@ change the result, steps beyond the last are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues, kernel
 from tcdsl.codegen.forms.base.scalars import combine, identity
@@ -45,6 +43,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.machine.gpu import WARP
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 def main_kernel(

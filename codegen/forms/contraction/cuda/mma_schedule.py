@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
 from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling, ContractionShape
 from tcdsl.codegen.machine.gpu import WARP, Gpu
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
 TENSOR_CORES = 80  # the first architecture with m16n8k16, ldmatrix and asynchronous copies

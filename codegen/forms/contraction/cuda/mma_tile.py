@@ -7,8 +7,6 @@ swizzle): the 8 rows that `ldmatrix` reads together then lie in different banks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.contraction.cuda.address import (
     inner_stride,
     place_of,
@@ -35,6 +33,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import BOOL, INT32, UINT16, UINT32, UINT64
 
 CHUNK = 8  # halves in 16 bytes

@@ -10,7 +10,7 @@ product of two tensors of six indices are the same kernel as a product of matric
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, renaming
@@ -33,6 +33,7 @@ from tcdsl.codegen.program.expressions import (
     walk_typed,
 )
 from tcdsl.codegen.program.program import Program, Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, DType
 

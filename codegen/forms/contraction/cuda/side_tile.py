@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from tcdsl.codegen.forms.base.context import GpuContext
@@ -11,6 +10,7 @@ from tcdsl.codegen.forms.contraction.cuda.finish import role_var
 from tcdsl.codegen.forms.contraction.cuda.problem import Contraction, Fused, Side
 from tcdsl.codegen.forms.contraction.cuda.tiling import BlockTiling
 from tcdsl.codegen.loops.loopir import Expr, Var
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.cuda.kernel import KernelValues
 from tcdsl.codegen.forms.base.scalars import widen
@@ -26,6 +25,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, UINT16
 
 

@@ -8,7 +8,7 @@ and the kernel. All else that a form has is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Generic, Self, TypeVar
 
 from tcdsl.codegen.forms.base.context import GpuContext
@@ -20,6 +20,7 @@ from tcdsl.codegen.forms.contraction.problem import extent_of
 from tcdsl.codegen.loops.loopir import Function, Launch, Unroll, Var
 from tcdsl.codegen.machine.config import Knob, Value
 from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
 WHOLE = Unroll(0)

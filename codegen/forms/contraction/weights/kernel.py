@@ -15,7 +15,6 @@ lie whole pages apart (14x14 by twos: 10 % more): they share sets of the first l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tcdsl.codegen.forms.contraction.kernel import (
@@ -44,6 +43,7 @@ from tcdsl.codegen.loops.loopir import (
     Unroll,
     Var,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
 
 

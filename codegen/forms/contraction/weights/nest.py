@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from tcdsl.codegen.forms.base.operands import Operands
@@ -13,6 +12,7 @@ from tcdsl.codegen.forms.contraction.weights.schedule import Strips, WeightChoic
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Cast, Expr, Field, Let, Opaque, Pointer, Stmt, Var
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 
 LINE = 64  # bytes: what lies in the workspace starts at a cache line
 

@@ -12,7 +12,7 @@ where the subscript lies inside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from tcdsl.codegen.forms.base.context import Context
@@ -31,6 +31,7 @@ from tcdsl.codegen.forms.contraction.problem import (
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.padding import Guard, unpadded
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import DType
 

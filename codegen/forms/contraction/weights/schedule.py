@@ -8,13 +8,13 @@ sizes alone, since the order of sums is part of the result.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil, prod
 
 from tcdsl.codegen.forms.contraction.schedule import CALL, MAX_VECTORS, STORE, step_cost
 from tcdsl.codegen.forms.contraction.weights.problem import WeightGradient, count
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.grammar.text.dataclass import dataclass
 
 TASKS = 16  # wanted: few enough for long strips, enough for a late thread to leave its share
 SHORT = 512  # pixels: groups are not made of shorter strips

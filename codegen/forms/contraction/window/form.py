@@ -18,7 +18,7 @@ the forward pass and have 1.04 to 1.9 times torch's speed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
@@ -39,6 +39,7 @@ from tcdsl.codegen.forms.contraction.window.schedule import (
 )
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.machine.config import Knob, Value
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64
 

@@ -9,8 +9,6 @@ small area of memory, since most outputs want them turned around (`store.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,
     accumulator,
@@ -44,6 +42,7 @@ from tcdsl.codegen.loops.loopir import (
     Unroll,
     Var,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 
 LINE = 64  # bytes of a cache line
 MOST_AT_ONCE = 4  # lines of the output that are prefetched together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.finish import Finish
@@ -22,6 +22,7 @@ from tcdsl.codegen.forms.contraction.window.store import TileStore
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Cast, Expr, Let, Pointer, Stmt, Table, Var
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT64, DType
 
 LINE = 64  # bytes: what lies in the workspace starts at a cache line

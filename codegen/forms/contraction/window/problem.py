@@ -13,7 +13,7 @@ of the image is a convolution as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.outputs import is_injective
@@ -32,6 +32,7 @@ from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.padding import Guard, pieces, unpadded
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 MOST_TAPS = 32  # of a row of the window: each is code in every micro-kernel

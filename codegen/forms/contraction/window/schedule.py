@@ -9,7 +9,6 @@ rows that the one before has read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
 from tcdsl.codegen.forms.contraction.kernel import RegisterTile
@@ -26,6 +25,7 @@ from tcdsl.codegen.forms.contraction.window.kernel import Taps
 from tcdsl.codegen.forms.contraction.window.problem import Convolution
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.wall import wall_ns
+from tcdsl.grammar.text.dataclass import dataclass
 
 Parts = Sequence[Convolution]  # that go along the same lines, mostly one
 

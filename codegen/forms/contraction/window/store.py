@@ -7,8 +7,6 @@ see vectors of pixels; where it has it along the columns, they are taken as they
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.kernel import (
     RegisterTile,
@@ -20,6 +18,7 @@ from tcdsl.codegen.forms.contraction.kernel import (
 )
 from tcdsl.codegen.loops.build import assign, block, c64, i64, loop, mul, offset, pointer
 from tcdsl.codegen.loops.loopir import Array, Assign, Elem, Eval, Expr, Function, Stmt, Unroll, Var
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import DType
 
 

@@ -9,7 +9,6 @@ of any length where a branch around the rows has seen that it is so short.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, DimLoop
@@ -39,6 +38,7 @@ from tcdsl.codegen.loops.loopir import (
     Vector,
 )
 from tcdsl.codegen.loops.names import fresh
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
 

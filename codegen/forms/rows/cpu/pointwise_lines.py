@@ -16,7 +16,7 @@ around in registers, a band of rows at once. (NumPy's iterator has these buffers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from tcdsl.codegen.forms.base.access import ONE, ZERO, Linear
@@ -45,6 +45,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.machine.spec import Layout
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import INT32
 

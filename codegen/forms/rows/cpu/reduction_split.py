@@ -7,7 +7,7 @@ partial results lie at `partial[s][row]`, one table per fold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tcdsl.codegen.forms.base.align import AlignedStatement
 from tcdsl.codegen.forms.base.context import Context
@@ -33,6 +33,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
     Var,
 )
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32
 
 _FINISH_POINTS = 4096  # results that a task of the second phase combines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
@@ -24,6 +23,7 @@ from tcdsl.codegen.loops.loopir import (
     Stmt,
 )
 from tcdsl.codegen.machine.wall import TASK_NS
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
 
 _ROW_NS = 15.0  # what a row costs beside its points

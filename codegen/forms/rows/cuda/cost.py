@@ -5,8 +5,6 @@ What does not depend on the knobs is worked out once a group: search asks for th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tcdsl.codegen.forms.base.access import ZERO
 from tcdsl.codegen.forms.base.context import GpuContext
 from tcdsl.codegen.forms.base.cuda.traffic import SECTOR, Touch, Workload, kernel_ns, operations
@@ -15,6 +13,7 @@ from tcdsl.codegen.forms.rows.cuda.kernel import TeamWalk, held_points
 from tcdsl.codegen.forms.rows.cuda.program import RowProgram
 from tcdsl.codegen.forms.rows.cuda.vectors import copied, widths
 from tcdsl.codegen.machine.gpu import WARP
+from tcdsl.grammar.text.dataclass import dataclass
 
 _SHARED_NS = 20.0  # of a barrier, or of a value read from shared memory by all that need it
 _FOLD_OPS = 10  # instructions of a thread that folds values of others

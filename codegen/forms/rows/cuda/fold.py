@@ -7,7 +7,6 @@ same in every run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from tcdsl.codegen.forms.base.scalars import combine, identity
@@ -29,6 +28,7 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.gpu import WARP
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types.dtypes import INT32, DType

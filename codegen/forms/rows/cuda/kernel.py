@@ -12,7 +12,6 @@ thread in arrays of known length; other rows are read again, from caches as a ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import DimLoop
@@ -41,6 +40,7 @@ from tcdsl.codegen.loops.loopir import (
     Var,
 )
 from tcdsl.codegen.loops.walk import all_exprs, variables
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 _Place = tuple[Array, Expr]  # an array and a position in it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop, Linear
 from tcdsl.codegen.forms.base.context import GpuContext
@@ -29,6 +29,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.program.expressions import reads_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 
 
 @dataclass

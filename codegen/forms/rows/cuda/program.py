@@ -13,7 +13,6 @@ expressions, and a row that lies in registers keeps it there:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tcdsl.codegen.forms.base.align import AlignedStatement
@@ -21,6 +20,7 @@ from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.space import IterationSpace, combines, points, space_of
 from tcdsl.codegen.forms.base.vexpr import operands, walk
 from tcdsl.codegen.program.expressions import map_typed, walk_typed
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, FLOAT32

@@ -1,0 +1,209 @@
+"""Dataclasses whose methods are compiled at their first use.
+
+``dataclasses.dataclass`` compiles six functions for a class, which takes half a millisecond: of the
+two hundred classes of a first call many never have an instance, and most are never compared, hashed
+or shown. Here the standard library still finds fields, defaults and slots; what it would compile
+then is compiled when somebody asks for it. All else is as there, but that an object is equal to
+itself without a look at its fields, as tuples of them are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+Fields = tuple[dataclasses.Field[Any], ...]
+Method = Callable[..., Any]
+Class = type[Any]
+
+
+def _dataclass(
+    cls: Class | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True
+) -> Any:
+    """Return a class with the methods that `dataclasses.dataclass` gives it.
+
+    Parameters
+    ----------
+    cls : type, optional
+        Its annotations are the fields; without it a decorator is returned.
+    frozen, slots, eq : bool
+        As there.
+    """
+    if cls is None:
+        return lambda cls: _with_methods(cls, frozen, slots, eq)
+    return _with_methods(cls, frozen, slots, eq)
+
+
+def _with_methods(given: Class, frozen: bool, slots: bool, eq: bool) -> Class:
+    # Frozen ones, for which it compiles, only where it asks whether their bases are.
+    is_derived = any(map(dataclasses.is_dataclass, given.__mro__[1:]))
+    cls: Class = dataclasses.dataclass(
+        init=False, repr=False, eq=False, slots=slots, frozen=frozen and is_derived
+    )(given)
+    cls.__dataclass_params__.frozen = frozen
+    fields = dataclasses.fields(cls)
+    names = tuple(f.name for f in fields)
+    own = set(cls.__dict__)
+    if cls.__dict__.get("__hash__", ()) is None and "__eq__" in own:  # the interpreter's None
+        own.remove("__hash__")
+    methods: dict[str, Any] = {
+        "__init__": _OnUse(_init, cls, fields, frozen, slots),
+        "__repr__": _OnUse(_repr, fields),
+    }
+    if eq:
+        methods["__eq__"] = _OnUse(_eq, fields)
+        methods["__hash__"] = _OnUse(_hash, fields) if frozen else None
+    if frozen:
+        methods |= _refusing(cls, names)
+    if frozen and slots:
+        methods |= _state(names)
+    for name, method in methods.items():
+        if name not in own:
+            setattr(cls, name, _of(cls, name, method))
+    return cls
+
+
+class _OnUse:
+    """A method that is made when it is asked for, and stands in this one's place from then on.
+
+    Of two threads that ask at once the later one's stays; both are the same.
+    """
+
+    def __init__(self, make: Callable[..., Method], *given: Any) -> None:
+        self._make, self._given = make, given
+        self.owner: Class = object
+        self.name = ""
+
+    def __get__(self, instance: object, cls: Class) -> Any:
+        method = _of(self.owner, self.name, self._make(*self._given))
+        setattr(self.owner, self.name, method)
+        return method.__get__(instance, cls)
+
+
+def _of(cls: Class, name: str, method: Any) -> Any:
+    """Return a method that knows its class and name."""
+    if isinstance(method, _OnUse):
+        method.owner, method.name = cls, name
+    elif method is not None:
+        method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
+        method.__module__ = cls.__module__
+    return method
+
+
+# ---- methods that are compiled
+
+
+class _Factory:
+    """Stands in a signature for a default that is made for each object."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
+def _init(cls: Class, fields: Fields, frozen: bool, slots: bool) -> Method:
+    missing, post = dataclasses.MISSING, "__post_init__"
+    known: dict[str, Any] = {"_missing": _FACTORY}
+    given, by_name, lines = ["self"], list[str](), list[str]()
+    for f in fields:
+        value, default = f.name, ""
+        if f.default is not missing:
+            known[f"_default_{f.name}"] = f.default
+            default = f"_default_{f.name}"
+        elif f.default_factory is not missing:
+            known[f"_make_{f.name}"] = f.default_factory
+            default = "_missing"
+            value = f"_make_{f.name}()"
+            if f.init:
+                value += f" if {f.name} is _missing else {f.name}"
+        if f.init:
+            (by_name if f.kw_only else given).append(f.name + (default and f"={default}"))
+        elif not default:
+            continue  # __post_init__ sets it
+        elif f.default is not missing:
+            value = default
+        if slots:
+            known[f"_set_{f.name}"] = getattr(cls, f.name).__set__
+            lines.append(f"_set_{f.name}(self, {value})")
+        elif frozen:
+            known["_set"] = object.__setattr__
+            lines.append(f"_set(self, {f.name!r}, {value})")
+        else:
+            lines.append(f"self.{f.name} = {value}")
+    if hasattr(cls, post):
+        lines.append(f"self.{post}()")
+    if by_name:
+        given += ["*", *by_name]
+    method = _compiled(given, lines or ["pass"], known)
+    method.__annotations__ = {f.name: f.type for f in fields if f.init} | {"return": None}
+    return method
+
+
+def _eq(fields: Fields) -> Method:
+    mine, theirs = (_tuple(x, [f.name for f in fields if f.compare]) for x in ("self", "other"))
+    lines = (
+        "if self is other: return True",
+        f"if self.__class__ is other.__class__: return {mine} == {theirs}",
+        "return NotImplemented",
+    )
+    return _compiled(["self", "other"], lines, {})
+
+
+def _hash(fields: Fields) -> Method:
+    names = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
+    return _compiled(["self"], [f"return hash({_tuple('self', names)})"], {})
+
+
+def _repr(fields: Fields) -> Method:
+    shown = ", ".join(f"{f.name}={{self.{f.name}!r}}" for f in fields if f.repr)
+    text = f'return f"{{self.__class__.__qualname__}}({shown})"'
+    return recursive_repr()(_compiled(["self"], [text], {}))
+
+
+def _tuple(of: str, names: Iterable[str]) -> str:
+    return "(" + "".join(f"{of}.{name}, " for name in names) + ")"
+
+
+def _compiled(parameters: Sequence[str], lines: Sequence[str], known: dict[str, Any]) -> Method:
+    text = f"def method({', '.join(parameters)}):\n  " + "\n  ".join(lines)
+    exec(text, known)  # of names of fields, no values
+    method: Method = known["method"]
+    return method
+
+
+# ---- methods that are not
+
+
+def _refusing(cls: Class, names: Sequence[str]) -> dict[str, Method]:
+    def set_(self: Any, name: str, value: object) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def delete(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+
+    return {"__setattr__": set_, "__delattr__": delete}
+
+
+def _state(names: Sequence[str]) -> dict[str, Method]:
+    def get(self: Any) -> list[Any]:
+        return [getattr(self, name) for name in names]
+
+    def set_(self: Any, state: Sequence[Any]) -> None:
+        for name, value in zip(names, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    return {"__getstate__": get, "__setstate__": set_}
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+    dataclass = _dataclass

@@ -1,0 +1,213 @@
+"""Dataclasses whose methods are compiled at their first use are those of the standard library."""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+import tcdsl.grammar.text.dataclass as ours
+
+Kinds = tuple[type[Any], type[Any]]
+
+
+def both(make: Callable[[Any], type[Any]]) -> Kinds:
+    """Return a class as the standard library makes it, and as we do."""
+    return make(dataclasses.dataclass), make(ours.dataclass)
+
+
+def plain(dataclass: Any) -> type[Any]:
+    @dataclass
+    class Point:
+        x: int
+        y: int = 2
+        seen: list[int] = dataclasses.field(default_factory=list)
+        hidden: int = dataclasses.field(default=5, repr=False, compare=False)
+        named: int = dataclasses.field(default=7, kw_only=True)
+        made: int = dataclasses.field(default=9, init=False)
+        kind: ClassVar[str] = "point"
+
+    return Point
+
+
+def frozen(dataclass: Any) -> type[Any]:
+    @dataclass(frozen=True, slots=True)
+    class Point:
+        x: int
+        y: int = 2
+        hidden: int = dataclasses.field(default=5, repr=False, compare=False)
+        named: int = dataclasses.field(default=7, kw_only=True)
+
+    return Point
+
+
+def derived(dataclass: Any) -> type[Any]:
+    base: Any = frozen(dataclass)
+
+    @dataclass(frozen=True, slots=True)
+    class Derived(base):  # type: ignore[misc]
+        z: int = 3
+        w: int = dataclasses.field(init=False, default=0)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "w", self.x + self.z)
+
+    return Derived
+
+
+def mutable(dataclass: Any) -> type[Any]:
+    @dataclass(slots=True)
+    class Mutable:
+        x: int
+        y: int = 2
+
+    return Mutable
+
+
+def by_identity(dataclass: Any) -> type[Any]:
+    @dataclass(frozen=True, eq=False)
+    class ByIdentity:
+        x: int
+        y: int = 2
+
+    return ByIdentity
+
+
+def own(dataclass: Any) -> type[Any]:
+    @dataclass(frozen=True, slots=True)
+    class Own:
+        x: int
+        y: int = 2
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, type(self)) and self.x == other.x
+
+        def __repr__(self) -> str:
+            return f"own {self.x}"
+
+    return Own
+
+
+KINDS = pytest.mark.parametrize("make", [plain, frozen, derived, mutable, by_identity, own])
+
+
+@KINDS
+def test_it_is_made_shown_compared_and_hashed_as_in_the_standard_library(make: Any) -> None:
+    seen = []
+    for kind in both(make):
+        a, b, c = kind(1), kind(1, y=2), kind(1, 3)
+        is_hashed = kind.__hash__ is not None and "__hash__" in vars(kind)
+        seen.append(
+            (
+                repr(a), a == b, a == c, a != b, a == 1,
+                hash(a) == hash(b) if is_hashed else kind.__hash__ is None,
+                hash(a) if is_hashed else None,
+                kind.__match_args__, str(inspect.signature(kind)),
+                [(f.name, f.default, f.init, f.kw_only) for f in dataclasses.fields(kind)],
+                dataclasses.asdict(a), dataclasses.replace(a, y=8).y, copy.copy(a) == a,
+                copy.deepcopy(a) == a, getattr(kind, "__slots__", None), "__dict__" in dir(a),
+                kind.__init__.__qualname__, kind.__init__.__module__,
+                [refusal(lambda: kind()), refusal(lambda: kind(1, nothing=2))],  # noqa: B023
+            )
+        )  # fmt: skip
+    assert seen[0] == seen[1]
+
+
+def refusal(call: Callable[[], object]) -> tuple[type[BaseException], str]:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is compared
+        call()
+    return caught.type, str(caught.value)
+
+
+@KINDS
+def test_what_may_not_be_changed_is_refused_in_the_same_words(make: Any) -> None:
+    seen = []
+    for kind in both(make):
+        one = kind(1)
+        said: list[object] = []
+        for change in (("__setattr__", "x", 5), ("__delattr__", "x")):
+            try:
+                getattr(one, change[0])(*change[1:])
+            except (AttributeError, TypeError) as error:
+                said.append((type(error), str(error).replace(kind.__name__, "")))
+            else:
+                said.append("done")
+        seen.append((said, kind.__dataclass_params__.frozen))
+    assert seen[0] == seen[1]
+
+
+def test_frozen_ones_take_no_further_attribute() -> None:
+    for make in (frozen, by_identity):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'new'"):
+            make(ours.dataclass)(1).new = 5
+
+
+@ours.dataclass(frozen=True, slots=True)
+class Kept:
+    """A class that a pickle finds."""
+
+    x: int
+    y: tuple[int, ...] = ()
+
+
+def test_frozen_ones_with_slots_go_through_pickles() -> None:
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(Kept(1, (2, 3)), protocol)) == Kept(1, (2, 3))
+
+
+def test_one_that_shows_itself_ends() -> None:
+    @ours.dataclass
+    class Loop:
+        inside: object = None
+
+    one = Loop()
+    one.inside = one
+    assert repr(one).endswith("Loop(inside=...)")
+
+
+def test_nothing_is_compiled_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[object] = []
+    real = ours._compiled
+
+    def seen(*given: Any) -> Any:
+        compiled.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(ours, "_compiled", seen)
+    kind = frozen(ours.dataclass)
+    assert not compiled
+    one = kind(1)
+    kind(2)
+    assert len(compiled) == 1
+    assert one != kind(2)
+    assert hash(one)
+    assert len(compiled) == 3
+
+
+def test_threads_that_use_a_class_first_at_once_get_the_same() -> None:
+    for _ in range(20):
+        kind = frozen(ours.dataclass)
+        made: list[Any] = []
+        threads = [threading.Thread(target=lambda: made.append(kind(1))) for _ in range(4)]  # noqa: B023
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert made == [kind(1)] * 4
+        assert len({*made}) == 1
+
+
+def test_an_object_is_equal_to_itself_and_to_no_other_nan() -> None:
+    @ours.dataclass(frozen=True)
+    class Held:
+        x: float
+
+    nan = float("nan")
+    one = Held(nan)
+    assert one == one
+    assert one == Held(nan)  # the same object inside, as in tuples
+    assert one != Held(float("nan"))
