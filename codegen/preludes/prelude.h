@@ -378,6 +378,24 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
   TC_SPREAD(NS##f32, f32, NS, NS##i32) TC_SPREAD(NL##f64, f64, NL, NL##i64)
 TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
 
+/* Lanes of 32 bits as elements of 64 at p, p + 1, ...; those from n on are not written. */
+#define TC_WIDENED(NS, NL)                                                                        \
+  typedef tc_i32 tc_half_i32 __attribute__((vector_size(NL * 4)));                                \
+  TC_FN void tc_storew_v##NS##i32(tc_i64 *p, tc_i64 n, tc_v##NS##i32 v) {                          \
+    tc_half_i32 low = __builtin_shufflevector(v, v, TC_LOW_##NL);                                 \
+    tc_half_i32 high = __builtin_shufflevector(v, v, TC_HIGH_##NL);                               \
+    tc_storem_v##NL##i64(p, tc_tail_v##NL##i64(n), __builtin_convertvector(low, tc_v##NL##i64));  \
+    tc_storem_v##NL##i64(p + NL, tc_tail_v##NL##i64(n - NL),                                      \
+                         __builtin_convertvector(high, tc_v##NL##i64));                           \
+  }
+#define TC_LOW_2 0, 1
+#define TC_LOW_4 0, 1, 2, 3
+#define TC_LOW_8 0, 1, 2, 3, 4, 5, 6, 7
+#define TC_HIGH_2 2, 3
+#define TC_HIGH_4 4, 5, 6, 7
+#define TC_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15
+TC_EXPAND(TC_WIDENED, TC_VL_f32, TC_VL_f64)
+
 /* ---- stores past the cache: p aligned to the vector, tc_stream_end() after the last */
 
 #if defined(__clang__)
@@ -434,12 +452,6 @@ TC_EXPAND(TC_STREAMS, TC_VL_f32, TC_VL_f64)
     tc_half_f32 h = __builtin_convertvector(high, tc_half_f32);                             \
     return __builtin_shufflevector(l, h, TC_LOW_##NL, TC_HIGH_##NL);                              \
   }
-#define TC_LOW_2 0, 1
-#define TC_LOW_4 0, 1, 2, 3
-#define TC_LOW_8 0, 1, 2, 3, 4, 5, 6, 7
-#define TC_HIGH_2 2, 3
-#define TC_HIGH_4 4, 5, 6, 7
-#define TC_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15
 TC_EXPAND(TC_VECTOR_CONVERT, TC_VL_f32, TC_VL_f64)
 
 /* 16-bit vectors in registers: the widths of one v*f32. */

@@ -74,7 +74,7 @@ def _inlinable(program: Program, s: Statement, consumers: Sequence[Statement]) -
     if any(r.tensor == s.target for e in ends for r in reads_of(e)):
         return False  # what bounds a range is read once for it
     for c, r in reads:
-        if any(r.checked) or c.op.startswith("arg"):
+        if any(r.checked) or c.is_arg:
             return False
         if any(x.tensor == s.target for e in c.subs for x in reads_of(e)):
             return False

@@ -80,6 +80,11 @@ class Statement:
         return tuple(r for r in self.ranges if r.kind == "reduction")
 
     @property
+    def is_arg(self) -> bool:
+        """Whether it looks for the place of an extreme."""
+        return self.op.startswith("arg")
+
+    @property
     def is_ragged(self) -> bool:
         """Whether ranges depend on indices or on data."""
         return any(r.bounds is not None for r in self.ranges)

@@ -108,9 +108,7 @@ def row_dims(program: Program) -> RowDims | None:
         return None
     if any(_is_product(program, classes, n, kept, row) for n in range(len(program.statements))):
         return None
-    numbered = {
-        fold for s, fold in zip(program.statements, folded, strict=True) if s.op.startswith("arg")
-    }
+    numbered = {fold for s, fold in zip(program.statements, folded, strict=True) if s.is_arg}
     if len(numbered) > 1 or not _values_fit(program, classes, extents, row):
         return None
     order = _in_order(program, classes)

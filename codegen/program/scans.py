@@ -164,7 +164,7 @@ def _of_sum(
 ) -> tuple[Statement, Statement] | None:
     """Return the start of a running sum and what goes on from it; None where s is none."""
     buffer, dtype = program.buffer(s.target), s.value.dtype
-    if s.base is not None or not s.covers or s.op.startswith("arg") or s.op == "=":
+    if s.base is not None or not s.covers or s.is_arg or s.op == "=":
         return None
     if buffer.dtype != dtype or dtype.is_half or dtype == BOOL or len(s.reductions) != 1:
         return None

@@ -10,8 +10,10 @@ they can run for one row after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import PlainAccess, Statement
 
@@ -20,20 +22,53 @@ Dims = dict[str, int]  # from a shared axis to a dimension of a version
 
 
 def has_epilogue(statements: Sequence[Statement]) -> bool:
-    """Whether a reduction is followed by pointwise statements on its points, over the same box."""
+    """Whether a reduction is followed by pointwise statements on its points, over the same box.
+
+    Or several over one window, a maximum and its place, and whatever follows these.
+    """
     first, *later = statements
-    if not first.reductions or first.op.startswith("arg") or not first.covers:
+    if not first.reductions or not first.covers or first.base is not None:
         return False
-    made = {first.target}
+    heads = _over_one_window(statements)
+    if first.is_arg and not heads:
+        return False
+    later = later[max(0, len(heads) - 1) :]
+    made = {first.target, *(s.target for s in heads)}
     for s in later:
-        if s.op != "=" or s.reductions or not s.covers or s.along or first.base is not None:
+        if s.op != "=" or s.reductions or not s.covers or s.along:
             return False
         names = [affine_of(e) for e in s.subs]
         at = [[affine_of(e) for e in r.subs] for r in s.reads() if r.tensor in made]
         if not at or not all(a == names and all(x and x.plain for x in a) for a in at):
             return False
         made.add(s.target)
-    return bool(later)
+    return len(statements) > 1
+
+
+def _over_one_window(statements: Sequence[Statement]) -> list[Statement]:
+    """Return the first statements, those that reduce what slides over the same window."""
+    first = statements[0]
+    spans = [(r.low, r.high, r.kind) for r in first.ranges]
+    heads = [*takewhile(lambda s: s.reductions, statements)]
+    made = {s.target for s in heads}
+    alike = all(
+        s.covers
+        and s.base is None
+        and slides(s)
+        and [(r.low, r.high, r.kind) for r in s.ranges] == spans
+        and all(r.tensor not in made for r in s.reads())
+        and not (s.is_ragged or s.along or is_contraction(s))
+        for s in heads
+    )
+    return heads if alike else []
+
+
+def slides(s: Statement) -> bool:
+    """Whether a reduction moves what is read where an output index does: `I(h + i)`."""
+    outputs = {r.name for r in s.outputs}
+    reduced = {r.name for r in s.reductions}
+    found = (indices_of(e) for r in s.reads() for e in r.subs)
+    return any(x & outputs and x & reduced for x in found)
 
 
 def kept_indices(statements: Sequence[Statement]) -> tuple[Names, ...] | None:
@@ -65,11 +100,7 @@ def outsider(statements: Sequence[Statement], seed: int) -> int | None:
 
 
 def _has_rows(s: Statement) -> bool:
-    return (
-        s.covers
-        and s.along is None
-        and not (s.op.startswith("arg") or s.is_ragged or is_contraction(s))
-    )
+    return s.covers and s.along is None and not (s.is_arg or s.is_ragged or is_contraction(s))
 
 
 def _share(statements: Sequence[Statement], seed: int) -> tuple[Names, ...] | int:

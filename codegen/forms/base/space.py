@@ -183,7 +183,7 @@ def _alike(aligned: Aligned, n: int) -> tuple[AlignedStatement, ...]:
 
 
 def _check(s: Statement, local: Collection[str]) -> None:
-    if s.op.startswith("arg"):
+    if s.is_arg:
         raise ScheduleError(f"{s.op} folds pairs")
     is_whole = s.covers or (s.is_whole and s.target not in local)
     if not is_whole or any(s.subs_checked):

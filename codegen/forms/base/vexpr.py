@@ -92,11 +92,13 @@ def unsupported(
     e: typed.Expr,
     varies: Callable[[typed.Expr], bool],
     safe: Callable[[typed.Read], bool] = lambda _: False,
+    plain: Callable[[typed.Expr], bool] = lambda _: False,
 ) -> str | None:
     """Return why e has no vector form, or None if it has one.
 
     varies: whether an expression differs between lanes. safe: whether a read may be done where
-    its guard excludes it: vectors evaluate both branches.
+    its guard excludes it: vectors evaluate both branches. plain: whether a quotient of integers is
+    the one that C rounds to zero.
     """
     for x in walk(e):
         if x is not e and not varies(x):
@@ -109,7 +111,7 @@ def unsupported(
                 return f"subscripts of '{x.tensor}' are checked"
             case typed.Binary("<<" | ">>" as op, rhs=y) if not is_within(y, kind):
                 return f"{op} by what may be the width of {kind} or more"
-            case typed.Binary(op="%" | "/") if not kind.is_float or x.op == "%":
+            case typed.Binary(op="%" | "/") if not plain(x) and (not kind.is_float or x.op == "%"):
                 return f"{x.op} of {kind}"
             case typed.Builtin("isnan", (y,)) if y.dtype.computed.is_float:
                 pass  # a comparison with itself
@@ -245,7 +247,9 @@ class LaneScope:
             case typed.Binary("==" | "!=" as op, a, b) if a.dtype == BOOL:
                 differ = ir.Bin("^", self._truth(a), self._truth(b), t)
                 return differ if op == "!=" else ir.Un("~", differ, t)
-            case typed.Binary(op, a, b) if op not in ("&&", "||", "%"):
+            case typed.Binary(op, a, b) if op not in ("&&", "||") and not (
+                op == "%" and e.dtype.is_float
+            ):
                 return ir.Bin(op, self._value(a), self._value(b), t)
             case typed.Builtin("min" | "max" as name, (a, b)) if e.dtype == BOOL:
                 return ir.Bin("&" if name == "min" else "|", self._truth(a), self._truth(b), t)

@@ -19,11 +19,6 @@ from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.types.dtypes import BOOL
 
 
-def is_arg(s: Statement) -> bool:
-    """Whether a statement looks for the place of an extreme."""
-    return s.op.startswith("arg")
-
-
 def arg_reduction(values: Values, s: Statement, loops: Callable[[Stmt], Stmt]) -> Stmt:
     """Return the search at one output point and the store of its result.
 

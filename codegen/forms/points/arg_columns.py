@@ -19,7 +19,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.base.phase import decode, float_product, nested
-from tcdsl.codegen.forms.points.arg import beats, is_arg, place_of, result_of
+from tcdsl.codegen.forms.points.arg import beats, place_of, result_of
 from tcdsl.codegen.forms.points.arg_lanes import count_dtype
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -57,7 +57,7 @@ def matches(ctx: Context) -> bool:
     if len(ctx.group.statements) != 1:
         return False
     s = ctx.group.statements[0]
-    if not is_arg(s) or not is_injective(s) or any(s.subs_checked) or s.is_ragged:
+    if not s.is_arg or not is_injective(s) or any(s.subs_checked) or s.is_ragged:
         return False
     if s.base is None and not s.covers:
         return False

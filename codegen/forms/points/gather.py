@@ -22,7 +22,6 @@ from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import innermost, is_injective
 from tcdsl.codegen.forms.base.phase import decode, float_product, typical
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
-from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Array,
@@ -59,7 +58,7 @@ def matches(ctx: Context) -> bool:
         return False
     s = ctx.group.statements[0]
     row = innermost(ctx.operands, s)
-    if row is None or is_arg(s) or any(s.subs_checked) or not is_injective(s):
+    if row is None or s.is_arg or any(s.subs_checked) or not is_injective(s):
         return False
     if s.base is None and not s.covers:  # the box has to be filled first
         return False

@@ -27,7 +27,7 @@ from tcdsl.codegen.forms.base.phase import (
     typical,
 )
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
-from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
+from tcdsl.codegen.forms.points.arg import arg_reduction
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
@@ -136,7 +136,7 @@ def _main(ctx: Context, s: Statement, inner: str) -> tuple[Function, Phase]:
     if s.op == "=":
         value = values.value(s.value)
         body = b.block(values.take(), _store(values, s, value))
-    elif is_arg(s):
+    elif s.is_arg:
         body = arg_reduction(values, s, lambda x: ends.nested(reductions, x))
     else:
         acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)

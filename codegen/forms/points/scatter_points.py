@@ -9,7 +9,6 @@ from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost
 from tcdsl.codegen.forms.base.phase import nested, parallel_mark, reduction_mark
 from tcdsl.codegen.forms.base.scalars import combine
-from tcdsl.codegen.forms.points.arg import is_arg
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import I64, Assign, Expr, If, Let, Load, Return, Serial, Stmt
 from tcdsl.codegen.loops.names import safe_name
@@ -45,12 +44,7 @@ def scatter_of(ctx: Context) -> Scatter | None:
     """Return the scatter that a group's statement is, None if data chooses no element."""
     s, ops = ctx.group.statements[0], ctx.operands
     buffer = ops.buffer(s.target)
-    if (
-        s.op == "="
-        or is_arg(s)
-        or buffer.dtype.kind == "bool"
-        or ops.memory_dtype(s.target).is_half
-    ):
+    if s.op == "=" or s.is_arg or buffer.dtype.kind == "bool" or ops.memory_dtype(s.target).is_half:
         return None
     if any(ops.buffer(r.tensor).home == buffer.home for r in s.reads()):
         return None

@@ -3,7 +3,7 @@
 Depthwise convolutions, pools, blurs, differences, and whatever else `pad` surrounds that is no sum
 of products with register tiles.
 
-    problem           what is slid over what; where elements exist
+    find, problem     what is slid over what; where elements exist
     lanes, nest       expressions at lanes points; the loops around them
 """
 
@@ -18,8 +18,10 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.phase import fill, float_product
 from tcdsl.codegen.forms.stencil.cost import point_ns
+from tcdsl.codegen.forms.stencil.find import stencil_of
+from tcdsl.codegen.forms.stencil.kept import registers_of
 from tcdsl.codegen.forms.stencil.nest import Cut, StencilNest
-from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, stencil_of
+from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Expr, Return, Stmt
 from tcdsl.codegen.machine.config import Knob, Value
@@ -40,8 +42,9 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return rows and vectors of a block; the window, where it is that of a regime of sizes."""
     s = _required(ctx)
-    most = max(1, _MOST_STEPS // s.tap_count)
-    rows = tuple(n for n in range(1, _MOST_ROWS + 1) if n <= most) if s.shares else (1,)
+    most = max(1, _MOST_STEPS // (s.tap_count * len(s.windows)))
+    held = _MOST_ROWS // registers_of(s)
+    rows = tuple(n for n in range(1, held + 1) if n <= most) if s.shares else (1,)
     window = (Knob("window", (_window(s),)),) if asked_taps(ctx, s) else ()
     return (*window, Knob("rows", rows), Knob("vectors", tuple(n for n in (1, 2) if n <= most)))
 
@@ -56,7 +59,7 @@ def default(ctx: Context) -> dict[str, Value]:
         extent = max(1, ctx.extent(s.row.extent))
         count = min((int(r) for r in rows), key=lambda r: (_line_cost(s, extent, r), -r))
     wide = ctx.extent(s.lane.extent) >= 8 * lanes and 2 in vectors and not s.is_still
-    many = 2 if wide and count * s.tap_count * 2 <= _MOST_STEPS else 1
+    many = 2 if wide and count * s.tap_count * len(s.windows) * 2 <= _MOST_STEPS else 1
     chosen: dict[str, Value] = {"window": _window(s)} if window else {}
     return chosen | {"rows": count, "vectors": many}
 
@@ -102,7 +105,7 @@ def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     cost = float_product(extents, point_ns(ctx, s))
     phases.append(Phase(name, nest.units(), cost))
     words = ["stencil", f"{rows}x{vectors}"]
-    words += ["+ epilogue"] if len(s.statements) > 1 else []
+    words += ["+ epilogue"] if s.later else []
     return Lowered(
         title=" ".join(words),
         functions=tuple(functions),

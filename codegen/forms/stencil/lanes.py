@@ -304,11 +304,14 @@ class Block:
         half = f"_{short_name(stored)}" if stored.is_half else ""
         name = f"v{t.lanes}{short_name(t.dtype)}{half}"
         step = place.step(walk.stencil.lane.name)
-        if step != ONE:
+        is_wide = stored.computed.bits > t.dtype.bits
+        if is_wide or step != ONE:
             count: Expr = b.c64(walk.lanes)
             if self.base is not None:
                 _, count = self.ends(self.region(self.base, spot), spot)
-            if step.constant == 2 and t.dtype.is_float:
+            if is_wide:
+                self.level.stmts.append(b.do(f"tc_storew_{name}", at, count, value))
+            elif step.constant == 2 and t.dtype.is_float:
                 self.level.stmts.append(b.do(f"tc_store2_{name}", at, count, value))
             else:
                 far = walk.operands.size(step)

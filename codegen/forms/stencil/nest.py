@@ -10,22 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tcdsl.codegen.forms.base.combine import combined, operator
 from tcdsl.codegen.forms.base.context import Context
-from tcdsl.codegen.forms.base.scalars import identity
+from tcdsl.codegen.forms.stencil.kept import Kept
 from tcdsl.codegen.forms.stencil.lanes import Block, Level, Region, Spot, Walk, scope_at
 from tcdsl.codegen.forms.stencil.problem import Stencil, asked_taps, guard_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Assign,
-    Const,
     Expr,
     If,
     Let,
     Return,
     Stmt,
-    Var,
-    Vector,
 )
 from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.program.affine import affine_of
@@ -282,45 +278,21 @@ class StencilNest:
         still: Level | None = None,
     ) -> Stmt:
         """Return the points of some rows and vectors, in one straight run."""
-        stencil, walk = self.stencil, self.walk
         block = self.empty(is_whole=is_whole, asks_rows=asks_rows, still=still)
-        s = stencil.statement
         shifts = self.shifts(rows, vectors)
-        spots = list(shifts)
-        t = Vector(self.ctx.operands.buffer(s.target).dtype.computed, walk.lanes)
-        op = operator(s.op)
-        sums: dict[tuple[int, int], Var] = {}
-        values: dict[tuple[int, int], Expr] = {}
-        out = block.level.stmts
-        if s.op not in ("=", "=!"):
-            for at in spots:
-                acc = Var(walk.names.fresh("acc"), t)
-                neutral = identity(s.op, self.ctx.operands.buffer(s.target).dtype)
-                assert isinstance(neutral, Const)
-                first: Expr = Const(neutral.value, t)
-                if s.resumes and s.base is not None:
-                    dtype = self.ctx.operands.buffer(s.base).dtype
-                    before = typed.Read(s.base, s.subs, dtype, tuple(False for _ in s.subs))
-                    first = scope_at(block, Spot({}, shifts[at]), s, {}).vector(before)
-                out.append(Let(acc, first, mutable=True))
-                sums[at] = acc
-        for tap, at in self.in_order(spots):
-            scope = scope_at(block, Spot(tap, shifts[at]), s, {})
-            value = scope.vector(s.value)
-            if at in sums:
-                out.append(Assign(sums[at], combined(op, value, sums[at])))
-            else:
-                values[at] = scope.name(value)
-        for at in spots:
-            given = {s.target: sums[at] if at in sums else values[at]}
-            spot = Spot({}, shifts[at])
-            self._settle(block, s, spot, given[s.target])
-            for later in stencil.statements[1:]:
+        kept = {at: Kept(self.stencil, block, shift) for at, shift in shifts.items()}
+        for tap, at in self.in_order(list(shifts)):
+            kept[at].take(tap)
+        for at, shift in shifts.items():
+            spot, given = Spot({}, shift), kept[at].given()
+            for s in self.stencil.windows:
+                self._settle(block, s, spot, given[s.target])
+            for later in self.stencil.later:
                 scope = scope_at(block, spot, later, given)
                 value = scope.name(scope.vector(later.value))
                 given[later.target] = value
                 self._settle(block, later, spot, value)
-        return b.block(out)
+        return b.block(block.level.stmts)
 
     def _settle(self, block: Block, s: Statement, spot: Spot, value: Expr) -> None:
         if s.target not in self.ctx.group.local:

@@ -166,7 +166,7 @@ def _follow(
     program: Program, main: Statement, s: Statement, before: Sequence[Statement]
 ) -> tuple[tuple[str, str], ...]:
     """Return the contraction's index for each index of a pointwise statement after it."""
-    if s.reductions or not s.covers or s.op.startswith("arg") or any(s.subs_checked):
+    if s.reductions or not s.covers or s.is_arg or any(s.subs_checked):
         raise Unfused(f"'{s.text}' is not pointwise")
     names = renaming(main, s)
     made = {main.target, *(t.target for t in before)}

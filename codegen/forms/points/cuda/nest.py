@@ -24,7 +24,7 @@ from tcdsl.codegen.forms.base.ends import LoopEnds
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.outputs import injective_in, innermost, is_injective
 from tcdsl.codegen.forms.base.scalars import combine, identity, narrow, widen
-from tcdsl.codegen.forms.points.arg import arg_reduction, is_arg
+from tcdsl.codegen.forms.points.arg import arg_reduction
 from tcdsl.codegen.forms.points.cuda.nest_grid import Grid
 from tcdsl.codegen.forms.points.cuda.nest_ranges import range_links_ns
 from tcdsl.codegen.forms.points.cuda.nest_scatter import (
@@ -189,7 +189,7 @@ def _main(grid: Grid, s: Statement, inner: str, *, is_atomic: bool) -> tuple[Fun
         body = b.block(values.take(), Assign(place, narrow(value, stored)))
     elif is_atomic:
         body = _atomically(ctx, s, values, ends)
-    elif is_arg(s):
+    elif s.is_arg:
         body = arg_reduction(values, s, lambda search: ends.nested(s.reductions, search))
     else:
         acc = b.var(ops.local("acc"), ops.buffer(s.target).dtype.computed)

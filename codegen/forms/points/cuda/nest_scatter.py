@@ -48,7 +48,7 @@ _INT32_MAX = 2**31 - 1
 
 def has_chains(ctx: GpuContext, s: Statement) -> bool:
     """Whether points meet, and which ones do does not depend on the injective indices."""
-    if is_injective(s) or s.op == "=" or s.op.startswith("arg"):
+    if is_injective(s) or s.op == "=" or s.is_arg:
         return False
     home = ctx.operands.buffer(s.target).home
     if any(ctx.operands.buffer(r.tensor).home == home for r in s.reads()):

@@ -77,6 +77,23 @@ TURNED = """def f(float(N) A, float(5) K) -> (O) {
 PLACED = """def f(float(N) A) -> (O) {
   O(i) +=! pad(A(i + k - 1), 0) * float(i - k) where i in 0:N, k in 0:3 }"""
 
+PLACE = """def f<K=3, S=2, P=1>(float(N,H,W) I) -> (Q) {
+  Q(n,h,w) argmax=! pad(I(n, S*h + i - P, S*w + j - P), -inf)
+    where i in 0:K, j in 0:K, h in 0:(H + 2*P - K) / S + 1, w in 0:(W + 2*P - K) / S + 1 }"""
+FOUND = """def f<K=3, S=2, P=1>(float(N,H,W) I) -> (M, A) {
+  M(n,h,w) max=! pad(I(n, S*h + i - P, S*w + j - P), -inf)
+    where i in 0:K, j in 0:K, h in 0:(H + 2*P - K) / S + 1, w in 0:(W + 2*P - K) / S + 1
+  Q(n,y,x) argmax=! pad(I(n, S*y + a - P, S*x + b - P), -inf)
+    where a in 0:K, b in 0:K, y in 0:(H + 2*P - K) / S + 1, x in 0:(W + 2*P - K) / S + 1
+  A(n,y,x) = (S*y + Q(n,y,x) / K - P) * W + S*x + Q(n,y,x) % K - P }"""
+NEAREST = """def f(float(N) A) -> (Q) {
+  Q(i) argmin=! pad(A(i + k), inf) where i in 0:N, k in -2:3 }"""
+MOMENTS = """def f(float(H,W) I) -> (S, V) {
+  S(h,w) +=! pad(I(h + i - 1, w + j - 1), 0) where i in 0:3, j in 0:3, h in 0:H, w in 0:W
+  Q(h,w) +=! pad(I(h + i - 1, w + j - 1), 0) * pad(I(h + i - 1, w + j - 1), 0)
+    where i in 0:3, j in 0:3, h in 0:H, w in 0:W
+  V(h,w) = Q(h,w) / 9 - S(h,w) * S(h,w) / 81 }"""
+
 
 def given(text: str, **generics: int) -> str:
     """Return a text with other defaults: cases are told apart by their texts."""
@@ -139,6 +156,7 @@ def test_windows_and_neighbours_are_stencils() -> None:
         problem(HEAT, floats(5, 40), 0.1),
         *windows([(1, 2, 9, 37, 3, 3)], P=0),  # `pad` of what is inside
         problem(given(MAX, K=2, P=0), special(1, 2, 8, 20)),
+        problem(FOUND, special(1, 9, 19)),
     ):
         assert is_stencil(p, exact=True)
         differential([Case(p, exact=True)], terms=9)
@@ -234,6 +252,45 @@ def test_pools_keep_nan_and_infinities() -> None:
     differential(both(*found), terms=9)
 
 
+def ties(*shape: int) -> Any:
+    """Return floats of which many are equal, both zeros, NaN and infinities among them."""
+    a = RNG.integers(-2, 3, shape).astype(np.float32)
+    a[a == 0] *= RNG.choice((-1, 1), (a == 0).sum())
+    a.reshape(-1)[7::23] = np.nan
+    a.reshape(-1)[3::19] = -np.inf
+    return a
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_places_of_extremes() -> None:
+    shapes = [(2, 11, 19), (1, 4, 70), (1, 1, 1), (0, 5, 5), (1, 33, 34)]
+    few = [t.replace("argmax", "argmin").replace("-inf", "inf") for t in (PLACE, FOUND)]
+    texts = [PLACE, FOUND, few[0], given(PLACE, S=1), given(FOUND, K=2, P=0)]
+    found = [problem(t, ties(*s)) for s in shapes for t in texts]
+    found += [problem(NEAREST, ties(n)) for n in (1, 37, 400)]
+    for name, dtype in (("double", np.float64), ("int32", np.int32), ("float16", np.float16)):
+        for text in (PLACE, FOUND):
+            data = (9 * floats(1, 9, 40)).astype(dtype)
+            typed = text.replace("float(", f"{name}(").replace("-inf", "-3")
+            found.append(problem(typed, data))
+    assert all(is_stencil(p, exact=e) for p in found[:5] for e in (True, False))
+    differential(both(*found))
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_windows_over_the_same_points_are_one_nest() -> None:
+    def nests(p: Problem) -> set[str]:
+        spec, host = spec_of(p, exact=True), detect()
+        config = compiler.default_config(p.program, spec, host, p.sizes)
+        return {form for _, form in compiler.describe(p.program, spec, config, host, p.sizes)}
+
+    found = [problem(FOUND, ties(2, 9, 33)), problem(MOMENTS, floats(9, 33))]
+    assert all(len(nests(p)) == 1 for p in found)
+    differential(both(*found), terms=20)
+
+
 @pytest.mark.wide
 @pytest.mark.cc
 def test_neighbours_of_points() -> None:
@@ -303,6 +360,7 @@ def test_narrower_vectors(width: int) -> None:
         problem(HEAT, floats(6, 19), 0.1),
         problem(LAST, floats(1, 5, 6, 11), floats(11, 3, 3)),
     ]
+    found += [problem(PLACE, ties(1, 9, 40)), problem(FOUND, ties(1, 7, 21))]
     half = floats(1, 2, 7, 21).astype(np.float16)
     text = MAX.replace("float(", "float16(")
     found.append(problem(text, half))

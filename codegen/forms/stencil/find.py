@@ -1,0 +1,301 @@
+"""Whether a group is a stencil, and which of its indices has which role."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+
+from tcdsl.codegen.forms.base import vexpr
+from tcdsl.codegen.forms.base.access import ONE
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.outputs import is_injective
+from tcdsl.codegen.forms.stencil.behind import finishes, windows_of
+from tcdsl.codegen.forms.stencil.places import Intervals, fitted, place_values
+from tcdsl.codegen.forms.stencil.problem import (
+    Stencil,
+    bare,
+    guard_of,
+    is_covered,
+    lanes_of_all,
+    place_of,
+)
+from tcdsl.codegen.program.affine import affine_of
+from tcdsl.codegen.program.bounds import Bound
+from tcdsl.codegen.program.expressions import indices_of, walk_typed
+from tcdsl.codegen.program.inline import is_contraction
+from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.dtypes import BOOL
+from tcdsl.grammar.types.typed import Range
+
+MOST_TAPS = 81  # 9x9
+_MOST_SUMS = 25  # 5x5, of the gradient by the weights: each has a register
+_FURTHEST = 4  # elements between neighbours of a target
+
+
+def stencil_of(ctx: Context) -> Stencil | None:
+    """Return what a group is as a stencil, or None where it is none or has no vectors."""
+    return ctx.once("stencil", lambda: _find(ctx))
+
+
+def weights_of(ctx: Context) -> Stencil | None:
+    """Return what a group is as the gradient of a window by its weights, or None.
+
+        D(c, i, j) +=! G(n, c, h, w) * pad(I(n, c, h + i - 1, w + j - 1), 0)
+
+    Here the taps are outputs, each with a sum of its own; rows and lanes are reduced.
+    """
+    return ctx.once("stencil weights", lambda: _find_weights(ctx))
+
+
+def _find(ctx: Context) -> Stencil | None:
+    first, *rest = ctx.group.statements
+    if ctx.machine.isa not in ("avx512", "avx2"):
+        return None
+    windows = windows_of(first, rest)
+    if windows is None or not all(_is_plain(s) and _is_stored(s) for s in windows):
+        return None
+    slid = frozenset[str]().union(*map(_slid, windows))
+    if not (slid if first.reductions else _asked(ctx, first)):
+        return None
+    taps = _values(ctx, first.reductions, MOST_TAPS)
+    found = None if taps is None else _behind(ctx, windows, rest[len(windows) - 1 :])
+    if taps is None or found is None:
+        return None
+    later, known = found
+    statements = (*windows, *later)
+    lane = _lane(ctx, windows)
+    if lane is None or not _types_fit(ctx, statements, lane, known):
+        return None
+    if any(_is_for_tiles(ctx, s, lanes_of_all(ctx, statements)) for s in windows):
+        return None
+    others = [r for r in first.outputs if r != lane]
+    rows = [r for r in others if r.name in slid]
+    row = (rows or others)[-1] if others else None  # in the order of the text the nearest
+    outer = tuple(r for r in others if r != row)
+    outputs = {r.name for r in first.outputs}
+    asked = [x for s in statements for x in _asked(ctx, s)]
+    if any(outputs.isdisjoint(n for n, _ in x.terms) for x in asked):
+        return None  # what taps alone decide has no inside
+    bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in statements))
+    assert bits is not None, "types fit"
+    still = lane.name not in slid and not any(x.coefficient(lane.name) for x in asked)
+    shares = bool(rows)
+    return Stencil(windows, later, lane, row, outer, taps, bits, shares, shares and still)
+
+
+def _is_stored(s: Statement) -> bool:
+    """Whether no place has to be filled in before the search."""
+    return not s.is_arg or s.covers or s.base is not None
+
+
+def _behind(
+    ctx: Context, windows: tuple[Statement, ...], rest: Sequence[Statement]
+) -> tuple[tuple[Statement, ...], Intervals] | None:
+    """Return pointwise statements on what windows give, and what is known of their integers."""
+    first = windows[0]
+    later = finishes(first, {s.target for s in windows}, rest)
+    if later is None:
+        return None
+    places = {s.target: v for s in windows if s.is_arg and (v := place_values(ctx, s)) is not None}
+    known = Intervals(ctx, first.outputs, places)
+    bits = vexpr.width_of(tuple(bare(ctx, s, s.value) for s in windows))
+    if bits is None:
+        return None
+    out: list[Statement] = []
+    for s in later:
+        if vexpr.width_of((bare(ctx, s, s.value),)) == bits:
+            out.append(s)
+        elif (one := fitted(s, known, vexpr.integer_of(bits))) is not None:
+            out.append(one)
+        else:
+            return None
+    return tuple(out), known
+
+
+def _find_weights(ctx: Context) -> Stencil | None:
+    first, *rest = ctx.group.statements
+    if rest or ctx.machine.isa not in ("avx512", "avx2") or not _is_plain(first):
+        return None
+    if first.op not in ("+=", "+=!") or first.resumes or not _vanishes(ctx, first, first.value):
+        return None
+    reduced, outputs = ({r.name for r in x} for x in (first.reductions, first.outputs))
+    slid: set[str] = set()
+    for read in first.reads():
+        for names in (indices_of(e) for e in read.subs):
+            if names & reduced and names & outputs:
+                slid |= names
+    sums = [r for r in first.reductions if r.name in slid]
+    along = [_steps(ctx, first, r) for r in sums]
+    lane = next((r for r, steps in zip(sums, along, strict=True) if ONE in steps), None)
+    if lane is None or not _types_fit(ctx, (first,), lane, is_stored=False):
+        return None
+    taps = _values(ctx, [r for r in first.outputs if r.name in slid], _MOST_SUMS)
+    asked = _asked(ctx, first)
+    if not taps or any(reduced.isdisjoint(n for n, _ in x.terms) for x in asked):
+        return None  # what taps alone decide has no inside
+    rows = [r for r in sums if r != lane]
+    row = rows[-1] if rows else None
+    outer = tuple(r for r in first.ranges if r not in (lane, row) and r.name not in dict(taps))
+    used = [frozenset(n for e in r.subs for n in indices_of(e)) for r in first.reads()]
+    if any(r.name not in names for r in outer if r.kind == "output" for names in used):
+        return None  # a product for register tiles
+    bits = vexpr.width_of((bare(ctx, first, first.value),))
+    assert bits is not None, "types fit"
+    return Stencil((first,), (), lane, row, outer, taps, bits, row is not None, False)
+
+
+def _vanishes(ctx: Context, s: Statement, e: typed.Expr) -> bool:
+    """Whether a value is 0 where what it reads is: lanes outside need no mask then."""
+    match e:
+        case typed.Read(subs=subs):
+            return bool(subs)
+        case typed.Binary("*", lhs, rhs):
+            return _vanishes(ctx, s, lhs) and _vanishes(ctx, s, rhs)
+        case typed.Select(_, typed.Read(subs=subs), typed.Lit(value)) if value == 0:
+            return bool(subs) and guard_of(ctx, s, e) is not None
+        case _:
+            return False
+
+
+def _steps(ctx: Context, s: Statement, r: Range) -> list[Size]:
+    """Return the distances of neighbours along an index in all that is read."""
+    places = (place_of(ctx, x.tensor, x.subs) for x in s.reads() if x.subs)
+    return [place.step(r.name) for place in places if place is not None]
+
+
+def _is_plain(s: Statement) -> bool:
+    return not (
+        s.is_ragged
+        or not is_injective(s)
+        or any(s.subs_checked)
+        or any(any(r.checked) for r in s.reads())
+        or any(affine_of(e) is None for r in s.reads() for e in r.subs)
+    )
+
+
+def _asked(ctx: Context, s: Statement) -> list[Bound]:
+    """Return the bounds of all choices that keep reads inside."""
+    chosen = [x for x in walk_typed(s.value) if isinstance(x, typed.Select)]
+    found = (guard_of(ctx, s, x) for x in chosen)
+    return [y for x in found if x is not None for y in x.all]
+
+
+def _slid(s: Statement) -> frozenset[str]:
+    """Return the output indices along which taps slide, or shifted reads of one tensor lie."""
+    outputs = {r.name for r in s.outputs}
+    reduced = {r.name for r in s.reductions}
+    found: set[str] = set()
+    seen: dict[tuple[str, int, tuple[tuple[str, int], ...]], set[Size]] = {}
+    for read in s.reads():
+        for d, sub in enumerate(read.subs):
+            a = affine_of(sub)
+            names = {n for n, _ in a.terms} if a is not None else set()
+            if a is None or not names & outputs:
+                continue
+            if names & reduced:
+                found |= names & outputs
+            shifts = seen.setdefault((read.tensor, d, a.terms), set())
+            shifts.add(a.const)
+            if len(shifts) > 1 and not reduced:
+                found |= names & outputs
+    return frozenset(found)
+
+
+def _is_for_tiles(ctx: Context, s: Statement, lanes: int) -> bool:
+    """Whether it is a product for register tiles.
+
+    Either sums over more than the window, or what slides is used for many other indices.
+    """
+    if not is_contraction(s):
+        return False
+    reduced = {r.name for r in s.reductions}
+    outputs = {r.name for r in s.outputs}
+    sliding: set[str] = set()
+    for read in s.reads():
+        names = [indices_of(e) for e in read.subs]
+        if any(n & reduced and n & outputs for n in names):
+            sliding |= frozenset().union(*names)
+            taps = frozenset().union(*(n & reduced for n in names if n & outputs))
+            if taps != reduced:
+                return True
+    columns = Size.const(1)
+    for r in s.outputs:
+        if r.name not in sliding:
+            columns = columns * r.extent
+    return ctx.at_least(columns, max(2, lanes // 2))
+
+
+def _lane(ctx: Context, windows: Sequence[Statement]) -> Range | None:
+    """Return the output index along which the target's elements are neighbours, or nearly so.
+
+    A gradient of a window of stride 2 writes every second element.
+    """
+    s = windows[0]
+    place = place_of(ctx, s.target, s.subs)
+    if place is None:
+        return None
+    near = [r for r in s.outputs if _is_near(ctx, s, place.step(r.name))]
+    return min(near, key=lambda r: place.step(r.name).constant or 0, default=None)
+
+
+def _is_near(ctx: Context, s: Statement, step: Size) -> bool:
+    stored = ctx.operands.memory_dtype(s.target)
+    if stored.is_half or stored.computed.bits != s.value.dtype.computed.bits:
+        return step == ONE
+    return step.constant is not None and 1 <= step.constant <= _FURTHEST
+
+
+def _values(
+    ctx: Context, ranges: Collection[Range], most: int
+) -> tuple[tuple[str, range], ...] | None:
+    """Return the values of indices, if they are known and few."""
+    found = []
+    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    for r in ranges:
+        low = substitute_symbols(r.low, by).constant
+        extent = None if low is None else ctx.value_up_to(r.extent, most)
+        if low is None or extent is None or extent < 1:
+            return None
+        found.append((r.name, range(low, low + extent)))
+    return tuple(found) if prod(len(v) for _, v in found) <= most else None
+
+
+def _types_fit(
+    ctx: Context,
+    statements: Collection[Statement],
+    lane: Range,
+    known: Intervals | None = None,
+    *,
+    is_stored: bool = True,
+) -> bool:
+    """Whether all of it has vectors of one width; known: of its integers."""
+    values = {s: bare(ctx, s, s.value) for s in statements}
+    if vexpr.width_of(tuple(values.values())) is None:
+        return False
+    plain = known.is_quotient_of_c if known is not None else lambda _: False
+    for s in statements:
+
+        def varies(e: typed.Expr) -> bool:
+            if isinstance(e, typed.IndexValue):
+                return e.name == lane.name
+            return isinstance(e, typed.Read) and lane.name in indices_of(e)
+
+        def safe(_: typed.Read) -> bool:
+            return True  # or bounds keep it inside
+
+        if not is_covered(ctx, s, s.value):
+            return False
+        if vexpr.unsupported(values[s], vexpr.any_of(varies), safe, plain) is not None:
+            return False
+        accesses = [(s.target, s.subs), *((r.tensor, r.subs) for r in s.reads() if r.subs)]
+        for tensor, subs in accesses:
+            place = place_of(ctx, tensor, subs)
+            dtype = ctx.operands.buffer(tensor).dtype
+            if place is None or dtype == BOOL:
+                return False
+            if is_stored and tensor == s.target and not _is_near(ctx, s, place.step(lane.name)):
+                return False
+    return True
