@@ -152,12 +152,16 @@ def _join(panel: Panel, g: Blocking, block: TaskBlock) -> Stmt:
     c = panel.problem.c
     row, step = panel.stride(c, panel.problem.m), panel.stride(c, panel.problem.n)
     assert row is not None, f"rows of '{c.buffer}' do not fuse"
-    assert step is not None, f"columns of '{c.buffer}' do not fuse"
+    first = b.mul(block.m0, row)
+    if step is None:
+        step = b.offset(panel.table(c, panel.problem.n), block.n0)
+    else:
+        first = b.add(first, b.mul(block.n0, step))
     args = (
         area(panel, "stage"),
         b.mul(g.mc, g.nc),
         g.nc,
-        b.offset(origin(panel, "c", c), b.add(b.mul(block.m0, row), b.mul(block.n0, step))),
+        b.offset(origin(panel, "c", c), first),
         row,
         step,
         block.rows,

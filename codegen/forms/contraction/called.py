@@ -174,16 +174,21 @@ def pack_function(panel: Panel, name: str, p: Packer) -> Function:
 
 def joiner_name(panel: Panel) -> str:
     """Return what stores finished matrices inside each other."""
-    shared = Joining(panel.vector, panel.stored(panel.problem.c))
-    return shared.name if panel.shares else f"{panel.prefix}_join"
+    return _joining(panel).name if panel.shares else f"{panel.prefix}_join"
 
 
 def join_function(panel: Panel) -> Function:
     """Return that function, or what stands for it."""
-    stored = panel.stored(panel.problem.c)
+    shared = _joining(panel)
     if panel.shares:
-        return declared(Joining(panel.vector, stored))
-    return joiner(joiner_name(panel), stored, panel.dtype, panel.lanes)
+        return declared(shared)
+    name, by_table = joiner_name(panel), shared.by_table
+    return joiner(name, shared.stored, panel.dtype, panel.lanes, table=by_table)
+
+
+def _joining(panel: Panel) -> Joining:
+    c = panel.problem.c
+    return Joining(panel.vector, panel.stored(c), c.linear(panel.problem.n) is None)
 
 
 def strides_of(panel: Panel, g: Blocking) -> Strides:

@@ -14,6 +14,7 @@ from tcdsl.codegen.forms.contraction.problem import (
     ZERO,
     Problem,
     Reach,
+    Side,
     operand_of,
     problem_of,
     reach_of,
@@ -33,7 +34,7 @@ class Unfused(Exception):  # noqa: N818  (not an error: the reason why a form do
     """A group does not run as one contraction; the text says why."""
 
 
-def split_group(ctx: Context, *, swap: bool = False) -> tuple[Problem, Finish]:
+def split_group(ctx: Context, side: Side) -> tuple[Problem, Finish]:
     """Return the contraction that a group is, and its epilogue.
 
     Raises
@@ -44,9 +45,9 @@ def split_group(ctx: Context, *, swap: bool = False) -> tuple[Problem, Finish]:
     first, *later = ctx.group.statements
     reach = reach_of(ctx)
     last = later[-1] if later else first
-    problem = problem_of(reach, first, last.target, swap=swap)
+    problem = problem_of(reach, first, last.target, side)
     if problem is None:
-        raise Unfused("it is not the sum of a product of two affine accesses")
+        raise Unfused("it is not the sum of a product of two affine accesses with such vectors")
     return problem, finish_of(ctx, reach, problem)
 
 

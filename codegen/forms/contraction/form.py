@@ -32,7 +32,7 @@ from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_o
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import phase
 from tcdsl.codegen.forms.contraction.plan import planned
-from tcdsl.codegen.forms.contraction.problem import Problem, extent_of
+from tcdsl.codegen.forms.contraction.problem import Problem, Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows, takes_ragged
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
 from tcdsl.codegen.loops import build as b
@@ -58,29 +58,32 @@ from tcdsl.grammar.types.dtypes import FLOAT64, INT64
 
 # Whose register tiles a size-generic executable has: with its epilogue they are its own.
 LIBRARY, OWN = "library", "own"
+NATURAL = ".natural"  # behind the factor along whose own neighbours vectors run
+_MANY_ROWS = 65  # from which on a factor is used so often that it is turned around
 _DEEP = 96  # terms of a sum from which on a pass over finished tiles costs little beside it
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
 
 def matches(ctx: Context) -> bool:
     """Whether the group is one contraction and pointwise statements on its result."""
-    return _panel(ctx, swap=False) is not None
+    return _panel(ctx, Side()) is not None
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the choices; with sizes not known the plan makes most of them at run time."""
-    out = [Knob("columns", _sides(ctx))]
+    out = [Knob("columns", tuple(_sides(ctx)))]
     if not ctx.is_exact():
         if _has_work(ctx):
             out.append(Knob("tiles", (LIBRARY, OWN)))
         return tuple(out)
     chosen = default(ctx)
-    x = _numbers(ctx, _required(ctx, swap=_is_swapped(ctx, chosen)))
+    x = _numbers(ctx, _required(ctx, _side(ctx, chosen)))
     out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
+    panels = [_required(ctx, side).extents() for side in _sides(ctx).values()]
     for name in ("pack_a", "pack_b"):  # the dot method packs nothing, whatever panels need
-        packing = {*_packing(x, name), bool(chosen[name])}
+        packing = {bool(chosen[name])}.union(*(_packing(panel, name) for panel in panels))
         out.append(Knob(name, tuple(sorted(packing))))
     out.append(Knob("depth", _depths(x)))
     for name, extent in (("rows", x.m), ("cols", x.n)):
@@ -91,11 +94,11 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 
 def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic schedule."""
-    side = _sides(ctx)[0]
+    side = next(iter(_sides(ctx)))
     if not ctx.is_exact():
         if not _has_work(ctx):
             return {"columns": side}
-        problem = _required(ctx, swap=False).problem
+        problem = _required(ctx, Side()).problem
         is_deep = ctx.at_least(extent_of(problem.k), _DEEP)
         return {"columns": side, "tiles": LIBRARY if is_deep else OWN}
     c = ctx.once("contraction default", lambda: _chosen(ctx, side))
@@ -112,7 +115,7 @@ def default(ctx: Context) -> dict[str, Value]:
 
 
 def _chosen(ctx: Context, side: str) -> ContractionChoice:
-    panel = _required(ctx, swap=_is_swapped(ctx, {"columns": side}))
+    panel = _required(ctx, _side(ctx, {"columns": side}))
     x = _numbers(ctx, panel)
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
     if panel.problem.statement.is_ragged:
@@ -123,7 +126,7 @@ def _chosen(ctx: Context, side: str) -> ContractionChoice:
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
-    panel = _required(ctx, swap=_is_swapped(ctx, values))
+    panel = _required(ctx, _side(ctx, values))
     x = _numbers(ctx, panel)
     choice = (
         _choice(values)
@@ -135,7 +138,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase whose tasks are blocks of the output."""
-    panel = _required(ctx, swap=_is_swapped(ctx, values))
+    panel = _required(ctx, _side(ctx, values))
     if ctx.is_exact():
         return _exact(ctx, panel, _choice(values))
     own = panel.has_work and values["tiles"] == OWN
@@ -266,9 +269,9 @@ def _lowered(
 # ---- what the group is
 
 
-def _panel(ctx: Context, *, swap: bool) -> Panel | None:
+def _panel(ctx: Context, side: Side) -> Panel | None:
     """Return what the panel method is given, or None where it does not fit."""
-    split = ctx.once(("split", swap), lambda: _split(ctx, swap=swap))
+    split = ctx.once(("split", side), lambda: _split(ctx, side))
     if split is None:
         return None
     problem, finish = split
@@ -279,46 +282,63 @@ def _panel(ctx: Context, *, swap: bool) -> Panel | None:
     return panel if takes_ragged(ctx, panel) else None
 
 
-def _split(ctx: Context, *, swap: bool) -> tuple[Problem, Finish] | None:
+def _split(ctx: Context, side: Side) -> tuple[Problem, Finish] | None:
     try:
-        return split_group(ctx, swap=swap)
+        return split_group(ctx, side)
     except Unfused:
         return None
 
 
-def _required(ctx: Context, *, swap: bool) -> Panel:
-    panel = _panel(ctx, swap=swap)
+def _required(ctx: Context, side: Side) -> Panel:
+    panel = _panel(ctx, side)
     if panel is None:
-        raise ScheduleError(f"{ctx.prefix}: not a contraction with vectors along that factor")
+        raise ScheduleError(f"{ctx.prefix}: not a contraction with such vectors")
     return panel
 
 
-def _sides(ctx: Context) -> tuple[str, ...]:
+_SIDES = Side(), Side(other=True), Side(natural=True)
+
+
+def _sides(ctx: Context) -> dict[str, Side]:
     """Return the factors whose indices may run along vectors, the better one first.
 
-    Where the output has unit stride in neither, the longer side fills vectors better.
+    Where the output has unit stride in neither, the longer side fills vectors better. A factor
+    stays as it lies where few rows use it: its vectors are turned around on their way in, once for
+    each term of the sum, or on their way out, once for each row.
     """
-    sides: dict[str, Problem] = {}
-    for swap in (False, True):
-        panel = _panel(ctx, swap=swap)
-        if panel is not None and panel.problem.b.buffer not in sides:
-            sides[panel.problem.b.buffer] = panel.problem
+    sides: dict[str, tuple[Side, Problem]] = {}
+    for side in _SIDES:
+        panel = _panel(ctx, side)
+        if panel is not None:
+            name = panel.problem.b.buffer + NATURAL * side.natural
+            sides.setdefault(name, (side, panel.problem))
 
-    names = sorted(sides, key=lambda name: not sides[name].unit)
+    problems = {name: p for name, (_, p) in sides.items()}
+    natural = [name for name in sides if name.endswith(NATURAL)]
+    names = sorted(
+        sides.keys() - natural, key=lambda n: (not problems[n].unit, list(sides).index(n))
+    )
     if len(names) > 1:
-        first, second = (sides[name] for name in names)
+        first, second = (problems[name] for name in names)
         longer = extent_of(second.n) - extent_of(first.n)
         if first.unit == second.unit and ctx.at_least(longer, 1):
             names.reverse()
-    return tuple(names)
+    for name in natural:
+        is_thin = not ctx.at_least(extent_of(problems[name].m), _MANY_ROWS)
+        names.insert(0 if is_thin else len(names), name)
+    return {name: sides[name][0] for name in names}
 
 
 def _has_work(ctx: Context) -> bool:
-    return any((panel := _panel(ctx, swap=swap)) and panel.has_work for swap in (False, True))
+    return any((panel := _panel(ctx, side)) and panel.has_work for side in _SIDES)
 
 
-def _is_swapped(ctx: Context, values: Mapping[str, Value]) -> bool:
-    return _required(ctx, swap=False).problem.b.buffer != values["columns"]
+def _side(ctx: Context, values: Mapping[str, Value]) -> Side:
+    name = str(values["columns"])
+    sides = _sides(ctx)
+    if name not in sides:
+        raise ScheduleError(f"{ctx.prefix}: no vectors along '{name}'")
+    return sides[name]
 
 
 def _numbers(ctx: Context, panel: Panel) -> Extents:

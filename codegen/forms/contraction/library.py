@@ -9,6 +9,7 @@ compiled when the first executable asks for it (`codegen/library`); its name say
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
     tc_pack_k_v16f32_f16         panels of an operand of unit stride along k, of halves
     tc_join_v16f32_f32           finished matrices, stored inside each other
+    tc_join_columns_v16f32_f32   the same, offsets of columns in a table
     tc_plan_v16f32_r32_..        the analytic schedule, for caches and layouts that it names
 
 Rows and vectors stand behind the arguments of the micro-kernel: to pick one is a jump.
@@ -185,15 +186,20 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What stores finished matrices inside each other."""
+    """What stores finished matrices inside each other.
+
+    by_table: the offsets of columns come from a table, else from a stride.
+    """
 
     vector: Vector
     stored: DType
+    by_table: bool = False
 
     @property
     def name(self) -> str:
         """The name that executables import."""
-        return f"tc_join_{_of(self.vector)}_{short_name(self.stored)}"
+        table = "_columns" * self.by_table
+        return f"tc_join{table}_{_of(self.vector)}_{short_name(self.stored)}"
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -202,7 +208,8 @@ class Joining:
 
     def functions(self) -> list[Function]:
         """Return the joiner."""
-        made = joiner(self.name, self.stored, self.vector.dtype, self.vector.lanes)
+        dtype, lanes = self.vector.dtype, self.vector.lanes
+        made = joiner(self.name, self.stored, dtype, lanes, table=self.by_table)
         return [Function(made.name, made.params, made.body, "export")]
 
 

@@ -114,5 +114,6 @@ def _planning(name: str) -> Planning | None:
 
 
 def _joining(name: str) -> Joining | None:
-    found = re.fullmatch(rf"tc_join_{_VECTOR}_(?P<stored>{_TYPE})", name)
-    return found and Joining(_vector(found), _TYPES[found["stored"]])
+    found = re.fullmatch(rf"tc_join(?P<table>_columns)?_{_VECTOR}_(?P<stored>{_TYPE})", name)
+    by_table = found is not None and found["table"] is not None
+    return found and Joining(_vector(found), _TYPES[found["stored"]], by_table)

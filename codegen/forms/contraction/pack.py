@@ -284,10 +284,11 @@ def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> 
     return loop(y, k_low, k_high, loop(z, x_low, x_high, assign(to, value)))
 
 
-def joiner(name: str, stored: DType, dtype: DType, lanes: int) -> Function:
+def joiner(name: str, stored: DType, dtype: DType, lanes: int, *, table: bool = False) -> Function:
     """Return the function that stores finished blocks of neighbours inside each other.
 
-    to[m][n][batch] = stage[batch][m][n], in squares of columns by neighbours.
+    to[m][n][batch] = stage[batch][m][n], in squares of columns by neighbours. table: offsets of
+    columns come from a table, else from a stride.
     """
     p = Packer(dtype, dtype, lanes, "batch")
     m, n, i = i64("m"), i64("n"), i64("i")
@@ -296,7 +297,10 @@ def joiner(name: str, stored: DType, dtype: DType, lanes: int) -> Function:
     mask = Mask(dtype, lanes)
     square = Elem("square", (i,), p.vector)
     held = add(mul(i, i64("apart")), mul(m, i64("line")), n)
-    place = offset(to, add(mul(m, i64("m_stride")), mul(add(n, i), i64("n_stride"))))
+    column: Expr = mul(add(n, i), i64("n_stride"))
+    if table:
+        column = Load(Var("n_offset", TABLE), add(n, i), I64)
+    place = offset(to, add(mul(m, i64("m_stride")), column))
     out = intrinsic("tc_storem", p.vector, place, Var("some", mask), square, stored=stored)
     turn = block(
         Let(Var("tail", mask), _tail(p, left)),
@@ -309,8 +313,9 @@ def joiner(name: str, stored: DType, dtype: DType, lanes: int) -> Function:
         Let(Var("some", mask), _tail(p, batches)),
         loop(m, 0, i64("rows"), loop(n, 0, i64("columns"), turn, step=lanes)),
     )
-    strides = map(i64, ("m_stride", "n_stride", "rows", "columns", "batches"))
-    params = (stage, i64("apart"), i64("line"), to, *strides)
+    columns = Var("n_offset", TABLE) if table else i64("n_stride")
+    counts = map(i64, ("rows", "columns", "batches"))
+    params = (stage, i64("apart"), i64("line"), to, i64("m_stride"), columns, *counts)
     return Function(name, params, body, "helper")
 
 

@@ -82,16 +82,19 @@ class Panel:
 
     @property
     def neighbours(self) -> Index | None:
-        """The batch index along which an operand has stride one, if there is one.
+        """The outer index along which an operand has stride one, if there is one.
 
         Neighbours then share its lines: as many as a vector holds form a group, whose matrices are
-        packed or stored together.
+        packed or stored together. `a` may be the same for all of them.
         """
         p = self.problem
-        operands = (p.a, p.b, p.c)
         for i in p.outer:
+            operands = (p.a, p.b, p.c) if p.a.uses(i.name) else (p.b, p.c)
             shared = all(x.uses(i.name) for x in operands)
-            if shared and i.extent != ONE and any(self._lies_along(x, i) for x in operands):
+            if p.statement.is_ragged and not p.a.uses(i.name):
+                continue  # a matrix has rows of its own, neighbours have not
+            lying = (p.c,) if p.natural else operands
+            if shared and i.extent != ONE and any(self._lies_along(x, i) for x in lying):
                 return i
         return None
 
@@ -176,6 +179,7 @@ class Panel:
             ("a_depth", p.a, p.k),
             ("b_columns", p.b, p.n),
             ("b_depth", p.b, p.k),
+            ("c_columns", p.c, p.n),
         ):
             if x.linear(fused) is None:
                 yield Var(self.operands.local(name), Pointer(INT64)), x, fused

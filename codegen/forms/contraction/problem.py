@@ -5,11 +5,15 @@ M in the output and the factor `a`, N in the output and the factor `b`, outer in
 `b` is the factor whose elements are read as vectors: it shares the output's index of stride one.
 Indices of one role form one fused index as far as the output is linear in it; what is left over
 becomes outer. Strides are symbolic sizes: constants, products of sizes, or run-time strides.
+
+Where `b` has neighbours along another index than the output, its vectors may also run along its
+own ("natural"). Then N is what fuses in `b`, and the output's nearest index is outer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tcdsl.codegen.forms.base.context import GroupContext
@@ -98,11 +102,26 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """Which vectors there are.
+
+    other: along the factor that would be read by elements; the output is then stored element by
+    element. natural: along the factor's own neighbours, which are none in the output.
+    """
+
+    other: bool = False
+    natural: bool = False
+
+
+_NEAREST = Side()
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """A contraction by roles. k may be non-linear in a and b, m in a, n in b: never in c.
+    """A contraction by roles. k may be non-linear in a and b, m in a, n in b, but m never in c.
 
     scale: factors without a reduction index, applied to the finished sum. unit: c has stride one
-    along n.
+    along n. natural: n lies in b as it is, and may be non-linear in c.
     """
 
     statement: Statement
@@ -116,6 +135,7 @@ class Problem:
     scale: tuple[typed.Expr, ...]
     dtype: DType  # of the sum
     unit: bool
+    natural: bool = False
 
 
 def extent_of(fused: tuple[Index, ...]) -> Size:
@@ -178,13 +198,9 @@ def operand_of(
 
 
 def problem_of(
-    reach: Reach, statement: Statement, target: str, *, swap: bool = False
+    reach: Reach, statement: Statement, target: str, side: Side = _NEAREST
 ) -> Problem | None:
-    """Return a statement as a contraction that writes target, or None if it is none.
-
-    swap: let the vectors run along the factor that would be read by elements; the output is then
-    stored element by element.
-    """
+    """Return a statement as a contraction that writes target, or None if it has no such vectors."""
     value = statement.value
     dtype = value.dtype
     if statement.op not in ("+=", "+=!") or not dtype.is_float or not statement.is_whole:
@@ -207,8 +223,9 @@ def problem_of(
     unit = nearest(c)
     # b carries the vectors: it has the output's nearest index, if any factor alone has it
     b_first = unit is not None and first.uses(unit) and not second.uses(unit)
-    a, b = (second, first) if b_first != swap else (first, second)
-    return _by_roles(statement, a, b, c, indices, reduced, scale)
+    a, b = (second, first) if b_first != side.other else (first, second)
+    found = _by_roles(statement, a, b, c, indices, reduced, scale)
+    return _natural(found) if side.natural else found
 
 
 def nearest(c: Operand) -> str | None:
@@ -256,6 +273,33 @@ def _by_roles(
     outer = tuple(i for i in outputs if i not in m and i not in n)
     unit = c.linear(n) == ONE
     return Problem(statement, a, b, c, outer, m, n, tuple(k), scale, statement.value.dtype, unit)
+
+
+def _natural(p: Problem) -> Problem | None:
+    """Return a contraction with vectors along b's own neighbours, or None if there is no gain.
+
+    They must not be the output's, whose own neighbours are many matrices: those are turned around
+    when they are stored.
+    """
+    only_b = [i for i in (*p.n, *p.outer) if p.b.uses(i.name) and not p.a.uses(i.name)]
+    at = next((i for i in only_b if p.c.stride(i.name) == ONE and i.extent != ONE), None)
+    own = next((i for i in only_b if p.b.stride(i.name) == ONE and i.extent != ONE), None)
+    if at is None or own is None or at == own:
+        return None
+    n: tuple[Index, ...] = (own,)
+    while True:
+        rest = (i for i in only_b if i != at and i not in n)
+        outer = next((i for i in rest if p.b.linear((i, *n)) is not None), None)
+        if outer is None:
+            break
+        n = (outer, *n)
+    order = {name: d for d, (name, _) in enumerate(p.c.strides)}
+    left = (i for i in (*p.n, *p.outer) if i not in n)
+    outer_points = tuple(sorted(left, key=lambda i: order[i.name]))
+    slides = any(p.b.shares_dim(i.name, p.k) for i in n)
+    if slides or p.c.linear(n) == ONE:
+        return None
+    return replace(p, outer=outer_points, n=n, unit=False, natural=True)
 
 
 def _fusable(role: list[Index], source: Operand, c: Operand, k: list[Index]) -> tuple[Index, ...]:

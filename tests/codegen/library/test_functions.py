@@ -73,7 +73,7 @@ def everything() -> list[LibraryFunction]:
             Packing(Packer(t, FLOAT32, 16, unit, x, k))
             for t, unit, x, k in product(stored, UNITS, (False, True), (False, True))
         ),
-        *(Joining(V16, t) for t in stored),
+        *(Joining(V16, t, by_table) for t in stored for by_table in (False, True)),
         *(
             Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, traits)
             for v in (V16, V4)
