@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tcdsl.codegen.choose.arrange import Arrangement, aligned_bytes, places
@@ -18,8 +19,10 @@ from tcdsl.codegen.loops.loopir import (
     Expr,
     Field,
     Function,
+    If,
     LaunchLoop,
     Let,
+    Opaque,
     PhaseLoop,
     Return,
     Scalar,
@@ -29,6 +32,7 @@ from tcdsl.codegen.loops.loopir import (
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.preludes.abi import MAX_LOOPS, MAX_PARAMS, MAX_PHASES
+from tcdsl.codegen.program.inplace import copied
 from tcdsl.codegen.program.program import Program, TurnLoop
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
@@ -68,7 +72,7 @@ def assemble(
     calls: list[Stmt] = []
     at = 0
     for ctx, one in zip(contexts, lowered, strict=True):
-        functions += one.functions
+        functions += _functions(ctx, one)
         planner = _group_plan(ctx, one, at, len(arrangement.temps))
         functions.append(planner)
         calls.append(b.do(planner.name, b.ARGS, b.PLAN))
@@ -186,6 +190,23 @@ def _group_plan(ctx: Context, one: Lowered, first: int, temps: int) -> Function:
         stmts.append(Assign(shared, b.max64(shared, b.add(base, one.shared_bytes))))
     body = b.block(ctx.operands.declare(b.block(stmts)), Return(b.const(0, INT32)))
     return b.plan_function(f"{ctx.prefix}_plan", body)
+
+
+def _functions(ctx: Context, one: Lowered) -> Iterator[Function]:
+    """Yield the functions of a group; phases that copy what lies there already return at once."""
+    found = copied(ctx.program, ctx.group.members)
+    for f in one.functions:
+        if found is None or f.linkage != "phase":
+            yield f
+            continue
+        target, source = (_address(ctx.program, name) for name in found)
+        is_there = b.compare("==", target, source)
+        nothing = If(is_there, Return(b.const(0, INT32)))
+        yield replace(f, body=b.block(nothing, f.body))
+
+
+def _address(program: Program, name: str) -> Expr:
+    return Field(b.ARGS, f"data[{program.operands.index(name)}]", Opaque("char *"))
 
 
 def _header(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.text.stack import on_own_stack
@@ -14,12 +16,14 @@ def inplace_pairs(program: Program) -> tuple[tuple[int, int], ...]:
 
     A parameter may give its memory to a return if every element is read only at the point that
     overwrites it, whatever order points run in and however statements are fused. That is proved
-    for elementwise programs alone: each statement assigns over plain indices without reduction,
-    and reads the parameter, and whatever the program itself writes, at the subscripts it writes;
-    and nothing reads the parameter after the return was first written, nor again in a loop.
+    for elementwise programs: each statement assigns over plain indices without reduction, and reads
+    the parameter, and whatever the program itself writes, at the subscripts it writes; and nothing
+    reads the parameter after the return was first written, nor again in a loop. And for what a
+    return begins with, whatever is written over it later (`begun`).
     """
+    begun_pairs = tuple(_begun(program))
     if program.loops or not all(_is_elementwise(s) for s in program.statements):
-        return ()
+        return begun_pairs
     written = {program.buffer(s.target).tensor for s in program.statements}
     pairs = []
     for p, source in enumerate(program.inputs):
@@ -39,13 +43,71 @@ def inplace_pairs(program: Program) -> tuple[tuple[int, int], ...]:
                 _is_read_after_write(program, source, tensor)
             ):
                 pairs.append((r, p))
-    return tuple(pairs)
+    return tuple(sorted({*pairs, *begun_pairs}))
+
+
+def copied(program: Program, members: Sequence[int]) -> tuple[str, str] | None:
+    """Return the return and the parameter that a group only copies, and which may be one view.
+
+    Then nothing is left to do where they are. None where they are the whole program: nobody calls
+    a copy for that.
+    """
+    if len(members) != 1 or len(program.statements) == 1:
+        return None
+    stmt = program.statements[members[0]]
+    for r, p in _begun(program):
+        target, source = program.outputs[r], program.inputs[p]
+        is_of_it = program.buffer(stmt.target).tensor == program.buffer(target).tensor
+        if is_of_it and isinstance(stmt.value, typed.Read) and stmt.value.tensor == source:
+            return target, source
+    return None
+
+
+def _begun(program: Program) -> Iterator[tuple[int, int]]:
+    """Yield the pairs where the return's first statement alone reads the parameter.
+
+    It is elementwise, outside of loops, and reads the parameter at the subscripts that it writes:
+    what later statements write, they write after that point, as they would otherwise. None of
+    them reads the return, so that no value of it is computed again from the parameter.
+    """
+    for r, target in enumerate(program.outputs):
+        tensor = program.buffer(target).tensor
+        writing = [
+            i for i, s in enumerate(program.statements) if program.buffer(s.target).tensor == tensor
+        ]
+        first = writing[0] if writing else 0
+        stmt = program.statements[first]
+        is_read = any(
+            program.buffer(read.tensor).tensor == tensor
+            for s in program.statements
+            for read in s.reads()
+        )
+        in_loop = any(loop.first <= first < loop.last for loop in program.loops)
+        begun, ended = program.buffer(stmt.target), program.buffer(target)
+        is_same_box = (begun.shape, begun.low) == (ended.shape, ended.low)
+        if not writing or is_read or in_loop or not is_same_box or not _is_elementwise(stmt):
+            continue
+        for p, source in enumerate(program.inputs):
+            reads = [
+                (i, read.subs)
+                for i, s in enumerate(program.statements)
+                for read in s.reads()
+                if read.tensor == source
+            ]
+            if (
+                begun.shape
+                and program.buffer(source).shape == begun.shape
+                and set(reads) == {(first, stmt.subs)}
+            ):
+                yield r, p
 
 
 def _is_elementwise(stmt: Statement) -> bool:
+    """Whether it assigns at plain indices, and leaves what it does not assign as it is."""
     names = [a.plain if (a := affine_of(s)) else None for s in stmt.subs]
     return (
         stmt.op == "="
+        and (stmt.covers or stmt.base is not None)
         and not stmt.reductions
         and None not in names
         and len(set(names)) == len(names)

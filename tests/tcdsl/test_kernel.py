@@ -126,6 +126,35 @@ def test_an_output_may_be_the_view_of_an_input_that_is_read_at_the_same_point() 
     assert add.variant().signature.inplace == ((0, 0), (0, 1))
 
 
+def test_an_output_may_begin_as_an_input_and_be_written_over() -> None:
+    """The way of the library to write parts of a tensor; what lies there already is not copied."""
+    head = "def put(float(A,B) x, int64(N) i, float(N,B) v) -> (float(A,B) y) {\n"
+    x, i, v = normal(50, 3), np.array([1, 48, 1]), normal(3, 3)
+    for first, then, is_proved in (
+        ("y(a, b) = x(a, b)", "y(i(n), b) = v(n, b)", True),
+        ("y(a, b) = x(a, b)", "y(i(n), b) += v(n, b)", True),
+        ("y(a, b) = 2 * x(a, b)", "y(i(n), b) += v(n, b)", True),
+        ("y(a, b) = x(a, b)", "y(i(n), b) += x(i(n) - 1, b)", False),
+        ("y(a, b) = x(a, b)", "y(i(n), b) = x(n, b)", False),
+        ("y(a, b) = x(A - 1 - a, b)", "y(i(n), b) = v(n, b)", False),
+        ("y(a, b) = x(a, b) where a in 0:9", "y(i(n), b) += v(n, b)", False),
+    ):
+        put, there = kernel(f"{head}{first}\n{then} }}"), x.copy()
+        expected = put(x, i, v)
+        put(there, i, v, out=there)
+        np.testing.assert_array_equal(there, expected)
+        assert put.variant().signature.inplace == ((0, 0),) * is_proved
+
+
+def test_an_output_that_begins_with_zeros_is_no_view_of_an_input() -> None:
+    for rest in ("", "y(i) = 3 where i in 3:4"):
+        some = kernel(f"def f(float(N) x) -> (float(N) y) {{ y(i) = x(i) where i in 0:2\n{rest} }}")
+        there = np.arange(5, dtype=np.float32)
+        expected = some(there)
+        np.testing.assert_array_equal(some(there, out=there), expected)
+        assert expected[1] == 1
+
+
 def test_an_output_that_overlaps_an_input_otherwise_is_right_too() -> None:
     add, a, square = kernel(ADD), normal(100), normal(12, 12)
     expected = a[:-1] + a[1:]
