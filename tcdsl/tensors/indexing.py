@@ -52,6 +52,9 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if is_mask and tuple(key.shape) == tuple(x.shape) and not isinstance(value, Tensor):
         x.masked_fill_(key, value)
         return
+    if _is_of_rows(x, key, value):
+        _putting(x.ndim, (0,))(x, key, value)
+        return
     part = plain(getitem, x, key)
     if part is not None:
         _assign(part, value)
@@ -63,6 +66,21 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = _tensor(value, base)
     _put(base, found, value)
+
+
+def _is_of_rows(x: Tensor, key: Any, value: Any) -> bool:
+    """Whether all that is said is which rows are which: nothing has to be looked at then."""
+    return (
+        isinstance(key, Tensor)
+        and isinstance(value, Tensor)
+        and key.dtype is dtypes.int64
+        and value.dtype is x.dtype
+        and key.ndim > 0
+        and x.ndim > 0
+        and (*key.shape, *x.shape[1:]) == tuple(value.shape)
+        and value.numel() > 0
+        and key._device == x._device == value._device
+    )
 
 
 def _assign(base: Tensor, value: Any) -> None:
@@ -245,13 +263,7 @@ def _written(rank: int, dims: Shape) -> str:
 @cache
 def _lookup(rank: int, dims: Shape) -> Op:
     """Return the op that looks up these dimensions of a tensor by as many tensors."""
-    names = {d: f"i{n}" for n, d in enumerate(dims)}
-    read = ", ".join(
-        f"{names[d]}(...) < 0 ? {names[d]}(...) + {_LETTERS[d].upper()} : {names[d]}(...)"
-        if d in names
-        else _LETTERS[d]
-        for d in range(rank)
-    )
+    read = _from_the_end(rank, dims)
     written = _written(rank, dims)
     extents = ", ".join(_LETTERS[d].upper() for d in range(rank))
     data = "".join(f", int64(...) i{n}" for n in range(len(dims)))
@@ -275,8 +287,7 @@ def _put(base: Tensor, found: list[tuple[int, Tensor]], value: Tensor) -> None:
     if not values.numel():
         with_nothing_written(base, values, writes=True)
         return
-    places = [_wrapped(t, base.shape[d]) for d, t in found]
-    _putting(base.ndim, dims)(base, *places, values)
+    _putting(base.ndim, dims)(base, *(t for _, t in found), values)
 
 
 @cache
@@ -286,7 +297,7 @@ def _putting(rank: int, dims: Shape) -> Op:
     letters = ", ".join(_LETTERS[d] for d in range(rank))
     extents = letters.upper()
     data = "".join(f", int64(...) i{n}" for n in range(len(dims)))
-    target = ", ".join(f"i{dims.index(d)}(...)" if d in dims else _LETTERS[d] for d in range(rank))
+    target = _from_the_end(rank, dims)
     return op_of_text(
         f"def index_put<T>(T({extents}) x{data}, T({_extents(written)}) v) -> (T({extents}) y) {{\n"
         f"  y({letters}) = x({letters})\n"
@@ -295,12 +306,15 @@ def _putting(rank: int, dims: Shape) -> Op:
     )
 
 
-def _wrapped(index: Tensor, extent: int) -> Tensor:
-    """Return subscripts from 0 on for those that count from the end."""
-    array = moved(index, 0)._array()
-    if not array.size or array.min() >= 0:
-        return index
-    return moved(from_numpy(np.where(array < 0, array + extent, array)), index._device)
+def _from_the_end(rank: int, dims: Shape) -> str:
+    """Return subscripts, those of these dimensions by data that may count from the end."""
+    names = {d: f"i{n}(...)" for n, d in enumerate(dims)}
+    return ", ".join(
+        f"{name} < 0 ? {name} + {_LETTERS[d].upper()} : {name}"
+        if (name := names.get(d))
+        else _LETTERS[d]
+        for d in range(rank)
+    )
 
 
 def _extents(written: str) -> str:
