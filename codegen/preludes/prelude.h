@@ -310,6 +310,44 @@ typedef long long TC_MASK_d __attribute__((vector_size(32)));
 
 TC_EXPAND(TC_VECTORS_, TC_VL_f32, TC_VL_f64)
 
+/* ---- places of extremes: tc_above_v16f32(x, e): where x takes the place of e, the largest before it,
+ * as more or as the first NaN; tc_below_ of the smallest. tc_where_(e, extreme, place): the places of
+ * lanes that hold the extreme of all, be it NaN, and in the others the last there is. */
+
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+/* 0x16, 0x19: not less or equal, not greater or equal, true of NaN; 7: no NaN. */
+#define TC_BEATS_FLOAT(W, x, e, not)                                                              \
+  __builtin_ia32_cmpp##W##512_mask(x, e, not, __builtin_ia32_cmpp##W##512_mask(e, e, 7, -1, 4), 4)
+#define TC_PLACES_FLOAT(S, SI, W)                                                                 \
+  TC_FN tc_m##S tc_above_v##S(tc_v##S x, tc_v##S e) { return TC_BEATS_FLOAT(W, x, e, 0x16); }       \
+  TC_FN tc_m##S tc_below_v##S(tc_v##S x, tc_v##S e) { return TC_BEATS_FLOAT(W, x, e, 0x19); }
+#define TC_PLACES_INT(S, W)                                                                       \
+  TC_FN tc_m##S tc_above_v##S(tc_v##S x, tc_v##S e) {                                              \
+    return __builtin_ia32_cmp##W##512_mask(x, e, 6, -1);                                          \
+  }                                                                                               \
+  TC_FN tc_m##S tc_below_v##S(tc_v##S x, tc_v##S e) {                                              \
+    return __builtin_ia32_cmp##W##512_mask(x, e, 1, -1);                                          \
+  }
+#else
+#define TC_PLACES_FLOAT(S, SI, W)                                                                 \
+  TC_FN tc_m##S tc_above_v##S(tc_v##S x, tc_v##S e) { return (tc_v##SI)(e == e) & ~(x <= e); }      \
+  TC_FN tc_m##S tc_below_v##S(tc_v##S x, tc_v##S e) { return (tc_v##SI)(e == e) & ~(x >= e); }
+#define TC_PLACES_INT(S, W)                                                                       \
+  TC_FN tc_m##S tc_above_v##S(tc_v##S x, tc_v##S e) { return x > e; }                              \
+  TC_FN tc_m##S tc_below_v##S(tc_v##S x, tc_v##S e) { return x < e; }
+#endif
+#define TC_PLACES(S, T, SI, LAST)                                                                 \
+  TC_FN tc_v##SI tc_where_v##S(tc_v##S e, tc_##T extreme, tc_v##SI place) {                        \
+    return tc_select_v##SI((e == extreme) | (e != e), place, (tc_v##SI){0} + LAST);               \
+  }
+#define TC_ALL_PLACES(NS, NL)                                                                     \
+  TC_PLACES_FLOAT(NS##f32, NS##i32, s) TC_PLACES_FLOAT(NL##f64, NL##i64, d)                       \
+  TC_PLACES_INT(NS##i32, d) TC_PLACES_INT(NL##i64, q)                                             \
+  TC_PLACES(NS##f32, f32, NS##i32, 0x7fffffff) TC_PLACES(NS##i32, i32, NS##i32, 0x7fffffff)       \
+  TC_PLACES(NL##f64, f64, NL##i64, 0x7fffffffffffffffLL)                                          \
+  TC_PLACES(NL##i64, i64, NL##i64, 0x7fffffffffffffffLL)
+TC_EXPAND(TC_ALL_PLACES, TC_VL_f32, TC_VL_f64)
+
 /* ---- strided access: lanes at p, p + step, ...; those from n on are neither read nor written */
 
 #define TC_STRIDED(S, T, N)                                                                       \

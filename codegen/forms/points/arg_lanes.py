@@ -7,6 +7,8 @@
            best of the lanes: the largest, of equals the first
 
 `arg.py` looks at one point after the other; its chain of comparisons is what this form is rid of.
+Where values have vectors of their own (`vexpr.py`) the lanes are registers (`arg_vectors.py`), else
+arrays, of which the C compiler makes what it can.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.base.phase import decode, float_product, nested
+from tcdsl.codegen.forms.points import arg_vectors
 from tcdsl.codegen.forms.points.arg import beats, place_of, result_of, same
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -49,7 +52,9 @@ from tcdsl.grammar.types.dtypes import BOOL, INT32, INT64, DType
 
 _LANES = 32  # two vectors of float32 and more of other types: their chains overlap
 _SHORTEST = 64  # a row below is done before its lanes are compared
+_SHORTEST_IN_VECTORS = 16  # a vector of float32, if not several
 _POINT_NS, _ROW_NS = 0.15, 60.0
+_POINT_IN_VECTORS_NS, _ROW_IN_VECTORS_NS = 0.06, 15.0
 
 
 def matches(ctx: Context) -> bool:
@@ -61,7 +66,8 @@ def matches(ctx: Context) -> bool:
         return False
     if s.base is None and not s.covers:
         return False
-    return _is_along(ctx, s) and ctx.at_least(s.reductions[-1].extent, _SHORTEST)
+    shortest = _SHORTEST_IN_VECTORS if arg_vectors.in_vectors(ctx, s) else _SHORTEST
+    return _is_along(ctx, s) and ctx.at_least(s.reductions[-1].extent, shortest)
 
 
 def knobs(ctx: Context) -> tuple[Knob, ...]:
@@ -81,18 +87,24 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     for r in s.ranges:
         rows *= max(0, ctx.extent(r.extent)) if r.kind == "output" else 1
         points *= max(0, ctx.extent(r.extent))
-    return wall_ns(rows * _ROW_NS + points * _POINT_NS, int(rows), ctx.spec.threads)
+    row_ns, point_ns = _ROW_NS, _POINT_NS
+    if arg_vectors.in_vectors(ctx, s):
+        row_ns, point_ns = _ROW_IN_VECTORS_NS, _POINT_IN_VECTORS_NS
+    return wall_ns(rows * row_ns + points * point_ns, int(rows), ctx.spec.threads)
 
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase; a task is an output point."""
     ops, s = ctx.operands, ctx.group.statements[0]
     task = b.i64("task")
-    nest = b.loop(task, b.BEGIN, b.END, decode(ctx.operands, s.outputs, task), _row(ctx, s))
+    in_vectors = arg_vectors.in_vectors(ctx, s)
+    row = arg_vectors.row(ctx, s, lambda: _row(ctx, s)) if in_vectors else _row(ctx, s)
+    nest = b.loop(task, b.BEGIN, b.END, decode(ctx.operands, s.outputs, task), row)
     name = f"{ctx.prefix}_arg"
     function = b.phase_function(name, b.block(ops.declare(nest), Return(b.const(0, INT32))))
     tasks = b.mul(*(ops.size(r.extent) for r in s.outputs))
-    cost = float_product([ops.size(r.extent) for r in s.ranges], _POINT_NS)
+    point_ns = _POINT_IN_VECTORS_NS if in_vectors else _POINT_NS
+    cost = float_product([ops.size(r.extent) for r in s.ranges], point_ns)
     return Lowered(
         title="arg reduction in lanes",
         functions=(function,),

@@ -78,7 +78,7 @@ def test_what_asks_nothing_has_one_choice(text: str) -> None:
             "g0.split",
             {(5, 4): False, (40_000, 4): True, (40_000, 8191): True, (40_000, 8192): False},
         ),
-        (PLACES, "g0.form", {(9, 63): "nest", (9, 64): "arg_lanes", (1, 1000): "arg_lanes"}),
+        (PLACES, "g0.form", {(9, 15): "nest", (9, 16): "arg_lanes", (1, 1000): "arg_lanes"}),
         (PARTED, "g0.form", {(7, 9, 40): "reduction", (8, 9, 40): "rows", (97, 1, 1): "rows"}),
     ],
 )

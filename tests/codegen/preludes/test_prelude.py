@@ -262,7 +262,17 @@ TC_EXPORT tc_i64 lanes(void) { return TC_VL_f32; }
   TC_EXPORT void narrow_##H(tc_##H *out, const tc_f32 *a, tc_i64 n) {                             \
     for (tc_i64 i = 0; i < n; i += TC_VL_f32) tc_store_v##S##_##H(out + i, tc_load_v##S(a + i));  \
   }
+/* above, below: where a[N..] beats a[0..N]; where: the first lane of a[0..N] that holds a[N]. */
+#define PLACES(S, T, N, SI)                                                                       \
+  TC_EXPORT void above_##T(tc_##T *out, const tc_##T *a, tc_i64 n) {                              \
+    tc_v##S one = tc_splat_v##S(1), e = tc_load_v##S(a), x = tc_load_v##S(a + n);                 \
+    tc_store_v##S(out, tc_keep_v##S(tc_above_v##S(x, e), one, one * 0));                          \
+    tc_store_v##S(out + n, tc_keep_v##S(tc_below_v##S(x, e), one, one * 0));                      \
+    out[2 * n] = (tc_##T)tc_hmin_v##SI(tc_where_v##S(e, a[n], tc_iota_v##SI(0)) & 1023);          \
+  }
 #define ALL(NS, NL)                                                                               \
+  PLACES(NS##f32, f32, NS, NS##i32) PLACES(NS##i32, i32, NS, NS##i32)                             \
+  PLACES(NL##f64, f64, NL, NL##i64) PLACES(NL##i64, i64, NL, NL##i64)                             \
   EACH(NS##f32, f32, NS) EACH(NS##i32, i32, NS) EACH(NL##f64, f64, NL) EACH(NL##i64, i64, NL)     \
   TRANSPOSE(NS##f32, f32, NS) TRANSPOSE(NL##f64, f64, NL)                                         \
   HALVES(NS##f32, f16) HALVES(NS##f32, bf16)                                                      \
@@ -346,6 +356,25 @@ def test_lanes_fold_to_sum_and_extremes(vectors: ctypes.CDLL, dtype: np.dtype[An
             a[lane] = np.nan
             call(vectors, f"folds_{c(dtype)}", out, a, lanes)
             assert np.isnan(out).all()
+
+
+@pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)
+def test_what_beats_an_extreme_and_where_one_is(vectors: ctypes.CDLL, dtype: np.dtype[Any]) -> None:
+    lanes, rng = lanes_of(vectors, dtype), np.random.default_rng(8)
+    out = np.empty(2 * lanes + 1, dtype)
+    if dtype.kind == "f":
+        ends = [-np.inf, np.inf, np.nan]
+    else:
+        ends = [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    values = np.array([*ends, -1, 0, 1, 2], dtype)
+    for _ in range(40):
+        a = rng.choice(values, 2 * lanes)
+        call(vectors, f"above_{c(dtype)}", out, a, lanes)
+        e, x = a[:lanes], a[lanes:]
+        np.testing.assert_array_equal(out[:lanes], ~np.isnan(e) & ~(x <= e))
+        np.testing.assert_array_equal(out[lanes:-1], ~np.isnan(e) & ~(x >= e))
+        held = (e == x[0]) | np.isnan(e)
+        assert out[-1] == (held.argmax() if held.any() else 1023)
 
 
 @pytest.mark.parametrize("dtype", VECTOR_TYPES, ids=str)

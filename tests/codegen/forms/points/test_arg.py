@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -114,3 +115,61 @@ def test_of_lanes_along_the_last_of_several_indices() -> None:
     strided = problem(ROWS.replace("T", "float"), x[:, ::-2, :].reshape(9, 75))
     held(strided)
     assert "nest" in form(problem(ROWS.replace("T", "float"), x[:, 0, ::-1]))
+
+
+def emitted(p: Problem, *, exact: bool) -> str:
+    spec = spec_of(p, exact=exact)
+    config = compiler.default_config(p.program, spec, MACHINE, p.sizes)
+    lower = compiler.lower if exact else compiler.lower_generic
+    return compiler.emit_c(lower(p.program, spec, config, MACHINE, p.sizes, "arg"))
+
+
+def hard_rows(kind: str, width: int) -> np.ndarray:
+    """Return rows with ties, ends of the type in first and last places, infinities and NaN."""
+    dtype = np.dtype({"float": "float32", "double": "float64"}.get(kind, kind))
+    x = RNG.integers(-2, 3, (24, width)).astype(dtype)
+    if dtype.kind == "f":
+        low, high = -np.inf, np.inf
+        for r in range(12, 18):
+            x[r, RNG.integers(0, width, 1 + r % 3)] = np.nan
+        x[18] = np.nan
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x[0], x[1] = low, high
+    x[2, 0], x[3, -1], x[4, -1] = low, high, low
+    for r in range(5, 12):
+        x[r, RNG.integers(0, width, 3)] = (low, high)[r % 2]
+    x[19, width // 2 :] = low
+    x[20, : width // 2] = low
+    return x
+
+
+@sampled("kind", ["float", "int32", "double", "int64", "float16", "bfloat16"], keep=1)
+@sampled("width", [16, 17, 33, 64, 67, 80, 130, 1000], keep=2)
+def test_rows_in_vectors_have_the_first_place(kind: str, width: int) -> None:
+    if kind == "bfloat16":
+        x = hard_rows("float", width).astype(ml_dtypes.bfloat16)
+    else:
+        x = hard_rows(kind, width)
+    text = "def f(T(B,N) X) -> (A, C) { A(b) argmax=! X(b, n)  C(b) argmin=! X(b, n) }"
+    p = problem(text.replace("T", kind), x)
+    for exact in (True, False):
+        assert "tc_above_v" in emitted(p, exact=exact)
+    held(p)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(float(B,N) X, float(N) w) -> (A) { A(b) argmax=! abs(X(b,n)) * w(n) - 0.5 * n }",
+        "def f(float(B,N) X, float(N) w) -> (A) {A(b) argmin=! w(b) where n in 0:N, exists X(b,n)}",
+        "def f(float(B,N) X, float(N) w) -> (A) {"
+        " A(b) argmax=! X(b,m) > w(n) ? w(n) : X(b,n) where m in 3:5 }",
+        "def f(float(B,N) X, float(N) w) -> (A) {A(b) argmax=! X(b,n-7) * w(n-7) where n in 7:N+7}",
+    ],
+)
+def test_values_of_rows_in_vectors(text: str) -> None:
+    for width in (20, 131):
+        x = RNG.integers(-3, 4, (9, width)).astype(np.float32)
+        held(problem(text, x, RNG.integers(-3, 4, width).astype(np.float32)))
