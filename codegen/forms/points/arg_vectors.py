@@ -13,7 +13,6 @@ seen nothing else (or nothing), and its place is the first that it could have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.context import Context
@@ -41,6 +40,7 @@ from tcdsl.codegen.loops.names import safe_name
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Statement
+from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
 
 _CHAINS = 4  # vectors of extremes: a comparison and a choice take about as many cycles
