@@ -118,11 +118,10 @@ class _Search:
 
     def whole(self) -> Stmt:
         """Return all of it."""
-        op = "max=" if self.is_max else "min="
-        least = vexpr.splat(identity(op, self.values.dtype), self.values)
+        least = identity("max=" if self.is_max else "min=", self.values.dtype)
         none = vexpr.splat(b.const(0, self.places.dtype), self.places)
         return b.block(
-            [Let(c.extreme, least, mutable=True) for c in self.chains],
+            [Let(c.extreme, vexpr.splat(least, self.values), mutable=True) for c in self.chains],
             [Let(c.block, none, mutable=True) for c in self.chains],
             nested(self.ctx, self.s.reductions[:-1], self._walk(), Serial()),
             self._compare(),
