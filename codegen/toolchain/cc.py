@@ -9,13 +9,14 @@ import importlib.util
 import os
 import platform
 import re
+import select
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -50,6 +51,8 @@ _OWN_FLAGS: Mapping[Kind, tuple[str, ...]] = {
     "clang": ("-Wno-pass-failed",),
     "zig": ("-Wno-pass-failed", "-fno-sanitize=undefined"),
 }
+_BARE = "-nostdlib"
+_POLL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +240,21 @@ class Source:
     def all_flags(self, compiler: Compiler) -> tuple[str, ...]:
         """Return all flags of a compiler for this text."""
         own = compiler.flags if self.language == "c" else ()  # they speak of C
-        return (*own, self.opt, *self.flags)
+        return (*own, self.opt, *self.flags, *([_BARE] if self._is_bare(compiler) else []))
+
+    def all_libraries(self, compiler: Compiler) -> tuple[str, ...]:
+        """Return all libraries that it is linked with."""
+        return (*self.libraries, "-lm", *(["-lgcc"] if self._is_bare(compiler) else []))
+
+    def _is_bare(self, compiler: Compiler) -> bool:
+        """Whether it is linked without what a program needs to start: half of what linking takes.
+
+        It calls libm at most, and memcpy, which the process has. What a person's own flags of a
+        compiler ask for (sanitizers) comes with the usual libraries.
+        """
+        is_ours = self.language == "c" and not self.libraries and self.include is None
+        is_plain = not any(word.startswith("-") for word in compiler.command)
+        return is_ours and is_plain and compiler.kind == "gcc" and sys.platform == "linux"
 
 
 class Run:
@@ -253,7 +270,7 @@ class Run:
         folders = [INCLUDES, *([source.include] if source.include else [])]
         self._command = [
             *compiler.command, *source.all_flags(compiler), *(f"-I{f}" for f in folders),
-            "-shared", "-o", str(self.output), str(file), *source.libraries, "-lm",
+            "-shared", "-o", str(self.output), str(file), *source.all_libraries(compiler),
         ]  # fmt: skip
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -295,6 +312,25 @@ class Run:
             f"the C compiler refused '{self.source.name}'\n  command: {shlex.join(self._command)}\n"
             f"{log}\n{_excerpt(self.source, log)}"
         )
+
+
+def wait_for_any(runs: Sequence[Run], seconds: float) -> None:
+    """Wait until one of some compilers has ended, at most so long; handlers of signals run.
+
+    They are not ended yet, as far as we know: their numbers are still theirs.
+    """
+    handles: list[int] = []
+    ended = select.poll()
+    try:
+        for run in runs:
+            handles.append(os.pidfd_open(run._process.pid))
+            ended.register(handles[-1], select.POLLIN)
+        ended.poll(seconds * 1e3)
+    except (AttributeError, OSError):  # a system without, or no handles left
+        time.sleep(min(seconds, _POLL_S))
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def _excerpt(source: Source, log: str, around: int = 3) -> str:

@@ -16,7 +16,14 @@ from typing import TypeVar
 
 from tcdsl.codegen.toolchain import contentfile
 from tcdsl.codegen.toolchain.cachedir import lacks_room, with_room
-from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, Run, Source, find_compiler
+from tcdsl.codegen.toolchain.cc import (
+    INCLUDES,
+    Compiler,
+    Run,
+    Source,
+    find_compiler,
+    wait_for_any,
+)
 from tcdsl.codegen.toolchain.contentfile import KeyLock, building_folder, hash_of, move_into_place
 from tcdsl.codegen.toolchain.host import usable_cores
 from tcdsl.grammar.text.errors import CompileError
@@ -26,6 +33,7 @@ T = TypeVar("T")
 FORMAT = "1"  # of keys
 SUFFIX = ".so"
 _POLL_S = 0.002
+_LONGEST_S = 0.5  # between looks at whether a compiler takes too long
 
 
 def compile_source(source: Source, compiler: Compiler | None = None) -> Path:
@@ -96,7 +104,10 @@ def _compile_many(
                     del waiting[key]
                 for key in [k for k, making in running.items() if making.run.finished()]:
                     done[key] = running.pop(key).end()
-            time.sleep(_POLL_S if waiting or running else 0)
+            if waiting and len(running) < jobs:  # others are at work on them
+                time.sleep(_POLL_S)
+            elif running:
+                wait_for_any([making.run for making in running.values()], _LONGEST_S)
     finally:
         with _uninterrupted():
             for making in running.values():

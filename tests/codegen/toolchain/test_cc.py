@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+import math
 import os
 import stat
 import sys
@@ -121,3 +123,53 @@ def test_floating_point_state_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_environment_is_passed_on(tmp_path: Path) -> None:
     assert cc._environment(tmp_path)["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.cc
+def test_a_text_without_headers_is_linked_with_nothing_that_a_program_needs_to_start(
+    tmp_path: Path,
+) -> None:
+    """But finds libm, and what gcc calls for itself."""
+    text = """double of(double x, float *a, int n) {
+      for (int i = 0; i < n; i++) a[i] = 0;
+      return __builtin_fmod(x, 3) + __builtin_lgamma(x);
+    }"""
+    found = find_compiler()
+    source = Source("bare", text, flags=("-fvisibility=default",))
+    has_flags = any(word.startswith("-") for word in found.command)
+    is_bare = found.kind == "gcc" and sys.platform == "linux" and not has_flags
+    assert ("-nostdlib" in source.all_flags(found)) is is_bare
+    zeros = (ctypes.c_float * 1000)(*[1] * 1000)
+    function = ctypes.CDLL(str(compiled(found, source, tmp_path))).of
+    function.restype, function.argtypes = (
+        ctypes.c_double,
+        [ctypes.c_double, ctypes.c_void_p, ctypes.c_int],
+    )
+    assert function(7.0, ctypes.addressof(zeros), 1000) == pytest.approx(1 + math.lgamma(7))
+    assert not any(zeros)
+    own = dataclasses.replace(found, command=(*found.command, "-fsanitize=address"))
+    assert "-nostdlib" not in source.all_flags(own)
+    assert "-nostdlib" not in Source("c++", text, language="c++").all_flags(found)
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("has_handles", [True, False])
+def test_who_waits_for_compilers_hears_of_the_first_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_handles: bool
+) -> None:
+    if not has_handles:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    slow = fake_compiler(tmp_path, "slow", f"read x < {gate}")
+    quick = fake_compiler(tmp_path, "quick", "exit 0")
+    found = find_compiler()
+    runs = []
+    for path in (slow, quick):
+        folder = tmp_path / f"of {path.name}"
+        folder.mkdir()
+        runs.append(cc.Run(dataclasses.replace(found, command=(str(path),)), SEVEN, folder))
+    while not any(run.finished() for run in runs):
+        cc.wait_for_any(runs, 60)
+    assert [run.finished() for run in runs] == [False, True]
+    runs[0].kill()
