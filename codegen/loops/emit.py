@@ -7,6 +7,7 @@ differently from the typed IR (promote narrow integers to int) is mended here wi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -69,6 +70,11 @@ _POSTFIX, _PREFIX, _TERNARY, _ANY = 15, 14, 3, 0
 
 # Builtins of the language that smath.h has.
 _MATHS = frozenset(BUILTINS) - {"fmin", "fmax"}
+
+# What words.h has: vectors read from narrower integers, words, squares of integers.
+_WORDS = re.compile(
+    r"tc_(loadm?_v\d+i\d+_[iu]\d+|(dot|weave|line|put)m?\d(su|us)?(_|$)|transpose_v\d+i)"
+)
 
 # Above this float32 rounds to infinity.
 _LARGEST_F32 = float.fromhex("0x1.ffffffp127")
@@ -292,6 +298,8 @@ class _Printer:
         self.out.add(self.target.prelude)
         if _calls_maths(u):
             self.out.add(self.target.maths)
+        if self.target.words and any(map(_WORDS.match, _called(u))):
+            self.out.add(self.target.words)
         late = [t for t in u.tables if any(isinstance(v, str) for v in t.values)]
         for t in u.tables:
             if t not in late:
@@ -412,11 +420,15 @@ def _is_long(e: Expr) -> bool:
 
 def _calls_maths(u: Unit) -> bool:
     """Whether a unit calls a builtin function that the prelude does not have."""
-    called = {e.function for f in u.functions for e in all_exprs(f.body) if isinstance(e, Call)}
     return any(
         name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS
-        for name in called
+        for name in _called(u)
     )
+
+
+def _called(u: Unit) -> set[str]:
+    """Return the names of all functions that a unit calls."""
+    return {e.function for f in u.functions for e in all_exprs(f.body) if isinstance(e, Call)}
 
 
 def _trip_count(s: For) -> int:

@@ -44,6 +44,7 @@ def _detect(compiler: Compiler, cores: int) -> Machine:
         isa, vector_bytes, registers, l1_bytes, l1_ways, l2_bytes, l3_bytes, cores,
         frequency_ghz=_nominal_ghz(processor), fma_per_cycle=_fma_per_cycle(isa, processor),
         crosses_lines=processor.get("vendor_id") == "AuthenticAMD",
+        dots=dots_of(compiler.macros),
     )  # fmt: skip
 
 
@@ -56,6 +57,13 @@ def isa_of(macros: tuple[str, ...]) -> str:
     if "__SSE2__" in macros:
         return "sse"
     return "neon" if "__ARM_NEON" in macros else "generic"
+
+
+def dots_of(macros: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what words.h has dot instructions for under these predefined macros."""
+    has = set(macros)
+    quads = {"__AVX512VNNI__", "__AVX512VL__"} <= has or "__AVXVNNI__" in has
+    return ("bytes",) if quads else ()
 
 
 def usable_cores() -> int:

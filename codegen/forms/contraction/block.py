@@ -112,11 +112,12 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
         unit = "k"
     return Packer(
         panel.stored(x),
-        panel.dtype,
+        panel.packed,
         panel.lanes,
         unit,
         x_table=x.linear(along) is None,
         k_table=x.linear(k) is None,
+        word=None if panel.words is None else panel.words.of("a" if x == panel.problem.a else "b"),
     )
 
 
@@ -132,14 +133,17 @@ def _pack(
     spec = packer_of(panel, x, along)
     source: Expr = origin(panel, name, x)
     directions: list[Expr] = []
-    for fused, low in ((along, first), (p.k, now.k0)):
+    k0, depth = b.mul(now.k0, panel.per_step), now.depth
+    if panel.words is not None:  # the last word may be a part of one
+        depth = b.min64(b.mul(depth, panel.per_step), b.sub(panel.extent(p.k), k0))
+    for fused, low in ((along, first), (p.k, k0)):
         stride = panel.stride(x, fused)
         if stride is None:  # offsets from the first element, from the block's first entry on
             directions.append(b.offset(panel.table(x, fused), low))
         else:
             directions.append(stride)
             source = b.offset(source, b.mul(low, stride))
-    args = [source, *directions, area(panel, f"packed_{name}"), now.depth, count, width]
+    args = [source, *directions, area(panel, f"packed_{name}"), depth, count, width]
     if spec.unit == "batch":
         args += [next(d for n, _, d in _apart(panel, g) if n == f"packed_{name}"), block.batches]
     assert len(args) == len(packer_params(spec))

@@ -20,7 +20,8 @@ from tcdsl.codegen.forms.contraction.library import (
     declared,
     picked_tile,
 )
-from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer
+from tcdsl.codegen.forms.contraction.pack import Packer, joiner
+from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
 from tcdsl.codegen.loops import build as b
@@ -55,7 +56,7 @@ class Kernels:
     def library(self) -> Tiles:
         """The tiles of the library."""
         by_table = self.strides.b_k == "table"
-        return Tiles(self.panel.vector, self.machine.registers, by_table)
+        return Tiles(self.panel.vector, self.machine.registers, by_table, self.panel.words)
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -71,7 +72,7 @@ class Kernels:
         """Return the parameters of all micro-kernels."""
         if not self.panel.fuses:
             return self.library.params[:-2]
-        tile = RegisterTile(1, 1, self.panel.lanes, self.panel.dtype)
+        tile = RegisterTile(1, 1, self.panel.lanes, self.panel.dtype, self.panel.words)
         return kernel_params(tile, self.strides, self.panel.finish, self.stored)
 
     def functions(self) -> list[Function]:
@@ -88,7 +89,7 @@ class Kernels:
         out = [
             micro_kernel(
                 self.name(rows, vectors),
-                RegisterTile(rows, vectors, panel.lanes, panel.dtype),
+                RegisterTile(rows, vectors, panel.lanes, panel.dtype, panel.words),
                 self.strides,
                 panel.finish,
                 self.stored,
@@ -169,7 +170,7 @@ def packer_name(panel: Panel, name: str, p: Packer) -> str:
 
 def pack_function(panel: Panel, name: str, p: Packer) -> Function:
     """Return that function, or what stands for it."""
-    return declared(Packing(p)) if panel.shares else packer(packer_name(panel, name, p), p)
+    return declared(Packing(p)) if panel.shares else packing(packer_name(panel, name, p), p)
 
 
 def joiner_name(panel: Panel) -> str:

@@ -35,6 +35,7 @@ from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import Problem, Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows, takes_ragged
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, pass_depth, register_tiles
+from tcdsl.codegen.forms.contraction.words import Words, words_of
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     I64,
@@ -72,12 +73,15 @@ def matches(ctx: Context) -> bool:
 def knobs(ctx: Context) -> tuple[Knob, ...]:
     """Return the choices; with sizes not known the plan makes most of them at run time."""
     out = [Knob("columns", tuple(_sides(ctx)))]
+    words = [1, *(w.count for w in _words(ctx, _required(ctx, Side())))]
+    if len(words) > 1:
+        out.append(Knob("word", tuple(sorted(words))))
     if not ctx.is_exact():
         if _has_work(ctx):
             out.append(Knob("tiles", (LIBRARY, OWN)))
         return tuple(out)
     chosen = default(ctx)
-    x = _numbers(ctx, _required(ctx, _side(ctx, chosen)))
+    x = _numbers(ctx, _of(ctx, chosen))
     out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
@@ -95,15 +99,17 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
 def default(ctx: Context) -> dict[str, Value]:
     """Return the analytic schedule."""
     side = next(iter(_sides(ctx)))
+    word = _default_word(ctx, side)
     if not ctx.is_exact():
         if not _has_work(ctx):
-            return {"columns": side}
+            return {"columns": side} | word
         problem = _required(ctx, Side()).problem
         is_deep = ctx.at_least(extent_of(problem.k), _DEEP)
-        return {"columns": side, "tiles": LIBRARY if is_deep else OWN}
-    c = ctx.once("contraction default", lambda: _chosen(ctx, side))
+        return {"columns": side, "tiles": LIBRARY if is_deep else OWN} | word
+    c = ctx.once("contraction default", lambda: _chosen(ctx, {"columns": side} | word))
     return {
         "columns": side,
+        **word,
         "method": "dot" if c.dot else "panel",
         "tile": f"{c.mr}x{c.nv}",
         "pack_a": c.pack_a,
@@ -114,8 +120,24 @@ def default(ctx: Context) -> dict[str, Value]:
     }
 
 
-def _chosen(ctx: Context, side: str) -> ContractionChoice:
-    panel = _required(ctx, _side(ctx, {"columns": side}))
+def _default_word(ctx: Context, side: str) -> dict[str, Value]:
+    """Return how many steps along k a word has, if there is a choice: the model's."""
+    options = _words(ctx, _required(ctx, _side(ctx, {"columns": side})))
+    if not options:
+        return {}
+
+    def time_ns(word: int) -> float:
+        values: dict[str, Value] = {"columns": side, "word": word}
+        panel, choice = _of(ctx, values), _chosen(ctx, values)
+        x = _numbers(ctx, panel)
+        return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
+
+    counts = (*(w.count for w in options), 1)
+    return {"word": ctx.once("contraction word", lambda: min(counts, key=time_ns))}
+
+
+def _chosen(ctx: Context, values: Mapping[str, Value]) -> ContractionChoice:
+    panel = _of(ctx, values)
     x = _numbers(ctx, panel)
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
     if panel.problem.statement.is_ragged:
@@ -126,7 +148,7 @@ def _chosen(ctx: Context, side: str) -> ContractionChoice:
 
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
-    panel = _required(ctx, _side(ctx, values))
+    panel = _of(ctx, values)
     x = _numbers(ctx, panel)
     choice = (
         _choice(values)
@@ -138,7 +160,7 @@ def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
 
 def lower(ctx: Context, values: Mapping[str, Value]) -> Lowered:
     """Return one phase whose tasks are blocks of the output."""
-    panel = _required(ctx, _side(ctx, values))
+    panel = _of(ctx, values)
     if ctx.is_exact():
         return _exact(ctx, panel, _choice(values))
     own = panel.has_work and values["tiles"] == OWN
@@ -296,6 +318,26 @@ def _required(ctx: Context, side: Side) -> Panel:
     return panel
 
 
+def _of(ctx: Context, values: Mapping[str, Value]) -> Panel:
+    """Return what the panel method is given under a choice of columns and words."""
+    panel = _required(ctx, _side(ctx, values))
+    count, options = values.get("word", 1), _words(ctx, panel)
+    if count == 1 or not options or values.get("method") == "dot":  # which packs nothing
+        return panel
+    words = next((w for w in options if w.count == count), None)
+    if words is None:
+        raise ScheduleError(f"{ctx.prefix}.word cannot be {count} for these types")
+    return replace(panel, words=words)
+
+
+def _words(ctx: Context, panel: Panel) -> tuple[Words, ...]:
+    """Return the words that a contraction may be made of, the longest first."""
+    p = panel.problem
+    if panel.neighbours is not None or p.statement.is_ragged or not p.k:
+        return ()
+    return words_of(ctx.machine, panel.stored(p.a), panel.stored(p.b), panel.dtype)
+
+
 _SIDES = Side(), Side(other=True), Side(natural=True)
 
 
@@ -355,7 +397,13 @@ def _numbers(ctx: Context, panel: Panel) -> Extents:
         count = ctx.extent(near.extent)
         groups = b.mul(b.div(outer, max(1, count)), b.ceil_div(count, panel.lanes))
     return replace(
-        x, outer=outer, groups=groups, m=m, n=n, k=k, a_row=None if row is None else stride
+        x,
+        outer=outer,
+        groups=groups,
+        m=m,
+        n=n,
+        k=b.ceil_div(k, panel.per_step),
+        a_row=None if row is None else stride,
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops.build import (
     IntLike,
     add,
@@ -58,7 +59,7 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import INT64, DType
+from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 
 FIRST, LAST = 1, 2  # bits of the flag word: start from zero; apply the epilogue
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level
@@ -70,12 +71,21 @@ ROW_GROUP = 4
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
-    """Shape of a register tile: rows x vectors of lanes elements."""
+    """Shape of a register tile: rows x vectors of lanes elements.
+
+    words: a and b hold words, of which the tile adds several products at once.
+    """
 
     rows: int
     vectors: int
     lanes: int
     dtype: DType
+    words: Words | None = None
+
+    @property
+    def factor(self) -> DType:
+        """The type of elements of a and b."""
+        return self.dtype if self.words is None else INT32
 
     @property
     def columns(self) -> int:
@@ -157,10 +167,10 @@ def intrinsic(
 ) -> Call:
     """Return the prelude function of a vector type: tc_load becomes tc_load_v16f32.
 
-    stored: the half type in memory, then it is tc_load_v16f32_bf16.
+    stored: the type in memory: of a half or a narrower integer it is tc_load_v16f32_bf16.
     """
     kinds = [f"v{vector.lanes}{short_name(vector.dtype)}"]
-    if stored is not None and stored.is_half:
+    if stored is not None and stored != vector.dtype and (stored.is_half or stored.is_integer):
         kinds.append(short_name(stored))
     return call("_".join((name, *kinds)), *args, type=type)
 
@@ -223,10 +233,10 @@ def kernel_params(
         return (Var(name, table if value == "table" else I64),)
 
     return (
-        pointer("a", tile.dtype, const=True, restrict=True),
+        pointer("a", tile.factor, const=True, restrict=True),
         *stride("a_row", strides.a_row),
         *stride("a_k", strides.a_k),
-        pointer("b", tile.dtype, const=True, restrict=True),
+        pointer("b", tile.factor, const=True, restrict=True),
         *stride("b_k", strides.b_k),
         pointer("c", stored, restrict=True),
         *stride("c_row", strides.c_row),
@@ -306,37 +316,57 @@ def micro_kernel(
 def _k_loop(tile: RegisterTile, strides: Strides) -> Stmt:
     """Return the loop along k: a row of b into registers, then an FMA per accumulator."""
     k, r = i64("k"), i64("r")
-    a, b = pointer("a", tile.dtype, const=True), pointer("b", tile.dtype, const=True)
+    a, b = pointer("a", tile.factor, const=True), pointer("b", tile.factor, const=True)
+    words = tile.words
+    held = Vector(tile.factor, tile.lanes)
     a_row = expr(strides.a_row) if strides.a_row is not None else i64("a_row")
-    rows = [pointer(f"a{g}", tile.dtype, const=True) for g in range(0, tile.rows, ROW_GROUP)]
+    rows = [pointer(f"a{g}", tile.factor, const=True) for g in range(0, tile.rows, ROW_GROUP)]
     a_at, a_step = _along_k("a_k", strides.a_k, k)
     b_at, b_step = _along_k("b_k", strides.b_k, k)
-    b_now = pointer("b0", tile.dtype, const=True)
-    x = Var("x", Scalar(tile.dtype))
+    b_now = pointer("b0", tile.factor, const=True)
+    x = Var("x", Scalar(tile.factor))
 
     def column(v: Expr) -> Elem:
-        return Elem("column", (v,), tile.vector)
+        return Elem("column", (v,), held)
+
+    def fetched(v: Expr, masked: bool) -> Expr:
+        args = (offset(b_now, add(b_at, mul(v, tile.lanes))), Var("tail", tile.mask))
+        name = "tc_loadm" if masked else "tc_load"
+        return intrinsic(name, held, *args[: 1 + masked], type=held)
 
     def fetch(v: Expr, masked: bool) -> list[Stmt]:
-        at = offset(b_now, add(b_at, mul(v, tile.lanes)))
         # Pinned: folded into several FMAs as a memory operand, the load would run once per row.
-        return [assign(column(v), load_vector(tile, at, masked=masked)), do("tc_pin", column(v))]
+        return [assign(column(v), fetched(v, masked)), do("tc_pin", column(v))]
+
+    def start(v: Expr, masked: bool) -> list[Stmt]:
+        return [assign(accumulator(tile, r, v), fetched(v, masked))]
+
+    def summed(v: Expr) -> Stmt:
+        acc = accumulator(tile, r, v)
+        if words is None:
+            return Assign(acc, Bin("*", column(v), x, tile.vector), "+=")
+        name = f"tc_{words.function}"
+        return assign(acc, intrinsic(name, tile.vector, acc, column(v), x, type=tile.vector))
 
     def row(g: int) -> Stmt:
         v = i64("v")
-        product = Bin("*", column(v), x, tile.vector)
         return loop(
             r,
             g * ROW_GROUP,
             min((g + 1) * ROW_GROUP, tile.rows),
             Let(x, load(rows[g], add(a_at, mul(sub(r, g * ROW_GROUP), a_row)))),
-            loop(v, 0, tile.vectors, Assign(accumulator(tile, r, v), product, "+="), mark=Unroll()),
+            loop(v, 0, tile.vectors, summed(v), mark=Unroll()),
             mark=Unroll(),
         )
 
+    starts = block(
+        loop(r, 0, tile.rows, each_vector(tile, start), mark=Unroll()),
+        assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
+    )
     return block(
         [Let(p, offset(a, mul(g * ROW_GROUP, a_row)), mutable=True) for g, p in enumerate(rows)],
         Let(b_now, b, mutable=True),
+        starts if words is not None and words.starts else None,
         loop(
             k,
             0,

@@ -6,8 +6,10 @@ sizes has only its plan, its loops and its epilogue, and imports these. Each is 
 compiled when the first executable asks for it (`codegen/library`); its name says all of it:
 
     tc_tile_v16f32_r32           a register tile of given rows and vectors
+    tc_tile_v16i32_r32_dot2      the same, of words
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
     tc_pack_k_v16f32_f16         panels of an operand of unit stride along k, of halves
+    tc_pack_x_v16i32_i8_x4       panels of words of four bytes
     tc_join_v16f32_f32           finished matrices, stored inside each other
     tc_join_columns_v16f32_f32   the same, offsets of columns in a table
     tc_plan_v16f32_r32_..        the analytic schedule, for caches and layouts that it names
@@ -30,9 +32,11 @@ from tcdsl.codegen.forms.contraction.kernel import (
     micro_kernel,
 )
 from tcdsl.codegen.forms.contraction.lets import pick
-from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer, packer_params
+from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer_params
+from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
+from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Block, Call, Eval, Expr, Function, Stmt, Table, Var, Vector
 from tcdsl.codegen.loops.target import short_name
@@ -45,17 +49,19 @@ from tcdsl.grammar.types.dtypes import INT64, DType
 class Tiles:
     """All register tiles of a type: rows x vectors, which are the last two arguments.
 
-    by_table: the offsets of b along k come from a table, else from a stride.
+    by_table: the offsets of b along k come from a table, else from a stride. words: of words.
     """
 
     vector: Vector
     registers: int
     by_table: bool = False
+    words: Words | None = None
 
     @property
     def name(self) -> str:
         """The name that executables import."""
-        return f"tc_tile_{_of(self.vector)}_r{self.registers}{'_table' * self.by_table}"
+        words = "" if self.words is None else f"_{self.words.name}"
+        return f"tc_tile_{_of(self.vector)}_r{self.registers}{'_table' * self.by_table}{words}"
 
     @property
     def strides(self) -> Strides:
@@ -69,7 +75,7 @@ class Tiles:
         return (*own, b.i64("rows"), b.i64("vectors"))
 
     def _tile(self, rows: int, vectors: int) -> RegisterTile:
-        return RegisterTile(rows, vectors, self.vector.lanes, self.vector.dtype)
+        return RegisterTile(rows, vectors, self.vector.lanes, self.vector.dtype, self.words)
 
     def functions(self) -> list[Function]:
         """Return the micro-kernels, and what picks one; other numbers of rows run in parts."""
@@ -171,7 +177,8 @@ class Packing:
         """The name that executables import."""
         p = self.packer
         tables = "_columns" * p.x_table + "_depth" * p.k_table
-        return f"tc_pack_{p.unit}{tables}_{_of(p.vector)}_{short_name(p.source)}"
+        word = "" if p.word is None else f"_{p.word.name}"
+        return f"tc_pack_{p.unit}{tables}_{_of(p.vector)}_{short_name(p.source)}{word}"
 
     @property
     def params(self) -> tuple[Var, ...]:
@@ -180,7 +187,7 @@ class Packing:
 
     def functions(self) -> list[Function]:
         """Return the packer."""
-        made = packer(self.name, self.packer)
+        made = packing(self.name, self.packer)
         return [Function(made.name, made.params, made.body, "export")]
 
 

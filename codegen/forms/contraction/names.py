@@ -15,13 +15,29 @@ from tcdsl.codegen.forms.contraction.library import (
     Tiles,
 )
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.words import ALL
 from tcdsl.codegen.loops import loopir
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from tcdsl.grammar.types.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    DType,
+)
 
-_TYPES = {short_name(t): t for t in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
+_FLOATS = FLOAT16, BFLOAT16, FLOAT32, FLOAT64
+_INTEGERS = INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32
+_TYPES = {short_name(t): t for t in (*_FLOATS, *_INTEGERS)}
 _TYPE = "|".join(_TYPES)
 _VECTOR = rf"v(?P<lanes>[1-9]\d?)(?P<type>{_TYPE})"
 _REGISTERS = r"r(?P<registers>[1-9]\d?)"
@@ -76,8 +92,13 @@ def _vector(found: re.Match[str]) -> Vector:
 
 
 def _tiles(name: str) -> Tiles | None:
-    found = re.fullmatch(rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?", name)
-    return found and Tiles(_vector(found), int(found["registers"]), found["table"] is not None)
+    words = {w.name: w for w in ALL}
+    pattern = rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?(_(?P<words>{'|'.join(words)}))?"
+    found = re.fullmatch(pattern, name)
+    if found is None:
+        return None
+    by_table = found["table"] is not None
+    return Tiles(_vector(found), int(found["registers"]), by_table, words.get(found["words"]))
 
 
 def _dots(name: str) -> Dots | None:
@@ -91,13 +112,24 @@ def _dots(name: str) -> Dots | None:
 
 def _packing(name: str) -> Packing | None:
     tables = "(?P<columns>_columns)?(?P<depth>_depth)?"
-    pattern = rf"tc_pack_(?P<unit>{_UNIT}){tables}_{_VECTOR}_(?P<source>{_TYPE})"
+    words = {w.name: w for product in ALL for w in map(product.of, "ab")}
+    word = f"(_(?P<word>{'|'.join(words)}))?"
+    pattern = rf"tc_pack_(?P<unit>{_UNIT}){tables}_{_VECTOR}_(?P<source>{_TYPE}){word}"
     found = re.fullmatch(pattern, name)
     if found is None:
         return None
     vector, unit = _vector(found), next(u for u in get_args(Unit) if u == found["unit"])
-    source, by_table = _TYPES[found["source"]], (found[x] is not None for x in ("columns", "depth"))
-    return Packing(Packer(source, vector.dtype, vector.lanes, unit, *by_table))
+    return Packing(
+        Packer(
+            _TYPES[found["source"]],
+            vector.dtype,
+            vector.lanes,
+            unit,
+            x_table=found["columns"] is not None,
+            k_table=found["depth"] is not None,
+            word=words.get(found["word"]),
+        )
+    )
 
 
 def _planning(name: str) -> Planning | None:

@@ -22,15 +22,18 @@ along the batch, with nothing to turn around, would be better.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from tcdsl.codegen.forms.contraction.kernel import intrinsic
+from tcdsl.codegen.forms.contraction.words import Word
 from tcdsl.codegen.loops.build import (
     IntLike,
     add,
     assign,
     block,
     c64,
+    cast,
     compare,
     i64,
     load,
@@ -78,7 +81,8 @@ class Packer:
 
     unit: the direction in which the source has stride one, within a piece where that direction
     has a table; batch: across up to lanes matrices, which are packed together. x_table, k_table:
-    whether offsets come from a table, else from a stride.
+    whether offsets come from a table, else from a stride. word: several steps along k are one
+    element (`pack_words.py`).
     """
 
     source: DType
@@ -87,6 +91,7 @@ class Packer:
     unit: Unit
     x_table: bool = False
     k_table: bool = False
+    word: Word | None = None
 
     @property
     def vector(self) -> Vector:
@@ -138,14 +143,14 @@ def _panel(p: Packer) -> Stmt:
         case "x" if not p.x_table:
             return _copy(p)
         case "x":
-            return _strips(p, _copy_pieces(p))
+            return strips(p, _copy_pieces(p))
         case "k":
-            return _strips(p, _turn(p))
+            return strips(p, _turn(p))
         case "batch":
-            return _strips(p, _spread(p))
+            return strips(p, _spread(p))
 
 
-def _strips(p: Packer, body: Stmt) -> Stmt:
+def strips(p: Packer, body: Stmt) -> Stmt:
     """Return body for every strip of lanes, x its first column; the last one has a tail."""
     x, left = i64("x"), i64("left")
     tail = Let(Var("tail", Mask(p.dtype, p.lanes)), _tail(p, sub(left, x)))
@@ -209,7 +214,7 @@ def _if_in_one_piece(table: Var, first: Expr, end: Expr, then: Stmt, other: Stmt
     )
 
 
-def _columns(p: Packer) -> Stmt:
+def columns(p: Packer) -> Stmt:
     """Return the addresses of a strip's columns; those beyond the last repeat it."""
     i, last = i64("i"), sub(i64("count"), 1)
     at = _x(p, min64(add(i64("j"), i64("x"), i), last))
@@ -226,12 +231,16 @@ def _column(p: Packer) -> Elem:
 
 def _square(p: Packer, at: Expr, mask: str, rows: Expr, first: Expr, apart: Expr) -> Stmt:
     """Return the way of the vector at at of every column, turned around: rows to first, apart."""
+    return turned(p, lambda column: _load(p, offset(column, at), mask), rows, first, apart)
+
+
+def turned(p: Packer, fetch: Callable[[Expr], Expr], rows: Expr, first: Expr, apart: Expr) -> Stmt:
+    """Return the way of a vector of every column, fetched, turned around: rows to first, apart."""
     i = i64("i")
     square, to = Elem("square", (i,), p.vector), pointer("to", p.dtype)
-    fetched = _load(p, offset(_column(p), at), mask)
     return block(
         Array("square", p.vector, (p.lanes,)),
-        loop(i, 0, p.lanes, assign(square, fetched), mark=Unroll()),
+        loop(i, 0, p.lanes, assign(square, fetch(_column(p))), mark=Unroll()),
         Eval(intrinsic("tc_transpose", p.vector, Var("square", p.vector))),
         Let(to, first, mutable=True),
         loop(
@@ -257,7 +266,7 @@ def _turn(p: Packer) -> Stmt:
         end = min64(add(k, p.lanes), depth)
         gather = _gather(p, k, end, x, min64(add(x, p.lanes), left))
         turn = _if_in_one_piece(Var("k_offset", TABLE), k, end, turn, gather)
-    return block(_columns(p), loop(k, 0, depth, turn, step=p.lanes))
+    return block(columns(p), loop(k, 0, depth, turn, step=p.lanes))
 
 
 def _spread(p: Packer) -> Stmt:
@@ -266,7 +275,7 @@ def _spread(p: Packer) -> Stmt:
     first = offset(_packed(p), add(mul(k, i64("left")), i64("x")))
     return block(
         Let(Var("some", Mask(p.dtype, p.lanes)), _tail(p, batches)),
-        _columns(p),
+        columns(p),
         loop(k, 0, i64("depth"), _square(p, _k(p, k), "some", batches, first, i64("apart"))),
     )
 
@@ -278,9 +287,11 @@ def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> 
     at = add(_x(p, add(i64("j"), z)), _k(p, y))
     to = load(_packed(p), add(mul(y, i64("left")), z))
     value: Expr = load(source, at)
-    if p.source != p.dtype:
-        cast = f"tc_{short_name(p.source)}_{short_name(p.dtype)}"
-        value = Call(cast, (value,), to.type)
+    if p.source.is_integer:
+        value = cast(value, to.type)
+    elif p.source != p.dtype:
+        name = f"tc_{short_name(p.source)}_{short_name(p.dtype)}"
+        value = Call(name, (value,), to.type)
     return loop(y, k_low, k_high, loop(z, x_low, x_high, assign(to, value)))
 
 

@@ -8,6 +8,7 @@ from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
+from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Cast,
@@ -20,7 +21,7 @@ from tcdsl.codegen.loops.loopir import (
 )
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import INT64, DType
+from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 
 LINE = 64  # bytes: what lies in the workspace starts at a cache line
 
@@ -31,7 +32,8 @@ class Panel:
 
     shares: it calls packers and dot products of the library (`library.py`), else it has its own.
     fuses: it has register tiles of its own, with the epilogue; else it calls those of the library
-    too, which know none, and goes through finished tiles once more.
+    too, which know none, and goes through finished tiles once more. words: what is packed as such;
+    one is a step of the schedule then.
     """
 
     problem: Problem
@@ -41,17 +43,33 @@ class Panel:
     lanes: int
     shares: bool = False
     fuses: bool = True
+    words: Words | None = None
 
     # ---- facts
 
     @property
     def dtype(self) -> DType:
-        """The type of accumulators and of packed elements."""
+        """The type of accumulators and of packed elements that are no words."""
         return self.problem.dtype.computed
 
     def stored(self, x: Operand) -> DType:
         """Return the type of an operand in memory."""
         return self.operands.memory_dtype(x.buffer)
+
+    @property
+    def packed(self) -> DType:
+        """The type of packed elements."""
+        return self.dtype if self.words is None else INT32
+
+    @property
+    def per_step(self) -> int:
+        """Elements along k in a step of the schedule."""
+        return 1 if self.words is None else self.words.count
+
+    @property
+    def starts(self) -> int:
+        """Rows that a packed panel of b begins with before its steps."""
+        return 0 if self.words is None else self.words.starts
 
     @property
     def has_stage(self) -> bool:
@@ -141,13 +159,13 @@ class Panel:
             groups=self.groups,
             m=self.extent(p.m),
             n=self.extent(p.n),
-            k=self.extent(p.k),
+            k=b.ceil_div(self.extent(p.k), self.per_step),
             a_row=None if a_row is None else self.size(a_row),
             a_k_unit=a_k is not None and a_k == ONE,
-            packs_a=widens_a or a_row is None or a_k is None or near[0],
-            packs_b=not b_direct or near[1],
+            packs_a=widens_a or a_row is None or a_k is None or near[0] or self.words is not None,
+            packs_b=not b_direct or near[1] or self.words is not None,
             # a micro-kernel walks offsets of a direct b, or a stride, but not both
-            keeps_b=b_direct and p.b.linear(p.k) is None and not near[1],
+            keeps_b=b_direct and p.b.linear(p.k) is None and not near[1] and self.words is None,
             near=near,
             whole=self.has_stage or self.finish.overwrites or self.stored(p.c) != self.dtype,
             dots=self._has_dots(),
@@ -162,7 +180,7 @@ class Panel:
         along = p.a.linear(p.k) == ONE and p.b.linear(p.k) == ONE
         keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
         plain = self.neighbours is None and (keeps or self.finish.is_plain)
-        plain = plain and not p.statement.is_ragged
+        plain = plain and not p.statement.is_ragged and self.words is None
         return lines and along and plain
 
     def var(self, name: str) -> Var:
@@ -197,7 +215,9 @@ class Panel:
         p = self.problem
         count_a, count_b = (self.lanes if self.is_near(x) else 1 for x in (p.a, p.b))
         bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size * count_a)))
-        bytes_of.append(("packed_b", b.mul(g.pack_b, g.nc, g.kc, size * count_b)))
+        bytes_of.append(
+            ("packed_b", b.mul(g.pack_b, g.nc, b.add(g.kc, self.starts), size * count_b))
+        )
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.waits:

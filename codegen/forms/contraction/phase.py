@@ -56,7 +56,7 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     for name, operand, along, flag in (("a", p.a, p.m, g.pack_a), ("b", p.b, p.n, g.pack_b)):
         if b.value_of(flag) != 0:
             functions.append(pack_function(panel, name, packer_of(panel, operand, along)))
-            head.append(panel.area(g, f"packed_{name}", panel.dtype))
+            head.append(panel.area(g, f"packed_{name}", panel.packed))
     if b.value_of(g.dot) != 0:
         functions += kernels.dot_functions(g.mc)
     if panel.waits:

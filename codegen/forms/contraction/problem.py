@@ -25,9 +25,25 @@ from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import DType
+from tcdsl.grammar.types.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    DType,
+)
 
 ZERO, ONE = Size(), Size.const(1)
+# What has vectors to add products in, and to widen factors from.
+_SUMS = frozenset((FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT32, INT64))
+_FACTORS = _SUMS | {INT8, INT16, UINT8, UINT16, UINT32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +178,16 @@ def factors_of(e: typed.Expr) -> tuple[typed.Expr, ...]:
 
 
 def _storage_read(e: typed.Expr) -> typed.Read | None:
-    """Return the read that a factor is, seen through a widening cast of a half, or None."""
-    if isinstance(e, typed.Cast) and e.dtype.is_float and e.operand.dtype.is_half:
-        e = e.operand
-    return e if isinstance(e, typed.Read) and e.dtype.is_float else None
+    """Return the read that a factor is, seen through a cast that keeps all values, or None.
+
+    Of a half to a float, of an integer to a wider signed one.
+    """
+    if isinstance(e, typed.Cast):
+        source, to = e.operand.dtype, e.dtype
+        widens = source.is_integer and to.kind == "int" and source.bits < to.bits
+        if widens or (to.is_float and source.is_half):
+            e = e.operand
+    return e if isinstance(e, typed.Read) and e.dtype in _FACTORS else None
 
 
 # ---- operands
@@ -203,7 +225,7 @@ def problem_of(
     """Return a statement as a contraction that writes target, or None if it has no such vectors."""
     value = statement.value
     dtype = value.dtype
-    if statement.op not in ("+=", "+=!") or not dtype.is_float or not statement.is_whole:
+    if statement.op not in ("+=", "+=!") or dtype not in _SUMS or not statement.is_whole:
         return None
     reduced = {r.name for r in statement.ranges if r.kind == "reduction"}
     factors = factors_of(value)

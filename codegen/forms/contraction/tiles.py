@@ -74,7 +74,8 @@ class DepthPass:
 
 def area(panel: Panel, name: str) -> Var:
     """Return the pointer to an area of the workspace."""
-    return b.pointer(panel.operands.local(name), panel.dtype)
+    dtype = panel.packed if name.startswith("packed") else panel.dtype
+    return b.pointer(panel.operands.local(name), dtype)
 
 
 def of_batch(panel: Panel, name: str) -> Var:
@@ -271,7 +272,8 @@ def _tile_args(
             at = b.select(packed, held, direct)
             walks(at, b.select(packed, b.c64(1), row), b.select(packed, rows, step))
         step = panel.stride(p.b, p.k)
-        held = b.offset(packed_b, b.add(b.mul(j, depth), b.mul(part.skip, columns)))
+        panels = b.mul(j, b.add(depth, panel.starts))
+        held = b.offset(packed_b, b.add(panels, b.mul(part.skip, columns)))
         if x.packs_b:
             args += [held, columns]
         elif step is None:

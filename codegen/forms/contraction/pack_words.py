@@ -1,0 +1,234 @@
+"""Packing words: an operand's block as panels of which an element holds several steps along k.
+
+    packed[panel][w][x] = source[panel * width + x][count * w + i], i < count, side by side
+
+As `pack.py`, whose parameters it has; depth counts the elements along k, of which the last word may
+miss some: those are 0. Where the source has unit stride along x, the steps of vectors are woven;
+along k, squares of words are turned around in registers; else elements are put in place one by one.
+"""
+
+from __future__ import annotations
+
+from tcdsl.codegen.forms.base.scalars import convert
+from tcdsl.codegen.forms.contraction.kernel import intrinsic
+from tcdsl.codegen.forms.contraction.pack import (
+    TABLE,
+    Packer,
+    columns,
+    packer,
+    packer_params,
+    strips,
+    turned,
+)
+from tcdsl.codegen.forms.contraction.words import Word
+from tcdsl.codegen.loops.build import (
+    add,
+    assign,
+    block,
+    c64,
+    ceil_div,
+    compare,
+    const,
+    div,
+    i64,
+    load,
+    loop,
+    min64,
+    mul,
+    offset,
+    pointer,
+    sub,
+    when,
+)
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Bin,
+    Call,
+    Eval,
+    Expr,
+    Function,
+    Let,
+    Load,
+    Mask,
+    Scalar,
+    Stmt,
+    Var,
+)
+from tcdsl.grammar.types.dtypes import INT32
+
+_I32 = Scalar(INT32)
+_FLIP = -0x7F7F7F80  # 0x80 in each byte
+
+
+def word_packer(name: str, p: Packer) -> Function:
+    """Return the function that packs a block as words."""
+    word = _word(p)
+    j, left, packed, width = i64("j"), i64("left"), _packed(p), i64("width")
+    words = i64("words")
+    panel = block(
+        Let(left, min64(width, sub(i64("count"), j))),
+        assign(packed, offset(packed, left)) if word.starts else None,
+        _panel(p, word),
+        _start(p) if word.starts else None,
+        assign(packed, offset(packed, mul(words, left))),
+    )
+    body = block(
+        Let(words, ceil_div(i64("depth"), word.count)),
+        loop(j, 0, i64("count"), panel, step=width),
+    )
+    return Function(name, packer_params(p), body, "helper")
+
+
+def packing(name: str, p: Packer) -> Function:
+    """Return the function that packs a block, of words or of elements."""
+    return packer(name, p) if p.word is None else word_packer(name, p)
+
+
+def _word(p: Packer) -> Word:
+    assert p.word is not None, "this packer is for words"
+    return p.word
+
+
+def _panel(p: Packer, word: Word) -> Stmt:
+    """Return the packing of columns j .. j + left."""
+    if p.unit == "x" and not (p.x_table or p.k_table):
+        return _weave(p, word)
+    if p.unit == "k" and not p.k_table:
+        return _turn(p, word)
+    return _gather(p, word)
+
+
+def _weave(p: Packer, word: Word) -> Stmt:
+    """Return the panel of a source whose neighbours along x are vectors."""
+    w, x, left, whole = i64("w"), i64("x"), i64("left"), i64("whole")
+    source = pointer("source", p.source, const=True)
+    line, to = pointer("line", p.source, const=True), pointer("to", p.dtype)
+    steps, vector = i64("steps"), p.vector
+    last = Var("last", Mask(p.dtype, p.lanes))
+
+    def woven(at: Expr, *mask: Expr) -> Expr:
+        name = f"tc_weave{'m' * len(mask)}{word.count}"
+        args = (offset(line, at), i64("k_stride"), steps, *mask)
+        return _flipped(p, word, _narrow(name, p, *args))
+
+    def lines(steps_here: Expr) -> list[Stmt]:
+        return [
+            Let(steps, steps_here),
+            Let(line, offset(source, add(i64("j"), mul(w, word.count, i64("k_stride"))))),
+            Let(to, offset(_packed(p), mul(w, left))),
+            loop(
+                x,
+                0,
+                whole,
+                _store_whole(p, offset(to, x), woven(x)),
+                step=p.lanes,
+            ),
+            when(compare("<", whole, left), _store(p, offset(to, whole), woven(whole, last), last)),
+        ]
+
+    full = i64("full")
+    rest = sub(i64("depth"), mul(full, word.count))
+    return block(
+        Let(whole, sub(left, Bin("%", left, c64(p.lanes), left.type))),
+        Let(last, intrinsic("tc_tail", vector, sub(left, whole), type=last.type)),
+        Let(full, div(i64("depth"), word.count)),
+        loop(w, 0, full, lines(c64(word.count))),
+        loop(w, full, i64("words"), lines(rest)),
+    )
+
+
+def _store_whole(p: Packer, at: Expr, value: Expr) -> Stmt:
+    """Return the store of a whole vector of words."""
+    return Eval(intrinsic("tc_store", p.vector, at, value))
+
+
+def _turn(p: Packer, word: Word) -> Stmt:
+    """Return the panel of a source whose neighbours along k are vectors: columns turned around."""
+    w, x, left, words = i64("w"), i64("x"), i64("left"), i64("words")
+    first = offset(_packed(p), add(mul(w, left), x))
+    at = mul(w, word.count)
+    rows = min64(p.lanes, sub(words, w))
+
+    def fetched(column: Expr) -> Expr:
+        args = (offset(column, at), sub(i64("depth"), at))
+        return _flipped(p, word, _narrow(f"tc_line{word.count}", p, *args))
+
+    turn = turned(p, fetched, rows, first, left)
+    return strips(p, block(columns(p), loop(w, 0, words, turn, step=p.lanes)))
+
+
+def _gather(p: Packer, word: Word) -> Stmt:
+    """Return the panel of a source of any strides, element by element."""
+    w, z, i, left = i64("w"), i64("z"), i64("i"), i64("left")
+    source, value = pointer("source", p.source, const=True), Var("word", _I32)
+    first = mul(w, word.count)
+    steps = i64("steps")
+    at = add(_along(p, "x", add(i64("j"), z)), _along(p, "k", add(first, i)))
+    element = convert(load(source, at), p.source, INT32)
+    put = Call(f"tc_put{word.count}", (value, element, i), _I32)
+    whole: Expr = value
+    if word.flips:
+        whole = Bin("^", value, const(_FLIP, INT32), _I32)
+    return loop(
+        w,
+        0,
+        i64("words"),
+        Let(steps, min64(word.count, sub(i64("depth"), first))),
+        loop(
+            z,
+            0,
+            left,
+            Let(value, const(0, INT32), mutable=True),
+            loop(i, 0, steps, assign(value, put)),
+            assign(load(_packed(p), add(mul(w, left), z)), whole),
+        ),
+    )
+
+
+def _start(p: Packer) -> Stmt:
+    """Return the row before a panel: -128 times the sums of its columns."""
+    w, x, left = i64("w"), i64("x"), i64("left")
+    total = Var("total", p.vector)
+    tail = _tail(p)
+    held = intrinsic(
+        "tc_loadm", p.vector, offset(_packed(p), add(mul(w, left), x)), tail, type=p.vector
+    )
+    more = intrinsic("tc_dot4su", p.vector, total, held, const(_FLIP, INT32), type=p.vector)
+    to = offset(_packed(p), sub(x, left))
+    zero = intrinsic("tc_splat", p.vector, const(0, INT32), type=p.vector)
+    return strips(
+        p,
+        block(
+            Let(total, zero, mutable=True),
+            loop(w, 0, i64("words"), assign(total, more)),
+            _store(p, to, Bin("-", const(0, INT32), total, p.vector), tail),
+        ),
+    )
+
+
+def _packed(p: Packer) -> Var:
+    return pointer("packed", p.dtype)
+
+
+def _tail(p: Packer) -> Var:
+    return Var("tail", Mask(p.dtype, p.lanes))
+
+
+def _store(p: Packer, at: Expr, value: Expr, mask: Expr) -> Stmt:
+    return Eval(intrinsic("tc_storem", p.vector, at, mask, value))
+
+
+def _along(p: Packer, direction: str, at: Expr) -> Expr:
+    """Return the offset of a column ("x") or of a step ("k")."""
+    by_table = p.x_table if direction == "x" else p.k_table
+    if by_table:
+        return Load(Var(f"{direction}_offset", TABLE), at, I64)
+    return at if p.unit == direction else mul(at, i64(f"{direction}_stride"))
+
+
+def _narrow(name: str, p: Packer, *args: Expr) -> Expr:
+    return intrinsic(name, p.vector, *args, type=p.vector, stored=p.source)
+
+
+def _flipped(p: Packer, word: Word, value: Expr) -> Expr:
+    return Bin("^", value, const(_FLIP, INT32), p.vector) if word.flips else value

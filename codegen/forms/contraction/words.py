@@ -1,0 +1,80 @@
+"""Words: panels whose elements hold several steps along k, for instructions that take them at once.
+
+    acc[r][v] += sum_i a[r][count * k + i] * b[count * k + i][v]        i < count, once per word
+
+A word has 32 bits, as an accumulator has: two int16 or four bytes, the first step lowest. To the
+schedule a word is a step, and the sum is so much shorter. Sums wrap, so that words give the bits
+that single products give.
+
+The instruction for bytes takes unsigned ones by signed ones. Where both are signed, a has 128
+added, and a panel of b begins with a row of what that is too much: -128 times its columns' sums.
+"""
+
+from __future__ import annotations
+
+from tcdsl.codegen.machine.cpu import Machine
+from tcdsl.grammar.text.dataclass import dataclass
+from tcdsl.grammar.types.dtypes import INT8, INT16, INT32, UINT8, DType
+
+BYTES = "bytes"  # in `Machine.dots`: quads of bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """The words of one operand: count steps along k, each of so many bits.
+
+    flips: 128 is added to signed bytes. starts: a panel begins with the row that takes it away.
+    """
+
+    count: int
+    flips: bool = False
+    starts: bool = False
+
+    @property
+    def name(self) -> str:
+        """What is told of it in names of packers."""
+        return f"x{self.count}{'_flipped' * self.flips}{'_started' * self.starts}"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words of a product: its function in `words.h`, how many steps, whether a is flipped."""
+
+    function: str
+    count: int
+    flips: bool = False
+
+    @property
+    def name(self) -> str:
+        """What is told of it in names of register tiles."""
+        return self.function + "_started" * self.flips
+
+    @property
+    def starts(self) -> int:
+        """Rows that a panel of b begins with, to start sums from."""
+        return int(self.flips)
+
+    def of(self, name: str) -> Word:
+        """Return the words of an operand, "a" or "b"."""
+        return Word(self.count, *(self.flips and name == x for x in "ab"))
+
+
+ALL = (
+    Words("dot2", 2),
+    Words("dot4su", 4),
+    Words("dot4us", 4),
+    Words("dot4su", 4, flips=True),
+)
+
+
+def words_of(machine: Machine, a: DType, b: DType, dtype: DType) -> tuple[Words, ...]:
+    """Return the words that a product of stored types may be made of, the longest first."""
+    if dtype != INT32 or not {a, b} <= {INT8, UINT8, INT16}:
+        return ()
+    quads = {
+        (INT8, INT8): Words("dot4su", 4, flips=True),
+        (UINT8, INT8): Words("dot4su", 4),
+        (INT8, UINT8): Words("dot4us", 4),
+    }
+    has_quads = BYTES in machine.dots and (a, b) in quads
+    return (*([quads[a, b]] if has_quads else []), Words("dot2", 2))
