@@ -240,6 +240,14 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "sums that meet": (
         "def run(float(N) A, float(M) B) -> (O) { O(i + j) +=! A(i) * B(j) }", {"N": 70, "M": 40},
     ),
+    "words of bytes": (
+        "def run(int8(M,K) A, uint8(N,K) B) -> (C)"
+        " { C(m,n) +=! int32(A(m,k)) * int32(B(n,k)) }",
+        _MNK,
+    ),
+    "written columns of integers": (
+        "def run(int32(M,K,N) A, int32(N) b) -> (C) { C(m,n) +=! A(m,k,n) * b(n) }", _MNK,
+    ),
 }  # fmt: skip
 # Whose gradients, and training forwards where those keep something, are in as well.
 _DIFFERENTIATED = (
@@ -369,7 +377,7 @@ _SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
     "forms": formed,
     "small": small,
 }
-_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 23, "small": 44}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 25, "small": 44}
 _CHUNK = 5  # programs of a part: what one test holds and one file stores
 PARTS = (
     *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),
