@@ -39,7 +39,8 @@ _FLOATS = FLOAT16, BFLOAT16, FLOAT32, FLOAT64
 _INTEGERS = INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32
 _TYPES = {short_name(t): t for t in (*_FLOATS, *_INTEGERS)}
 _TYPE = "|".join(_TYPES)
-_VECTOR = rf"v(?P<lanes>[1-9]\d?)(?P<type>{_TYPE})"
+_SUM = "|".join(map(short_name, (*_FLOATS, INT32, INT64)))
+_VECTOR = rf"v(?P<lanes>[1-9]\d?)(?P<type>{_SUM})"
 _REGISTERS = r"r(?P<registers>[1-9]\d?)"
 _UNIT = "|".join(get_args(Unit))
 

@@ -24,6 +24,7 @@ from tcdsl.codegen.forms.contraction.library import (
 )
 from tcdsl.codegen.forms.contraction.names import library_unit, named
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.words import ALL as WORDS
 from tcdsl.codegen.library import functions
 from tcdsl.codegen.library.load import load
 from tcdsl.codegen.loops.loopir import Vector
@@ -32,13 +33,22 @@ from tcdsl.codegen.toolchain.cc import Source, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_source
 from tcdsl.grammar.text.errors import InternalError
-from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from tcdsl.grammar.types.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    DType,
+)
 from tests.codegen.compiled import noted
 from tests.codegen.harness import assert_same, call, expected, problem, spec_of
 from tests.tiers import sampled
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
-V16, V4 = Vector(FLOAT32, 16), Vector(FLOAT64, 4)
+V16, V4, INTS = Vector(FLOAT32, 16), Vector(FLOAT64, 4), Vector(INT32, 16)
 UNITS: tuple[Unit, ...] = ("x", "k", "batch", "none")
 
 
@@ -74,6 +84,11 @@ def everything() -> list[LibraryFunction]:
             for t, unit, x, k in product(stored, UNITS, (False, True), (False, True))
         ),
         *(Joining(V16, t, by_table) for t in stored for by_table in (False, True)),
+        *(Tiles(INTS, 32, words=w) for w in WORDS),
+        *(
+            Packing(Packer(t, INT32, 16, unit, word=w))
+            for t, unit, w in product((INT8, INT16), UNITS, {w.of(x) for w in WORDS for x in "ab"})
+        ),
         *(
             Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, traits)
             for v in (V16, V4)
@@ -92,9 +107,10 @@ def test_a_name_says_all_of_a_function() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "", "f", "tc_tile", "tc_tile_v16f32_r32_", "tc_tile_v016f32_r32", "tc_tile_v16i32_r32",
+        "", "f", "tc_tile", "tc_tile_v16f32_r32_", "tc_tile_v016f32_r32", "tc_tile_v16u32_r32",
         "tc_plan_v16f32_r32_0_8_1_1_lu", "tc_plan_v16f32_r32_1_8_1_1_ul",
-        "tc_pack_y_v16f32_f32", "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
+        "tc_tile_v16i32_r32_dot4", "tc_pack_x_v16i32_i8_x3", "tc_pack_y_v16f32_f32",
+        "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
     ],
 )  # fmt: skip
 def test_another_name_is_none_of_ours(name: str) -> None:
