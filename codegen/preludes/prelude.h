@@ -416,7 +416,8 @@ TC_EXPAND(TC_PAIRS_, TC_VL_f32, TC_VL_f64)
   TC_SPREAD(NS##f32, f32, NS, NS##i32) TC_SPREAD(NL##f64, f64, NL, NL##i64)
 TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
 
-/* Lanes of 32 bits as elements of 64 at p, p + 1, ...; those from n on are not written. */
+/* Lanes of 32 bits as elements of 64 at p, p + 1, ...: tc_storew writes the first n, tc_loadn reads
+ * lanes low <= i < high of what 32 bits hold; the others are 0. */
 #define TC_WIDENED(NS, NL)                                                                        \
   typedef tc_i32 tc_half_i32 __attribute__((vector_size(NL * 4)));                                \
   TC_FN void tc_storew_v##NS##i32(tc_i64 *p, tc_i64 n, tc_v##NS##i32 v) {                          \
@@ -425,6 +426,13 @@ TC_EXPAND(TC_SPREADS, TC_VL_f32, TC_VL_f64)
     tc_storem_v##NL##i64(p, tc_tail_v##NL##i64(n), __builtin_convertvector(low, tc_v##NL##i64));  \
     tc_storem_v##NL##i64(p + NL, tc_tail_v##NL##i64(n - NL),                                      \
                          __builtin_convertvector(high, tc_v##NL##i64));                           \
+  }                                                                                               \
+  TC_FN tc_v##NS##i32 tc_loadn_v##NS##i32(const tc_i64 *p, tc_i64 low, tc_i64 high) {             \
+    tc_v##NL##i64 a = tc_loadm_v##NL##i64(p, tc_range_v##NL##i64(low, high));                      \
+    tc_v##NL##i64 b = tc_loadm_v##NL##i64(p + NL, tc_range_v##NL##i64(low - NL, high - NL));       \
+    tc_half_i32 c = __builtin_convertvector(a, tc_half_i32);                                      \
+    tc_half_i32 d = __builtin_convertvector(b, tc_half_i32);                                      \
+    return __builtin_shufflevector(c, d, TC_LOW_##NL, TC_HIGH_##NL);                              \
   }
 #define TC_LOW_2 0, 1
 #define TC_LOW_4 0, 1, 2, 3

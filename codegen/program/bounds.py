@@ -58,7 +58,7 @@ def bounds_of(
     """Return a condition as bounds that have to hold together, or None if it is something else."""
     found: list[Bound] = []
     by = {n: Size.const(v) for n, v in sizes or ()}
-    for part in _parts(cond):
+    for part in conjuncts(cond):
         if not isinstance(part, typed.Binary) or part.op not in ("<", "<=", ">", ">=", "=="):
             return None
         a, b = affine_of(part.lhs), affine_of(part.rhs)
@@ -115,10 +115,11 @@ def _fits(a: Affine, dtype: DType, ranges: Mapping[str, Range], by: Mapping[str,
     return not others and k == 1 and shift is not None and -largest // 2 <= shift <= 1
 
 
-def _parts(cond: typed.Expr) -> Iterator[typed.Expr]:
+def conjuncts(cond: typed.Expr) -> Iterator[typed.Expr]:
+    """Yield the conditions that have to hold together."""
     match cond:
         case typed.Binary("&&", lhs, rhs):
-            yield from _parts(lhs)
-            yield from _parts(rhs)
+            yield from conjuncts(lhs)
+            yield from conjuncts(rhs)
         case _:
             yield cond

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from tcdsl.codegen.forms.base import vexpr
@@ -10,10 +10,11 @@ from tcdsl.codegen.forms.base.access import ONE
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.outputs import is_injective
 from tcdsl.codegen.forms.stencil.behind import finishes, windows_of
-from tcdsl.codegen.forms.stencil.places import Intervals, fitted, place_values
+from tcdsl.codegen.forms.stencil.places import Intervals, Values, fitted, place_values, places_of
 from tcdsl.codegen.forms.stencil.problem import (
     Stencil,
     bare,
+    bounds_first,
     guard_of,
     is_covered,
     lanes_of_all,
@@ -57,8 +58,11 @@ def _find(ctx: Context) -> Stencil | None:
     windows = windows_of(first, rest)
     if windows is None or not all(_is_plain(s) and _is_stored(s) for s in windows):
         return None
+    places = ctx.once("places", lambda: places_of(ctx))
+    windows = tuple(_in_lanes(ctx, bounds_first(ctx, s), places) for s in windows)
+    first = windows[0]
     slid = frozenset[str]().union(*map(_slid, windows))
-    if not (slid if first.reductions else _asked(ctx, first)):
+    if not (slid if first.reductions else _asked(ctx, first) or _is_spread(ctx, first)):
         return None
     taps = _values(ctx, first.reductions, MOST_TAPS)
     found = None if taps is None else _behind(ctx, windows, rest[len(windows) - 1 :])
@@ -84,6 +88,21 @@ def _find(ctx: Context) -> Stencil | None:
     still = lane.name not in slid and not any(x.coefficient(lane.name) for x in asked)
     shares = bool(rows)
     return Stencil(windows, later, lane, row, outer, taps, bits, shares, shares and still)
+
+
+def _in_lanes(ctx: Context, s: Statement, places: Mapping[str, Values]) -> Statement:
+    """Return a statement with integers as wide as what else it computes, where that is exact."""
+    if vexpr.width_of((bare(ctx, s, s.value),)) is not None:
+        return s
+    known = Intervals(ctx, s.ranges, places)
+    return fitted(s, known, vexpr.integer_of(s.value.dtype.computed.bits)) or s
+
+
+def _is_spread(ctx: Context, s: Statement) -> bool:
+    """Whether what it writes lies apart, so that no pointwise form has vectors for it."""
+    lane = _lane(ctx, (s,))
+    place = place_of(ctx, s.target, s.subs)
+    return lane is not None and place is not None and place.step(lane.name) != ONE
 
 
 def _is_stored(s: Statement) -> bool:
@@ -290,11 +309,18 @@ def _types_fit(
             return False
         if vexpr.unsupported(values[s], vexpr.any_of(varies), safe, plain) is not None:
             return False
+        narrow = {
+            r.tensor
+            for r in s.reads()
+            if r.subs and r.dtype.bits < ctx.operands.buffer(r.tensor).dtype.bits
+        }
         accesses = [(s.target, s.subs), *((r.tensor, r.subs) for r in s.reads() if r.subs)]
         for tensor, subs in accesses:
             place = place_of(ctx, tensor, subs)
             dtype = ctx.operands.buffer(tensor).dtype
             if place is None or dtype == BOOL:
+                return False
+            if tensor in narrow and place.step(lane.name) != ONE:
                 return False
             if is_stored and tensor == s.target and not _is_near(ctx, s, place.step(lane.name)):
                 return False

@@ -256,7 +256,7 @@ class Block:
             level = self.still
         if key not in level.known:
             kept, self.level = self.level, level  # masks that it needs lie beside it
-            made = self._loaded(place, at, region, fill, spot)
+            made = self._loaded(read, place, at, region, fill, spot)
             self.level = kept
             var = Var(walk.names.fresh("x"), b.type_of(made))
             level.stmts.append(Let(var, made))
@@ -264,10 +264,20 @@ class Block:
         return level.known[key]
 
     def _loaded(
-        self, place: Place, at: Expr, region: Region | None, fill: typed.Lit | None, spot: Spot
+        self,
+        read: typed.Read,
+        place: Place,
+        at: Expr,
+        region: Region | None,
+        fill: typed.Lit | None,
+        spot: Spot,
     ) -> Expr:
         walk = self.walk
         stored = walk.operands.memory_dtype(place.tensor)
+        if read.dtype.bits < stored.computed.bits:  # a place, which these lanes hold
+            ends = (b.c64(0), b.c64(walk.lanes)) if region is None else self.ends(region, spot)
+            t = Vector(read.dtype, walk.lanes)
+            return Call(f"tc_loadn_v{t.lanes}{short_name(t.dtype)}", (at, *ends), t)
         t = Vector(stored.computed, walk.lanes)
         half = f"_{short_name(stored)}" if stored.is_half else ""
         name = f"v{t.lanes}{short_name(t.dtype)}{half}"

@@ -9,6 +9,7 @@ negative.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -41,6 +42,18 @@ def place_values(ctx: Context, s: Statement) -> Values | None:
             return None
         low = first
     return low, low + count - 1
+
+
+def places_of(ctx: Context) -> dict[str, Values]:
+    """Return what the temporaries and returns hold that are places of extremes and nothing else."""
+    program = ctx.program
+    homes = Counter(program.buffer(s.target).home for s in program.statements)
+    found = {
+        s.target: place_values(ctx, s)
+        for s in program.statements
+        if s.is_arg and s.covers and homes[program.buffer(s.target).home] == 1
+    }
+    return {name: values for name, values in found.items() if values is not None}
 
 
 def _known(ctx: Context, size: Size) -> int | None:

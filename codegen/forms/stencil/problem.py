@@ -9,7 +9,7 @@ points of (i, j), as many as the text can be unrolled over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -20,10 +20,10 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.bounds import Bounds, bounds_of
-from tcdsl.codegen.program.expressions import map_typed, operands_of, walk_typed
+from tcdsl.codegen.program.bounds import Bound, Bounds, bounds_of, conjuncts
+from tcdsl.codegen.program.expressions import map_typed, operands_of, reads_of, walk_typed
 from tcdsl.codegen.program.program import Statement
-from tcdsl.grammar.proofs.signs import substitute_symbols
+from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types import typed
@@ -165,18 +165,87 @@ def guard_of(ctx: Context, s: Statement, e: typed.Select) -> Bounds | None:
     return Bounds((only.negated(),), keeps_then=False)
 
 
-def is_covered(ctx: Context, s: Statement, e: typed.Expr) -> bool:
-    """Whether every condition before a read that needs one is made of bounds."""
+def bounds_first(ctx: Context, s: Statement) -> Statement:
+    """Return a statement in which bounds that reads need are choices of their own.
+
+    x < W && P(x) == 3 ? G(x) : 0   ->   x < W ? P(x) == 3 ? G(x) : 0 : 0
+    """
+    ranges = {r.name: r for r in s.ranges}
+
+    def one(e: typed.Expr) -> typed.Expr:
+        match e:
+            case typed.Select(cond, _, typed.Lit()) if is_unsafe(ctx, s, e):
+                parts = [*conjuncts(cond)]
+                known = [bounds_of(x, ranges, ctx.spec.sizes) is not None for x in parts]
+                asked = [x for x, is_bound in zip(parts, known, strict=True) if is_bound]
+                rest = [x for x, is_bound in zip(parts, known, strict=True) if not is_bound]
+                if asked and rest:
+                    return replace(e, cond=_all(asked), then=replace(e, cond=_all(rest)))
+        return e
+
+    value = map_typed(s.value, one)
+    return s if value == s.value else replace(s, value=value)
+
+
+def _all(parts: Sequence[typed.Expr]) -> typed.Expr:
+    out = parts[0]
+    for x in parts[1:]:
+        out = typed.Binary("&&", out, x, BOOL)
+    return out
+
+
+def is_covered(ctx: Context, s: Statement, e: typed.Expr, given: tuple[Bound, ...] = ()) -> bool:
+    """Whether every condition before a read that needs one is made of bounds.
+
+    given: those that hold around e; what they keep inside needs no other condition.
+    """
     match e:
         case typed.Select(cond, then, other):
-            needy = any(is_unsafe(ctx, s, x) for x in (then, other))
-            if needy and guard_of(ctx, s, e) is None:
+            bounds = guard_of(ctx, s, e)
+            if bounds is None and not all(_is_kept(ctx, s, x, given) for x in (then, other)):
                 return False
-            return all(is_covered(ctx, s, x) for x in (cond, then, other))
+            held = [(cond, given), (then, given), (other, given)]
+            if bounds is not None:
+                inside = (*given, *bounds.all)
+                held[1 if bounds.keeps_then else 2] = (
+                    then if bounds.keeps_then else other,
+                    inside,
+                )
+            return all(is_covered(ctx, s, x, y) for x, y in held)
         case typed.Binary("&&" | "||", lhs, rhs):
-            return not is_unsafe(ctx, s, rhs) and is_covered(ctx, s, lhs)
+            return _is_kept(ctx, s, rhs, given) and is_covered(ctx, s, lhs, given)
         case _:
-            return all(is_covered(ctx, s, x) for x in vexpr.operands(e))
+            return all(is_covered(ctx, s, x, given) for x in vexpr.operands(e))
+
+
+def _is_kept(ctx: Context, s: Statement, e: typed.Expr, given: tuple[Bound, ...]) -> bool:
+    """Whether ranges and bounds that hold around e prove all its reads inside."""
+    if not is_unsafe(ctx, s, e):
+        return True
+    unsafe = [x for x in reads_of(e) if is_unsafe(ctx, s, x)]
+    return all(any(_follows(y, x) for x in given) for r in unsafe for y in _sides(ctx, s, r))
+
+
+def _follows(wanted: Bound, given: Bound) -> bool:
+    return wanted.terms == given.terms and is_nonnegative(wanted.const - given.const)
+
+
+def _sides(ctx: Context, s: Statement, read: typed.Read) -> Iterator[Bound]:
+    """Yield the bounds of a read that the ranges alone do not prove."""
+    by = {n: Size.const(v) for n, v in ctx.spec.sizes or ()}
+    dims = {r.name: r for r in s.ranges}
+    for sub, extent in zip(read.subs, ctx.operands.buffer(read.tensor).shape, strict=True):
+        a = affine_of(sub)
+        assert a is not None, "it is plain"
+        for sign, const in ((1, a.const), (-1, extent - 1 - a.const)):
+            terms = tuple(sorted((n, sign * k) for n, k in a.terms))
+            bound = Bound(terms, substitute_symbols(const, by))
+            least = bound.const
+            for name, k in terms:
+                r = dims[name]
+                least = least + substitute_symbols(r.low if k > 0 else r.high - 1, by) * k
+            if not is_nonnegative(least):
+                yield bound
 
 
 def bare(ctx: Context, s: Statement, e: typed.Expr) -> typed.Expr:

@@ -14,8 +14,11 @@ import pytest
 import tcdsl
 from tcdsl.autotune.targets.cpu.guard_pages import Place
 from tcdsl.codegen.choose import compiler
+from tcdsl.codegen.gradient.vjp import gradient
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -289,6 +292,37 @@ def test_windows_over_the_same_points_are_one_nest() -> None:
     found = [problem(FOUND, ties(2, 9, 33)), problem(MOMENTS, floats(9, 33))]
     assert all(len(nests(p)) == 1 for p in found)
     differential(both(*found), terms=20)
+
+
+def way_back(k: int, s: int, p: int) -> Problem:
+    """Return the way back of the maxima of windows in images of 9 x 37, for some adjoint."""
+    h, w = ((n + 2 * p - k) // s + 1 for n in (9, 37))
+    text = f"""def f(float(N,9,37) I) -> (O) {{
+      O(n,y,x) max=! pad(I(n, {s} * y + i - {p}, {s} * x + j - {p}), -inf)
+        where i in 0:{k}, j in 0:{k}, y in 0:{h}, x in 0:{w} }}"""
+    return problem(gradient(check(parse(text))).text, ties(2, 9, 37), floats(2, h, w))
+
+
+@pytest.mark.wide
+@pytest.mark.cc
+def test_ways_back_of_extremes_compare_places() -> None:
+    found = [way_back(3, 2, 1), way_back(2, 2, 0), way_back(3, 1, 1), way_back(4, 3, 0)]
+    for p in found[:3]:
+        host, spec = detect(), spec_of(p, exact=True)
+        config = compiler.default_config(p.program, spec, host, p.sizes)
+        described = compiler.describe(p.program, spec, config, host, p.sizes)
+        assert all("stencil" in form for _, form in described), described
+    differential(both(*found), terms=16)
+
+
+def test_conditions_that_are_no_bounds_stand_inside_of_those_that_are() -> None:
+    """What a condition reads is read behind its bounds; what no bound proves inside is refused."""
+    text = """def f(float(M) A, float(N) B) -> (float(N) O) {
+      O(i) = i < M && A(i) > 0 && i + 1 < N ? B(i + 1) : 0 where i in 0:N }"""
+    p = problem(text, floats(30), floats(40))
+    assert is_stencil(p, exact=True)
+    refused = problem(text.replace("i + 1 < N", "(i + 1) * 2 < 2 * N"), floats(30), floats(40))
+    assert not is_stencil(refused, exact=True)
 
 
 @pytest.mark.wide
