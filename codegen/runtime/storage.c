@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HEADER = 64, HUGE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, SIZE_CLASSES = 4 * 48 };
+enum { HEADER = 64, HUGE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, SIZE_CLASSES = 8 * 48 };
 
 _Static_assert(sizeof(Storage) <= HEADER, "the header fits in front of the data");
 
@@ -19,16 +19,16 @@ static size_t cached_bytes, cache_limit, live_bytes;
 
 static inline char *storage_data(Storage *s) { return (char *)s + HEADER; }
 
-/* 64, 80, 96, 112, 128, 160, ...: at most a quarter is wasted. */
+/* 64, 72, 80, ..., 120, 128, 144, ...: at most an eighth is wasted. */
 static int class_of(size_t bytes, size_t *rounded) {
   if (bytes <= 64) {
     *rounded = 64;
     return 0;
   }
   int log = 63 - __builtin_clzll((unsigned long long)bytes - 1);
-  size_t step = (size_t)1 << (log - 2), up = (bytes + step - 1) & ~(step - 1);
+  size_t step = (size_t)1 << (log - 3), up = (bytes + step - 1) & ~(step - 1);
   *rounded = up;
-  return (log - 6) * 4 + (int)((up - ((size_t)1 << log)) / step);
+  return (log - 6) * 8 + (int)((up - ((size_t)1 << log)) / step);
 }
 
 /* Large blocks are mappings of their own: aligned so that huge pages can serve them, and given back to the
