@@ -7,56 +7,53 @@ first recorded call of a form asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import field, replace
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from tcdsl.calls import record
-from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.variant import Variant
 from tcdsl.calls.bounds import OperandNames, bounds_error
 from tcdsl.calls.call import KernelCall
 from tcdsl.calls.dispatch import Dispatch
-from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import Entry, Launcher
 from tcdsl.core import (
     FORM,
-    GRAD,
-    INPUT,
-    NEEDS,
-    OUTPUT,
     Op,
     Recipe,
     Tensor,
     is_grad_enabled,
     set_fn,
-    set_grad_enabled,
     written,
 )
 from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
-from tcdsl.derived.by_hand import WayBack, check_gradients
 from tcdsl.grammar.text import nodes
-from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
-from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tcdsl.ops.rules import NAMES, ShapeRule, TypeRule, broadcast, broadcast_shape, same
+from tcdsl.ops.meaning import Meaning
+from tcdsl.ops.recipes import Recipes
+from tcdsl.ops.rules import broadcast
+from tcdsl.ops.writing import (
+    any_recorded,
+    check_castable,
+    check_target,
+    kept_of,
+    may_overlap,
+    shares,
+    unrecorded,
+)
 
 if TYPE_CHECKING:
-    from tcdsl.codegen.gradient.derivatives import Gradient
     from tcdsl.ops.device_calls import TensorCalls
 
-Vjp = str | Callable[..., Any] | None
-Slow = Callable[..., Any]
 _NUMBERS = (bool, int, float)
 _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "index": "index {value} is out of bounds for dimension {dim} with size {extent}",
@@ -65,23 +62,6 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "embedding": "index out of range in self",
     **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
 }
-_MAX_TRAINED = 1024
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What an op is, beside its text; the fields are those of a row (`table.py`)."""
-
-    types: TypeRule = same
-    shape: ShapeRule | None = None
-    vjp: Vjp = "derived"
-    saves: tuple[str, ...] = ()
-    slow: Slow | None = None
-    generics: Mapping[str, int] = field(default_factory=dict)
-    integers: str | None = None  # the definition that serves where the type is no float
-    bools: str | None = None  # and where it is bool
-    backward: str = ""  # the definition that somebody wrote as the way back of this one
-    is_tunable: bool = False  # whether a recording of what is to be tuned sees its calls
 
 
 class Forms:
@@ -114,14 +94,11 @@ class Forms:
         self.params = tuple(p.name for p in definition.params)
         self.returns = tuple(r.name for r in definition.returns)
         self._dispatch = Dispatch(session, definition, lambda variant: None)
-        self._recipes: dict[tuple[int, int], tuple[Variant, Recipe]] = {}
-        self._taken: dict[tuple[int, int], frozenset[int]] = {}  # by derived recipes
         self._bound: dict[tuple[tuple[str, int], ...], Op] = {}
         self._others: dict[str, Op] = {}  # of definitions for other types
         self._lock = Lock()
         self.keeps_extra = True
-        self.fixed: Recipe | None = None  # of every recorded call, where one is given
-        self._trained: dict[object, Op] = {}
+        self.recipes = Recipes(self, Forms)
         self._pure: Forms | None = None  # the same op with fresh results
         self._device_calls: TensorCalls | None = None  # on GPUs
         self._generic_types = {
@@ -229,17 +206,17 @@ class Forms:
             )
         if self.meaning.shape is not None:
             self.meaning.shape(values)
-        dtype = self._computed(values)
+        dtype = self.computed(values)
         other = self.meaning.bools if not dtype.category else self.meaning.integers
         if other is not None and not dtype.is_floating_point:
             return self._served_by(other)(*values, **_given(out))
         if self.writes:
             target = values[0]
-            _check_target(self.name, values, dtype, self.meaning.shape is broadcast)
+            check_target(self.name, values, dtype, self.meaning.shape is broadcast)
             dtype = target.dtype
             if target._base is not None and any_recorded(values):
                 return self._write_view(values)
-        cast = self._all_cast(values, dtype)
+        cast = self.all_cast(values, dtype)
         if cast is not None:
             return self.op(*cast, **_given(out))
         outs = None
@@ -249,14 +226,14 @@ class Forms:
             return self._into(values, out if isinstance(out, tuple) else (out,))
         return self._run(values, dtype, outs)
 
-    def _computed(self, values: Sequence[Any]) -> DType:
+    def computed(self, values: Sequence[Any]) -> DType:
         """Return the type that the rule gives for the operands whose type is a variable."""
         typed = [v for p, v in zip(self.params, values, strict=True) if p in self._generic_types]
         if not any(isinstance(v, Tensor) for v in typed):
             typed = list(values)
         return self.meaning.types(typed)
 
-    def _all_cast(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
+    def all_cast(self, values: Sequence[Any], dtype: DType) -> tuple[Any, ...] | None:
         """Return operands in the type that is computed in; None where none has to be cast."""
         if self._has_result_type:
             return None
@@ -272,12 +249,12 @@ class Forms:
         """Run a call of a form that is not known, and install it."""
         if any(isinstance(v, Tensor) and v._device for v in (*values, *(outs or ()))):
             return self._run_on_device(values, dtype, outs)
-        arrays = self._arrays(values, dtype)
-        if outs is not None and _may_overlap(outs, values, self._variant(arrays, dtype)):
+        arrays = self.arrays(values, dtype)
+        if outs is not None and may_overlap(outs, values, self.variant(arrays, dtype)):
             values = tuple(
-                v.clone() if isinstance(v, Tensor) and _shares(v, outs) else v for v in values
+                v.clone() if isinstance(v, Tensor) and shares(v, outs) else v for v in values
             )
-            arrays = self._arrays(values, dtype)
+            arrays = self.arrays(values, dtype)
         variant, sizes = self._bind(arrays, dtype)
         operands = [a if isinstance(v, Tensor) else v for v, a in zip(values, arrays, strict=True)]
         call = KernelCall.of(variant, sizes, operands, arrays)
@@ -324,7 +301,7 @@ class Forms:
                 raise RuntimeError(
                     f"{self.op.name}: the derivative of this operation is not implemented"
                 )
-            recipe = self._recipe(self._variant(self._arrays(values, dtype), dtype), needs)
+            recipe = self.recipes.of(self.variant(self.arrays(values, dtype), dtype), needs)
             record_call(self.op.name, recipe, None, values, tuple(made), needs)
         return result
 
@@ -334,17 +311,17 @@ class Forms:
 
         place = next(v._device for v in values if isinstance(v, Tensor) and v._device)
         hosts = (on_device.moved(v, 0) if isinstance(v, Tensor) else v for v in values)
-        with _unrecorded():
+        with unrecorded():
             result = self.op(*hosts)
             outs = result if len(self.returns) > 1 else (result,)
             there = tuple(on_device.moved(o, place) for o in outs)
-        return there[0] if len(there) == 1 else self._dispatch.result(there)
+        return there[0] if len(there) == 1 else self.result(there)
 
     def _write_recorded(self, values: tuple[Any, ...]) -> Any:
         """Write into a tensor by a call that is recorded: it becomes a function of its old self."""
         result = self._kept_apart(values)
         target = values[0]
-        with _unrecorded():
+        with unrecorded():
             target.detach().copy_(result)
         set_fn(target, result.grad_fn, result.output_nr)
         return target
@@ -371,9 +348,9 @@ class Forms:
                 self.name, self.session, self.definition, replace(self.meaning, slow=None)
             )
         result = self._pure.op(*values)
-        if any(isinstance(k, Tensor) and _shares(k, values[:1]) for k in _kept_of(result)):
+        if any(isinstance(k, Tensor) and shares(k, values[:1]) for k in kept_of(result)):
             apart = (
-                v.clone() if isinstance(v, Tensor) and _shares(v, values[:1]) else v for v in values
+                v.clone() if isinstance(v, Tensor) and shares(v, values[:1]) else v for v in values
             )
             result = self._pure.op(*apart)  # the gradient reads what is written over
         return result
@@ -408,11 +385,16 @@ class Forms:
             if tuple(target.shape) != tuple(made.shape):
                 target.resize_(made.shape)
             target.copy_(made)
-        return outs[0] if len(outs) == 1 else self._dispatch.result(outs)
+        return outs[0] if len(outs) == 1 else self.result(outs)
 
     # ---- from operands to a definition bound to types
 
-    def _arrays(self, values: Sequence[Any], dtype: DType) -> list[Any]:
+    def result(self, values: tuple[Tensor, ...]) -> Any:
+        """Return several results as the named tuple that callers get."""
+        return self._dispatch.result(values)
+
+    def arrays(self, values: Sequence[Any], dtype: DType) -> list[Any]:
+        """Return operands as arrays; numbers are of the type that their parameter has."""
         return [
             v._array() if isinstance(v, Tensor) else self._number(p, v, dtype)
             for p, v in zip(self.params, values, strict=True)
@@ -436,7 +418,8 @@ class Forms:
                 error.__class__ = _also_runtime(kind)
             raise
 
-    def _variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
+    def variant(self, arrays: Sequence[Any], dtype: DType) -> Variant:
+        """Return the definition bound to the types of these operands."""
         return self._bind(arrays, dtype)[0]
 
     def _raise_fault(self, operand: int, dim: int, value: int, extent: int) -> NoReturn:
@@ -452,151 +435,8 @@ class Forms:
 
     def plan(self, entry: Entry, needs: int, inputs: tuple[Any, ...]) -> Recipe:
         """Return what a recorded call keeps by which these gradients are needed."""
-        dtype = inputs[0].dtype if self.writes else self._computed(inputs)
-        return self._recipe(self._variant(self._arrays(inputs, dtype), dtype), needs)
-
-    def _recipe(self, variant: Variant, needs: int) -> Recipe:
-        if self.fixed is not None:
-            return self.fixed
-        known = self._recipes.get((id(variant), needs))
-        if known is None:
-            made = self._made_recipe(variant, needs)
-            with self._lock:
-                known = self._recipes.setdefault((id(variant), needs), (variant, made))
-        return known[1]
-
-    def _made_recipe(self, variant: Variant, needs: int) -> Recipe:
-        vjp = self.meaning.vjp
-        if self.meaning.backward:
-            return self._by_somebody(self.session.definition(self.meaning.backward))
-        if callable(vjp):
-            grads = [GRAD + r for r in range(len(self.returns))]
-            taken = (NEEDS, *grads, *map(self._code, self.meaning.saves))
-            return Recipe(vjp, taken, tuple(range(len(self.params))))
-        if vjp == "derived":
-            return self._derived(variant, needs)
-        assert isinstance(vjp, str)
-        return self._by_hand(self.session.definition(vjp))
-
-    def _code(self, name: str) -> int:
-        """Return what a name of `saves` or of a gradient's parameter stands for."""
-        if name.startswith("like:"):
-            return FORM + self.params.index(name[5:])
-        if name in self.params:
-            return INPUT + self.params.index(name)
-        if name in self.returns:
-            return OUTPUT + self.returns.index(name)
-        if name.startswith("d_") and name[2:] in self.returns:
-            return GRAD + self.returns.index(name[2:])
-        raise TypeError(f"{self.name}: '{name}' is no parameter or return of its text")
-
-    def _by_hand(self, definition: nodes.Def) -> Recipe:
-        """Return the recipe of a gradient that the text has."""
-        taken = tuple(self._code(p.name) for p in definition.params)
-        to = tuple(self.params.index(r.name.removeprefix("d_")) for r in definition.returns)
-        meaning = self._of_gradients(self._shared_generics(definition))
-        made = Forms(definition.name, self.session, definition, meaning)
-        return Recipe(made.op, made.unread_as_forms(taken), to)
-
-    def _by_somebody(self, definition: nodes.Def) -> Recipe:
-        """Return the recipe of a way back that a user wrote, whose gradients are checked."""
-        way = WayBack(self.session, self.definition, definition)
-        meaning = self._of_gradients(generics=self._shared_generics(definition))
-        back = Forms(definition.name, self.session, definition, meaning)
-        taken = (
-            *(INPUT + i for i in range(len(self.params))),
-            *(OUTPUT + r for r in way.kept),
-            *(GRAD + r for r in way.floats),
-        )
-        wanted = tuple((i, self.params[i]) for i in way.wrt)
-        vjp = partial(_checked, back.op, back.name, back.returns, wanted)
-        return Recipe(vjp, taken, way.wrt)
-
-    def _of_gradients(self, generics: Mapping[str, int] | None = None) -> Meaning:
-        """Return what texts of gradients mean: they say the type of each parameter."""
-        return Meaning(types=anything, generics=generics or {}, is_tunable=self.meaning.is_tunable)
-
-    def _session(self, program: nodes.Program) -> Session:
-        """Return the session of a text that is derived from this one, tuned where this one is."""
-        settings = self.session.settings
-        return Session(program, replace(settings, of=settings.root))
-
-    def clear(self) -> None:
-        """Forget the forms of calls, so that the next of each is seen."""
-        self.launcher.clear()
-
-    def _forget_choices(self, variant: Variant) -> None:
-        """Let the next calls find what was tuned."""
-        variant.forget_choices()
-        self.launcher.clear()
-
-    def _shared_generics(self, definition: nodes.Def) -> dict[str, int]:
-        names = {g.name for g in definition.generics}
-        return {k: v for k, v in self.meaning.generics.items() if k in names}
-
-    def unread_as_forms(self, taken: tuple[int, ...]) -> tuple[int, ...]:
-        """Return codes in which inputs that this text reads no element of are forms only."""
-        read = {name for s in self.definition.body for name in _accessed(s)}
-        return tuple(
-            FORM + code if code < FORM and p not in read else code
-            for p, code in zip(self.params, taken, strict=True)
-        )
-
-    def _derived(self, variant: Variant, needs: int) -> Recipe:
-        wanted = [
-            p.name
-            for i, p in enumerate(variant.signature.params)
-            if needs >> i & 1 and p.dtype.is_float
-        ]
-        self._taken[id(variant), needs] = frozenset()
-        if not wanted:
-            return Recipe(None, (), ())
-        from tcdsl.derived.texts import gradient_of  # on use: many programs need no gradient
-        from tcdsl.ops.passing import passed_on
-
-        made = gradient_of(variant, None, tuple(wanted))
-        passed = passed_on(made)
-        wanted = [name for name in wanted if name not in passed]
-        by_number = tuple(map(self.params.index, passed))
-        narrow = partial(self._narrower, variant, needs)
-        if not wanted:
-            return Recipe(None, (), (), by_number, narrow)
-        if passed:
-            made = gradient_of(variant, None, tuple(wanted))
-        if made.extra and self.keeps_extra and not self.writes:
-            self.op.recorded = self._record  # from the next call on
-        codes, program = self._gradient_text(made)
-        definition = program.defs[-1]
-        back = Forms(definition.name, self._session(program), definition, self._of_gradients())
-        taken = back.unread_as_forms(tuple(codes[p.name] for p in definition.params))
-        self._taken[id(variant), needs] = frozenset(taken)
-        to = tuple(self.params.index(name) for name in made.wrt)
-        return Recipe(back.op, taken, to, by_number, narrow)
-
-    def _record(self, *values: Any) -> Any:
-        """Make a recorded call that keeps more than its outputs: sums that its gradient reads."""
-        needs = sum(
-            1 << i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad
-        )
-        forms = tuple((v.dtype, v.shape) if isinstance(v, Tensor) else type(v) for v in values)
-        op = self._trained.get((forms, needs))
-        if op is None:
-            if self.meaning.shape is not None:
-                self.meaning.shape(values)
-            dtype = self._computed(values)
-            cast = self._all_cast(values, dtype)
-            if cast is not None:
-                return self.op(*cast)
-            variant = self._variant(self._arrays(values, dtype), dtype)
-            op = self._training(variant, needs)
-            with self._lock:
-                self._trained = thinned(self._trained, _MAX_TRAINED)
-                op = self._trained.setdefault((forms, needs), op)
-        result = op(*values)
-        n = len(self.returns)
-        if op is self.pure_op:
-            return result
-        return result[0] if n == 1 else self._dispatch.result(tuple(result[:n]))
+        dtype = inputs[0].dtype if self.writes else self.computed(inputs)
+        return self.recipes.of(self.variant(self.arrays(inputs, dtype), dtype), needs)
 
     @cached_property
     def pure_op(self) -> Op:
@@ -606,62 +446,22 @@ class Forms:
         made.keeps_extra = False
         return made.op
 
-    def _training(self, variant: Variant, needs: int) -> Op:
-        """Return the op of the training forward: what the gradient keeps are further outputs."""
-        from tcdsl.codegen.gradient.whole import whole  # on use: as in `_derived`
-        from tcdsl.derived.texts import gradient_of
+    def unread_as_forms(self, taken: tuple[int, ...]) -> tuple[int, ...]:
+        """Return codes in which inputs that this text reads no element of are forms only."""
+        read = {name for s in self.definition.body for name in _accessed(s)}
+        return tuple(
+            FORM + code if code < FORM and p not in read else code
+            for p, code in zip(self.params, taken, strict=True)
+        )
 
-        params = variant.signature.params
-        wanted = [p.name for i, p in enumerate(params) if needs >> i & 1 and p.dtype.is_float]
-        made = gradient_of(variant, None, tuple(wanted)) if wanted else None
-        if made is None or not made.extra:
-            plain: Op = self.pure_op
-            return plain
-        program = parsed(made.forward, "<forward pass>")
-        meaning = self._of_gradients()
-        forward = Forms(self.name, self._session(program), program.defs[-1], meaning)
-        codes = {p: INPUT + i for i, p in enumerate(self.params)}
-        codes |= {g.name: GRAD + self.returns.index(g.output) for g in made.given if g.output}
-        kept = {n: OUTPUT + forward.returns.index(n) for n in made.kept}
-        ways = []
-        for text, known in ((parsed(made.text, "<gradient>"), codes | kept), (whole(made), codes)):
-            back = Forms(text.defs[-1].name, self._session(text), text.defs[-1], meaning)
-            ways.append((back.op, back.unread_as_forms(tuple(known[p] for p in back.params))))
-        every = dict.fromkeys(code for _, taken in ways for code in taken)
-        taken = tuple(c for c in every if not (FORM <= c < OUTPUT and c - FORM in every))
-        places = {c: i for i, c in enumerate(taken)}
-        at = [
-            (op, tuple(places[c] if c in places else places[c - FORM] for c in codes))
-            for op, codes in ways
-        ]
-        to = tuple(self.params.index(name) for name in made.wrt)
-        forward.fixed = Recipe(partial(_one_of, *at), taken, to)
-        return forward.op
+    def clear(self) -> None:
+        """Forget the forms of calls, so that the next of each is seen."""
+        self.launcher.clear()
 
-    def _narrower(self, variant: Variant, wide: int, needs: int) -> Recipe:
-        """Return the recipe of fewer gradients, or the wider one where that keeps too little."""
-        fewer, there = self._recipe(variant, needs), self._taken[id(variant), wide]
-        for code in self._taken[id(variant), needs]:
-            whole_too = code - FORM if FORM <= code < OUTPUT else code
-            if code < GRAD and code not in there and whole_too not in there:
-                return self._recipe(variant, wide)
-        return fewer
-
-    def _gradient_text(self, made: Gradient) -> tuple[dict[str, int], nodes.Program]:
-        """Return what each parameter of a derived gradient stands for, and its program."""
-        codes = {p: INPUT + i for i, p in enumerate(self.params)}
-        for given in made.given:
-            if given.output:
-                codes[given.name] = GRAD + self.returns.index(given.output)
-        from tcdsl.codegen.gradient.whole import whole  # on use: as above
-
-        if made.extra:  # what is kept is no output: it is computed again
-            return codes, whole(made)
-        if made.kept:
-            forward = parse(made.forward, "<forward pass>").defs[0]
-            names = [r.name for r in forward.returns]
-            codes |= {name: OUTPUT + names.index(name) for name in made.kept}
-        return codes, parsed(made.text, "<gradient>")
+    def _forget_choices(self, variant: Variant) -> None:
+        """Let the next calls find what was tuned."""
+        variant.forget_choices()
+        self.launcher.clear()
 
 
 def _accessed(statement: Any) -> set[str]:
@@ -688,11 +488,6 @@ def _also_runtime(kind: Any) -> Any:
     return type(kind.__name__, (kind, RuntimeError), {"__module__": kind.__module__})
 
 
-def any_recorded(values: Sequence[Any]) -> bool:
-    """Whether a call on these values is recorded."""
-    return is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
-
-
 def _is_operand(value: Any) -> bool:
     return isinstance(value, Tensor | int | float | np.generic) and value is not None
 
@@ -701,99 +496,9 @@ def _given(out: Any) -> dict[str, Any]:
     return {} if out is None else {"out": out}
 
 
-def _checked(
-    op: Op,
-    of: str,
-    names: Sequence[str],
-    wanted: Sequence[tuple[int, str]],
-    *values: Any,
-) -> tuple[Any, ...]:
-    """Return the gradients of a way back that a user wrote, of the shapes of the parameters."""
-    result = op(*values)
-    gradients = result if isinstance(result, tuple) else (result,)
-    shapes = [(name, tuple(getattr(values[i], "shape", ()))) for i, name in wanted]
-    check_gradients(of, names, gradients, shapes)
-    return gradients
-
-
-_Way = tuple[Op, tuple[int, ...]]
-
-
-def _one_of(cheap: _Way, again: _Way, *values: Any) -> Any:
-    """Return gradients by what was kept; where they are recorded, as functions of the inputs."""
-    op, places = again if is_grad_enabled() else cheap
-    return op(*(values[i] for i in places))
-
-
-def anything(operands: Sequence[Any]) -> DType:
-    """Return some type: a gradient's text says the type of each of its parameters."""
-    return next(o.dtype for o in operands if isinstance(o, Tensor))
-
-
 def _camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def _never(*args: Any, **kwargs: Any) -> NoReturn:
     raise AssertionError("the launcher of an op is called by the op")
-
-
-def check_castable(made: DType, target: DType) -> None:
-    """Refuse to write a result into a tensor of a lower kind."""
-    if made.category > target.category:
-        raise RuntimeError(
-            f"result type {NAMES[made.name]} can't be cast to the desired output type "
-            f"{NAMES[target.name]}"
-        )
-
-
-def _check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bool) -> None:
-    """Refuse a first operand that cannot hold the result."""
-    target = values[0]
-    if not isinstance(target, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(target).__name__}")
-    check_castable(dtype, target.dtype)
-    if not broadcasts:
-        return  # the text says the shapes
-    shape = broadcast_shape([tuple(v.shape) for v in values if isinstance(v, Tensor)])
-    if shape != tuple(target.shape):
-        raise RuntimeError(
-            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
-            f"{list(shape)}"
-        )
-
-
-def _kept_of(result: Tensor) -> tuple[Any, ...]:
-    return () if result.grad_fn is None else result.grad_fn._kept
-
-
-@contextmanager
-def _unrecorded() -> Iterator[None]:
-    """Let the body record nothing."""
-    before = is_grad_enabled()
-    set_grad_enabled(False)
-    try:
-        yield
-    finally:
-        set_grad_enabled(before)
-
-
-def _shares(value: Tensor, outs: Sequence[Tensor]) -> bool:
-    return any(value._storage is o._storage for o in outs)
-
-
-def _may_overlap(outs: Sequence[Tensor], values: Sequence[Any], variant: Variant) -> bool:
-    """Whether an output lies where an operand is read elsewhere than it is written."""
-    inplace = set(variant.signature.inplace)
-    for r, out in enumerate(outs):
-        for p, v in enumerate(values):
-            if not isinstance(v, Tensor) or v._storage is not out._storage:
-                continue
-            same_view = (
-                v.data_ptr() == out.data_ptr()
-                and v.shape == out.shape
-                and v.stride() == out.stride()
-            )
-            if not (same_view and (r, p) in inplace):
-                return True
-    return False

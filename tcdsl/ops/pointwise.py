@@ -6,10 +6,10 @@ from typing import Any
 
 from tcdsl.core import Op, Tensor, empty, operator
 from tcdsl.core.dtypes import DType, bool_
-from tcdsl.ops.dispatch import check_castable
 from tcdsl.ops.internal import filled
 from tcdsl.ops.rules import Operands, broadcast, floating, promote, same
 from tcdsl.ops.table import Family, publish
+from tcdsl.ops.writing import check_castable
 
 ops = Family(__file__)
 Number = bool | int | float

@@ -17,8 +17,10 @@ from tcdsl.calls.bindings.settings import Settings
 from tcdsl.core import Op, Tensor
 from tcdsl.grammar.text import nodes
 from tcdsl.grammar.text.format import format_def
-from tcdsl.ops.dispatch import Forms, Meaning, Slow, Vjp, any_recorded
+from tcdsl.ops.dispatch import Forms
+from tcdsl.ops.meaning import Meaning, Slow, Vjp
 from tcdsl.ops.rules import ShapeRule, TypeRule, same
+from tcdsl.ops.writing import any_recorded
 
 PUBLIC: dict[str, Any] = {}  # functions of the package, by name
 METHODS: dict[str, Any] = {}  # of Tensor

@@ -1,0 +1,80 @@
+"""Results that are written into tensors: what may be, and what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tcdsl.calls.bindings.variant import Variant
+from tcdsl.core import Tensor, is_grad_enabled, set_grad_enabled
+from tcdsl.core.dtypes import DType
+from tcdsl.ops.rules import NAMES, broadcast_shape
+
+
+def any_recorded(values: Sequence[Any]) -> bool:
+    """Whether a call on these values is recorded."""
+    return is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
+
+
+def check_castable(made: DType, target: DType) -> None:
+    """Refuse to write a result into a tensor of a lower kind."""
+    if made.category > target.category:
+        raise RuntimeError(
+            f"result type {NAMES[made.name]} can't be cast to the desired output type "
+            f"{NAMES[target.name]}"
+        )
+
+
+def check_target(name: str, values: Sequence[Any], dtype: DType, broadcasts: bool) -> None:
+    """Refuse a first operand that cannot hold the result."""
+    target = values[0]
+    if not isinstance(target, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(target).__name__}")
+    check_castable(dtype, target.dtype)
+    if not broadcasts:
+        return  # the text says the shapes
+    shape = broadcast_shape([tuple(v.shape) for v in values if isinstance(v, Tensor)])
+    if shape != tuple(target.shape):
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}"
+        )
+
+
+def kept_of(result: Tensor) -> tuple[Any, ...]:
+    """Return what the graph keeps of the call that gave a result."""
+    return () if result.grad_fn is None else result.grad_fn._kept
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Let the body record nothing."""
+    before = is_grad_enabled()
+    set_grad_enabled(False)
+    try:
+        yield
+    finally:
+        set_grad_enabled(before)
+
+
+def shares(value: Tensor, outs: Sequence[Tensor]) -> bool:
+    """Whether a tensor lies in the memory of one of these."""
+    return any(value._storage is o._storage for o in outs)
+
+
+def may_overlap(outs: Sequence[Tensor], values: Sequence[Any], variant: Variant) -> bool:
+    """Whether an output lies where an operand is read elsewhere than it is written."""
+    inplace = set(variant.signature.inplace)
+    for r, out in enumerate(outs):
+        for p, v in enumerate(values):
+            if not isinstance(v, Tensor) or v._storage is not out._storage:
+                continue
+            same_view = (
+                v.data_ptr() == out.data_ptr()
+                and v.shape == out.shape
+                and v.stride() == out.stride()
+            )
+            if not (same_view and (r, p) in inplace):
+                return True
+    return False
