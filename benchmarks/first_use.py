@@ -294,7 +294,6 @@ def run_script(emit: Emit, name: str) -> None:
             if isinstance(kind, type) and "step" in vars(kind):
                 _stopping(kind)
         sys.path.insert(0, str(EXAMPLES))  # where the scripts find what they share
-        sys.path.insert(0, str(EXAMPLES))  # as `python EXAMPLE` does
         with contextlib.suppress(_Stepped):
             runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
