@@ -78,8 +78,10 @@ class GroupContext(Generic[M]):
     def value_up_to(self, size: Size, most: int) -> int | None:
         """Return the value of a size that the text may count on; None if it is more than most.
 
-        Where sizes are unknown it is asked number by number, so that it is that of all sizes of the
-        regime. What counts on it has a knob with that value: executables are told apart by configs.
+        Where sizes are unknown it is asked for by halves, so that it is that of all sizes of the
+        regime: few questions, each of which parts regimes and is put to every new size. What counts
+        on it has a knob with that value: executables are told apart by configs. So a form asks last
+        of all that it asks.
         """
         known = substitute_symbols(size, {n: Size.const(v) for n, v in self.spec.sizes or ()})
         if known.constant is not None:
@@ -88,10 +90,16 @@ class GroupContext(Generic[M]):
             return None
         if not (is_nonnegative(known) or self.asked.at_least(size, 0)):
             return None
-        for value in range(most + 1):
-            if not self.asked.at_least(size, value + 1):
-                return value
-        return None
+        low, above = 0, most + 1
+        if self.asked.at_least(size, above):
+            return None
+        while above - low > 1:
+            middle = (low + above) // 2
+            if self.asked.at_least(size, middle):
+                low = middle
+            else:
+                above = middle
+        return low
 
     def is_exact(self) -> bool:
         """Whether all sizes are constants of the executable."""

@@ -64,6 +64,8 @@ def _find(ctx: Context) -> Stencil | None:
     slid = frozenset[str]().union(*map(_slid, windows))
     if not (slid if first.reductions else _asked(ctx, first) or _is_spread(ctx, first)):
         return None
+    if any(map(_sums_beyond_window, windows)):  # before the sizes of a call are asked for
+        return None
     taps = _values(ctx, first.reductions, MOST_TAPS)
     found = None if taps is None else _behind(ctx, windows, rest[len(windows) - 1 :])
     if taps is None or found is None:
@@ -151,16 +153,18 @@ def _find_weights(ctx: Context) -> Stencil | None:
     lane = next((r for r, steps in zip(sums, along, strict=True) if ONE in steps), None)
     if lane is None or not _types_fit(ctx, (first,), lane, is_stored=False):
         return None
-    taps = _values(ctx, [r for r in first.outputs if r.name in slid], _MOST_SUMS)
-    asked = _asked(ctx, first)
-    if not taps or any(reduced.isdisjoint(n for n, _ in x.terms) for x in asked):
+    kept = [r for r in first.outputs if r.name in slid]
+    if not kept or any(reduced.isdisjoint(n for n, _ in x.terms) for x in _asked(ctx, first)):
         return None  # what taps alone decide has no inside
     rows = [r for r in sums if r != lane]
     row = rows[-1] if rows else None
-    outer = tuple(r for r in first.ranges if r not in (lane, row) and r.name not in dict(taps))
+    outer = tuple(r for r in first.ranges if r not in (lane, row, *kept))
     used = [frozenset(n for e in r.subs for n in indices_of(e)) for r in first.reads()]
     if any(r.name not in names for r in outer if r.kind == "output" for names in used):
         return None  # a product for register tiles
+    taps = _values(ctx, kept, _MOST_SUMS)  # last: the sizes of a call are asked for
+    if taps is None:
+        return None
     bits = vexpr.width_of((bare(ctx, first, first.value),))
     assert bits is not None, "types fit"
     return Stencil((first,), (), lane, row, outer, taps, bits, row is not None, False)
@@ -223,11 +227,20 @@ def _slid(s: Statement) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_for_tiles(ctx: Context, s: Statement, lanes: int) -> bool:
-    """Whether it is a product for register tiles.
+def _sums_beyond_window(s: Statement) -> bool:
+    """Whether it is a product for register tiles, since it sums over more than the window."""
+    reduced = {r.name for r in s.reductions}
+    outputs = {r.name for r in s.outputs}
+    for read in s.reads() if is_contraction(s) else ():
+        names = [indices_of(e) for e in read.subs]
+        taps = frozenset[str]().union(*(n & reduced for n in names if n & outputs))
+        if taps and taps != reduced:
+            return True
+    return False
 
-    Either sums over more than the window, or what slides is used for many other indices.
-    """
+
+def _is_for_tiles(ctx: Context, s: Statement, lanes: int) -> bool:
+    """Whether it is a product for register tiles: what slides is used for many other indices."""
     if not is_contraction(s):
         return False
     reduced = {r.name for r in s.reductions}
@@ -237,9 +250,6 @@ def _is_for_tiles(ctx: Context, s: Statement, lanes: int) -> bool:
         names = [indices_of(e) for e in read.subs]
         if any(n & reduced and n & outputs for n in names):
             sliding |= frozenset().union(*names)
-            taps = frozenset().union(*(n & reduced for n in names if n & outputs))
-            if taps != reduced:
-                return True
     columns = Size.const(1)
     for r in s.outputs:
         if r.name not in sliding:

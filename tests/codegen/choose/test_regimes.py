@@ -108,6 +108,37 @@ def test_the_text_of_a_regime_is_one() -> None:
     assert text(2, 3, 5) == text(7, 4096, 1) != text(8, 1, 1)
 
 
+CONVOLUTION = """def conv(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) {
+  O(n, f, y, x) +=! pad(I(n, c, y + i - 1, x + j - 1), 0) * K(f, c, i, j) where y in 0:H, x in 0:W
+}"""
+WEIGHTS = """def weights(float(N,C,H,W) I, float(N,F,H,W) G) -> (D) {
+  D(f, c, i, j) +=! G(n, f, y, x) * pad(I(n, c, y + i - 1, x + j - 1), 0) where i in 0:3, j in 0:3
+}"""
+POOL = """def pool(float(H,W) I, float(K,L) T) -> (O) {
+  O(y, x) +=! I(y + i, x + j) * T(i, j)
+}"""
+
+
+@pytest.mark.parametrize("text", [CONVOLUTION, WEIGHTS])
+def test_convolutions_of_all_small_sizes_have_one_choice(text: str) -> None:
+    """Their sums are no windows of a stencil, whatever sizes: nobody asks for these."""
+    p = program(text)
+    answers = {choice(p, *(low + i for i, _ in enumerate(p.sizes)))[1] for low in (2, 9, 20, 90)}
+    assert answers == {Regime()}
+
+
+def test_the_size_of_a_window_is_asked_for_by_few_questions() -> None:
+    p = program(POOL)
+    windows = {}
+    for k in range(1, 10):
+        config, regime = choice(p, 40, 50, k, k)
+        windows[config.get("g0.window")] = k
+        assert len(regime.answers) < 20
+        held = [n for n in range(1, 10) if regime.holds({"H": 40, "W": 50, "K": n, "L": n})]
+        assert held == [k]
+    assert len(windows) == 9
+
+
 def test_nominal_sizes_give_all_ranges_values() -> None:
     for entry in PROGRAMS.values():
         p = program(entry.text)
