@@ -56,7 +56,9 @@ class Kernels:
     def library(self) -> Tiles:
         """The tiles of the library."""
         by_table = self.strides.b_k == "table"
-        return Tiles(self.panel.vector, self.machine.registers, by_table, self.panel.words)
+        panel = self.panel
+        term = panel.problem.term
+        return Tiles(panel.vector, self.machine.registers, by_table, panel.words, term)
 
     def name(self, rows: int, vectors: int) -> str:
         """Return the name of a micro-kernel."""
@@ -93,6 +95,7 @@ class Kernels:
                 self.strides,
                 panel.finish,
                 self.stored,
+                panel.problem.term,
             )
             for rows, vectors in self.tiles
         ]

@@ -28,6 +28,7 @@ from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose, predicted
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.finish import Finish
+from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP
 from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_of
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import phase
@@ -300,8 +301,16 @@ def _panel(ctx: Context, side: Side) -> Panel | None:
     if not problem.m and not problem.n:
         return None  # a dot product is a reduction
     lanes = ctx.machine.lanes(problem.dtype.computed.size_bytes)
+    if problem.term != "product" and not _fills_tiles(ctx, problem, lanes):
+        return None
     panel = Panel(problem, finish, ctx.operands, ctx.prefix, lanes)
     return panel if takes_ragged(ctx, panel) else None
+
+
+def _fills_tiles(ctx: Context, p: Problem, lanes: int) -> bool:
+    """Whether there is a tile for differences; few of them are folded along the sum, unpacked."""
+    rows, columns = extent_of(p.m), extent_of(p.n)
+    return ctx.at_least(rows, ROW_GROUP) and ctx.at_least(columns, lanes)
 
 
 def _split(ctx: Context, side: Side) -> tuple[Problem, Finish] | None:

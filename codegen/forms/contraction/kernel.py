@@ -2,6 +2,7 @@
 
     acc[r][v] += a[r] * b[v]        r < rows, v < vectors, once per k
 
+or the square, or the absolute value, of their difference.
 `a` is read element by element (broadcast), `b` and the output as vectors. One function serves
 packed and direct operands: strides may be parameters, the last vector is always masked, and a
 flag word says whether this is the first and whether it is the last pass along k. It is never
@@ -11,8 +12,9 @@ inlined nor cloned: a compiler that knows the trip count unrolls, runs out of re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, assert_never
 
+from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops.build import (
     IntLike,
@@ -248,7 +250,12 @@ def kernel_params(
 
 
 def micro_kernel(
-    name: str, tile: RegisterTile, strides: Strides, epilogue: Epilogue, stored: DType
+    name: str,
+    tile: RegisterTile,
+    strides: Strides,
+    epilogue: Epilogue,
+    stored: DType,
+    term: Term = "product",
 ) -> Function:
     """Return the micro-kernel of a tile; stored is the type of c in memory.
 
@@ -306,14 +313,14 @@ def micro_kernel(
         tail_mask(tile, i64("columns")),
         when(compare(">=", i64("depth"), DEEP), rows(fetch_ahead)),
         Array("acc", tile.vector, (tile.rows, tile.vectors), zero=True),
-        _k_loop(tile, strides),
+        _k_loop(tile, strides, term),
         when(is_later, rows(resume)),
         out,
     )
     return Function(name, kernel_params(tile, strides, epilogue, stored), body, "micro")
 
 
-def _k_loop(tile: RegisterTile, strides: Strides) -> Stmt:
+def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
     """Return the loop along k: a row of b into registers, then an FMA per accumulator."""
     k, r = i64("k"), i64("r")
     a, b = pointer("a", tile.factor, const=True), pointer("b", tile.factor, const=True)
@@ -342,11 +349,21 @@ def _k_loop(tile: RegisterTile, strides: Strides) -> Stmt:
         return [assign(accumulator(tile, r, v), fetched(v, masked))]
 
     def summed(v: Expr) -> Stmt:
-        acc = accumulator(tile, r, v)
-        if words is None:
-            return Assign(acc, Bin("*", column(v), x, tile.vector), "+=")
-        name = f"tc_{words.function}"
-        return assign(acc, intrinsic(name, tile.vector, acc, column(v), x, type=tile.vector))
+        acc, apart = accumulator(tile, r, v), Var("apart", tile.vector)
+        if words is not None:
+            name = f"tc_{words.function}"
+            return assign(acc, intrinsic(name, tile.vector, acc, column(v), x, type=tile.vector))
+        difference = Let(apart, Bin("-", column(v), x, tile.vector))
+        match term:
+            case "product":
+                return Assign(acc, Bin("*", column(v), x, tile.vector), "+=")
+            case "square":
+                return block(difference, Assign(acc, Bin("*", apart, apart, tile.vector), "+="))
+            case "distance":
+                absolute = intrinsic("tc_abs", tile.vector, apart, type=tile.vector)
+                return block(difference, Assign(acc, absolute, "+="))
+            case _:
+                assert_never(term)
 
     def row(g: int) -> Stmt:
         v = i64("v")

@@ -7,6 +7,7 @@ compiled when the first executable asks for it (`codegen/library`); its name say
 
     tc_tile_v16f32_r32           a register tile of given rows and vectors
     tc_tile_v16i32_r32_dot2      the same, of words
+    tc_tile_v16f32_r32_square    the same for sums of squared differences
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
     tc_pack_k_v16f32_f16         panels of an operand of unit stride along k, of halves
     tc_pack_x_v16i32_i8_x4       panels of words of four bytes
@@ -35,6 +36,7 @@ from tcdsl.codegen.forms.contraction.lets import pick
 from tcdsl.codegen.forms.contraction.pack import Packer, joiner, packer_params
 from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
+from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
 from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops import build as b
@@ -49,19 +51,23 @@ from tcdsl.grammar.types.dtypes import INT64, DType
 class Tiles:
     """All register tiles of a type: rows x vectors, which are the last two arguments.
 
-    by_table: the offsets of b along k come from a table, else from a stride. words: of words.
+    by_table: the offsets of b along k come from a table, else from a stride. words: of words. term:
+    what they sum.
     """
 
     vector: Vector
     registers: int
     by_table: bool = False
     words: Words | None = None
+    term: Term = "product"
 
     @property
     def name(self) -> str:
         """The name that executables import."""
         words = "" if self.words is None else f"_{self.words.name}"
-        return f"tc_tile_{_of(self.vector)}_r{self.registers}{'_table' * self.by_table}{words}"
+        term = "" if self.term == "product" else f"_{self.term}"
+        table = "_table" * self.by_table
+        return f"tc_tile_{_of(self.vector)}_r{self.registers}{table}{words}{term}"
 
     @property
     def strides(self) -> Strides:
@@ -82,7 +88,7 @@ class Tiles:
         tiles = kernel_set(self.registers)
         dtype = self.vector.dtype
         out = [
-            micro_kernel(f"tile_{rows}x{vectors}", tile, self.strides, Plain(), dtype)
+            micro_kernel(f"tile_{rows}x{vectors}", tile, self.strides, Plain(), dtype, self.term)
             for rows, vectors in tiles
             for tile in (self._tile(rows, vectors),)
         ]

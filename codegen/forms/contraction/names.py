@@ -15,6 +15,7 @@ from tcdsl.codegen.forms.contraction.library import (
     Tiles,
 )
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.words import ALL
 from tcdsl.codegen.loops import loopir
 from tcdsl.codegen.loops.loopir import Vector
@@ -93,13 +94,15 @@ def _vector(found: re.Match[str]) -> Vector:
 
 
 def _tiles(name: str) -> Tiles | None:
-    words = {w.name: w for w in ALL}
-    pattern = rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?(_(?P<words>{'|'.join(words)}))?"
-    found = re.fullmatch(pattern, name)
+    words, terms = {w.name: w for w in ALL}, get_args(Term)
+    kind = rf"(_(?P<words>{'|'.join(words)}))?(_(?P<term>{'|'.join(terms)}))?"
+    found = re.fullmatch(rf"tc_tile_{_VECTOR}_{_REGISTERS}(?P<table>_table)?{kind}", name)
     if found is None:
         return None
     by_table = found["table"] is not None
-    return Tiles(_vector(found), int(found["registers"]), by_table, words.get(found["words"]))
+    term: Term = next((t for t in terms if t == found["term"]), "product")
+    registers = int(found["registers"])
+    return Tiles(_vector(found), registers, by_table, words.get(found["words"]), term)
 
 
 def _dots(name: str) -> Dots | None:

@@ -181,6 +181,7 @@ class Panel:
         keeps = self.stored(p.c) == self.dtype and p.unit and not self.finish.overwrites
         plain = self.neighbours is None and (keeps or self.finish.is_plain)
         plain = plain and not p.statement.is_ragged and self.words is None
+        plain = plain and p.term == "product"
         return lines and along and plain
 
     def var(self, name: str) -> Var:

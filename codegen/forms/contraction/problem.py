@@ -8,13 +8,16 @@ becomes outer. Strides are symbolic sizes: constants, products of sizes, or run-
 
 Where `b` has neighbours along another index than the output, its vectors may also run along its
 own ("natural"). Then N is what fuses in `b`, and the output's nearest index is outer.
+
+What is summed may also be how far A and B are apart, squared or absolute: tiles and panels are the
+same. Nobody expands it: `a*a - 2*a*b + b*b` cancels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from tcdsl.codegen.forms.base.context import GroupContext
 from tcdsl.codegen.forms.base.space import strides_of
@@ -44,6 +47,8 @@ ZERO, ONE = Size(), Size.const(1)
 # What has vectors to add products in, and to widen factors from.
 _SUMS = frozenset((FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT32, INT64))
 _FACTORS = _SUMS | {INT8, INT16, UINT8, UINT16, UINT32}
+
+Term = Literal["product", "square", "distance"]  # x * y, (x - y) * (x - y), abs(x - y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,8 @@ class Problem:
     """A contraction by roles. k may be non-linear in a and b, m in a, n in b, but m never in c.
 
     scale: factors without a reduction index, applied to the finished sum. unit: c has stride one
-    along n. natural: n lies in b as it is, and may be non-linear in c.
+    along n. natural: n lies in b as it is, and may be non-linear in c. term: what is summed of an
+    element of a and one of b.
     """
 
     statement: Statement
@@ -152,6 +158,7 @@ class Problem:
     dtype: DType  # of the sum
     unit: bool
     natural: bool = False
+    term: Term = "product"
 
 
 def extent_of(fused: tuple[Index, ...]) -> Size:
@@ -232,10 +239,11 @@ def problem_of(
     if any(f.dtype != dtype for f in factors) or any(statement.subs_checked):
         return None
     scale = tuple(f for f in factors if not indices_of(f) & reduced)
-    reads = [_storage_read(f) for f in factors if indices_of(f) & reduced]
+    term, sides = _term(tuple(f for f in factors if indices_of(f) & reduced))
+    reads = [_storage_read(x) for x in sides]
     if len(reads) != 2 or not all(r is not None and not any(r.checked) for r in reads):
         return None
-    if not is_one_to_one(statement):
+    if not is_one_to_one(statement) or not all(indices_of(x) & reduced for x in sides):
         return None
     first, second = (operand_of(reach, statement, r.tensor, r.subs) for r in reads if r is not None)
     c = operand_of(reach, statement, target, statement.subs)
@@ -246,8 +254,23 @@ def problem_of(
     # b carries the vectors: it has the output's nearest index, if any factor alone has it
     b_first = unit is not None and first.uses(unit) and not second.uses(unit)
     a, b = (second, first) if b_first != side.other else (first, second)
-    found = _by_roles(statement, a, b, c, indices, reduced, scale)
+    found = replace(_by_roles(statement, a, b, c, indices, reduced, scale), term=term)
     return _natural(found) if side.natural else found
+
+
+def _term(factors: tuple[typed.Expr, ...]) -> tuple[Term, tuple[typed.Expr, ...]]:
+    """Return what factors are of two sides, and these; factors as they are where it is no distance.
+
+    Not of halves, whose difference is rounded before it is squared, nor of integers.
+    """
+    if not all(f.dtype.is_float and not f.dtype.is_half for f in factors):
+        return "product", factors
+    match factors:
+        case (typed.Binary("-", x, y) as one, other) if one == other:
+            return "square", (x, y)
+        case (typed.Builtin("abs" | "fabs", (typed.Binary("-", x, y),)),):
+            return "distance", (x, y)
+    return "product", factors
 
 
 def nearest(c: Operand) -> str | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tcdsl.codegen.forms.contraction.library import (
 )
 from tcdsl.codegen.forms.contraction.names import library_unit, named
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
+from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.words import ALL as WORDS
 from tcdsl.codegen.library import functions
 from tcdsl.codegen.library.load import load
@@ -74,7 +76,11 @@ def small(stored: DType = FLOAT32) -> str:
 def everything() -> list[LibraryFunction]:
     stored = (FLOAT16, BFLOAT16, FLOAT32)
     return [
-        *(Tiles(v, r, t) for v, r, t in product((V16, V4), (16, 32), (False, True))),
+        *(
+            Tiles(v, r, table, term=term)
+            for v, r, table in product((V16, V4), (16, 32), (False, True))
+            for term in get_args(Term)
+        ),
         *(
             Dots(V16, 32, a, b, c, resumes=r)
             for a, b, c, r in product(stored, stored, stored, (False, True))
