@@ -175,6 +175,13 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
             f"can't convert np.ndarray of type {array.dtype}. "
             f"The only supported types are: {known}."
         )
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        dense: tuple[int, ...] = ()
+        step = 1
+        for n in reversed(array.shape):
+            dense, step = (step, *dense), step * (n or 1)
+        return _over(array, dense, array.nbytes)
     size = array.itemsize
     if any(s < 0 for s in array.strides):
         raise ValueError(
@@ -189,18 +196,16 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
         )
     strides = tuple(s // size for s in array.strides)
     reach = size + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
+    return _over(array, strides, reach if array.size else 0)
+
+
+def _over(
+    array: np.ndarray[Any, np.dtype[Any]], strides: tuple[int, ...], size_bytes: int
+) -> Tensor:
+    """Return a tensor over the memory of an array; strides count elements."""
     address = array.__array_interface__["data"][0]
     is_fixed = not array.flags.writeable
-    return lent(
-        array,
-        address,
-        reach if array.size else 0,
-        array.shape,
-        strides,
-        array.dtype.num,
-        0,
-        is_fixed,
-    )
+    return lent(array, address, size_bytes, array.shape, strides, array.dtype.num, 0, is_fixed)
 
 
 def operator(name: str, op: object) -> None:

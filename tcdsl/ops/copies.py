@@ -12,7 +12,6 @@ from tcdsl.core import (
     Op,
     Recipe,
     Tensor,
-    is_grad_enabled,
     record,
     set_grad_enabled,
 )
@@ -70,22 +69,23 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     if len(parts) > _MOST:
         rows = [cat(parts[i : i + _MOST], dim) for i in range(0, len(parts), _MOST)]
         return cat(rows, dim, out=out)
-    shapes = [t.shape for t in parts]
-    first = shapes[0]
+    first, dtype = tuple(parts[0].shape), parts[0].dtype
     at = dim_of(dim, len(first))
-    for i, shape in enumerate(shapes):
+    lengths, needs, is_mixed = [], 0, False
+    for i, t in enumerate(parts):
+        shape = tuple(t.shape)
         if shape != first:
             _check_joined(first, shape, i, at)
-    lengths = tuple(shape[at] for shape in shapes)
+        lengths.append(shape[at])
+        needs |= t.requires_grad << i
+        is_mixed |= t.dtype is not dtype
     whole = (*first[:at], sum(lengths), *first[at + 1 :])
-    dtype = parts[0].dtype
-    if any(t.dtype is not dtype for t in parts):
+    if is_mixed:
         dtype = promote(parts)
         parts = [t.to(dtype) for t in parts]
     made = empty_beside(parts[0], whole, dtype) if out is None else out
     if out is not None and out.shape != whole:
         out.resize_(whole)
-    needs = sum(t.requires_grad << i for i, t in enumerate(parts)) if is_grad_enabled() else 0
     old = set_grad_enabled(False)
     try:
         begin = 0
@@ -94,9 +94,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
             begin += n
     finally:
         set_grad_enabled(old)
-    if needs and out is None:
+    if needs and old and out is None:
         recipe = Recipe(_never, (GRAD,), tuple(range(len(parts))))
-        vjp = partial(_parted, at, lengths)
+        vjp = partial(_parted, at, tuple(lengths))
         record("CatBackward0", recipe, vjp, tuple(parts), (made,), needs)
     return made
 

@@ -54,7 +54,7 @@ def zero_(input: Tensor) -> Tensor:
 
 def flat(tensor: Tensor) -> Tensor | None:
     """Return a tensor's memory as one dimension; None if its elements do not lie in a row."""
-    return tensor.as_strided((tensor.numel(),), (1,)) if tensor.is_contiguous() else None
+    return tensor.view(tensor.numel()) if tensor.is_contiguous() else None
 
 
 def _drawn(tensor: Tensor, op: Any, *settings: Any, generator: Generator | None = None) -> Tensor:

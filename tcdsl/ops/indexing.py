@@ -531,6 +531,9 @@ def embedding_bag(
     return made
 
 
+_one_hot = ops.op("one_hot", vjp=None)
+
+
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return 1 at each integer's place and 0 elsewhere, (...) to (..., C)."""
     if num_classes < 0:
@@ -542,7 +545,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.numel() and int(tensor.min().item()) < 0:
         raise RuntimeError("Class values must be non-negative.")
     count = num_classes
-    made: Tensor = ops.op("one_hot", vjp=None)(tensor, C=count)
+    made: Tensor = _one_hot(tensor, C=count)
     return made
 
 

@@ -171,14 +171,15 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
 
     ``out = input ** exponent``; squares, cubes, roots and reciprocals are computed as such.
     """
-    if (whole := _whole_power(input, exponent)) is not None:
+    of_floats = isinstance(input, Tensor) and input.dtype.is_floating_point
+    if not of_floats and (whole := _whole_power(input, exponent)) is not None:
         return whole if out is None else out.copy_(whole)
     if out is not None:
         return _pow(input, exponent, out=out)
     op = _BY_EXPONENT.get(exponent) if type(exponent) in (int, float) else None
     if op is not None and isinstance(input, Tensor):
         is_whole = type(exponent) is int and exponent > 0
-        if is_whole or input.dtype.is_floating_point:
+        if is_whole or of_floats:
             return op(input)
     return _pow(input, exponent)
 

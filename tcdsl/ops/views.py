@@ -90,6 +90,8 @@ def dim_of(dim: int, rank: int) -> int:
     IndexError
         If there is none.
     """
+    if type(dim) is int and 0 <= dim < rank:
+        return dim
     room, dim = max(rank, 1), int(operator.index(dim))
     if not -room <= dim < room:
         raise IndexError(

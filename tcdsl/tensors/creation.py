@@ -60,6 +60,11 @@ def size_of(sizes: Sequence[Any]) -> tuple[int, ...]:
         If one is negative.
     """
     given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    for n in given:
+        if type(n) is not int or n < 0:
+            break
+    else:
+        return tuple(given)
     try:
         shape = tuple(int(n.__index__()) for n in given)
     except AttributeError:
@@ -181,6 +186,8 @@ def _like(input: Tensor, dtype: DType | None, device: Place) -> Tensor:
     """Return a tensor to fill of another's shape and, if it is dense, order of dimensions."""
     place = input._device if device is None else place_of(device)
     kind = input.dtype if dtype is None else dtype
+    if input.is_contiguous():
+        return _empty(tuple(input.shape), kind, place)
     order = sorted(_range(input.ndim), key=lambda d: (-input.stride(d), d))
     made = _empty(tuple(input.shape[d] for d in order), kind, place)
     if order == list(_range(input.ndim)):
