@@ -1,0 +1,61 @@
+"""Orders beside PyTorch's: values are its own, places are places of these values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcdsl
+
+torch = pytest.importorskip("torch")
+
+tc: Any = tcdsl
+
+pytestmark = [pytest.mark.torch, pytest.mark.cc]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+TYPES = ("float32", "float64", "int64", "uint8")
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> Array:
+    """Return numbers with ties; a NaN and infinities among floats."""
+    rng = np.random.default_rng(shape)
+    found = rng.integers(0, 90, shape).astype(dtype)
+    if found.dtype.kind == "f" and found.size > 3:
+        found.flat[1], found.flat[2], found.flat[3] = np.nan, np.inf, -np.inf
+    return found
+
+
+def check(ours: Any, theirs: Any, of: Array, dim: int) -> None:
+    values, places = ours.values.numpy(), ours.indices.numpy()
+    np.testing.assert_array_equal(values, theirs.values.numpy())
+    if of.ndim and places.ndim == of.ndim:
+        np.testing.assert_array_equal(np.take_along_axis(of, places, dim), values)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("shape", "dim"), [((5,), 0), ((3, 700), 1), ((601, 2), 0), ((2, 0), 1)])
+def test_the_first_of_an_order_are_torchs(shape: tuple[int, ...], dim: int, dtype: str) -> None:
+    a = numbers(shape, dtype)
+    x, t, n = tc.from_numpy(a), torch.from_numpy(a), shape[dim]
+    for descending in (False, True):
+        check(x.sort(dim, descending), t.sort(dim, descending), a, dim)
+        for k in {0, min(1, n), min(100, n), n}:
+            check(x.topk(k, dim, descending), t.topk(k, dim, descending), a, dim)
+    if n:
+        check(x.kthvalue(n // 2 + 1, dim), t.kthvalue(n // 2 + 1, dim), a, dim)
+        check(x.median(dim), t.median(dim), a, dim)
+
+
+def test_a_gradient_goes_where_the_values_came_from() -> None:
+    a = numbers((601, 2), "int64").astype(np.float64)
+    x = tc.from_numpy(a).requires_grad_()
+    found = x.topk(3, 0)
+    (found.values * tc.tensor([[1.0], [2.0], [3.0]]).double()).sum().backward()
+    assert x.grad is not None
+    expected = np.zeros_like(a)
+    np.put_along_axis(expected, found.indices.numpy(), np.array([[1.0], [2.0], [3.0]]), 0)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
