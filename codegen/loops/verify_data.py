@@ -45,7 +45,7 @@ from tcdsl.codegen.loops.loopir import (
     Unit,
     Var,
 )
-from tcdsl.codegen.loops.walk import children, own_exprs, walk_expr, walk_stmt
+from tcdsl.codegen.loops.walk import all_exprs, children, own_exprs, walk_expr, walk_stmt
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import InternalError
 
@@ -87,9 +87,9 @@ def verify_addresses(unit: Unit) -> None:
 class _Facts:
     """What holds where a statement stands.
 
-    chosen: by variable, the reads that it depends on (the names of variables that hold them).
-    unasked: those of them that no condition was about where it got its value. loose: variables
-    that depend on plain loads. asked: reads that a condition here was about.
+    chosen: by variable, the reads that it depends on (the names of variables that hold them), where
+    there are any. unasked: those of them that no condition was about where it got its value.
+    loose: variables that depend on plain loads. asked: reads that a condition here was about.
     """
 
     chosen: dict[str, _Names] = field(default_factory=dict)
@@ -114,6 +114,7 @@ class _Walk:
         self.f = f
         self.private = private
         self.calls: list[Call] = []  # of other functions
+        self.reads_once = any(map(_is_once, all_exprs(f.body)))  # few functions do
         self.settled: set[str] = set()  # local arrays that hold copies of what was read
 
     def check(self) -> None:
@@ -193,12 +194,14 @@ class _Walk:
             if self.is_private(value):
                 self.private.add(root)
             return
-        read = frozenset({root}) if any(map(self.is_wide_read, walk_expr(value))) else _NONE
+        is_read = self.reads_once and any(map(self.is_wide_read, walk_expr(value)))
+        read = frozenset({root}) if is_read else _NONE
         for by, found in (
             (facts.chosen, self.reads(value, facts)),
             (facts.unasked, self.unasked(value, facts)),
         ):
-            by[root] = by.get(root, _NONE) | found | read
+            if depends := by.get(root, _NONE) | found | read:
+                by[root] = depends
         if self.is_loose(value, facts):
             facts.loose.add(root)
 
@@ -267,7 +270,7 @@ class _Walk:
 
     def _through(self, e: Expr, by: Mapping[str, _Names]) -> _Names:
         found = _NONE
-        for x in walk_expr(e):
+        for x in walk_expr(e) if by else ():
             match x:
                 case Var(name) | Elem(array=name):
                     found |= by.get(name, _NONE)
@@ -315,7 +318,7 @@ class _Walk:
 
     def is_unnamed(self, index: Expr) -> bool:
         """Whether an address holds the read itself, so that no condition can be about the same."""
-        return any(map(self.is_wide_read, _values(index)))
+        return self.reads_once and any(map(self.is_wide_read, _values(index)))
 
     def is_private(self, pointer: Expr) -> bool:
         """Whether a pointer leads to memory that nobody else writes."""
@@ -332,6 +335,11 @@ class _Walk:
                 return function.startswith("tc_shared_")
             case _:
                 return False
+
+
+def _is_once(e: Expr) -> bool:
+    """Whether it reads once, or says that what was copied counts as that."""
+    return isinstance(e, Call) and e.function.startswith(("tc_once_", "tc_settle"))
 
 
 def _root(place: Expr) -> str | None:
