@@ -1,8 +1,8 @@
 /* The builtin functions for vectors of the native width: tc_NAME_v16f32, tc_NAME_v8f64 and so on.
  *
  * The functions of smath.h lane by lane, which compilers make vector code of; and those that have a
- * quicker form where all lanes are alike, with the lane by lane one behind a branch that is rarely
- * taken. They are within the same bounds.
+ * quicker form where all lanes are ordinary, with the lane by lane one behind a branch that is
+ * rarely taken. They are within the same bounds. vmath_avx512.h has more of them.
  */
 #ifndef TC_VMATH_H
 #define TC_VMATH_H
@@ -13,40 +13,47 @@
 #define TC_F32(name) TC_NAMED(name, TC_VL_f32, f32) /* tc_NAME_v16f32 */
 #define TC_F64(name) TC_NAMED(name, TC_VL_f64, f64)
 
-/* Whether a lane of x is limit or more; NaN is not. */
-TC_FN int tc_any_from(tc_native_f32 x, tc_f32 limit) {
+TC_FN tc_native_f32 tc_size_of(tc_native_f32 x) {
+  return (tc_native_f32)((tc_native_i32)x & 0x7fffffff);
+}
+/* Whether a < b does not hold in some lane. */
+TC_FN int tc_any_not_less(tc_native_f32 a, tc_native_f32 b) {
 #if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
-  return __builtin_ia32_cmpps512_mask(x, TC_F32(splat)(limit), 0x1d, (short)-1, 4) != 0;
+  return __builtin_ia32_cmpps512_mask(a, b, 0x15, (short)-1, 4) != 0;
 #elif TC_VECTOR_BYTES == 32 && defined(__AVX__)
-  return __builtin_ia32_movmskps256((tc_native_f32)(x >= limit)) != 0;
+  return __builtin_ia32_movmskps256((tc_native_f32)~(a < b)) != 0;
 #elif TC_VECTOR_BYTES == 16 && defined(__SSE2__)
-  return __builtin_ia32_movmskps((tc_native_f32)(x >= limit)) != 0;
+  return __builtin_ia32_movmskps((tc_native_f32)~(a < b)) != 0;
 #else
-  tc_native_i32 c = x >= limit;
+  tc_native_i32 c = ~(a < b);
   int any = 0;
   for (int i = 0; i < TC_VL_f32; i++) any |= c[i];
   return any;
 #endif
 }
 
-/* Whether |x| is limit or more in a lane. */
-TC_FN int tc_any_beyond(tc_native_f32 x, tc_f32 limit) {
-  return tc_any_from((tc_native_f32)((tc_native_i32)x & 0x7fffffff), limit);
-}
-
-/* The quick form of a function of float32, but in a vector with a lane from limit on. */
-#define TC_QUICK1(name, limit)                                                                    \
-  static __attribute__((noinline, cold, unused)) void tc_##name##_far(tc_f32 *x) {                 \
-    for (int i = 0; i < TC_VL_f32; i++) x[i] = tc_##name##_f32(x[i]);                              \
+/* tc_NAME_lanes: of smath.h lane by lane, in a function of its own: for the rare vectors in which
+ * not all lanes suit a quick form. */
+#define TC_FAR1(name)                                                                             \
+  static __attribute__((noinline, unused)) void tc_##name##_far(tc_f32 *x) {                       \
+    _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) x[i] = tc_##name##_f32(x[i]);         \
   }                                                                                               \
-  TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x) {                                             \
-    if (__builtin_expect(tc_any_beyond(x, limit), 0)) {                                           \
-      tc_f32 lanes[TC_VL_f32] __attribute__((aligned(64)));                                       \
-      TC_F32(store)(lanes, x);                                                                    \
-      tc_##name##_far(lanes);                                                                     \
-      return TC_F32(load)(lanes);                                                                 \
-    }                                                                                             \
-    return tc_##name##_quick(x);                                                                  \
+  TC_FN tc_native_f32 tc_##name##_lanes(tc_native_f32 x) {                                        \
+    tc_f32 a[TC_VL_f32] __attribute__((aligned(64)));                                             \
+    TC_F32(store)(a, x);                                                                          \
+    tc_##name##_far(a);                                                                           \
+    return TC_F32(load)(a);                                                                       \
+  }
+#define TC_FAR2(name)                                                                             \
+  static __attribute__((noinline, unused)) void tc_##name##_far(tc_f32 *x, const tc_f32 *y) {      \
+    _Pragma("omp simd") for (int i = 0; i < TC_VL_f32; i++) x[i] = tc_##name##_f32(x[i], y[i]);   \
+  }                                                                                               \
+  TC_FN tc_native_f32 tc_##name##_lanes(tc_native_f32 x, tc_native_f32 y) {                       \
+    tc_f32 a[TC_VL_f32] __attribute__((aligned(64))), b[TC_VL_f32] __attribute__((aligned(64)));  \
+    TC_F32(store)(a, x);                                                                          \
+    TC_F32(store)(b, y);                                                                          \
+    tc_##name##_far(a, b);                                                                        \
+    return TC_F32(load)(a);                                                                       \
   }
 
 /* ---- trigonometry: float32 in float64 */
@@ -71,12 +78,57 @@ TC_FN tc_native_f64 tc_cos_wave(tc_native_f64 x) {
 }
 /* f of the halves of x, which are computed in float64. */
 #define TC_IN_HALVES(f, x) TC_F32(join)(f(TC_F64(low)(x)), f(TC_F64(high)(x)))
-TC_FN tc_native_f32 tc_sin_quick(tc_native_f32 x) { return TC_IN_HALVES(tc_sin_wave, x); }
-TC_FN tc_native_f32 tc_cos_quick(tc_native_f32 x) { return TC_IN_HALVES(tc_cos_wave, x); }
-TC_QUICK1(sin, 0x1p20f)
-TC_QUICK1(cos, 0x1p20f)
-#define TC_WAVES_f32(S, N)
-#define TC_WAVES_f64(S, N) TC_LANES1(sin, S, f64, N) TC_LANES1(cos, S, f64, N)
+#define TC_WAVE(name)                                                                             \
+  TC_FAR1(name)                                                                                   \
+  TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x) {                                             \
+    tc_native_f32 far = TC_F32(splat)(0x1p20f);                                                   \
+    if (__builtin_expect(tc_any_not_less(tc_size_of(x), far), 0)) return tc_##name##_lanes(x);     \
+    return TC_IN_HALVES(tc_##name##_wave, x);                                                     \
+  }
+TC_WAVE(sin)
+TC_WAVE(cos)
+
+/* ---- remainders: float32 in float64, where the quotient is small enough to be exact */
+
+/* x - n y with the integer n next to x / y, even at ties, below 2^25. */
+TC_FN tc_native_f64 tc_rest(tc_native_f64 x, tc_native_f64 y) {
+  tc_native_f64 n = (x / y + 0x1.8p52) - 0x1.8p52;
+  return x - n * y;
+}
+TC_FN tc_native_f32 tc_rests(tc_native_f32 x, tc_native_f32 y) {
+  return TC_F32(join)(tc_rest(TC_F64(low)(x), TC_F64(low)(y)),
+                      tc_rest(TC_F64(high)(x), TC_F64(high)(y)));
+}
+/* r, or r + y where its sign is not that of y; a zero has the sign of y. */
+TC_FN tc_native_f32 tc_rest_signed(tc_native_f32 r, tc_native_f32 y) {
+  tc_native_i32 sign = (tc_native_i32)y & (-0x7fffffff - 1);
+  tc_native_i32 differ = ((tc_native_i32)r ^ (tc_native_i32)y) < 0;
+  tc_native_f32 zero = (tc_native_f32)sign;
+  return TC_F32(select)(r == 0, zero, TC_F32(select)(differ, r + y, r));
+}
+TC_FN tc_native_f32 tc_remainder_quick(tc_native_f32 x, tc_native_f32 y) {
+  tc_native_f32 r = tc_rests(x, y);
+  return TC_F32(select)(r == 0, (tc_native_f32)((tc_native_i32)x & (-0x7fffffff - 1)), r);
+}
+TC_FN tc_native_f32 tc_fmod_quick(tc_native_f32 x, tc_native_f32 y) {
+  tc_native_i32 sign = (tc_native_i32)x & (-0x7fffffff - 1);
+  return tc_rest_signed(tc_rests(x, y), (tc_native_f32)((tc_native_i32)tc_size_of(y) | sign));
+}
+TC_FN tc_native_f32 tc_mod_quick(tc_native_f32 x, tc_native_f32 y) {
+  return tc_rest_signed(tc_rests(x, y), y);
+}
+#define TC_REMAINDER(name)                                                                        \
+  TC_FAR2(name)                                                                                   \
+  TC_FN tc_native_f32 TC_F32(name)(tc_native_f32 x, tc_native_f32 y) {                            \
+    tc_native_f32 size = tc_size_of(y), all = TC_F32(splat)(TC_INF_F32);                          \
+    if (__builtin_expect(tc_any_not_less(tc_size_of(x), size * 0x1p25f) |                         \
+                             tc_any_not_less(size, all), 0))                                      \
+      return tc_##name##_lanes(x, y);                                                             \
+    return tc_##name##_quick(x, y);                                                               \
+  }
+TC_REMAINDER(remainder)
+TC_REMAINDER(fmod)
+TC_REMAINDER(mod)
 
 /* ---- vectors of the native width: tc_NAME_v16f32 and so on */
 
@@ -97,6 +149,25 @@ TC_QUICK1(cos, 0x1p20f)
     return tc_load_v##S(a);                                                                       \
   }
 
+#define TC_TABLED(S, T, N)                                                                        \
+  TC_LANES1(exp, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES1(tanh, S, T, N)                       \
+  TC_LANES1(erf, S, T, N) TC_LANES1(gelu, S, T, N) TC_LANES2(pow, S, T, N)
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
+#include "vmath_avx512.h"
+#define TC_TABLED_f32(S, N)
+#define TC_TABLED_f64(S, N)                                                                       \
+  TC_LANES1(silu, S, f64, N) TC_LANES1(tanh, S, f64, N) TC_LANES1(erf, S, f64, N)                 \
+  TC_LANES1(gelu, S, f64, N) TC_LANES2(pow, S, f64, N)
+#else
+#define TC_TABLED_f32(S, N) TC_TABLED(S, f32, N)
+#define TC_TABLED_f64(S, N) TC_TABLED(S, f64, N)
+#endif
+
+/* Those that have a form of their own above, in float32. */
+#define TC_QUICK_f32(S, N)
+#define TC_QUICK_f64(S, N)                                                                        \
+  TC_LANES1(sin, S, f64, N) TC_LANES1(cos, S, f64, N) TC_LANES2(fmod, S, f64, N)                  \
+  TC_LANES2(remainder, S, f64, N) TC_LANES2(mod, S, f64, N)
 #define TC_VECTOR_SIMPLE(S, ONE)                                                                  \
   TC_FN tc_v##S tc_relu_v##S(tc_v##S x) { return tc_select_v##S(x <= 0, (tc_v##S){0}, x); }       \
   TC_FN tc_v##S tc_clamp_v##S(tc_v##S x, tc_v##S low, tc_v##S high) {                             \
@@ -116,13 +187,13 @@ TC_QUICK1(cos, 0x1p20f)
   TC_VECTOR_SIMPLE(S, (tc_##T)1) TC_VECTOR_SIMPLE(SI, 1)                                          \
   TC_LANES1(sqrt, S, T, N) TC_LANES1(rsqrt, S, T, N) TC_LANES1(floor, S, T, N)                    \
   TC_LANES1(ceil, S, T, N) TC_LANES1(trunc, S, T, N) TC_LANES1(round, S, T, N)                    \
-  TC_LANES1(rint, S, T, N) TC_LANES1(silu, S, T, N) TC_LANES2(logaddexp, S, T, N)                 \
+  TC_LANES1(rint, S, T, N)  TC_LANES2(logaddexp, S, T, N)                 \
   TC_LANES1(exp2, S, T, N) TC_LANES1(expm1, S, T, N) TC_LANES1(exp10, S, T, N)                    \
   TC_LANES1(log, S, T, N) TC_LANES1(log2, S, T, N) TC_LANES1(log10, S, T, N)                      \
-  TC_LANES1(log1p, S, T, N) TC_LANES1(tanh, S, T, N) TC_WAVES_##T(S, N)  \
-  TC_LANES1(erf, S, T, N) TC_LANES1(erfc, S, T, N)                        \
-  TC_LANES1(gelu, S, T, N) TC_LANES1(softplus, S, T, N) TC_LANES2(pow, S, T, N)                   \
-  TC_VECTOR_EXP(S, T, N)                                                                          \
+  TC_LANES1(log1p, S, T, N)  TC_QUICK_##T(S, N)  \
+   TC_LANES1(erfc, S, T, N)                        \
+   TC_LANES1(softplus, S, T, N) TC_LANES1(erfinv, S, T, N)                    \
+  TC_TABLED_##T(S, N)                                                                          \
   TC_FN tc_v##S tc_sigmoid_v##S(tc_v##S x) {                                                      \
     tc_v##S one = (tc_v##S){0} + (tc_##T)1, e = tc_exp_v##S(-tc_fabs_v##S(x));                    \
     return tc_select_v##S(x < 0, e, one) / (one + e);                                             \
@@ -133,45 +204,6 @@ TC_QUICK1(cos, 0x1p20f)
   TC_FN tc_v##S tc_elu_v##S(tc_v##S x, tc_v##S alpha) {                                           \
     return tc_select_v##S(x > 0, x, alpha * tc_expm1_v##S(x));                                    \
   }
-
-/* AVX-512 scales by 2^n in one instruction, which over- and underflows as it should. */
-#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512)
-#ifdef __clang__
-#define TC_SMALLER(W, a, x, all) __builtin_ia32_minp##W##512(a, x, 4) /* NaN in x passes */
-#define TC_LARGER(W, a, x, all) __builtin_ia32_maxp##W##512(a, x, 4)
-#else
-#define TC_SMALLER(W, a, x, all) __builtin_ia32_minp##W##512_mask(a, x, a, all, 4)
-#define TC_LARGER(W, a, x, all) __builtin_ia32_maxp##W##512_mask(a, x, a, all, 4)
-#endif
-TC_FN tc_v16f32 tc_exp_v16f32(tc_v16f32 x) {
-  tc_v16f32 zero = {0};
-  x = TC_LARGER(s, zero - 104.5f, TC_SMALLER(s, zero + 89.0f, x, (short)-1), (short)-1);
-  tc_v16f32 n = x * 0x1.715476p+0f;
-  n = __builtin_ia32_rndscaleps_mask(n, 8, n, (short)-1, 4);
-  tc_v16f32 r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  tc_v16f32 p = zero;
-  const tc_f32 c[] = {TC_EXP_F32};
-#pragma GCC unroll 8
-  for (int i = sizeof c / sizeof *c - 1; i >= 0; i--) p = p * r + c[i];
-  p = p * (r * r) + r + 1.0f;
-  return __builtin_ia32_scalefps512_mask(p, n, p, (short)-1, 4);
-}
-TC_FN tc_v8f64 tc_exp_v8f64(tc_v8f64 x) {
-  tc_v8f64 zero = {0};
-  x = TC_LARGER(d, zero - 746.0, TC_SMALLER(d, zero + 710.0, x, (char)-1), (char)-1);
-  tc_v8f64 n = x * 0x1.71547652b82fep+0;
-  n = __builtin_ia32_rndscalepd_mask(n, 8, n, (char)-1, 4);
-  tc_v8f64 r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33, p = zero;
-  const tc_f64 c[] = {TC_EXP_F64};
-#pragma GCC unroll 16
-  for (int i = sizeof c / sizeof *c - 1; i >= 0; i--) p = p * r + c[i];
-  p = p * (r * r) + r + 1.0;
-  return __builtin_ia32_scalefpd512_mask(p, n, p, (char)-1, 4);
-}
-#define TC_VECTOR_EXP(S, T, N)
-#else
-#define TC_VECTOR_EXP(S, T, N) TC_LANES1(exp, S, T, N)
-#endif
 
 #define TC_VECTORS_MATH(NS, NL)                                                                   \
   TC_VECTOR_MATH(NS##f32, f32, NS, NS##i32, 0x7fffffff)                                           \

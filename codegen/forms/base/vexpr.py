@@ -26,9 +26,9 @@ from tcdsl.grammar.types.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DTy
 
 # Builtins with a vector form `tc_NAME_v16f32` in prelude.h or vmath.h.
 FUNCTIONS = frozenset(
-    """abs ceil clamp cos elu erf erfc exp exp10 exp2 expm1 fabs floor fmax fmin gelu hardtanh
-    leaky_relu log log10 log1p log2 logaddexp max min pow relu rint round rsqrt sigmoid sign silu
-    sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
+    """abs ceil clamp cos elu erf erfc erfinv exp exp10 exp2 expm1 fabs floor fmax fmin fmod gelu
+    hardtanh leaky_relu log log10 log1p log2 logaddexp max min pow relu remainder rint round rsqrt
+    sigmoid sign silu sin softplus sqrt tanh trunc""".split()  # noqa: SIM905  (it reads better)
 )
 INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "hardtanh", "max", "min", "relu", "sign"})
 
@@ -111,7 +111,7 @@ def unsupported(
                 return f"subscripts of '{x.tensor}' are checked"
             case typed.Binary("<<" | ">>" as op, rhs=y) if not is_within(y, kind):
                 return f"{op} by what may be the width of {kind} or more"
-            case typed.Binary(op="%" | "/") if not plain(x) and (not kind.is_float or x.op == "%"):
+            case typed.Binary(op="%" | "/") if not kind.is_float and not plain(x):
                 return f"{x.op} of {kind}"
             case typed.Builtin("isnan", (y,)) if y.dtype.computed.is_float:
                 pass  # a comparison with itself
@@ -247,9 +247,9 @@ class LaneScope:
             case typed.Binary("==" | "!=" as op, a, b) if a.dtype == BOOL:
                 differ = ir.Bin("^", self._truth(a), self._truth(b), t)
                 return differ if op == "!=" else ir.Un("~", differ, t)
-            case typed.Binary(op, a, b) if op not in ("&&", "||") and not (
-                op == "%" and e.dtype.is_float
-            ):
+            case typed.Binary("%", a, b) if e.dtype.is_float:
+                return vector_call("mod", t, self._vector(a), self._vector(b))
+            case typed.Binary(op, a, b) if op not in ("&&", "||"):
                 return ir.Bin(op, self._value(a), self._value(b), t)
             case typed.Builtin("min" | "max" as name, (a, b)) if e.dtype == BOOL:
                 return ir.Bin("&" if name == "min" else "|", self._truth(a), self._truth(b), t)

@@ -199,3 +199,19 @@ def test_threads_do_not_change_a_bit(rng: np.random.Generator) -> None:
     runs = run_cases([Case(p, exact, threads=t) for exact in (True, False) for t in (1, 2, 7)])
     assert len({r[0].tobytes() for r in runs}) == 1
     assert_same(runs[0], expected(p), terms=8)
+
+
+@pytest.mark.wide
+def test_remainders_in_vectors_and_their_tails() -> None:
+    text = """def f(float(N) A, float(N) B) -> (O, P, Q) {
+        O(n) = A(n) % B(n)  P(n) = fmod(A(n), B(n))  Q(n) = remainder(A(n), B(n)) }"""
+    rng = np.random.default_rng(4)
+    a, b = normal(rng, 1003) * 10, normal(rng, 1003)
+    b[:5] = 0, np.inf, np.nan, 1e-38, -np.inf
+    p = problem(text, a, b)
+    spec = spec_of(p, exact=True)
+    config = compiler.default_config(p.program, spec, detect(), p.sizes)
+    assert "tc_mod_v" in compiler.emit_c(
+        compiler.lower(p.program, spec, config, detect(), p.sizes, "rest")
+    )
+    differential([Case(p, exact=e) for e in (True, False)])
