@@ -12,6 +12,7 @@ Only int64 arithmetic is folded: floats stay as the program has them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tcdsl.codegen.loops import build as b
@@ -43,6 +44,7 @@ from tcdsl.codegen.loops.walk import (
 )
 
 _NOTHING = Block(())
+_NamesOf = Callable[[Stmt], frozenset[str]]
 
 
 def simplify(unit: Unit) -> Unit:
@@ -53,7 +55,7 @@ def simplify(unit: Unit) -> Unit:
 
 def simplify_stmt(s: Stmt) -> Stmt:
     """Return a statement that does the same, simpler."""
-    return _without_dead(map_stmt(s, _stmt, _expr), frozenset())[0]
+    return _without_dead(map_stmt(s, _stmt, _expr), frozenset(), _asked_once())[0]
 
 
 def _expr(e: Expr) -> Expr:
@@ -113,14 +115,19 @@ def _declares(s: Stmt) -> bool:
     return any(isinstance(t, Let | Array) for t in (s.stmts if isinstance(s, Block) else (s,)))
 
 
-def _without_dead(s: Stmt, used_after: frozenset[str]) -> tuple[Stmt, frozenset[str]]:
-    """Return s without declarations that nobody uses, and the names used from s on."""
+def _without_dead(
+    s: Stmt, used_after: frozenset[str], own: _NamesOf
+) -> tuple[Stmt, frozenset[str]]:
+    """Return s without declarations that nobody uses, and the names used from s on.
+
+    own: `_own`, which is asked again for each loop around.
+    """
     match s:
         case Block(stmts):
             kept: list[Stmt] = []
             used = used_after
             for t in reversed(stmts):
-                t, used = _without_dead(t, used)
+                t, used = _without_dead(t, used, own)
                 kept.append(t)
             return b.block(kept[::-1]), used
         case Let(var, value) if var.name not in used_after and _is_pure(value):
@@ -130,22 +137,22 @@ def _without_dead(s: Stmt, used_after: frozenset[str]) -> tuple[Stmt, frozenset[
         case For(body=body):
             while True:  # what only dead declarations used is dead in turn
                 before = body
-                body, used = _without_dead(before, used_after | _used_in(before))
+                body, used = _without_dead(before, used_after | _used_in(before, own), own)
                 if body == before:
                     break
             if body == _NOTHING:
                 return _NOTHING, used_after
-            return replace(s, body=body), used | _own(s)
+            return replace(s, body=body), used | own(s)
         case If(cond, then, other):
-            then, used = _without_dead(then, used_after)
+            then, used = _without_dead(then, used_after, own)
             if other is not None:
-                other, more = _without_dead(other, used_after)
+                other, more = _without_dead(other, used_after, own)
                 used |= more
             if then == _NOTHING and other in (None, _NOTHING) and _is_pure(cond):
                 return _NOTHING, used_after
-            return replace(s, then=then, other=other), used | _own(s)
+            return replace(s, then=then, other=other), used | own(s)
         case _:
-            return s, used_after | _own(s)
+            return s, used_after | own(s)
 
 
 def _own(s: Stmt) -> frozenset[str]:
@@ -155,9 +162,22 @@ def _own(s: Stmt) -> frozenset[str]:
     return names
 
 
-def _used_in(s: Stmt) -> frozenset[str]:
-    inner = frozenset[str]().union(*map(_used_in, sub_stmts(s)))
-    return inner | _own(s)
+def _asked_once() -> _NamesOf:
+    """Return `_own`, for as long as one tree is gone through."""
+    known: dict[int, tuple[Stmt, frozenset[str]]] = {}
+
+    def own(s: Stmt) -> frozenset[str]:
+        found = known.get(id(s))
+        if found is None:
+            found = known[id(s)] = s, _own(s)  # kept too, so that no other one gets its id
+        return found[1]
+
+    return own
+
+
+def _used_in(s: Stmt, own: _NamesOf) -> frozenset[str]:
+    inner = frozenset[str]().union(*(_used_in(x, own) for x in sub_stmts(s)))
+    return inner | own(s)
 
 
 def _is_pure(e: Expr) -> bool:

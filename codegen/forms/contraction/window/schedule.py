@@ -9,6 +9,7 @@ rows that the one before has read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import ceil, prod
 
 from tcdsl.codegen.forms.contraction.kernel import RegisterTile
@@ -67,14 +68,21 @@ class ColumnBlocks:
 
 def strips(c: Convolution, mr: int) -> tuple[Strip, ...]:
     """Return a line as register tiles of at most mr pixels, of about equal sizes."""
-    pixels = c.across.pixels
-    number = ceil(pixels / mr)
-    least, larger = divmod(pixels, number)
+    present = c.across.present
+    if not depth(c):  # there may be no tap on another side
+        present = (range(0),) * len(present)
+    return _strips(present, mr)
+
+
+@lru_cache(maxsize=256)  # every cost asks for them
+def _strips(present: tuple[range, ...], mr: int) -> tuple[Strip, ...]:
+    number = ceil(len(present) / mr)
+    least, larger = divmod(len(present), number)
     out: list[Strip] = []
     at = 0
     for n in range(number):
         rows = least + (n < larger)
-        taps = _taps(c, at, rows)
+        taps = _taps(present[at : at + rows])
         last = out[-1] if out else None
         if last is not None and (last.rows, last.taps) == (rows, taps):
             out[-1] = Strip(last.first, last.count + 1, rows, taps)
@@ -84,11 +92,11 @@ def strips(c: Convolution, mr: int) -> tuple[Strip, ...]:
     return tuple(out)
 
 
-def _taps(c: Convolution, first: int, rows: int) -> Taps:
+def _taps(present: Sequence[range]) -> Taps:
     """Return, for each tap that some pixel of a tile has, the rows of these pixels."""
     of_tap: dict[int, list[int]] = {}
-    for r in range(rows if depth(c) else 0):  # there may be no tap on another side
-        for tap in c.across.present[first + r]:
+    for r, taps in enumerate(present):
+        for tap in taps:
             of_tap.setdefault(tap, []).append(r)
     return tuple((tap, tuple(of_tap[tap])) for tap in sorted(of_tap))
 
