@@ -11,7 +11,7 @@ Half types are widened on the way.
 
 All panels get their 16 rows before the next 16: a panel of `a` is 6 elements wide, and packed by
 itself it would read every line once for each of its parts (column-major `a` of 1024^3: 8 % of the
-time of the whole product).
+time of the whole product). So it is with elements, whose neighbours belong to panels further on.
 
 Operands whose batch is the innermost dimension, time over C order (1 thread, Cascade Lake,
 `benchmarks/sizes.py`): 64x(128x128x128) with one or both factors so 1.2 to 1.3 (matrix by matrix
@@ -127,7 +127,7 @@ def packer(name: str, p: Packer) -> Function:
         assign(packed, offset(packed, mul(depth, left))),
     )
     panels = loop(j, 0, i64("count"), panel, step=width)
-    if p.unit != "x" or p.x_table:
+    if not (p.unit == "none" or (p.unit == "x" and not p.x_table)):
         return Function(name, packer_params(p), panels, "helper")
     first = pointer("first", p.dtype)
     strip = block(Let(end, min64(add(i64("row"), ROWS), depth)), assign(packed, first), panels)
@@ -139,7 +139,7 @@ def _panel(p: Packer) -> Stmt:
     """Return the packing of columns j .. j + left."""
     match p.unit:
         case "none":
-            return _gather(p, c64(0), i64("depth"), c64(0), i64("left"))
+            return _gather(p, i64("row"), i64("end"), c64(0), i64("left"))
         case "x" if not p.x_table:
             return _copy(p)
         case "x":

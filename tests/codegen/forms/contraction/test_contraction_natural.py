@@ -24,7 +24,7 @@ FAR = "aebd,ce->dcba"  # the output's neighbours are the factor's slowest dimens
 ODD = (FAR, "dabfe,fc->edcba", "adb,cd->cba")
 PANELS = {"g0.form": "contraction"}
 PACKINGS = [{"g0.pack_a": a, "g0.pack_b": b} for a, b in product((False, True), repeat=2)]
-SIZES = {"a": 19, "b": 5, "c": 7, "d": 18, "e": 9, "f": 11}
+SIZES = {"a": 19, "b": 5, "c": 7, "d": 18, "e": 9, "f": 11, "g": 2}
 
 
 def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
@@ -105,6 +105,12 @@ def test_other_orders_and_sizes() -> None:
     ones = {"a": 1, "b": 1, "d": 1}
     problems = [odd(s, n) for s in ODD[1:] for n in ({}, small, long)]
     differential(everywhere([*problems, odd(FAR, ones), odd(FAR, {"e": 1})]), terms=70)
+
+
+@pytest.mark.wide
+def test_rows_whose_elements_are_gathered_in_several_strips() -> None:
+    problems = [odd("fbea,ecfd->dcba"), odd("cged,bafg->fedcba", {"g": 37, "d": 3, "e": 4})]
+    differential(everywhere(problems), terms=99)
 
 
 @pytest.mark.wide
