@@ -68,8 +68,9 @@ _BINARY = {
 }  # fmt: skip
 _POSTFIX, _PREFIX, _TERNARY, _ANY = 15, 14, 3, 0
 
-# Builtins of the language that smath.h has.
+# Builtins of the language that smath.h has; % of floats in vectors is there too.
 _MATHS = frozenset(BUILTINS) - {"fmin", "fmax"}
+_MOD_OF_VECTORS = "tc_mod_v"
 
 # What words.h has: vectors read from narrower integers, words, squares of integers.
 _WORDS = re.compile(
@@ -421,7 +422,8 @@ def _is_long(e: Expr) -> bool:
 def _calls_maths(u: Unit) -> bool:
     """Whether a unit calls a builtin function that the prelude does not have."""
     return any(
-        name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS
+        name.startswith(_MOD_OF_VECTORS)
+        or (name.startswith("tc_") and name.split("_", 1)[1].rsplit("_", 1)[0] in _MATHS)
         for name in _called(u)
     )
 
