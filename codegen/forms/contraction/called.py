@@ -217,4 +217,5 @@ def strides_of(panel: Panel, g: Blocking) -> Strides:
         a_k=known(p.a, p.k) if direct_a else None,
         b_k="table" if by_table else known(p.b, p.k) if direct_b else None,
         c_row=None if panel.has_stage else known(p.c, p.m),
+        ahead=p.natural and direct_b,
     )

@@ -141,6 +141,8 @@ def _chosen(ctx: Context, values: Mapping[str, Value]) -> ContractionChoice:
     panel = _of(ctx, values)
     x = _numbers(ctx, panel)
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
+    if panel.problem.natural and not x.packs_b:
+        c = replace(c, pack_b=False)  # its lines are fetched a panel ahead
     if panel.problem.statement.is_ragged:
         mr, mt, nt = map(b.c64, (c.mr, c.mt, c.nt))
         c = replace(c, mt=_int(even_rows(x, b.c64(ctx.spec.threads), mr, mt, nt)))

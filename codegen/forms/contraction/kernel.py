@@ -110,13 +110,15 @@ class Strides:
     """Element strides of a micro-kernel: constants, or None for a parameter.
 
     A k stride "table" is a parameter that points to the offset of every k, for operands in which
-    the reduction indices do not fuse into one.
+    the reduction indices do not fuse into one. ahead: b comes from afar, row by row: the lines
+    behind a tile's columns are fetched for the next panel.
     """
 
     a_row: int | None = None
     a_k: int | str | None = None
     b_k: int | str | None = None
     c_row: int | None = None
+    ahead: bool = False
 
 
 class Epilogue(Protocol):
@@ -345,6 +347,9 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         # Pinned: folded into several FMAs as a memory operand, the load would run once per row.
         return [assign(column(v), fetched(v, masked)), do("tc_pin", column(v))]
 
+    def fetch_next(v: Expr, _: bool) -> list[Stmt]:
+        return [do("tc_prefetch", offset(b_now, add(b_at, tile.columns, mul(v, tile.lanes))))]
+
     def start(v: Expr, masked: bool) -> list[Stmt]:
         return [assign(accumulator(tile, r, v), fetched(v, masked))]
 
@@ -390,6 +395,7 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             i64("depth"),
             Array("column", tile.vector, (tile.vectors,)),
             each_vector(tile, fetch),
+            each_vector(tile, fetch_next) if strides.ahead else None,
             [row(g) for g in range(len(rows))],
             [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
             assign(b_now, offset(b_now, b_step)) if b_step is not None else None,

@@ -86,6 +86,7 @@ def test_a_large_factor_stays_as_it_lies_by_default(spec: str) -> None:
         asked = spec_of(p, exact=exact)
         chosen = compiler.default_config(p.program, asked, detect(), p.sizes)
         assert chosen.get("g0.columns") == "X.natural"
+        assert not chosen.get("g0.pack_b"), "vectors are fetched ahead instead"
 
 
 def test_a_factor_that_many_rows_use_is_turned_around() -> None:
@@ -139,6 +140,19 @@ def test_other_types_and_operands_with_gaps() -> None:
     into = problem(definition(FAR), x, turned, outs=[out])
     differential(everywhere([half, double, gaps]), terms=9)
     differential([Case(into, exact) for exact in (True, False)], terms=9)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_integers_lie_there_too(dtype: str) -> None:
+    terms = "X(a,e,b,d) * W(c,e)"
+    if dtype == "int8":
+        terms = "int32(X(a,e,b,d)) * int32(W(c,e))"
+    text = f"def odd({dtype}(A,E,B,D) X, {dtype}(C,E) W) -> (O) {{ O(d,c,b,a) +=! {terms} }}"
+    rng = np.random.default_rng(0)
+    shapes = (19, 9, 5, 18), (7, 9)
+    p = problem(text, *(rng.integers(-50, 50, s).astype(dtype) for s in shapes))
+    differential(everywhere([p]))
 
 
 @pytest.mark.wide
