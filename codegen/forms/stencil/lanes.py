@@ -274,7 +274,7 @@ class Block:
     ) -> Expr:
         walk = self.walk
         stored = walk.operands.memory_dtype(place.tensor)
-        if read.dtype.bits < stored.computed.bits:  # a place, which these lanes hold
+        if read.dtype.is_integer and read.dtype.bits < stored.bits:  # a place, lanes hold it
             ends = (b.c64(0), b.c64(walk.lanes)) if region is None else self.ends(region, spot)
             t = Vector(read.dtype, walk.lanes)
             return Call(f"tc_loadn_v{t.lanes}{short_name(t.dtype)}", (at, *ends), t)
