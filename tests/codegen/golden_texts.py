@@ -248,6 +248,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "written columns of integers": (
         "def run(int32(M,K,N) A, int32(N) b) -> (C) { C(m,n) +=! A(m,k,n) * b(n) }", _MNK,
     ),
+    "few rows times a large matrix": (
+        "def run(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
+        {"M": 3, "K": 3000, "N": 1000},
+    ),
 }  # fmt: skip
 # Whose gradients, and training forwards where those keep something, are in as well.
 _DIFFERENTIATED = (
@@ -377,7 +381,7 @@ _SOURCES: Mapping[str, Callable[[], Mapping[str, Item]]] = {
     "forms": formed,
     "small": small,
 }
-_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 25, "small": 44}
+_SIZES = {"catalog": 26, "benchmarks": 35, "examples": 39, "forms": 26, "small": 44}
 _CHUNK = 5  # programs of a part: what one test holds and one file stores
 PARTS = (
     *(f"{name}_{n:02}" for name, count in _SIZES.items() for n in range(-(-count // _CHUNK))),

@@ -44,6 +44,8 @@ KINDS = {
         "contraction panel #x# packed b + epilogue",
         "contraction panel any tile packed a b",
         "contraction panel or dot any tile + epilogue",
+        "contraction panel or stream any tile",
+        "contraction stream #x#",
         "convolution #x#",
         "convolution #x# + epilogue",
         "convolution weights #x#x# packed b",

@@ -57,8 +57,8 @@ def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now:
             for name, x in operands_of(panel)
             if panel.is_near(x)
         ],
-        _pack(panel, "b", g, block, now, width) if panel.is_near(p.b) else None,
-        _pack(panel, "a", g, block, now, g.mr) if panel.is_near(p.a) else None,
+        packed(panel, "b", g, block, now, width) if panel.is_near(p.b) else None,
+        packed(panel, "a", g, block, now, g.mr) if panel.is_near(p.a) else None,
         each,
         _join(panel, g, block) if panel.is_near(p.c) else None,
     )
@@ -78,11 +78,11 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
     """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
     p = panel.problem
     width = b.mul(g.nv, panel.lanes)
-    head = None if panel.is_near(p.b) else _pack(panel, "b", g, block, now, width)
+    head = None if panel.is_near(p.b) else packed(panel, "b", g, block, now, width)
 
     def rows_from(part: TaskBlock) -> Stmt:
         return b.block(
-            None if panel.is_near(p.a) else _pack(panel, "a", g, part, now, g.mr),
+            None if panel.is_near(p.a) else packed(panel, "a", g, part, now, g.mr),
             tiles(panel, g, kernels, part, now),
         )
 
@@ -121,7 +121,7 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
     )
 
 
-def _pack(
+def packed(
     panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPass, width: Expr
 ) -> Stmt | None:
     """Return the packing of the block of an operand, if it is packed."""

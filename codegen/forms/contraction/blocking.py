@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.grammar.text.dataclass import dataclass
 
+METHODS = ("panel", "dot", "stream")
+PANEL, DOT, STREAM = range(3)
+
 
 @dataclass(frozen=True, slots=True)
 class Extents:
@@ -17,7 +20,7 @@ class Extents:
     in a. packs_a, packs_b: packing is a must. keeps_b: b must not be packed. near: of a, b and the
     output, whether the matrices of a group lie inside each other: those of a and b are packed
     together, the output's stored together. whole: the sum is not cut into passes, since the output
-    cannot hold partial sums. dots: the dot method is possible.
+    cannot hold partial sums. dots, streams: the dot method, the stream method is possible.
     """
 
     outer: Expr
@@ -33,17 +36,19 @@ class Extents:
     near: tuple[bool, bool, bool]
     whole: bool
     dots: bool
+    streams: bool
     lanes: int
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """The choices of the panel method: constants, or variables of a size-generic phase.
+    """The choices of a schedule: constants, or variables of a size-generic phase.
 
     mr, nv: register tile. kc: depth of a pass. mc, nc: rows and columns of a task. mb: rows of a
     cache block, which stays in the second level while panels of b are walked. mt, nt: tasks along
-    m and n. pack_a, pack_b, dot: 0 or 1; dot: the dot method, without packing, over whole sums.
+    m and n. pack_a, pack_b: 0 or 1. method: the panel method; the dot method, without packing, over
+    whole sums; the stream method, which packs a at most. strip: rows of b that it reads together.
     """
 
     mr: Expr
@@ -56,7 +61,8 @@ class Blocking:
     nc: Expr
     mt: Expr
     nt: Expr
-    dot: Expr
+    method: Expr
+    strip: Expr
 
     def fields(self) -> Iterator[tuple[str, Expr]]:
         """Yield names and values, in order."""

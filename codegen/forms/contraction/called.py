@@ -16,6 +16,7 @@ from tcdsl.codegen.forms.contraction.library import (
     Dots,
     Joining,
     Packing,
+    Streams,
     Tiles,
     declared,
     picked_tile,
@@ -24,6 +25,7 @@ from tcdsl.codegen.forms.contraction.pack import Packer, joiner
 from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.problem import Index, Operand
+from tcdsl.codegen.forms.contraction.stream import stream_kernel
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
     Call,
@@ -84,10 +86,7 @@ class Kernels:
         """
         panel = self.panel
         if not panel.fuses:
-            adds = panel.waits and panel.finish.resumes
-            name = f"{panel.prefix}_finish"
-            last = finish_pass(name, panel.finish, panel.vector, self.stored, adds=adds)
-            return [declared(self.library), *([last] if panel.has_pass else [])]
+            return [declared(self.library), *([self._finish()] if panel.has_pass else [])]
         out = [
             micro_kernel(
                 self.name(rows, vectors),
@@ -105,6 +104,12 @@ class Kernels:
         body = picked_tile(self.tiles, *choice, self._call, in_parts=self.in_parts)
         out.append(Function(f"{panel.prefix}_tile", (*choice, *self.params()), body, "helper"))
         return out
+
+    def _finish(self) -> Function:
+        """Return the pass over finished sums."""
+        panel = self.panel
+        name = f"{panel.prefix}_finish"
+        return finish_pass(name, panel.finish, panel.vector, self.stored, adds=panel.adds_late)
 
     def _call(self, rows: int, vectors: int, first: int) -> Stmt:
         """Return the call of a tile from row first on, what `prefix_tile` is given handed on."""
@@ -164,6 +169,47 @@ class Kernels:
             total, rows = b.value_of(m) or 0, max(b.value_of(block_rows) or 0, 1)
             sizes = {most, rows % most, total % rows % most} - {0}
         return sorted(sizes)
+
+    # ---- streams
+
+    def stream_functions(self, g: Blocking) -> list[Function]:
+        """Return the stream kernels, or what stands for them, and the pass over their sums."""
+        panel = self.panel
+        last = [self._finish()] if panel.has_work and not panel.has_pass else []
+        if panel.shares:
+            return [declared(self._streams()), *last]
+        kernels = [
+            stream_kernel(self._stream_name(n), self._streams().stream(n, self._vectors(g)))
+            for n in self._stream_rows(g)
+        ]
+        return [*kernels, *last]
+
+    def run_stream(self, g: Blocking, rows: Expr, args: tuple[Expr, ...]) -> Stmt:
+        """Return the call of the stream kernel for rows."""
+        if self.panel.shares:
+            return Eval(Call(self._streams().name, (*args, rows), None))
+        calls: list[tuple[int, Stmt]] = [
+            (n, Eval(Call(self._stream_name(n), args, None))) for n in self._stream_rows(g)
+        ]
+        return pick(rows, calls)
+
+    def _streams(self) -> Streams:
+        panel = self.panel
+        return Streams(panel.vector, self.machine.registers, panel.stored(panel.problem.b))
+
+    def _stream_name(self, rows: int) -> str:
+        return f"{self.panel.prefix}_stream_{rows}"
+
+    @staticmethod
+    def _vectors(g: Blocking) -> int:
+        return int(b.value_of(g.nv) or 1)
+
+    def _stream_rows(self, g: Blocking) -> list[int]:
+        """Return the numbers of rows that occur at the ends of blocks."""
+        m, block, most = (int(b.value_of(e) or 0) for e in (self.panel.extents().m, g.mc, g.mr))
+        left = m % max(block, 1)
+        rows = {min(most, m), min(block, m) % most, left % most, min(left, most)}
+        return sorted(rows - {0}) or [1]
 
 
 def packer_name(panel: Panel, name: str, p: Packer) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.schedule import (
     CALL,
     GRID,
@@ -23,6 +23,17 @@ from tcdsl.codegen.forms.contraction.schedule import (
     takes_dots,
     tile_cost,
 )
+from tcdsl.codegen.forms.contraction.thin import (
+    APART,
+    stream_cost,
+    stream_packs_a,
+    stream_pass,
+    stream_rows,
+    stream_stretches,
+    stream_vectors,
+    strip_depth,
+    takes_streams,
+)
 from tcdsl.codegen.loops.build import c64, ceil_div, max64, value_of
 from tcdsl.codegen.loops.loopir import Expr
 from tcdsl.codegen.machine.cpu import Machine
@@ -32,9 +43,12 @@ from tcdsl.grammar.text.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ContractionChoice:
-    """What the default config holds."""
+    """What the default config holds.
 
-    dot: bool
+    method: of `METHODS`. kc: the depth of a pass, or of a strip of the stream method.
+    """
+
+    method: int
     mr: int
     nv: int
     pack_a: bool
@@ -52,6 +66,8 @@ def choose(
     def step(mr: Expr, nv: Expr) -> Expr:
         return c64(panel_step(machine, _number(mr), _number(nv)))
 
+    if _number(takes_streams(x, machine)):
+        return _stream(x, machine, threads)
     best, shape = 0, (1, 1)
     for mr, nv in sorted(tiles, key=lambda t: (-t[1], t[0])):  # the widest of about equal ones
         if mr > max(1, _number(x.m)) or not _number(x.m) or not _number(x.n):
@@ -76,9 +92,28 @@ def choose(
             return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
 
         mt, nt = min(options, key=cost_of)
+    method = DOT if dot else PANEL
     return ContractionChoice(
-        dot, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt
+        method, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt
     )
+
+
+def _stream(x: Extents, machine: Machine, threads: int) -> ContractionChoice:
+    """Return the schedule of the stream method."""
+    rows = stream_rows(x, machine)
+    vectors = stream_vectors(machine, rows)
+    pack_a = stream_packs_a(x, rows)
+    nt = _number(stream_stretches(x, machine))
+    if threads > 1 and _number(stream_cost(x, machine)) * _number(x.outer) > parallel_from(machine):
+
+        def cost_of(j: int) -> int:
+            ends = c64(APART), c64(0)
+            return _number(grid_cost(x, c64(threads), rows, vectors, c64(1), c64(j), *ends))
+
+        nt = min(range(nt, nt + GRID), key=cost_of)
+    strip = _number(strip_depth(x, machine, rows))
+    tile = _number(rows), _number(vectors)
+    return ContractionChoice(STREAM, *tile, bool(_number(pack_a)), False, strip, 1, nt)
 
 
 def predicted(
@@ -101,8 +136,10 @@ def predicted(
         total_ns = half_cycles * _number(x.outer) / (2 * machine.frequency_ghz)
         return wall_ns(total_ns, tasks, threads)
 
-    if c.dot:
+    if c.method == DOT:
         return busiest(_number(dot_cost(x, machine)))
+    if c.method == STREAM:
+        return busiest(_number(stream_cost(x, machine)))
     half_cycles = _number(tile_cost(x, machine, mr, nv, step))
     passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
     tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
@@ -127,18 +164,22 @@ def blocking_of(x: Extents, machine: Machine, c: ContractionChoice) -> Blocking:
     """Return a choice as blocking of constant extents."""
     mr, nv, mt, nt = map(c64, (c.mr, c.nv, c.mt, c.nt))
     mc, nc = block_shape(x, mr, nv, mt, nt)
-    pack_a, pack_b = (c64(int(flag and not c.dot)) for flag in (c.pack_a, c.pack_b))
-    kc = max64(x.k, 1) if c.dot else c64(max(1, c.kc))
+    dot, stream = c.method == DOT, c.method == STREAM
+    pack_a = c64(int((c.pack_a or (stream and x.packs_a)) and not dot))
+    pack_b = c64(int(c.pack_b and c.method == PANEL))
+    strip = c64(max(1, c.kc))
+    kc = max64(x.k, 1) if dot else stream_pass(x, strip) if stream else strip
     return Blocking(
         mr,
         nv,
         pack_a,
         pack_b,
         kc,
-        cache_rows(x, machine, mr, kc, pack_a, mc),
+        mc if stream else cache_rows(x, machine, mr, kc, pack_a, mc),
         mc,
         nc,
         ceil_div(x.m, mc),
         ceil_div(x.n, nc),
-        c64(int(c.dot)),
+        c64(c.method),
+        strip,
     )

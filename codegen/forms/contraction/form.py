@@ -1,17 +1,20 @@
 """Contractions: a sum of products of two affine accesses, with a pointwise epilogue.
 
-Methods: `panel` (register tiles of rows x vectors, operands packed where that pays) and `dot`
-(few rows, vectors along the sum).
+Methods: `panel` (register tiles of rows x vectors, operands packed where that pays), `dot`
+(few rows, vectors along the sum) and `stream` (few rows, b read once in its own order).
 
     problem             what is contracted: the roles of indices, strides
     epilogue, finish    what happens to the sums
-    blocking, schedule  how it is cut: facts and choices, formulas
+    blocking            how it is cut: facts and choices,
+    schedule, thin      formulas, those of few rows
     choice, plan        of known sizes, of sizes known at run time
-    kernel, dot, pack   micro-kernels and packers
+    kernel, dot, stream micro-kernels,
+    pack                packers
     library, names      those that a machine compiles once
     called              which of them a nest calls
     panel, phase        the nest around them: tasks,
     block, tiles        their blocks, register tiles
+    strips              their strips of b
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from math import ceil
 from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.form import Form
 from tcdsl.codegen.forms.base.lowered import Lowered, Phase
-from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose, predicted
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
@@ -83,14 +86,16 @@ def knobs(ctx: Context) -> tuple[Knob, ...]:
         return tuple(out)
     chosen = default(ctx)
     x = _numbers(ctx, _of(ctx, chosen))
-    out.append(Knob("method", ("panel", "dot") if x.dots else ("panel",)))
+    sides = [_required(ctx, side).extents() for side in _sides(ctx).values()]
+    possible = {"dot": x.dots, "stream": any(side.streams for side in sides)}
+    out.append(Knob("method", tuple(name for name in METHODS if possible.get(name, True))))
     tiles = tuple(f"{mr}x{nv}" for mr, nv in register_tiles(ctx.machine) if mr <= max(1, _int(x.m)))
     out.append(Knob("tile", tiles))
-    panels = [_required(ctx, side).extents() for side in _sides(ctx).values()]
     for name in ("pack_a", "pack_b"):  # the dot method packs nothing, whatever panels need
-        packing = {bool(chosen[name])}.union(*(_packing(panel, name) for panel in panels))
+        packing = {bool(chosen[name])}.union(*(_packing(panel, name) for panel in sides))
         out.append(Knob(name, tuple(sorted(packing))))
-    out.append(Knob("depth", _depths(x)))
+    strips = (depth for depth in (8, 16, 32, 64) if depth <= _int(x.k) and possible["stream"])
+    out.append(Knob("depth", tuple(sorted({*_depths(x), *strips, int(chosen["depth"])}))))
     for name, extent in (("rows", x.m), ("cols", x.n)):
         counts = {c for c in _COUNTS if c <= max(1, _int(extent) // 4)} | {int(chosen[name])}
         out.append(Knob(name, tuple(sorted(counts))))
@@ -111,7 +116,7 @@ def default(ctx: Context) -> dict[str, Value]:
     return {
         "columns": side,
         **word,
-        "method": "dot" if c.dot else "panel",
+        "method": METHODS[c.method],
         "tile": f"{c.mr}x{c.nv}",
         "pack_a": c.pack_a,
         "pack_b": c.pack_b,
@@ -178,8 +183,9 @@ def _exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     x = panel.extents()
     _check(ctx, x, choice)
     g = blocking_of(_numbers(ctx, panel), ctx.machine, choice)
-    # the dot method needs register tiles for its epilogue only
-    tiles = () if choice.dot and panel.finish.is_plain else _remainders(x, choice)
+    # the dot method needs register tiles for its epilogue only, the stream method none
+    needs = choice.method != STREAM and not (choice.method == DOT and panel.finish.is_plain)
+    tiles = _remainders(x, choice) if needs else ()
     if panel.problem.statement.is_ragged:  # rows that have more terms than others of their tile
         tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
@@ -273,7 +279,9 @@ def _lowered(
     tile: str,
 ) -> Lowered:
     packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) == 1]
-    method = {0: "panel", 1: "dot", None: "panel or dot"}[b.value_of(g.dot)]
+    known = b.value_of(g.method)
+    others = " or dot" * x.dots + " or stream" * x.streams
+    method = f"panel{others}" if known is None else METHODS[known]
     words = ["contraction", method, *([tile] if method != "dot" else [])]
     words += [f"packed {' '.join(packed)}"] if packed else []
     words += [] if panel.finish.is_plain else ["+ epilogue"]
@@ -427,7 +435,7 @@ def _int(e: Expr) -> int:
 def _choice(values: Mapping[str, Value]) -> ContractionChoice:
     mr, nv = map(int, str(values["tile"]).split("x"))
     return ContractionChoice(
-        values["method"] == "dot",
+        METHODS.index(str(values["method"])),
         mr,
         nv,
         bool(values["pack_a"]),
@@ -459,9 +467,11 @@ def _depths(x: Extents) -> tuple[int, ...]:
 
 def _check(ctx: Context, x: Extents, c: ContractionChoice) -> None:
     """Raise if the config of another layout asks for what this one cannot do."""
-    if c.dot:
-        if not x.dots:
-            raise ScheduleError(f"{ctx.prefix}.method cannot be dot for these layouts")
+    possible = {DOT: x.dots, STREAM: x.streams}
+    if not possible.get(c.method, True):
+        name = METHODS[c.method]
+        raise ScheduleError(f"{ctx.prefix}.method cannot be {name} for these layouts")
+    if c.method != PANEL:
         return
     for name, value in (("pack_a", c.pack_a), ("pack_b", c.pack_b)):
         if value not in _packing(x, name):

@@ -9,6 +9,7 @@ compiled when the first executable asks for it (`codegen/library`); its name say
     tc_tile_v16i32_r32_dot2      the same, of words
     tc_tile_v16f32_r32_square    the same for sums of squared differences
     tc_dot_v16f32_r32_f32f32f32  dot products of given rows with columns
+    tc_stream_v16f32_r32_f32     strips of b, read by given rows
     tc_pack_k_v16f32_f16         panels of an operand of unit stride along k, of halves
     tc_pack_x_v16i32_i8_x4       panels of words of four bytes
     tc_join_v16f32_f32           finished matrices, stored inside each other
@@ -38,6 +39,13 @@ from tcdsl.codegen.forms.contraction.pack_words import packing
 from tcdsl.codegen.forms.contraction.plan import cost_table, plan_function
 from tcdsl.codegen.forms.contraction.problem import Term
 from tcdsl.codegen.forms.contraction.schedule import kernel_set, parallel_from, row_parts
+from tcdsl.codegen.forms.contraction.stream import (
+    Stream,
+    stream_kernel,
+    stream_params,
+    vectors_of,
+)
+from tcdsl.codegen.forms.contraction.stream import most_rows as most_stream_rows
 from tcdsl.codegen.forms.contraction.words import Words
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import Block, Call, Eval, Expr, Function, Stmt, Table, Var, Vector
@@ -173,6 +181,40 @@ class Dots:
 
 
 @dataclass(frozen=True, slots=True)
+class Streams:
+    """All stream kernels for a type of b; the number of rows is the last argument."""
+
+    vector: Vector
+    registers: int
+    b: DType
+
+    @property
+    def name(self) -> str:
+        """The name that executables import."""
+        return f"tc_stream_{_of(self.vector)}_r{self.registers}_{short_name(self.b)}"
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        """The parameters: those of a stream kernel, rows."""
+        return (*stream_params(self.stream(1, 1)), b.i64("rows"))
+
+    def stream(self, rows: int, vectors: int) -> Stream:
+        """Return the stream kernel of so many rows and vectors."""
+        return Stream(rows, vectors, self.vector, self.b)
+
+    def functions(self) -> list[Function]:
+        """Return the kernels, and what picks one."""
+        counts = range(1, most_stream_rows(self.registers) + 1)
+        kernels = [
+            stream_kernel(f"stream_{n}", self.stream(n, vectors_of(self.registers, n)))
+            for n in counts
+        ]
+        args = self.params[:-1]
+        calls: list[tuple[int, Stmt]] = [(n, Eval(Call(f"stream_{n}", args, None))) for n in counts]
+        return [*kernels, Function(self.name, self.params, pick(b.i64("rows"), calls), "export")]
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
     """A packer."""
 
@@ -226,7 +268,7 @@ class Joining:
         return [Function(made.name, made.params, made.body, "export")]
 
 
-TRAITS = "luabkxyzwd"  # what a plan's text hangs on, a letter for each: `traits_of`
+TRAITS = "luabkxyzwds"  # what a plan's text hangs on, a letter for each: `traits_of`
 
 
 def traits_of(x: Extents) -> str:
@@ -240,6 +282,7 @@ def traits_of(x: Extents) -> str:
         *x.near,
         x.whole,
         x.dots,
+        x.streams,
     )
     return "".join(letter for letter, holds in zip(TRAITS, facts, strict=True) if holds)
 
@@ -298,18 +341,18 @@ class Planning:
     def functions(self) -> list[Function]:
         """Return the plan."""
         outer, groups, m, n, k, a_row, *_ = self.params
-        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots = (
+        linear, unit, packs_a, packs_b, keeps_b, *near, whole, dots, streams = (
             letter in self.traits for letter in TRAITS
         )
         x = Extents(
             outer, groups, m, n, k, a_row if linear else None,
-            unit, packs_a, packs_b, keeps_b, (near[0], near[1], near[2]), whole, dots,
+            unit, packs_a, packs_b, keeps_b, (near[0], near[1], near[2]), whole, dots, streams,
             self.vector.lanes, self.vector.dtype.size_bytes,
         )  # fmt: skip
         return [plan_function(self.name, x, self._machine(), self.params, self.table())]
 
 
-LibraryFunction = Tiles | Dots | Packing | Joining | Planning
+LibraryFunction = Tiles | Dots | Streams | Packing | Joining | Planning
 
 
 def declared(f: LibraryFunction) -> Function:

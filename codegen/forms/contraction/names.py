@@ -12,6 +12,7 @@ from tcdsl.codegen.forms.contraction.library import (
     LibraryFunction,
     Packing,
     Planning,
+    Streams,
     Tiles,
 )
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
@@ -67,7 +68,7 @@ def named(name: str) -> LibraryFunction:
     KeyError
         If no function is called so.
     """
-    makers = _tiles, _dots, _packing, _joining, _planning
+    makers = _tiles, _dots, _streams, _packing, _joining, _planning
     found = next((f for make in makers if (f := make(name)) is not None), None)
     if found is None or found.name != name:
         raise KeyError(name)
@@ -81,8 +82,9 @@ def usual(machine: Machine, dtype: DType) -> tuple[LibraryFunction, ...]:
     return (
         Tiles(v, machine.registers),
         Dots(v, machine.registers, dtype, dtype, dtype, resumes=False),
+        Streams(v, machine.registers, dtype),
         *(Packing(Packer(dtype, dtype, v.lanes, unit)) for unit in units),
-        *(Planning.of(machine, v, traits) for traits in ("lu", "lubd")),
+        *(Planning.of(machine, v, traits) for traits in ("lus", "lubd")),
     )
 
 
@@ -112,6 +114,11 @@ def _dots(name: str) -> Dots | None:
         return None
     a, b, c = (_TYPES[found[x]] for x in "abc")
     return Dots(_vector(found), int(found["registers"]), a, b, c, found["onto"] is not None)
+
+
+def _streams(name: str) -> Streams | None:
+    found = re.fullmatch(rf"tc_stream_{_VECTOR}_{_REGISTERS}_(?P<b>{_TYPE})", name)
+    return found and Streams(_vector(found), int(found["registers"]), _TYPES[found["b"]])
 
 
 def _packing(name: str) -> Packing | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcdsl.codegen.forms.base.operands import Operands
-from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.problem import ONE, Index, Operand, Problem, extent_of
 from tcdsl.codegen.forms.contraction.words import Words
@@ -169,6 +169,7 @@ class Panel:
             near=near,
             whole=self.has_stage or self.finish.overwrites or self.stored(p.c) != self.dtype,
             dots=self._has_dots(),
+            streams=self._has_streams(),
             lanes=self.lanes,
             bytes=self.dtype.size_bytes,
         )
@@ -183,6 +184,30 @@ class Panel:
         plain = plain and not p.statement.is_ragged and self.words is None
         plain = plain and p.term == "product"
         return lines and along and plain
+
+    def _has_streams(self) -> bool:
+        """Whether rows of b are vectors from end to end: sums wait in the workspace anyway."""
+        p = self.problem
+        along = p.b.linear(p.n) == ONE and p.b.linear(p.k) is not None
+        plain = self.words is None and p.term == "product" and not p.statement.is_ragged
+        stored = self.stored(p.b)
+        is_read = stored == self.dtype or stored.is_half  # what vectors widen on the way
+        return along and plain and is_read and self.neighbours is None
+
+    @property
+    def adds_late(self) -> bool:
+        """Whether what the output holds is added to finished sums: it cannot hold partial ones."""
+        narrows = self.stored(self.problem.c) != self.dtype
+        return self.finish.resumes and (self.finish.overwrites or narrows)
+
+    @property
+    def streams_out(self) -> bool:
+        """Whether the last strip stores its sums in the output as they are."""
+        return self.problem.unit and not self.has_work
+
+    def stretch(self, g: Blocking) -> Expr:
+        """Return the distance of rows of sums in the workspace: an odd number of vectors."""
+        return b.mul(b.add(b.mul(b.div(b.ceil_div(g.nc, self.lanes), 2), 2), 1), self.lanes)
 
     def var(self, name: str) -> Var:
         """Return a local int64 of a phase."""
@@ -223,6 +248,11 @@ class Panel:
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.waits:
             bytes_of.append(("stage", b.mul(g.mr, g.nv, self.lanes * size)))
+        sums = b.mul(g.mc, self.stretch(g), size)
+        if b.value_of(g.method) is None:
+            sums = b.select(b.compare("==", g.method, STREAM), sums, b.c64(0))
+        if b.value_of(g.method) in (None, STREAM) and self.extents().streams:
+            bytes_of.append(("sums", sums))
         at: Expr = b.c64(0)
         out: dict[str, tuple[Expr, Expr]] = {}
         for name, count in bytes_of:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.base.expr import Values
 from tcdsl.codegen.forms.contraction.block import one_pass, packer_of
-from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
@@ -21,6 +21,7 @@ from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import fill_table
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.ragged import Depths
+from tcdsl.codegen.forms.contraction.strips import strips
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,
@@ -57,8 +58,12 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
         if b.value_of(flag) != 0:
             functions.append(pack_function(panel, name, packer_of(panel, operand, along)))
             head.append(panel.area(g, f"packed_{name}", panel.packed))
-    if b.value_of(g.dot) != 0:
+    may_be = {PANEL, DOT, STREAM} if b.value_of(g.method) is None else {b.value_of(g.method)}
+    if x.dots and DOT in may_be:
         functions += kernels.dot_functions(g.mc)
+    if x.streams and STREAM in may_be:
+        functions += kernels.stream_functions(g)
+        head.append(panel.area(g, "sums", panel.dtype))
     if panel.waits:
         head.append(panel.area(g, "stage", panel.dtype))
     if panel.is_near(p.c):
@@ -127,13 +132,14 @@ def _tables(panel: Panel, g: Blocking) -> list[Stmt]:
 
 def _work(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:
     """Return what a task does."""
-    if b.value_of(g.dot) == 0:
+    method = b.value_of(g.method)
+    if method == PANEL:
         return _passes(panel, g, kernels, x, block)
-    by_dots = _dots(panel, g, kernels, x, block)
-    if b.value_of(g.dot) == 1:
-        return by_dots
-    passes = _passes(panel, g, kernels, x, block)
-    return If(b.compare("!=", g.dot, 0), by_dots, passes)
+    thin = strips if x.streams and method != DOT else _dots
+    few = thin(panel, g, kernels, x, block)
+    if method is not None:
+        return few
+    return If(b.compare("!=", g.method, PANEL), few, _passes(panel, g, kernels, x, block))
 
 
 def _dots(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskBlock) -> Stmt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
+from tcdsl.codegen.forms.contraction.blocking import PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.schedule import (
     GRID,
     MAX_ROWS,
@@ -22,6 +22,17 @@ from tcdsl.codegen.forms.contraction.schedule import (
     step_costs,
     takes_dots,
     tile_cost,
+)
+from tcdsl.codegen.forms.contraction.thin import (
+    APART,
+    stream_cost,
+    stream_packs_a,
+    stream_pass,
+    stream_rows,
+    stream_stretches,
+    stream_vectors,
+    strip_depth,
+    takes_streams,
 )
 from tcdsl.codegen.loops.build import (
     add,
@@ -43,7 +54,19 @@ from tcdsl.codegen.loops.build import (
     value_of,
     when,
 )
-from tcdsl.codegen.loops.loopir import I64, Elem, Expr, Function, Let, Stmt, Table, Var
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    TRUTH,
+    Const,
+    Elem,
+    Expr,
+    Function,
+    If,
+    Let,
+    Stmt,
+    Table,
+    Var,
+)
 from tcdsl.codegen.machine.cpu import Machine
 
 
@@ -93,24 +116,45 @@ def plan_blocking(
             when(better, assign(best, cost), assign(mr, r), assign(nv, v)),
         ),
     )
-    stmts.append(when(compare(">", mul(x.m, x.n), 0), search))
+    searched = when(compare(">", mul(x.m, x.n), 0), search)
     kc, mt, nt, mb, mc, nc = map(var, ("kc", "mt", "nt", "mb", "mc", "nc"))
-    packs = packs_a(x, nv), packs_b(x, machine, mr)
-    dot = var("dot") if x.dots else c64(0)
+    method = var("method") if x.dots or x.streams else c64(PANEL)
+    is_stream = _is_stream(x, method)
+    packs = _packs(x, machine, mr, nv, is_stream)
+
+    def either(stream: Expr, panel: Expr) -> Expr:
+        return select(is_stream, stream, panel)
+
+    strip: Expr = c64(1)
+    if x.streams:
+        stmts.append(Let(var("method"), mul(takes_streams(x, machine), STREAM)))
+        thin = block(
+            assign(best, stream_cost(x, machine)),
+            assign(mr, stream_rows(x, machine)),
+            assign(nv, stream_vectors(machine, mr)),
+        )
+        stmts.append(If(is_stream, thin, searched))
+        stmts.append(Let(var("strip"), strip_depth(x, machine, mr)))
+        strip = var("strip")
+    else:
+        stmts.append(searched)
     if x.dots:
-        stmts.append(Let(var("dot"), takes_dots(x, machine, best, packs[1])))
-        stmts.append(when(compare("!=", dot, 0), assign(best, dot_cost(x, machine))))
-        packs = _without(dot, packs[0]), _without(dot, packs[1])
+        stmts.append(Let(var("method"), takes_dots(x, machine, best, packs[1])))
+        stmts.append(when(compare("!=", method, 0), assign(best, dot_cost(x, machine))))
+        packs = _without(method, packs[0]), _without(method, packs[1])
     flags: list[Expr] = []
     for flag, name in zip(packs, ("pack_a", "pack_b"), strict=True):
         if value_of(flag) is None:
             stmts.append(Let(var(name), flag))
         flags.append(flag if value_of(flag) is not None else var(name))
     pack_a, pack_b = flags
-    whole = max64(x.k, 1)
-    stmts.append(Let(kc, select(compare("!=", dot, 0), whole, pass_depth(x))))
-    stmts.append(Let(mt, least_rows(x, machine, mr, kc), mutable=True))
-    stmts.append(Let(nt, least_columns(x, machine, nv, kc, pack_a), mutable=True))
+    deep = max64(x.k, 1) if x.dots else stream_pass(x, strip)
+    stmts.append(Let(kc, select(compare("!=", method, PANEL), deep, pass_depth(x))))
+    tasks = c64(1), stream_stretches(x, machine)
+    stmts.append(Let(mt, either(tasks[0], least_rows(x, machine, mr, kc)), mutable=True))
+    least = least_columns(x, machine, nv, kc, pack_a)
+    stmts.append(Let(nt, either(tasks[1], least), mutable=True))
+    repeated = either(c64(APART), pack_a)
     i, j, work, least_work = var("i"), var("j"), var("work"), var("least_work")
     grid = block(
         Let(var("mt0"), mt),
@@ -119,7 +163,7 @@ def plan_blocking(
         loop(
             i,
             var("mt0"),
-            add(var("mt0"), GRID),
+            add(var("mt0"), either(c64(1), c64(GRID))),
             loop(
                 j,
                 var("nt0"),
@@ -127,7 +171,7 @@ def plan_blocking(
                 *_named(
                     var,
                     work,
-                    lambda name: grid_cost(x, threads, mr, nv, i, j, pack_a, pack_b, name),
+                    lambda name: grid_cost(x, threads, mr, nv, i, j, repeated, pack_b, name),
                 ),
                 when(
                     any_of(compare("==", least_work, 0), compare("<", work, least_work)),
@@ -142,9 +186,10 @@ def plan_blocking(
     stmts.append(when(all_of(compare(">", threads, 1), pays), grid))
     shape = block_shape(x, mr, nv, mt, nt)
     stmts += [Let(mc, shape[0]), Let(nc, shape[1])]
-    stmts.append(Let(mb, cache_rows(x, machine, mr, kc, pack_a, mc)))
+    stmts.append(Let(mb, either(mc, cache_rows(x, machine, mr, kc, pack_a, mc))))
     stmts += [assign(mt, ceil_div(x.m, mc)), assign(nt, ceil_div(x.n, nc))]
-    return stmts, Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt, dot), mul(best, x.outer)
+    chosen = Blocking(mr, nv, pack_a, pack_b, kc, mb, mc, nc, mt, nt, method, strip)
+    return stmts, chosen, mul(best, x.outer)
 
 
 # ---- as a function
@@ -170,10 +215,12 @@ def planned(x: Extents, machine: Machine, values: Callable[[int], Expr]) -> tupl
     What no size decides is constant, so that nothing is emitted for what does not occur.
     """
     of = {name: values(i) for i, name in enumerate(Blocking.__slots__)}
-    if not x.dots:
-        of["dot"] = c64(0)
-    flags = {"pack_a": packs_a(x, of["nv"]), "pack_b": packs_b(x, machine, of["mr"])}
-    for name, flag in flags.items():
+    if not x.streams:
+        of["strip"] = c64(1)
+        if not x.dots:
+            of["method"] = c64(PANEL)
+    packs = _packs(x, machine, of["mr"], of["nv"], _is_stream(x, of["method"]))
+    for name, flag in zip(("pack_a", "pack_b"), packs, strict=True):
         known = value_of(flag)
         if known == 0 or (known is not None and not x.dots):
             of[name] = c64(int(known))
@@ -182,11 +229,29 @@ def planned(x: Extents, machine: Machine, values: Callable[[int], Expr]) -> tupl
     return Blocking(**of), values(len(of))
 
 
-def _without(dot: Expr, flag: Expr) -> Expr:
+def _is_stream(x: Extents, method: Expr) -> Expr:
+    """Return whether a method is the stream method."""
+    return compare("==", method, STREAM) if x.streams else Const(False, TRUTH)
+
+
+def _packs(x: Extents, machine: Machine, mr: Expr, nv: Expr, is_stream: Expr) -> tuple[Expr, Expr]:
+    """Return whether to pack a, and whether to pack b, in the panel or in the stream method."""
+    panel = packs_a(x, nv), packs_b(x, machine, mr)
+    if value_of(is_stream) == 0:
+        return panel
+    stream = stream_packs_a(x, mr), c64(0)
+    both = tuple(
+        p if value_of(s) == value_of(p) is not None else select(is_stream, s, p)
+        for s, p in zip(stream, panel, strict=True)
+    )
+    return both[0], both[1]
+
+
+def _without(method: Expr, flag: Expr) -> Expr:
     """Return a flag of the panel method, 0 in the dot method."""
     if value_of(flag) == 0:
         return flag
-    return select(compare("!=", dot, 0), c64(0), flag)
+    return select(compare("!=", method, PANEL), c64(0), flag)
 
 
 def _named(var: Callable[[str], Var], result: Var, formula: Callable[[Name], Expr]) -> list[Stmt]:

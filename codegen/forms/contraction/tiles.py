@@ -104,7 +104,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
     last = None
     if panel.has_pass:
         is_last = b.compare("!=", Bin("&", now.flags, b.c64(LAST), I64), 0)
-        last = b.when(is_last, _finish(panel, _sums_at(panel, g, block, place), place))
+        last = b.when(is_last, finish_call(panel, _sums_at(panel, g, block, place), place))
     return b.loop(
         j,
         0,
@@ -117,7 +117,7 @@ def tiles(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: De
             inside.stmts,
             run,
             last,
-            _unstage(panel, place, width) if unstages else None,
+            unstage(panel, (area(panel, "stage"), width), place) if unstages else None,
             step=g.mr,
         ),
         step=width,
@@ -180,7 +180,7 @@ def finished(panel: Panel, g: Blocking, block: TaskBlock) -> Stmt:
     columns = outside.let("columns", b.min64(width, b.sub(block.columns, j)))
     rows = inside.let("rows", b.min64(g.mr, b.sub(block.rows, i)))
     place = (b.add(block.m0, i), b.add(block.n0, j), rows, columns)
-    last = _finish(panel, _reach(panel, "c", panel.problem.c, True, *place[:2]), place)
+    last = finish_call(panel, reach(panel, "c", panel.problem.c, True, *place[:2]), place)
     each = b.loop(i, 0, block.rows, inside.stmts, last, step=g.mr)
     return b.loop(j, 0, block.columns, outside.stmts, each, step=width)
 
@@ -196,13 +196,13 @@ def _sums_at(panel: Panel, g: Blocking, block: TaskBlock, place: Place) -> tuple
         return b.offset(of_batch(panel, "stage"), b.add(b.mul(row, g.nc), column)), g.nc
     if panel.waits:
         return area(panel, "stage"), b.mul(g.nv, panel.lanes)
-    return _reach(panel, "c", panel.problem.c, True, m, n)
+    return reach(panel, "c", panel.problem.c, True, m, n)
 
 
-def _finish(panel: Panel, sums: tuple[Expr, Expr], place: Place) -> Stmt:
+def finish_call(panel: Panel, sums: tuple[Expr, Expr], place: Place) -> Stmt:
     """Return the pass over a tile: from its sums to where they stay."""
     m, n, rows, columns = place
-    to = sums if panel.has_stage else _reach(panel, "c", panel.problem.c, True, m, n)
+    to = sums if panel.has_stage else reach(panel, "c", panel.problem.c, True, m, n)
     args = (*sums, *to, rows, columns, *_finish_args(panel, m, n))
     return Eval(Call(f"{panel.prefix}_finish", args, None))
 
@@ -211,7 +211,7 @@ def _finish_args(panel: Panel, m: Expr, n: Expr) -> list[Expr]:
     """Return the arguments for what an epilogue reaches from a tile."""
     args: list[Expr] = []
     for access in panel.finish.accesses:
-        reached = _reach(panel, access.param, access.operand, access.along, m, n)
+        reached = reach(panel, access.param, access.operand, access.along, m, n)
         args += reached if access.row else reached[:1]
     return args + [Var(panel.operands.local(v.name), v.type) for v, _ in panel.finish.uniforms]
 
@@ -256,7 +256,7 @@ def _tile_args(
         walk(step, strides.a_k)
 
     if b.value_of(depth) == 0 and x.dots:  # nothing is read
-        nowhere = _reach(panel, "c", p.c, True, m, n)[0]
+        nowhere = reach(panel, "c", p.c, True, m, n)[0]
         walks(nowhere, b.c64(0), b.c64(0))
         args.append(nowhere)
         walk(b.c64(0), strides.b_k)
@@ -293,7 +293,7 @@ def _tile_args(
     return tuple(args)
 
 
-def _reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -> tuple[Expr, Expr]:
+def reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -> tuple[Expr, Expr]:
     """Return the address of a tile's first element and the stride of its rows."""
     row = panel.stride(x, panel.problem.m)
     assert row is not None, f"rows of '{x.buffer}' do not fuse"
@@ -301,15 +301,17 @@ def _reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -
     return b.offset(origin(panel, name, x), at), row
 
 
-def _unstage(panel: Panel, place: Place, width: Expr) -> Stmt:
-    """Return the way of a tile from the workspace to an output without vectors along n."""
+def unstage(panel: Panel, sums: tuple[Expr, Expr], place: Place) -> Stmt:
+    """Return the way of a tile from the workspace to an output without vectors along n.
+
+    sums: where they lie, and the stride of their rows.
+    """
     c = panel.problem.c
     row, step = panel.stride(c, panel.problem.m), panel.stride(c, panel.problem.n)
     assert row is not None, f"rows of '{c.buffer}' do not fuse"
     assert step is not None, f"columns of '{c.buffer}' do not fuse"
     y, z = panel.var("y"), panel.var("z")
     m, n, rows, columns = b.add(place[0], y), b.add(place[1], z), place[2], place[3]
-    stage = area(panel, "stage")
     to = b.load(origin(panel, "c", c), b.add(b.mul(m, row), b.mul(n, step)))
-    value = narrow(b.load(stage, b.add(b.mul(y, width), z)), panel.stored(c))
+    value = narrow(b.load(sums[0], b.add(b.mul(y, sums[1]), z)), panel.stored(c))
     return b.loop(z, 0, columns, b.loop(y, 0, rows, b.assign(to, value)))

@@ -21,6 +21,7 @@ from tcdsl.codegen.forms.contraction.library import (
     LibraryFunction,
     Packing,
     Planning,
+    Streams,
     Tiles,
 )
 from tcdsl.codegen.forms.contraction.names import library_unit, named
@@ -85,6 +86,7 @@ def everything() -> list[LibraryFunction]:
             Dots(V16, 32, a, b, c, resumes=r)
             for a, b, c, r in product(stored, stored, stored, (False, True))
         ),
+        *(Streams(v, r, b) for v, r, b in product((V16, V4), (16, 32), stored)),
         *(
             Packing(Packer(t, FLOAT32, 16, unit, x, k))
             for t, unit, x, k in product(stored, UNITS, (False, True), (False, True))
@@ -99,7 +101,7 @@ def everything() -> list[LibraryFunction]:
             Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, traits)
             for v in (V16, V4)
             for crosses in (False, True)
-            for traits in ("lu", "lubd", "abxyzw", "luk")
+            for traits in ("lu", "lubd", "abxyzw", "luk", "lus")
         ),
     ]
 
@@ -117,6 +119,7 @@ def test_a_name_says_all_of_a_function() -> None:
         "tc_plan_v16f32_r32_0_8_1_1_lu", "tc_plan_v16f32_r32_1_8_1_1_ul",
         "tc_tile_v16i32_r32_dot4", "tc_pack_x_v16i32_i8_x3", "tc_pack_y_v16f32_f32",
         "tc_join_v16f32_f32\n", "tc_dot_v16f32_r32_f32f32",
+        "tc_stream_v16f32_r32", "tc_stream_v16f32_r32_i32",
     ],
 )  # fmt: skip
 def test_another_name_is_none_of_ours(name: str) -> None:

@@ -36,6 +36,7 @@ def product(m: int, n: int, k: int, row: int | None = None, *, by_columns: bool 
         near=(False, False, False),
         whole=False,
         dots=False,
+        streams=False,
         lanes=16,
         bytes=4,
     )

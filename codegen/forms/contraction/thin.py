@@ -1,0 +1,93 @@
+"""The analytic schedule of few rows: whether they stream, how many together, how far.
+
+Formulas over loop-nest expressions, as in `schedule.py`.
+"""
+
+from __future__ import annotations
+
+from tcdsl.codegen.forms.contraction.blocking import Extents
+from tcdsl.codegen.forms.contraction.schedule import PASS
+from tcdsl.codegen.forms.contraction.stream import most_rows, vectors_of
+from tcdsl.codegen.loops.build import (
+    add,
+    all_of,
+    any_of,
+    c64,
+    ceil_div,
+    compare,
+    div,
+    expr,
+    max64,
+    min64,
+    mul,
+    select,
+)
+from tcdsl.codegen.loops.loopir import TRUTH, Const, Expr
+from tcdsl.codegen.machine.cpu import Machine
+
+LARGE = 4  # second levels that b has to fill: pages of a smaller one stay nearby
+MANY = 64  # rows from which on copies of panels are cheap beside them
+LONG = 16  # vectors in a row of b that is worth reading from end to end
+FEW = 4  # rows whose elements of a stay in the first level where they lie
+FAR = 8  # second levels: a larger b comes from memory
+APART = 8  # the weight of a stretch's two ends, in rows of 8 points
+
+
+def takes_streams(x: Extents, machine: Machine) -> Expr:
+    """Return whether the stream method is the best one: 0 or 1."""
+    if not x.streams:
+        return c64(0)
+    few = compare("<=", x.m, MANY)
+    long = compare(">=", x.n, LONG * x.lanes)
+    large = compare(">", mul(x.outer, x.n, x.k, x.bytes), LARGE * machine.l2_bytes)
+    return select(all_of(few, long, large), c64(1), c64(0))
+
+
+def stream_cost(x: Extents, machine: Machine) -> Expr:
+    """Return the half cycles of the stream method: bound by FMA units, or by loads of b."""
+    groups = ceil_div(x.m, most_rows(machine.registers))
+    step = max64(div(mul(x.m, 2), machine.fma_per_cycle), mul(groups, 3))
+    return mul(ceil_div(x.n, x.lanes), x.k, add(step, 1))
+
+
+def stream_rows(x: Extents, machine: Machine) -> Expr:
+    """Return the rows that go together, in even parts."""
+    return max64(ceil_div(x.m, max64(ceil_div(x.m, most_rows(machine.registers)), 1)), 1)
+
+
+def stream_vectors(machine: Machine, rows: Expr) -> Expr:
+    """Return how many vectors of columns go together."""
+    registers, out = machine.registers, expr(1)
+    for vectors in (2, 4):
+        fitting = range(1, most_rows(registers) + 1)
+        most = max(r for r in fitting if vectors_of(registers, r) >= vectors)
+        out = select(compare("<=", rows, most), c64(vectors), out)
+    return out
+
+
+def strip_depth(x: Extents, machine: Machine, rows: Expr) -> Expr:
+    """Return how many rows of b are read together.
+
+    From memory few: their lines share sets of the first level where they lie a power of two apart.
+    From nearby as many as make the ways of the sums cheap.
+    """
+    far = compare(">", mul(x.n, x.k, x.bytes), FAR * machine.l2_bytes)
+    few = select(compare("<=", rows, FEW), c64(8), c64(16))
+    return min64(select(far, few, c64(64)), max64(x.k, 1))
+
+
+def stream_pass(x: Extents, strip: Expr) -> Expr:
+    """Return the depth for which a is packed at once, whole strips."""
+    return mul(strip, max64(div(PASS, strip), 1))
+
+
+def stream_packs_a(x: Extents, rows: Expr) -> Expr:
+    """Return whether to pack a: 0 or 1. Lines of many rows would push each other out."""
+    stays = any_of(compare("<=", rows, FEW), Const(not x.a_k_unit, TRUTH))
+    return select(all_of(Const(not x.packs_a, TRUTH), stays), c64(0), c64(1))
+
+
+def stream_stretches(x: Extents, machine: Machine) -> Expr:
+    """Return the fewest tasks along n whose sums stay near."""
+    most = div(machine.l2_bytes // (4 * x.bytes), max64(x.m, 1))
+    return max64(ceil_div(x.n, max64(most, 4 * x.lanes)), 1)
