@@ -17,6 +17,7 @@ def padded(
     parts: Sequence[Part],
     values: Mapping[str, Version],
     taken: Collection[str],
+    exactly: Collection[str],
     turns: Mapping[str, Interval] | None = None,
 ) -> list[Part]:
     """Return parts with `pad` in place of conditions that are the bounds of reads.
@@ -27,6 +28,9 @@ def padded(
         The tensors that lines read, by name.
     taken
         Names that hide the builtin functions which are called so.
+    exactly
+        Tensors that hold what the definition says, whatever it multiplies: of a product under a
+        condition no factor is one under it. Adjoints are finite where all values are.
     turns
         The variables of the loops around the parts.
     """
@@ -36,11 +40,12 @@ def padded(
     out: list[Part] = []
     for part in parts:
         if isinstance(part, Line):
-            guards = Guards(part.ranges, lambda n: _bounds(values[n]), turns)
+            is_exact = part.target in exactly
+            guards = Guards(part.ranges, lambda n: _bounds(values[n]), turns, exactly=is_exact)
             out.append(replace(part, value=guards.moved(part.value)))
         else:
             inner = {**turns, part.var: Interval(part.low, part.high - 1)}
-            out.append(replace(part, body=tuple(padded(part.body, values, taken, inner))))
+            out.append(replace(part, body=tuple(padded(part.body, values, taken, exactly, inner))))
     return out
 
 

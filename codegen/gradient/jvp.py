@@ -94,7 +94,7 @@ def _result(
     returned = {n: made.values[n] for n in names}
     parts = tidied(without_dead(parts, returned), made.taken)
     parts = bounded(parts, made.values, {*made.tensors, *made.tangents.values()})
-    parts = padded(parts, made.values, made.taken)
+    parts = padded(parts, made.values, made.taken, made.tensors)
     parts = rounded(parts, returned, made.versions, made.fresh)
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]
     heads += [head(t, made.values[t].dtype, made.values[t].shape) for t in given]

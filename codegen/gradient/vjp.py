@@ -121,7 +121,8 @@ def _gradient(
     values |= {n: _with_turns(values[n], axes[n]) for n in axes}
     lines = forwards(started(distributed(lines, values, wanted), values))
     lines = bounded(tidied(lines, versions.taken), values, wanted)
-    lines = joined(padded(lines, values, back.taken), values, wanted | versions.in_place)
+    lines = padded(lines, values, back.taken, versions.values)
+    lines = joined(lines, values, wanted | versions.in_place)
     shorter = normalised(lines, versions)
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
@@ -159,7 +160,7 @@ def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) ->
             parts = spread(parts, name, turn_of(node))
     parts = boxed(without_dead(parts, {*finals, *also}), versions, (*finals, *also))
     parts = tidied(parts, versions.taken)
-    parts = padded(parts, values, versions.taken)
+    parts = padded(parts, values, versions.taken, versions.values)
     returned = {n: values[n] for n in (*finals, *also)}
     parts = rounded(parts, returned, replace(versions, values=values), back.fresh)
     heads = [head(t.name, t.dtype, t.shape, t.default) for t in f.params]

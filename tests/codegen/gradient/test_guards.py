@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 from tcdsl import define
+from tcdsl.codegen.gradient.jvp import tangents
+from tcdsl.codegen.gradient.vjp import gradient
+from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.check.definition import check
+from tcdsl.grammar.text.parser import parse
 from tests.codegen.gradient.differences import differentiated
 
 
@@ -69,3 +74,21 @@ def test_what_a_bounded_read_reads_stays_a_tensor() -> None:
     text = """def f(float(N) A, float(N) B) -> (float(N) O) {
       t(h) = A(h) * A(h + 1)  O(h) = pad(t(h), 0) * B(h) where h in 0:N }"""
     assert "pad(t(h), 0)" in differentiated(text).gradient.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "O(h) +=! h > 0 ? A(h - 1) * K(k) : 0.0 where h in 0:N",
+        "t(h, k) = h > 0 ? A(h - 1) * K(k) : 0.0 where h in 0:N  O(h) +=! tanh(t(h, k))",
+    ],
+)
+def test_no_derivative_changes_what_a_weight_without_a_number_gives(body: str) -> None:
+    made = check(parse(f"def f(float(N) A, float(M) K) -> (float(N) O) {{ {body} }}"))
+    a, k = np.arange(1.0, 5.0), np.array([np.inf, 1.0])
+    want, *_ = evaluate(made, (a, k), float64=True)
+    assert want[0] == 0
+    forward = check(parse(gradient(made).forward))
+    np.testing.assert_array_equal(evaluate(forward, (a, k), float64=True)[0], want)
+    both = check(parse(tangents(made).text))
+    np.testing.assert_array_equal(evaluate(both, (a, k, a, k), float64=True)[0], want)
