@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.dtypes import BOOL, INT64, DType
@@ -24,12 +27,77 @@ def add(a: Expr, b: Expr) -> Expr:
         return b
     if is_number(b, 0):
         return a
+    times, term = _times(a)
+    if term == b and not isinstance(b, typed.Unary):
+        return _scaled(times + 1, b)
+    match a:
+        case typed.Binary("+", first, last) if (both := _merged(last, b)) is not None:
+            return add(first, both)
+        case typed.Binary("-", first, last) if (both := _merged(neg(last), b)) is not None:
+            return add(first, both)
+        case _ if (both := _merged(a, b)) is not None:
+            return both
     if isinstance(b, typed.Unary) and b.op == "-":
         return typed.Binary("-", a, b.operand, a.dtype)
-    times, term = _times(a)
-    if term == b:
-        return _scaled(times + 1, b)
     return typed.Binary("+", a, b, a.dtype)
+
+
+def _merged(a: Expr, b: Expr) -> Expr | None:
+    """Return the sum of two products of the same factors in any order, None of others.
+
+    x * 0.5 * y + 3 * y * x   ->   3.5 * x * y
+    """
+    one, other = _Product(a), _Product(b)
+    total = one.number + other.number
+    if Counter(one.times) != Counter(other.times) or Counter(one.over) != Counter(other.over):
+        return None
+    if not one.times or total == 0:  # no sum of two products that are no numbers is 0
+        return None
+    out = _bare(a)
+    assert out is not None
+    scaled = out if abs(total) == 1 else _scaled(abs(total), out)
+    return scaled if total > 0 else neg(scaled)
+
+
+def _bare(e: Expr) -> Expr | None:
+    """Return a product without its signs and literals; None if nothing is left to multiply."""
+    match e:
+        case typed.Unary("-", operand):
+            return _bare(operand)
+        case typed.Binary("*", lhs, rhs):
+            a, b = _bare(lhs), _bare(rhs)
+            return replace(e, lhs=a, rhs=b) if a is not None and b is not None else a or b
+        case typed.Binary("/", lhs, rhs):
+            above = _bare(lhs)
+            return replace(e, lhs=number(1, e.dtype) if above is None else above)
+        case typed.Lit(float()):
+            return None
+        case _:
+            return e
+
+
+class _Product:
+    """A product: its number, the factors that are none, what divides it."""
+
+    def __init__(self, e: Expr) -> None:
+        self.number = 1.0
+        self.times: list[Expr] = []
+        self.over: list[Expr] = []
+        todo = [e]
+        while todo:
+            match todo.pop():
+                case typed.Binary("*", lhs, rhs):
+                    todo += [rhs, lhs]
+                case typed.Binary("/", lhs, rhs):
+                    todo.append(lhs)
+                    self.over.append(rhs)
+                case typed.Unary("-", operand):
+                    todo.append(operand)
+                    self.number = -self.number
+                case typed.Lit(float() as value):
+                    self.number *= value
+                case x:
+                    self.times.append(x)
 
 
 def _times(e: Expr) -> tuple[float, Expr]:
@@ -77,6 +145,8 @@ def mul(a: Expr, b: Expr) -> Expr:
         return neg(mul(a.operand, b))
     if isinstance(b, typed.Unary) and b.op == "-":
         return neg(mul(a, b.operand))
+    if isinstance(b, typed.Binary) and b.op == "/" and is_number(b.lhs, 1):
+        return div(a, b.rhs)
     if isinstance(b, typed.Binary) and b.op == "*":  # a chain, without parentheses
         return mul(mul(a, b.lhs), b.rhs)
     return typed.Binary("*", a, b, a.dtype)

@@ -175,6 +175,8 @@ def _matches(pattern: Expr, e: Expr, by: dict[str, Expr]) -> bool:
     """Whether an expression is a pattern with expressions in place of its indices, left in by."""
     if isinstance(pattern, typed.IndexValue):
         return by.setdefault(pattern.name, e) == e
+    if isinstance(pattern, typed.Read) and isinstance(e, typed.Read):
+        e = replace(e, checked=pattern.checked)  # a text is checked anew
     parts, its = operands_of(pattern), operands_of(e)
     if type(pattern) is not type(e) or len(parts) != len(its):
         return False

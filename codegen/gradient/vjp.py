@@ -126,6 +126,7 @@ def _gradient(
     shorter = normalised(lines, versions)
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
+        shorter = joined(shorter, values, wanted | versions.in_place)
         needless = _read(lines) - _read(shorter)
         kept = tuple(n for n in kept if n not in needless)
         lines = shorter
