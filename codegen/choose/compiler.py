@@ -32,6 +32,7 @@ from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.codegen.machine.gpu import Gpu
 from tcdsl.codegen.machine.spec import Layout, Spec
 from tcdsl.codegen.program.decided import decided
+from tcdsl.codegen.program.fission import distributed
 from tcdsl.codegen.program.pairs import in_pairs
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.scans import along_rows
@@ -340,7 +341,8 @@ def _rewritten(program: Program, spec: Spec, machine: Machine | Gpu) -> Program:
     """
     sizes = {**dict(nominal_sizes(program)), **dict(spec.sizes or ())}
     known = program if spec.sizes is None else decided(program, spec.sizes)
-    split = in_pairs(known, tuple(sizes.items()))
+    at = tuple(sizes.items())
+    split = distributed(in_pairs(known, at), at)
     return split if isinstance(machine, Gpu) else _with_scans(split, spec.layouts)
 
 

@@ -94,7 +94,7 @@ def _of_loop(program: Program, s: Statement, loop: TurnLoop, unit: UnitDim) -> S
         old = typed.Read(s.base, s.subs, buffer.dtype, s.subs_checked)
         op = "+" if s.op == "+=" else "*"
         value = typed.Binary(op, old, value, buffer.dtype)  # type: ignore[arg-type]
-    turned = [_with_index(e, loop.var) for e in (value, *s.subs)]
+    turned = [with_index(e, loop.var, loop.var) for e in (value, *s.subs)]
     known = [e for e in turned if e is not None]
     if len(known) < len(turned):
         return None
@@ -106,7 +106,7 @@ def _of_loop(program: Program, s: Statement, loop: TurnLoop, unit: UnitDim) -> S
     return found if _is_scan(program, found, unit) else None
 
 
-def _with_index(e: Expr, var: str) -> Expr | None:
+def with_index(e: Expr, var: str, name: str) -> Expr | None:
     """Return an expression with an index in place of a loop's variable, None where it has none."""
     failed = False
 
@@ -116,11 +116,11 @@ def _with_index(e: Expr, var: str) -> Expr | None:
             return x
         turn = Size.symbol(var, signed=True)
         if x.size == turn:
-            return typed.IndexValue(var, x.dtype)
+            return typed.IndexValue(name, x.dtype)
         for sign in (1, -1):
             rest = x.size - turn * sign
             if var not in rest.symbols() and x.dtype == INT64:
-                index: Expr = typed.IndexValue(var, INT64)
+                index: Expr = typed.IndexValue(name, INT64)
                 index = index if sign > 0 else typed.Unary("-", index, INT64)
                 return typed.Binary("+", typed.SizeValue(rest, INT64), index, INT64)
         failed = True
