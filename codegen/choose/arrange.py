@@ -25,7 +25,7 @@ from tcdsl.codegen.program.program import Program, Statement
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import ScheduleError
 
-_LINE = 64  # bytes: alignment of everything in shared memory
+LINE = 64  # bytes: alignment of everything in shared memory
 AnyForm: TypeAlias = Form[Any, Any]  # of a CPU or a GPU
 
 
@@ -216,4 +216,4 @@ def aligned_bytes(operands: Operands, home: str) -> Expr:
     buffer = operands.first_in(home)
     elements = b.mul(*map(operands.size, buffer.shape))
     size = operands.memory_dtype(buffer.name).size_bytes
-    return b.mul(b.ceil_div(b.mul(elements, size), _LINE), _LINE)
+    return b.mul(b.ceil_div(b.mul(elements, size), LINE), LINE)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tcdsl.codegen.choose.arrange import Arrangement, aligned_bytes, places
+from tcdsl.codegen.choose.arrange import LINE, Arrangement, aligned_bytes, places
 from tcdsl.codegen.forms.base.context import Context, GpuContext, GroupContext
 from tcdsl.codegen.forms.base.cuda.kernel import LoweredKernels
-from tcdsl.codegen.forms.base.lowered import Lowered
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
 from tcdsl.codegen.forms.base.operands import Operands
 from tcdsl.codegen.loops import build as b
 from tcdsl.codegen.loops.loopir import (
@@ -56,7 +56,7 @@ def assemble(
     ScheduleError
         If there are more phases, plan parameters or loops than an executable has.
     """
-    phases = [p for one in lowered for p in one.phases]
+    phases = [p for one in lowered for p in (*one.phases, *one.ahead)]
     params = len(arrangement.temps) + 1 + sum(one.params_used for one in lowered)
     for count, most, what in (
         (len(program.loops), MAX_LOOPS, "loops"),
@@ -70,30 +70,51 @@ def assemble(
             )
     functions: list[Function] = []
     calls: list[Stmt] = []
-    at = 0
-    for ctx, one in zip(contexts, lowered, strict=True):
+    placed, spans = _in_order(program, contexts, lowered)
+    for i, (ctx, one) in enumerate(zip(contexts, lowered, strict=True)):
         functions += _functions(ctx, one)
-        planner = _group_plan(ctx, one, at, len(arrangement.temps))
+        numbered = [(k, p) for k, (group, p) in enumerate(placed) if group == i]
+        planner = _group_plan(ctx, one, numbered, len(arrangement.temps))
         functions.append(planner)
         calls.append(b.do(planner.name, b.ARGS, b.PLAN))
-        at += len(one.phases)
     loops = []
-    for k, loop in enumerate(program.loops):
-        first, last = span_of(loop, contexts, [len(one.phases) for one in lowered])
+    for k, (loop, (first, last)) in enumerate(zip(program.loops, spans, strict=True)):
         function = _range(program, spec, f"{name}_turns{k}", loop)
         functions.append(function)
         loops.append(PhaseLoop(first, last, function.name))
     placing = _place_temps(program, spec, arrangement.temps)
-    planner = b.plan_function(f"{name}_plan", b.block(placing, calls, Return(b.const(0, INT32))))
+    kept = [_place_kept(one.kept_bytes, one) for one in lowered if one.kept_bytes is not None]
+    body = b.block(placing, calls, kept, Return(b.const(0, INT32)))
+    planner = b.plan_function(f"{name}_plan", body)
     return Unit(
         name=name,
         header=_header(program, spec, contexts, lowered, config),
         functions=(*functions, planner),
         tables=tuple(t for one in lowered for t in one.tables),
         executables=(
-            Executable(name, planner.name, tuple(p.function for p in phases), tuple(loops)),
+            Executable(name, planner.name, tuple(p.function for _, p in placed), tuple(loops)),
         ),
     )
+
+
+def _in_order(
+    program: Program, contexts: Sequence[Context], lowered: Sequence[Lowered]
+) -> tuple[list[tuple[int, Phase]], list[tuple[int, int]]]:
+    """Return the phases in order, each with its group's number, and [first, last) of each loop."""
+    placed: list[tuple[int, Phase]] = []
+    first, last = dict[int, int](), dict[int, int]()
+    for i, (ctx, one) in enumerate(zip(contexts, lowered, strict=True)):
+        for k, loop in enumerate(program.loops):
+            if k not in first and _at(ctx) >= loop.first:
+                for j, other in enumerate(lowered):
+                    placed += [(j, p) for p in other.ahead if other.ahead_of == k]
+                first[k] = last[k] = len(placed)
+        placed += [(i, p) for p in one.phases]
+        for k, loop in enumerate(program.loops):
+            if loop.first <= _at(ctx) < loop.last:
+                last[k] = len(placed)
+    end = len(placed)
+    return placed, [(first.get(k, end), last.get(k, end)) for k in range(len(program.loops))]
 
 
 def span_of(
@@ -172,10 +193,23 @@ def _start(total: Expr) -> Stmt:
     )
 
 
-def _group_plan(ctx: Context, one: Lowered, first: int, temps: int) -> Function:
-    """Return the function that plans the phases of a group, numbered from first."""
+def _place_kept(count: Expr, one: Lowered) -> Stmt:
+    """Return the plan's part that lays out what a group keeps through a loop, behind all else."""
+    shared = Field(b.PLAN, "shared_bytes", I64)
+    at = b.mul(b.ceil_div(shared, LINE), LINE)
+    return b.block(
+        Assign(shared, at),
+        b.set_param(one.kept_param, shared),
+        Assign(shared, count, "+="),
+    )
+
+
+def _group_plan(
+    ctx: Context, one: Lowered, numbered: Sequence[tuple[int, Phase]], temps: int
+) -> Function:
+    """Return the function that plans the phases of a group, which have these numbers."""
     stmts: list[Stmt] = list(one.plan)
-    for k, phase in enumerate(one.phases, first):
+    for k, phase in numbered:
         stmts.append(Assign(Field(b.PLAN, f"tasks[{k}]", I64), phase.tasks))
         cost = b.cast(phase.cost_ns, Scalar(FLOAT64))
         stmts.append(Assign(Field(b.PLAN, f"cost_ns[{k}]", Scalar(FLOAT64)), cost))

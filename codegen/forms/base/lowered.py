@@ -27,6 +27,9 @@ class Lowered:
     costs and bytes need, and stores in `plan->param[param_base + i]` what the phases read.
     thread_bytes / shared_bytes: this group's needs; the unit takes the maximum / places groups'
     temporaries after each other.
+    ahead: what is done once before a loop of the program, the one of that number, for phases inside
+    of it; they find what it left in kept_bytes of shared memory that no other group has: at byte
+    `plan->param[kept_param]`, which the unit's plan writes and params_used counts.
     title: for people, `contraction panel 6x4 packed B + epilogue`.
     """
 
@@ -38,3 +41,7 @@ class Lowered:
     shared_bytes: Expr
     tables: tuple[Table, ...] = ()
     params_used: int = 0
+    ahead: tuple[Phase, ...] = ()
+    ahead_of: int = 0
+    kept_bytes: Expr | None = None
+    kept_param: int = 0

@@ -27,7 +27,7 @@ from tcdsl.codegen.forms.contraction.tiles import (
     tiles,
 )
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Call, Eval, Expr, Let, Stmt
+from tcdsl.codegen.loops.loopir import Call, Cast, Eval, Expr, Field, Let, Opaque, Stmt
 
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
@@ -50,15 +50,14 @@ def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now:
         own,
         _matrix(panel, g, kernels, block, now),
     )
-    width = b.mul(g.nv, panel.lanes)
     return b.block(
         [
             Let(origin(panel, name, x), address(panel, x, block.at))
             for name, x in operands_of(panel)
             if panel.is_near(x)
         ],
-        packed(panel, "b", g, block, now, width) if panel.is_near(p.b) else None,
-        packed(panel, "a", g, block, now, g.mr) if panel.is_near(p.a) else None,
+        packing(panel, "b", g, block, now) if panel.is_near(p.b) else None,
+        packing(panel, "a", g, block, now) if panel.is_near(p.a) else None,
         each,
         _join(panel, g, block) if panel.is_near(p.c) else None,
     )
@@ -77,12 +76,15 @@ def _apart(panel: Panel, g: Blocking) -> list[tuple[str, Operand, Expr]]:
 def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
     """Return what a pass does for one matrix, by cache blocks: b stays, rows of a change."""
     p = panel.problem
-    width = b.mul(g.nv, panel.lanes)
-    head = None if panel.is_near(p.b) else packed(panel, "b", g, block, now, width)
+    head: Stmt | None = None
+    if panel.kept is not None:
+        head = kept_panels(panel, block, now.k0)
+    elif not panel.is_near(p.b):
+        head = packing(panel, "b", g, block, now)
 
     def rows_from(part: TaskBlock) -> Stmt:
         return b.block(
-            None if panel.is_near(p.a) else packed(panel, "a", g, part, now, g.mr),
+            None if panel.is_near(p.a) else packing(panel, "a", g, part, now),
             tiles(panel, g, kernels, part, now),
         )
 
@@ -121,11 +123,19 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
     )
 
 
-def packed(
-    panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPass, width: Expr
-) -> Stmt | None:
+def kept_panels(panel: Panel, block: TaskBlock, k0: Expr) -> Stmt:
+    """Declare where the panels of a block's columns lie, from one depth on, of a b packed ahead."""
+    assert panel.kept is not None
+    first = b.add(b.mul(block.n0, panel.extents().k), b.mul(k0, block.columns))
+    base = b.offset(Field(b.ARGS, "shared", Opaque("char *")), panel.kept)
+    v = area(panel, "packed_b")
+    return Let(v, b.offset(Cast(base, v.type), first))
+
+
+def packing(panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPass) -> Stmt | None:
     """Return the packing of the block of an operand, if it is packed."""
     p = panel.problem
+    width = g.mr if name == "a" else b.mul(g.nv, panel.lanes)
     x, along, flag = (p.a, p.m, g.pack_a) if name == "a" else (p.b, p.n, g.pack_b)
     first, count = (block.m0, block.rows) if name == "a" else (block.n0, block.columns)
     if b.value_of(flag) == 0:

@@ -32,9 +32,10 @@ from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_o
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.finish import Finish
 from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP
+from tcdsl.codegen.forms.contraction.kept import loop_ahead
 from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_of
 from tcdsl.codegen.forms.contraction.panel import Panel
-from tcdsl.codegen.forms.contraction.phase import phase
+from tcdsl.codegen.forms.contraction.phase import packing_ahead, phase
 from tcdsl.codegen.forms.contraction.plan import planned
 from tcdsl.codegen.forms.contraction.problem import Problem, Side, extent_of
 from tcdsl.codegen.forms.contraction.ragged import even_rows, takes_ragged
@@ -66,6 +67,7 @@ LIBRARY, OWN = "library", "own"
 NATURAL = ".natural"  # behind the factor along whose own neighbours vectors run
 _MANY_ROWS = 65  # from which on a factor is used so often that it is turned around
 _DEEP = 96  # terms of a sum from which on a pass over finished tiles costs little beside it
+_PACK_NS = 0.5  # an element
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
 
@@ -148,21 +150,33 @@ def _chosen(ctx: Context, values: Mapping[str, Value]) -> ContractionChoice:
     c = choose(x, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
     if panel.problem.natural and not x.packs_b:
         c = replace(c, pack_b=False)  # its lines are fetched a panel ahead
+    if loop_ahead(ctx.program, ctx.group, panel) is not None and not x.keeps_b:
+        # packing is nobody's time: no reason to go without, or to take dots
+        thick = replace(x, dots=False, streams=False)
+        packed = choose(thick, ctx.machine, ctx.spec.threads, register_tiles(ctx.machine))
+        if c.method == PANEL or _turn_ns(ctx, panel, packed) <= _turn_ns(ctx, panel, c):
+            c = replace(packed, pack_b=True)
     if panel.problem.statement.is_ragged:
         mr, mt, nt = map(b.c64, (c.mr, c.mt, c.nt))
         c = replace(c, mt=_int(even_rows(x, b.c64(ctx.spec.threads), mr, mt, nt)))
     return c
 
 
+def _turn_ns(ctx: Context, panel: Panel, c: ContractionChoice, threads: int = 1) -> float:
+    """Return the predicted time of a turn, without the packing that stands before the loop."""
+    x = _numbers(ctx, panel)
+    is_ahead = c.method == PANEL and loop_ahead(ctx.program, ctx.group, panel) is not None
+    timed = replace(c, pack_b=c.pack_b and not is_ahead)
+    return predicted(x, ctx.machine, threads, timed, staged=panel.has_stage)
+
+
 def cost_ns(ctx: Context, values: Mapping[str, Value]) -> float:
     """Return the predicted time of a call with the spec's threads (`wall.py`)."""
     panel = _of(ctx, values)
+    if ctx.is_exact():
+        return _turn_ns(ctx, panel, _choice(values), ctx.spec.threads)
     x = _numbers(ctx, panel)
-    choice = (
-        _choice(values)
-        if ctx.is_exact()
-        else choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine.registers))
-    )
+    choice = choose(x, ctx.machine, ctx.spec.threads, kernel_set(ctx.machine.registers))
     return predicted(x, ctx.machine, ctx.spec.threads, choice, staged=panel.has_stage)
 
 
@@ -188,11 +202,28 @@ def _exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
     tiles = _remainders(x, choice) if needs else ()
     if panel.problem.statement.is_ragged:  # rows that have more terms than others of their tile
         tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
+    loop = loop_ahead(ctx.program, ctx.group, panel) if b.value_of(g.pack_b) == 1 else None
+    if loop is not None:
+        panel = replace(panel, kept=b.plan_param(ctx.param_base))
     kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
     functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
-    ns = predicted(_numbers(ctx, panel), ctx.machine, 1, choice, staged=panel.has_stage)
-    return _lowered(
+    ns = _turn_ns(ctx, panel, choice)
+    lowered = _lowered(
         ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"
+    )
+    if loop is None:
+        return lowered
+    ahead = packing_ahead(panel, g)
+    elements = _int(x.n) * _int(x.k)
+    return replace(
+        lowered,
+        title=lowered.title.replace("packed", "ahead of the loop packed"),
+        functions=(*lowered.functions, ahead),
+        ahead=(Phase(ahead.name, g.nt, b.const(elements * _PACK_NS, FLOAT64)),),
+        ahead_of=loop,
+        kept_bytes=b.c64(elements * x.bytes),
+        kept_param=ctx.param_base,
+        params_used=1,
     )
 
 

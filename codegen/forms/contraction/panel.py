@@ -33,7 +33,8 @@ class Panel:
     shares: it calls packers and dot products of the library (`library.py`), else it has its own.
     fuses: it has register tiles of its own, with the epilogue; else it calls those of the library
     too, which know none, and goes through finished tiles once more. words: what is packed as such;
-    one is a step of the schedule then.
+    one is a step of the schedule then. kept: where in the memory of all tasks panels of b lie that
+    were packed before the loop around the phase, if they were.
     """
 
     problem: Problem
@@ -44,6 +45,7 @@ class Panel:
     shares: bool = False
     fuses: bool = True
     words: Words | None = None
+    kept: Expr | None = None
 
     # ---- facts
 
@@ -241,9 +243,10 @@ class Panel:
         p = self.problem
         count_a, count_b = (self.lanes if self.is_near(x) else 1 for x in (p.a, p.b))
         bytes_of.append(("packed_a", b.mul(g.pack_a, g.mb, g.kc, size * count_a)))
-        bytes_of.append(
-            ("packed_b", b.mul(g.pack_b, g.nc, b.add(g.kc, self.starts), size * count_b))
-        )
+        if self.kept is None:
+            bytes_of.append(
+                ("packed_b", b.mul(g.pack_b, g.nc, b.add(g.kc, self.starts), size * count_b))
+            )
         if self.is_near(p.c):
             bytes_of.append(("stage", b.mul(g.mc, g.nc, self.lanes * size)))
         elif self.waits:

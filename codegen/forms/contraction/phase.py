@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcdsl.codegen.forms.base.expr import Values
-from tcdsl.codegen.forms.contraction.block import one_pass, packer_of
+from tcdsl.codegen.forms.contraction.block import kept_panels, one_pass, packer_of, packing
 from tcdsl.codegen.forms.contraction.blocking import DOT, PANEL, STREAM, Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels, join_function, pack_function
 from tcdsl.codegen.forms.contraction.dot import CHUNK, dot_rows
@@ -25,6 +25,7 @@ from tcdsl.codegen.forms.contraction.strips import strips
 from tcdsl.codegen.forms.contraction.tiles import (
     DepthPass,
     TaskBlock,
+    address,
     finished,
     origin,
     origins,
@@ -57,7 +58,8 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     for name, operand, along, flag in (("a", p.a, p.m, g.pack_a), ("b", p.b, p.n, g.pack_b)):
         if b.value_of(flag) != 0:
             functions.append(pack_function(panel, name, packer_of(panel, operand, along)))
-            head.append(panel.area(g, f"packed_{name}", panel.packed))
+            if name == "a" or panel.kept is None:
+                head.append(panel.area(g, f"packed_{name}", panel.packed))
     may_be = {PANEL, DOT, STREAM} if b.value_of(g.method) is None else {b.value_of(g.method)}
     if x.dots and DOT in may_be:
         functions += kernels.dot_functions(g.mc)
@@ -88,6 +90,33 @@ def phase(panel: Panel, g: Blocking, kernels: Kernels, prologue: list[Stmt]) -> 
     name = f"{panel.prefix}_panel"
     functions.append(b.phase_function(name, b.block(whole, Return(b.const(0, INT32)))))
     return functions
+
+
+def packing_ahead(panel: Panel, g: Blocking) -> Function:
+    """Return the phase that packs all of b once, before the loop: tasks are blocks of columns."""
+    p, ops, x = panel.problem, panel.operands, panel.extents()
+    task, k0 = panel.var("task"), panel.var("k0")
+    columns_at, passes = Lets(panel.var), Lets(panel.var)
+    n0 = columns_at.let("n0", b.mul(task, g.nc))
+    columns = columns_at.let("block_columns", _least(g.nt, g.nc, b.sub(x.n, n0)))
+    none = b.c64(0)
+    block = TaskBlock({}, b.c64(1), none, n0, none, columns, none)
+    depth = passes.let("depth", b.min64(g.kc, b.sub(x.k, k0)))
+    body = b.block(
+        kept_panels(panel, block, k0),
+        packing(panel, "b", g, block, DepthPass(k0, depth, none)),
+    )
+    nest = b.loop(
+        task,
+        b.BEGIN,
+        b.END,
+        columns_at.stmts,
+        b.loop(k0, 0, x.k, passes.stmts, body, step=g.kc),
+    )
+    source = Let(origin(panel, "b", p.b), address(panel, p.b, {}))
+    whole = ops.declare(b.block(_tables(panel, g), source, nest))
+    name = f"{panel.prefix}_packing"
+    return b.phase_function(name, b.block(whole, Return(b.const(0, INT32))))
 
 
 def _decode(panel: Panel, where: Lets, g: Blocking, x: Extents, task: Expr) -> TaskBlock:

@@ -6,7 +6,7 @@ they are finished there, in a pass of its own.
 
 from __future__ import annotations
 
-from tcdsl.codegen.forms.contraction.block import packed
+from tcdsl.codegen.forms.contraction.block import packing
 from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.kernel import FIRST
@@ -53,7 +53,7 @@ def strips(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskB
             0,
             b.max64(x.k, 1),  # without any k the sums are zero, and are stored
             outside.stmts,
-            packed(panel, "a", g, block, now, g.mr),
+            packing(panel, "a", g, block, now),
             b.loop(
                 s,
                 0,
