@@ -13,13 +13,19 @@ sections 5.4, 5.5). Tensors that keep all turns already are written where they l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.expressions import from_lowest, indices_of, reads_of, walk_typed
+from tcdsl.codegen.program.expressions import (
+    from_lowest,
+    indices_of,
+    map_typed,
+    reads_of,
+    walk_typed,
+)
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scans import with_index
@@ -171,6 +177,13 @@ def _expanded(
         return typed.Read(kept, at, target.dtype, (False,) * len(at))
 
     then = _resuming(program, at, loop)
+    if _is_left_alone(program, at, loop):
+
+        def one(e: Expr) -> Expr:
+            is_its = isinstance(e, typed.Read) and e.tensor == s.target
+            return of_turn(e.subs) if is_its and isinstance(e, typed.Read) else e
+
+        return out.result([moved], [], reading=lambda e: map_typed(e, one))
     copied = replace(s, base=None, op="=", value=of_turn(s.subs), ranges=s.outputs)
     if then is None:
         return out.result([moved], [copied])
@@ -187,6 +200,26 @@ def _expanded(
             replace(more, base=None, op="=", value=both, ranges=more.outputs),
         ],
     )
+
+
+def _is_left_alone(program: Program, at: int, loop: TurnLoop) -> bool:
+    """Whether what a statement leaves is only read, by values of later statements of its turn."""
+    s = program.statements[at]
+    home = program.buffer(s.target).home
+    if program.buffer(s.target).role != "temp":
+        return False
+    for i, other in enumerate(program.statements):
+        writes = program.buffer(other.target).home == home
+        names = [r.tensor for r in other.reads() if program.buffer(r.tensor).home == home]
+        names += [other.base] if other.base is not None and writes else []
+        in_values = [r.tensor for r in reads_of(other.value)].count(s.target)
+        if i != at and writes and loop.first <= i < loop.last:
+            return False
+        if names and not (at < i < loop.last and set(names) == {s.target}):
+            return False
+        if len(names) != in_values:
+            return False
+    return True
 
 
 def _resuming(program: Program, at: int, loop: TurnLoop) -> int | None:
@@ -242,6 +275,7 @@ class _Distributing:
         instead: Sequence[Statement],
         then: int | None = None,
         there: Sequence[Statement] = (),
+        reading: Callable[[Expr], Expr] | None = None,
     ) -> Program:
         """Return the program.
 
@@ -253,6 +287,8 @@ class _Distributing:
             What stands where the statement was.
         then : int, optional
             Another statement, which `there` takes the place of.
+        reading : callable, optional
+            Values of the statements of the loop with other reads.
         """
         program, loop = self._program, self._loop
         outer = program.loops[: program.loops.index(loop)]
@@ -263,6 +299,8 @@ class _Distributing:
                 placed += [(x, others) for x in before]
             around = {k for k, x in enumerate(program.loops) if x.first <= i < x.last}
             here = instead if i == self._at else there if i == then else [s]
+            if reading is not None and loop.first <= i < loop.last:
+                here = [replace(x, value=reading(x.value)) for x in here]
             placed += [(x, around) for x in here]
         loops = []
         for k, x in enumerate(program.loops):

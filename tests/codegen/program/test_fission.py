@@ -94,6 +94,23 @@ def test_what_has_left_a_loop_is_what_it_was_in_it(body: str) -> None:
     differential(cases, terms=64)
 
 
+def test_readers_of_a_product_read_the_plane_of_their_turn() -> None:
+    text = """def gru(float(T,B,I) X, float(B,N) H0, float(3,N,I) W, float(3,N,N) U) -> (H) {
+      H(0, b, n) = H0(b, n)
+      for t in 0:T {
+        A(b, k, n) +=! X(t, b, i) * W(k, n, i)
+        D(b, k, n) +=! H(t, b, m) * U(k, n, m)
+        z(b, n) = sigmoid(A(b, 1, n) + D(b, 1, n))
+        H(t + 1, b, n) = (1 - z(b, n)) * tanh(A(b, 2, n) + D(b, 2, n)) + z(b, n) * H(t, b, n)
+      }
+    }"""
+    made = split(text, **SIZES)
+    (loop,) = made.loops
+    inside = made.statements[loop.first : loop.last]
+    assert [s.target for s in inside] == ["D.1", "z.1", "H.1"]
+    assert "A.turns" in {r.tensor for r in inside[1].reads()}
+
+
 def test_planes_of_all_turns_are_written_where_they_lie() -> None:
     text = LSTM.replace("G(b,", "G(t, b,").replace("-> (H, C)", "-> (H, C, float(T,B,4,N) G)")
     made = split(text, **SIZES)
