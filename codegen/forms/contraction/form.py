@@ -31,8 +31,8 @@ from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
 from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, choose, predicted
 from tcdsl.codegen.forms.contraction.epilogue import Unfused, split_group
 from tcdsl.codegen.forms.contraction.finish import Finish
-from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP
 from tcdsl.codegen.forms.contraction.kept import loop_ahead
+from tcdsl.codegen.forms.contraction.kernel import ROW_GROUP
 from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_of
 from tcdsl.codegen.forms.contraction.panel import Panel
 from tcdsl.codegen.forms.contraction.phase import packing_ahead, phase

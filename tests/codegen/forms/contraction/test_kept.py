@@ -8,6 +8,7 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
+from tcdsl.grammar.text.errors import ScheduleError
 from tests.codegen.harness import Array, Case, Problem, differential, problem, spec_of
 
 RNG = np.random.default_rng(41)
@@ -71,7 +72,7 @@ def test_loops_in_loops_pack_before_the_outermost_that_leaves_a_factor_alone() -
 @pytest.mark.wide
 @pytest.mark.parametrize("b", [1, 5, 33])
 def test_panels_are_found_whatever_blocks_and_passes_they_lie_in(b: int) -> None:
-    configs = [
+    configs: list[dict[str, int | str]] = [
         {"rows": rows, "cols": cols, "tile": tile, "pack_a": pack}
         for rows, cols, tile, pack in (
             (1, 1, "1x1", False), (1, 2, "1x2", True), (2, 4, "1x1", False), (1, 8, "1x4", False),
@@ -85,7 +86,7 @@ def test_panels_are_found_whatever_blocks_and_passes_they_lie_in(b: int) -> None
         for config in legal:
             try:
                 compiler.complete(p.program, spec_of(p, exact=True), config, detect(), p.sizes)
-            except compiler.ScheduleError:
+            except ScheduleError:
                 continue
             cases.append(Case(p, exact=True, config=config))
         assert cases
