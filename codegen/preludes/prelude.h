@@ -504,16 +504,30 @@ TC_EXPAND(TC_VECTOR_CONVERT, TC_VL_f32, TC_VL_f64)
 typedef tc_u16 tc_halves __attribute__((vector_size(TC_VECTOR_BYTES / 2)));
 typedef tc_u16 tc_halves_u __attribute__((vector_size(TC_VECTOR_BYTES / 2), aligned(2), may_alias));
 
+TC_FN void tc_store_halves(tc_u16 *p, tc_halves h) { *(tc_halves_u *)p = h; }
+
+/* The processor's own rounding takes denormals for zero: it serves vectors that have none. */
+#if TC_VECTOR_BYTES == 64 && defined(TC_ISA_AVX512) && defined(__AVX512BF16__)
+#define TC_NARROW_BF16(v)                                                                         \
+  unsigned short denormal;                                                                        \
+  tc_halves h;                                                                                    \
+  __asm__("vfpclassps $0x20, %1, %0" : "=k"(denormal) : "v"(v));                                  \
+  __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));                                             \
+  return __builtin_expect(denormal != 0, 0) ? tc_round_bf16(v) : h;
+#else
+#define TC_NARROW_BF16(v) return tc_round_bf16(v);
+#endif
 #define TC_VECTOR_HALVES(N)                                                                       \
   typedef tc_u32 tc_words __attribute__((vector_size(TC_VECTOR_BYTES)));                          \
   TC_FN tc_v##N##f32 tc_widen_bf16(tc_halves h) {                                                 \
     return (tc_v##N##f32)(__builtin_convertvector(h, tc_words) << 16);                            \
   }                                                                                               \
-  TC_FN tc_halves tc_narrow_bf16(tc_v##N##f32 v) {                                                \
+  TC_FN tc_halves tc_round_bf16(tc_v##N##f32 v) {                                                 \
     tc_words bits = (tc_words)v, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;              \
     tc_words nan = (tc_words)(v != v);                                                            \
     return __builtin_convertvector((nan & (bits >> 16 | 0x40)) | (~nan & rounded), tc_halves);    \
   }                                                                                               \
+  TC_FN tc_halves tc_narrow_bf16(tc_v##N##f32 v) { TC_NARROW_BF16(v) }                            \
   TC_VECTOR_HALF(N, f16) TC_VECTOR_HALF(N, bf16)
 #define TC_VECTOR_HALF(N, H)                                                                      \
   TC_FN tc_v##N##f32 tc_load_v##N##f32_##H(const tc_##H *p) {                                     \

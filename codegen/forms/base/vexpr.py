@@ -32,6 +32,8 @@ FUNCTIONS = frozenset(
 )
 INTEGER_FUNCTIONS = frozenset({"abs", "clamp", "hardtanh", "max", "min", "relu", "sign"})
 
+HALVES = ir.Opaque("tc_halves")  # lanes rounded to a half type, as they are stored
+
 _NATIVE = {32: (FLOAT32, INT32), 64: (FLOAT64, INT64)}
 
 
@@ -284,7 +286,7 @@ class LaneScope:
             if a.dtype == INT32 and half == "bf16":  # which is rounded once
                 value = vector_call("odd", self.type(INT32), value)
             value = _converted(value, t)
-            rounded = ir.Call(f"tc_narrow_{half}", (value,), ir.Opaque("tc_halves"))
+            rounded = ir.Call(f"tc_narrow_{half}", (value,), HALVES)
             return ir.Call(f"tc_widen_{half}", (rounded,), t)
         return _converted(value, t)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from tcdsl.codegen.forms.base import vexpr
 from tcdsl.codegen.forms.base.access import ONE, ZERO, DimLoop
@@ -178,15 +178,31 @@ class RowPoints(RowValues):
     def settle(
         self, s: Statement, value: Expr, point: RowPoint, scope: vexpr.LaneScope, out: list[Stmt]
     ) -> None:
-        """Combine the vector of a statement with what was there, name it and store it."""
+        """Combine the vector of a statement with what was there, name it and store it.
+
+        What is rounded to a half is named as such: it is stored as it is, and widened by readers.
+        """
         if combines(s) and s.base is not None:
             dtype = self.operands.buffer(s.base).dtype
             before = scope.vector(typed.Read(s.base, s.subs, dtype))
             value = combined(operator(s.op), before, value)
+        access = s.target, s.subs
+        if self.in_memory(s.target) and self.is_rounded(access, value, point):
+            assert isinstance(value, Call), "a widening"
+            halves = scope.name(value.args[0])
+            point.local[access] = replace(value, args=(halves,))
+            out.append(self.vector_store(access, point, halves))
+            return
         value = scope.name(value)
-        point.local[s.target, s.subs] = value
+        point.local[access] = value
         if self.in_memory(s.target):
-            out.append(self.vector_store((s.target, s.subs), point, value))
+            out.append(self.vector_store(access, point, value))
+
+    def is_rounded(self, access: Access, value: Expr, point: RowPoint) -> bool:
+        """Whether neighbours are stored that were widened from the type in which they are stored."""
+        widening = f"tc_widen_{short_name(self.stored(access[0]))}"
+        is_near = self.space.linear[access].step(self.inner_of(point)) == ONE
+        return isinstance(value, Call) and value.function == widening and is_near
 
     # ---- vectors of memory
 
@@ -217,13 +233,16 @@ class RowPoints(RowValues):
         return Call(f"tc_load_{name}", (at,), t)
 
     def vector_store(self, access: Access, point: RowPoint, value: Expr) -> Stmt:
-        """Return the store of lanes elements."""
+        """Return the store of lanes elements, which may be halves already."""
         pointer, index = self.address(access, point.counters)
         stored = self.stored(access[0])
         t = value.type
-        assert isinstance(t, Vector)
-        half = f"_{short_name(stored)}" if stored.is_half else ""
-        name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        if isinstance(t, Vector):
+            half = f"_{short_name(stored)}" if stored.is_half else ""
+            name = f"v{t.lanes}{short_name(t.dtype)}{half}"
+        else:
+            assert t == vexpr.HALVES, f"{t} is no vector"
+            name = "halves"
         at = b.offset(pointer, index)
         step = self.space.linear[access].step(self.inner_of(point))
         if step != ONE:

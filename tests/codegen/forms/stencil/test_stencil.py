@@ -306,8 +306,8 @@ def way_back(k: int, s: int, p: int) -> Problem:
 @pytest.mark.wide
 @pytest.mark.cc
 def test_ways_back_of_extremes_compare_places() -> None:
-    found = [way_back(3, 2, 1), way_back(2, 2, 0), way_back(3, 1, 1), way_back(4, 3, 0)]
-    for p in found[:3]:
+    found = [way_back(3, 2, 1), way_back(3, 1, 1), way_back(2, 2, 0), way_back(4, 3, 0)]
+    for p in found[:2]:  # windows that do not meet write each point once, in a nest
         host, spec = detect(), spec_of(p, exact=True)
         config = compiler.default_config(p.program, spec, host, p.sizes)
         described = compiler.describe(p.program, spec, config, host, p.sizes)
