@@ -199,7 +199,7 @@ class RowPoints(RowValues):
             out.append(self.vector_store(access, point, value))
 
     def is_rounded(self, access: Access, value: Expr, point: RowPoint) -> bool:
-        """Whether neighbours are stored that were widened from the type in which they are stored."""
+        """Whether neighbours are stored that were widened from what is stored there."""
         widening = f"tc_widen_{short_name(self.stored(access[0]))}"
         is_near = self.space.linear[access].step(self.inner_of(point)) == ONE
         return isinstance(value, Call) and value.function == widening and is_near

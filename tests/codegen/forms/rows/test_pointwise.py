@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import pytest
 
+import tcdsl
 from tcdsl.codegen.choose import compiler, forms
 from tcdsl.codegen.forms.points import nest
 from tcdsl.codegen.forms.rows.cpu import pointwise
@@ -216,3 +220,27 @@ def test_remainders_in_vectors_and_their_tails(value: str) -> None:
     emitted = compiler.emit_c(compiler.lower(p.program, spec, config, detect(), p.sizes, "rest"))
     assert any(f"tc_{name}_v" in emitted for name in ("mod", "fmod", "remainder"))
     differential([Case(p, exact=e) for e in (True, False)])
+
+
+@pytest.mark.cc
+def test_sums_of_bfloat16_have_the_bits_of_the_rounded_sum() -> None:
+    """Denormals too, which the processor's own rounding takes for zero."""
+    add: Any = tcdsl.define("def add(bfloat16(N) A, bfloat16(N) B) -> (O) { O(i) = A(i) + B(i) }")
+    rng = np.random.default_rng(0)
+
+    def bits(n: int) -> Array:
+        return rng.integers(0, 1 << 16, n).astype(np.uint16).view(ml_dtypes.bfloat16)
+
+    for n in (1, 15, 33, 70_000):
+        a, b = bits(n), bits(n)
+        with np.errstate(all="ignore"):
+            expected = (a.astype(np.float32) + b.astype(np.float32)).astype(ml_dtypes.bfloat16)
+        for lines in (a, np.repeat(a, 2)[::2]):
+            found = add(lines, b)
+            is_number = ~np.isnan(expected.astype(np.float32))
+            np.testing.assert_array_equal(np.isnan(found.astype(np.float32)), ~is_number)
+            same = found.view(np.uint16) == expected.view(np.uint16)
+            assert same[is_number].all()
+    denormals = np.arange(256, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    found = add(denormals, np.zeros_like(denormals))
+    np.testing.assert_array_equal(found.view(np.uint16), denormals.view(np.uint16))
