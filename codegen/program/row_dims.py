@@ -267,7 +267,10 @@ def _values_fit(
 def _is_product(
     program: Program, classes: _Classes, n: int, kept: set[_Place], row: set[_Place]
 ) -> bool:
-    """Whether a statement is a sum of products of which one is repeated: a contraction's forms."""
+    """Whether a statement is a sum of products of which one is repeated: a contraction's forms.
+
+    Squared and absolute differences have register tiles as products have.
+    """
     s = program.statements[n]
     if not s.op.startswith("+") or not s.reductions:
         return False
@@ -276,7 +279,11 @@ def _is_product(
         match todo.pop():
             case typed.Binary("*", lhs, rhs):
                 todo += (lhs, rhs)
+            case typed.Binary("-", typed.Read() as x, typed.Read() as y):
+                todo += (x, y)
             case typed.Cast(operand=inner):
+                todo.append(inner)
+            case typed.Builtin("abs" | "fabs", (typed.Binary("-") as inner,)):
                 todo.append(inner)
             case typed.Read() as r if r.subs:
                 reads.append(r)

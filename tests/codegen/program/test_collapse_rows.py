@@ -115,6 +115,9 @@ def test_what_is_computed_once_a_row_says_what_a_row_is() -> None:
         "def f(float(M,K) A, float(K) b) -> (O) { O(m) +=! A(m, k) * b(k) }",
         "def f(float(M,N) A) -> (O) { O(i) +=! A(i, k)  for t in 0:3 { O(i) = 2 * O(i) } }",
         "def f(float(N) A, float(1) b) -> (O) { O +=! A(k) + b(0) }",
+        "def f(float(M,K) A, float(N,K) B) -> (O) {"  # register tiles of differences
+        " O(m,n) +=! (A(m,k) - B(n,k)) * (A(m,k) - B(n,k)) }",
+        "def f(float(M,K) A, float(N,K) B) -> (O) { O(m,n) +=! abs(A(m,k) - B(n,k)) }",
     ],
 )
 def test_what_is_no_program_along_rows_is_not_collapsed(text: str) -> None:
