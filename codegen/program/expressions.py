@@ -13,22 +13,24 @@ from tcdsl.grammar.types.typed import Expr
 
 
 def map_operands(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Return e with f applied to its direct operands."""
+    """Return e with f applied to its direct operands; e itself where f leaves them alone."""
+    before = operands_of(e)
+    after = tuple(map(f, before))
+    if all(x is y for x, y in zip(before, after, strict=True)):
+        return e
     match e:
-        case typed.Lit() | typed.IndexValue() | typed.SizeValue():
-            return e
-        case typed.Read(subs=subs):
-            return replace(e, subs=tuple(map(f, subs)))
-        case typed.Unary(operand=a) | typed.Cast(operand=a):
-            return replace(e, operand=f(a))
-        case typed.Binary(lhs=a, rhs=b):
-            return replace(e, lhs=f(a), rhs=f(b))
-        case typed.Select(cond=c, then=a, other=b):
-            return replace(e, cond=f(c), then=f(a), other=f(b))
-        case typed.Builtin(args=args):
-            return replace(e, args=tuple(map(f, args)))
+        case typed.Read():
+            return replace(e, subs=after)
+        case typed.Unary() | typed.Cast():
+            return replace(e, operand=after[0])
+        case typed.Binary():
+            return replace(e, lhs=after[0], rhs=after[1])
+        case typed.Select():
+            return replace(e, cond=after[0], then=after[1], other=after[2])
+        case typed.Builtin():
+            return replace(e, args=after)
         case _:
-            assert_never(e)
+            raise AssertionError(f"{type(e).__name__} has no operands")
 
 
 def from_lowest(sub: Expr, low: Size) -> Expr:
@@ -58,11 +60,14 @@ def reads_from_lowest(
 
 
 def map_typed(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild e bottom-up, passing each node through f."""
+    """Rebuild e bottom-up, passing each node through f; what f leaves alone is the same object."""
     first, chain = typed.spine(e)
+    before: Expr = first
     done = f(map_operands(first, lambda x: map_typed(x, f)))
     for link in chain:
-        done = f(replace(link, lhs=done, rhs=map_typed(link.rhs, f)))
+        rhs = map_typed(link.rhs, f)
+        is_same = done is before and rhs is link.rhs
+        before, done = link, f(link if is_same else replace(link, lhs=done, rhs=rhs))
     return done
 
 

@@ -118,7 +118,11 @@ def _dots(name: str) -> Dots | None:
 
 def _streams(name: str) -> Streams | None:
     found = re.fullmatch(rf"tc_stream_{_VECTOR}_{_REGISTERS}_(?P<b>{_TYPE})", name)
-    return found and Streams(_vector(found), int(found["registers"]), _TYPES[found["b"]])
+    if found is None:
+        return None
+    vector, b = _vector(found), _TYPES[found["b"]]
+    is_read = b == vector.dtype or (b.is_half and vector.dtype == FLOAT32)
+    return Streams(vector, int(found["registers"]), b) if is_read else None
 
 
 def _packing(name: str) -> Packing | None:

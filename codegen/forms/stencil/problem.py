@@ -174,12 +174,12 @@ def bounds_first(ctx: Context, s: Statement) -> Statement:
 
     def one(e: typed.Expr) -> typed.Expr:
         match e:
-            case typed.Select(cond, _, typed.Lit()) if is_unsafe(ctx, s, e):
+            case typed.Select(cond, _, typed.Lit()):
                 parts = [*conjuncts(cond)]
                 known = [bounds_of(x, ranges, ctx.spec.sizes) is not None for x in parts]
                 asked = [x for x, is_bound in zip(parts, known, strict=True) if is_bound]
                 rest = [x for x, is_bound in zip(parts, known, strict=True) if not is_bound]
-                if asked and rest:
+                if asked and rest and is_unsafe(ctx, s, e):  # asked last: e is another in each call
                     return replace(e, cond=_all(asked), then=replace(e, cond=_all(rest)))
         return e
 
