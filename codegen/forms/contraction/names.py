@@ -121,7 +121,7 @@ def _streams(name: str) -> Streams | None:
     if found is None:
         return None
     vector, b = _vector(found), _TYPES[found["b"]]
-    is_read = b == vector.dtype or (b.is_half and vector.dtype.is_float)
+    is_read = b == vector.dtype or (b.is_float and vector.dtype.is_float)
     return Streams(vector, int(found["registers"]), b) if is_read else None
 
 
