@@ -24,6 +24,8 @@ typedef struct {
   _Alignas(64) _Atomic tc_u64 word;
   _Alignas(64) _Atomic int sleeps; /* its thread; changed under the pool's lock */
   pthread_cond_t wake;
+  pthread_t thread;
+  int barred; /* the processor that the thread keeps off */
 } Lane;
 
 static struct {
@@ -77,6 +79,22 @@ static void set_float_mode(unsigned mode) {
   if (mode != float_mode()) __builtin_ia32_ldmxcsr(mode);
 #else
   (void)mode;
+#endif
+}
+
+/* Keep a worker off the processor that the caller runs on. A scheduler may wake a thread beside the one
+ * that wakes it, though others idle; there it waits for milliseconds until somebody balances the load,
+ * and the caller does all the work. A system call only where the caller has moved. */
+static void bar_caller(Lane *lane) {
+#ifdef __linux__
+  int here = sched_getcpu();
+  if (here == lane->barred || here < 0) return;
+  cpu_set_t others = allowed_cpus;
+  CPU_CLR(here, &others);
+  if (CPU_COUNT(&others)) pthread_setaffinity_np(lane->thread, sizeof others, &others);
+  lane->barred = here;
+#else
+  (void)lane;
 #endif
 }
 
@@ -146,9 +164,6 @@ static tc_u32 next_generation(int me, tc_u32 last) {
 
 static void *worker_main(void *number) {
   int me = (int)(size_t)number;
-#ifdef __linux__
-  pthread_setaffinity_np(pthread_self(), sizeof allowed_cpus, &allowed_cpus);
-#endif
   for (tc_u32 generation = 0;;) {
     generation = next_generation(me, generation);
     work(me, generation);
@@ -162,16 +177,18 @@ static void start_workers(int wanted) {
   sigfillset(&all); /* signals are the Python threads' */
   pthread_sigmask(SIG_SETMASK, &all, &old);
   while (pool.started < wanted) {
-    pthread_t thread;
     Lane *lane = &pool.lane[pool.started + 1];
     atomic_store(&lane->word, 0);
     atomic_store(&lane->sleeps, 0);
     pthread_cond_init(&lane->wake, NULL);
-    if (pthread_create(&thread, NULL, worker_main, (void *)(size_t)(pool.started + 1))) break;
+    if (pthread_create(&lane->thread, NULL, worker_main, (void *)(size_t)(pool.started + 1))) break;
 #ifdef __linux__
-    pthread_setname_np(thread, "tcdsl worker"); /* what profilers and /proc call it; by us: it may not run yet */
+    pthread_setname_np(lane->thread, "tcdsl worker"); /* what profilers and /proc call it; by us: it may not run yet */
+    pthread_setaffinity_np(lane->thread, sizeof allowed_cpus, &allowed_cpus);
 #endif
-    pthread_detach(thread);
+    lane->barred = -1;
+    bar_caller(lane);
+    pthread_detach(lane->thread);
     pool.started++;
   }
   pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -193,7 +210,10 @@ static void publish(int lanes, double cost_ns) {
   if (atomic_load(&pool.sleepers) && (cost_ns > WAKE_NS || now_ns() - pool.last_ns < SPIN_NS)) {
     pthread_mutex_lock(&pool.lock);
     for (int i = 1; i < lanes; i++)
-      if (atomic_load(&pool.lane[i].sleeps)) pthread_cond_signal(&pool.lane[i].wake);
+      if (atomic_load(&pool.lane[i].sleeps)) {
+        bar_caller(&pool.lane[i]);
+        pthread_cond_signal(&pool.lane[i].wake);
+      }
     pthread_mutex_unlock(&pool.lock);
   }
 }

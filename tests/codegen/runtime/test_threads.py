@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -35,7 +36,7 @@ def test_the_number_of_threads() -> None:
 
 def test_the_first_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TCDSL_THREADS", raising=False)
-    assert 1 <= runtime._first_threads() <= len(_cores())
+    assert 1 <= runtime._first_threads() <= len(os.sched_getaffinity(0))
     monkeypatch.setenv("TCDSL_THREADS", "7")
     assert runtime._first_threads() == 7
     for text in ("0", "many", "-1", "257"):
@@ -97,6 +98,28 @@ def test_only_those_are_woken_who_have_work(kernels: Any, two_threads: None) -> 
     assert sum(after[worker] > before[worker] + 1 for worker in before) <= 1
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no choice of processors here")
+def test_woken_workers_keep_off_the_processor_of_the_caller(
+    kernels: Any, two_threads: None
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("one processor")
+    k = kernels.meet(2)
+    k(np.zeros(1, np.int64))  # now there is a worker
+    try:
+        for here in sorted(allowed) * 2:
+            os.sched_setaffinity(0, {here})
+            sleeps = _sleeps_of_workers()
+            while _sleeps_of_workers() == sleeps:  # the one that helps is woken only if it sleeps
+                k(np.zeros(1, np.int64))
+                time.sleep(0.001)
+            k(np.zeros(1, np.int64))
+            assert allowed - {here} in [os.sched_getaffinity(int(w)) for w in sleeps]
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def _sleeps_of_workers() -> dict[str, int]:
     sleeps = {}
     for task in Path("/proc/self/task").iterdir():
@@ -104,12 +127,6 @@ def _sleeps_of_workers() -> dict[str, int]:
             status = (task / "status").read_text()
             sleeps[task.name] = int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
     return sleeps
-
-
-def _cores() -> set[int]:
-    import os
-
-    return os.sched_getaffinity(0)
 
 
 def _together(n: int, job: Callable[[int], None]) -> None:
