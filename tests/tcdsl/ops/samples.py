@@ -296,6 +296,7 @@ def losses() -> Iterator[Sample]:
         )
         yield Sample("soft_margin_loss", (A, signs), how, constants=(1,))
         yield Sample("hinge_embedding_loss", (A, signs.astype(np.int64)), how, order=0)
+        yield Sample("hinge_embedding_loss", (A, B), how, order=0)  # neither 1 nor -1: both terms
         yield Sample(
             "margin_ranking_loss", (A, B, signs), {"margin": 0.3, **how}, order=1, constants=(2,)
         )
