@@ -81,16 +81,17 @@ def forward_and_back(module: Any, function: Callable[..., Any], given: dict[str,
     return run
 
 
-def rows_of(call: Call) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
-    """Yield a call as both libraries do it, and its way back."""
+def rows_of(call: Call) -> Iterator[tuple[str, float, dict[str, Callable[[], Any]]]]:
+    """Yield a call as both libraries do it, recorded where that has an aim, and its way back."""
     arrays = call.operands()
     plain: dict[str, Callable[[], Any]] = {}
+    recorded: dict[str, Callable[[], Any]] = {}
     back: dict[str, Callable[[], Any]] = {}
     for name, module in LIBRARIES.items():
         function = call.function(module)
         given = tensors(module, arrays, records=False)
         plain[name] = partial(function, *given.values())
-    yield call.name, plain
+    yield call.name, call.aim, plain
     if not call.has_gradient:
         return
     for name, module in LIBRARIES.items():
@@ -98,8 +99,11 @@ def rows_of(call: Call) -> Iterator[tuple[str, dict[str, Callable[[], Any]]]]:
         function = call.function(module)
         if not function(*given.values()).requires_grad:
             return
+        recorded[name] = partial(function, *given.values())
         back[name] = forward_and_back(module, function, given)
-    yield f"{call.name}, and back", back
+    if call.aim > 1:
+        yield f"{call.name}, recorded", call.aim, recorded
+    yield f"{call.name}, and back", min(call.aim, 1), back
 
 
 def timed(name: str, aim: float, both: dict[str, Callable[[], Any]], seconds: float) -> Row:
@@ -120,12 +124,12 @@ def side_by_side(both: dict[str, Callable[[], Any]], seconds: float) -> dict[str
 def call_rows(only: str, seconds: float) -> Iterator[Row]:
     """Time the calls whose name contains a text; one that fails is a row that says so."""
     for call in calls():
-        if only not in f"{call.name}, and back":
+        if not any(only in f"{call.name}{way}" for way in ("", ", recorded", ", and back")):
             continue
         try:
-            for name, both in rows_of(call):
+            for name, aim, both in rows_of(call):
                 if only in name:
-                    yield timed(name, call.aim, both, seconds)
+                    yield timed(name, aim, both, seconds)
         except Exception as error:  # of one call, which is no reason to lose the others
             yield {"name": call.name, "aim": call.aim, "ratio": 0.0, "error": repr(error)[:300]}
         gc.collect()

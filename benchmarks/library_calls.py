@@ -153,8 +153,9 @@ IMAGES = (
     "adaptive_max_pool1d(x.flatten(2), 3)", "adaptive_avg_pool3d(x.unsqueeze(2), (1, 3, 3))",
     "adaptive_max_pool3d(x.unsqueeze(2), (1, 3, 3))", "affine_grid(m, x.shape, False)",
     "max_unpool1d(*max_pool1d(x.flatten(2), 2, return_indices=True), 2)",
-    "max_unpool2d(*max_pool2d(x, 2, return_indices=True), 2)",
-    "max_unpool3d(*max_pool3d(x.unsqueeze(2), (1, 2, 2), return_indices=True), (1, 2, 2))",
+    "max_unpool2d(*max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape[2:])",
+    "max_unpool3d(*max_pool3d(x.unsqueeze(2), (1, 2, 2), return_indices=True), (1, 2, 2),"
+    " output_size=x.unsqueeze(2).shape[2:])",
     "grid_sample(x, f, align_corners=False)", "pixel_shuffle(x[:, :4], 2)",
     "x.transpose(1, 2).reshape(-1)", "cat((x, x), 1)",
 )  # fmt: skip
