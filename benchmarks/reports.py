@@ -91,7 +91,9 @@ def _processor() -> str:
 
 
 def keep(report: dict[str, Any], path: Path | None) -> None:
-    """Write a report as JSON where a path is given."""
+    """Write a report as JSON where a path is given; one that is cut off leaves the one before."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1))
+        made = path.with_name(f"{path.name}.new")
+        made.write_text(json.dumps(report, indent=1))
+        made.replace(path)

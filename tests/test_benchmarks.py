@@ -280,3 +280,18 @@ def test_the_suite_times_a_workload_in_processes_of_its_peers(tmp_path: Path) ->
     assert not row["wrong"]
     assert row["flops"] > 500 * 26
     assert picture.read_bytes()[1:4] == b"PNG"
+
+
+def test_a_report_is_there_whole_or_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from reports import keep
+
+    path = tmp_path / "new" / "report.json"
+    keep({"rows": [1]}, path)
+    with path.open() as before:
+        keep({"rows": [1, 2]}, path)
+        assert json.load(before) == {"rows": [1]}, "not written over"
+    assert json.loads(path.read_text()) == {"rows": [1, 2]}
+    assert [p.name for p in path.parent.iterdir()] == ["report.json"]
