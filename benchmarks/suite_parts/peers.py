@@ -206,7 +206,7 @@ def _ours(workload: Workload, options: Options) -> tuple[Calls, dict[str, Any]]:
     from operands import generic, kernel
 
     import tcdsl as tc
-    from tcdsl.codegen.program.work import flops_of
+    from tcdsl.codegen.program.work import bytes_of, flops_of
     from tcdsl.kernel import Kernel
 
     k, args = kernel(workload.text), _arrays(workload)
@@ -233,8 +233,8 @@ def _ours(workload: Workload, options: Options) -> tuple[Calls, dict[str, Any]]:
         tuned.autotune(*args, seconds=options.tune, quiet=True)
         calls["tuned"] = lambda: tuned(*args, out=into)
     sizes = k.session.bind(k.definition, list(args), {})[1]
-    size_bytes = sum(np.asarray(x).nbytes for x in (*args, *_listed(out)))
-    return calls, {"flops": flops_of(k.variant().program, sizes), "bytes": size_bytes}
+    program = k.variant().program
+    return calls, {"flops": flops_of(program, sizes), "bytes": bytes_of(program, sizes)}
 
 
 def _listed(results: Any) -> list[Any]:

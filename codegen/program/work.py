@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import prod
 from typing import assert_never
 
+from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.program import Program
 from tcdsl.grammar.types import typed
 from tcdsl.grammar.types.typed import Expr
@@ -39,14 +41,31 @@ def _turns(program: Program, i: int, sizes: Mapping[str, int]) -> tuple[int, dic
 
 
 def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
-    """Return the bytes of all parameters and returns, each once: the least traffic of a call."""
+    """Return the least traffic of a call in bytes: what it reads of parameters, and the returns.
+
+    Each element counts once. Of a table that data chooses rows of, these are read, not the table.
+    """
+    read = _elements_read(program, sizes)
     total = 0
     for name in program.operands:
         buffer = program.buffer(name)
         if buffer.shape:
-            extents = (max(0, s.evaluate(sizes)) for s in buffer.shape)
-            total += buffer.dtype.size_bytes * prod(extents)
+            count = prod(max(0, s.evaluate(sizes)) for s in buffer.shape)
+            touched = min(count, read[name]) if buffer.role == "param" else count
+            total += buffer.dtype.size_bytes * touched
     return total
+
+
+def _elements_read(program: Program, sizes: Mapping[str, int]) -> Counter[str]:
+    """Return how many elements of each tensor are read at most."""
+    found = Counter[str]()
+    for i, stmt in enumerate(program.statements):
+        turns, values = _turns(program, i, sizes)
+        extents = {r.name: max(0, r.extent.evaluate(values)) for r in stmt.ranges}
+        for tensor, subs in {(r.tensor, r.subs) for r in stmt.reads()}:
+            names = frozenset[str]().union(*map(indices_of, subs))
+            found[tensor] += turns * prod(extents[n] for n in names)
+    return found
 
 
 def _operations(expr: Expr) -> int:

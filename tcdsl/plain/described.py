@@ -128,7 +128,7 @@ class Described(Launcher):
         return flops_of(variant.program, sizes)
 
     def bytes(self, /, *args: Any, **named: Any) -> int:
-        """Return the bytes of all arguments and results, each once: the least traffic of a call.
+        """Return the least traffic of a call: bytes that it reads of arguments, and results.
 
         The parameters are those of `output_shapes`.
         """

@@ -96,6 +96,12 @@ def test_work_is_that_of_the_description() -> None:
     assert mm.flops(M=3, K=5, N=7) == mm.flops((3, 5), (5, 7)) == 2 * 3 * 5 * 7
     assert mm.bytes(M=3, K=5, N=7) == 4 * (15 + 35 + 21)
     assert mm.flops(M=0, K=5, N=7) == 0
+    rows = define("def rows(float(V,D) E, int64(L) I) -> (O) { O(l, d) = E(I(l), d) }")
+    assert rows.bytes(V=1000, D=4, L=6) == 8 * 6 + 2 * 4 * (6 * 4)  # not the table
+    assert rows.bytes(V=3, D=4, L=6) == 8 * 6 + 4 * (3 * 4) + 4 * (6 * 4)
+    turns = "H(0, n) = X(n)  for t in 0:T { H(t + 1, n) = H(t, n) + E(t, n) + X(n) }"
+    scan = define(f"def scan(float(N) X, float(T,N) E) -> (H) {{ {turns} }}")
+    assert scan.bytes(N=5, T=7) == 4 * (5 + 5 * 7 + 5 * 8)
     padded = define("""def same(float(N) X, float(3) K) -> (float(N) Y) {
       Y(i) +=! pad(X(i + j - 1), 0) * K(j)
     }""")
