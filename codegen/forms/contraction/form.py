@@ -383,7 +383,7 @@ def _of(ctx: Context, values: Mapping[str, Value]) -> Panel:
 def _words(ctx: Context, panel: Panel) -> tuple[Words, ...]:
     """Return the words that a contraction may be made of, the longest first."""
     p = panel.problem
-    if panel.neighbours is not None or p.statement.is_ragged or not p.k:
+    if p.term != "product" or panel.neighbours is not None or p.statement.is_ragged or not p.k:
         return ()
     return words_of(ctx.machine, panel.stored(p.a), panel.stored(p.b), panel.dtype)
 
