@@ -103,11 +103,7 @@ class Intervals:
                 n = _known(self._ctx, size)
                 return None if n is None else (n, n)
             case typed.IndexValue(name):
-                r = self._ranges.get(name)
-                low, high = (
-                    (None, None) if r is None else (_known(self._ctx, x) for x in (r.low, r.high))
-                )
-                return None if low is None or high is None else (low, max(low, high - 1))
+                return self._index(name)
             case typed.Read(tensor):
                 return self._places.get(tensor)
             case typed.Cast(operand) if operand.dtype in (INT32, INT64):
