@@ -15,8 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tcdsl.codegen.toolchain import nvrtc
+
+# How long an example takes is the machine's affair: on a busy one any takes longer than 200 ms.
+settings.register_profile("tcdsl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tcdsl")
 
 GOLDEN = Path(__file__).parent / "golden"
 CHECKED_MARKS = ("cc", "zig", "clang", "nvrtc", "cusim", "torch")

@@ -49,9 +49,8 @@ def drawn(
 
     def decorate(test: Callable[..., None]) -> Callable[[int], None]:
         def held(count: int) -> None:
-            settings(max_examples=count, deadline=None, suppress_health_check=suppress)(
-                given(*strategies)(test)
-            )()
+            checks = (HealthCheck.too_slow, *suppress)
+            settings(max_examples=count, suppress_health_check=checks)(given(*strategies)(test))()
 
         held.__name__, held.__qualname__ = test.__name__, test.__qualname__
         held.__module__, held.__doc__ = test.__module__, test.__doc__

@@ -435,7 +435,7 @@ def check_same(unit: Unit, values: dict[str, int], small: bool) -> None:
     assert Machine(values, memory, strict=True).run(result.functions[-1]) == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(kernels(), values_of(), st.booleans())
 def test_narrowed_kernels_store_the_same_and_never_overflow(
     unit: Unit, values: dict[str, int], small: bool
@@ -444,7 +444,7 @@ def test_narrowed_kernels_store_the_same_and_never_overflow(
 
 
 @pytest.mark.deep
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(kernels(), values_of(), st.booleans())
 def test_many_narrowed_kernels_store_the_same(
     unit: Unit, values: dict[str, int], small: bool

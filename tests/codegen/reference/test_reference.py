@@ -136,7 +136,7 @@ def test_a_builtin_has_the_type_that_the_language_gives_it(name: str) -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_integer_division_floors_and_by_zero_gives_zero(x: int, y: int) -> None:
     text = "def f(int64(N) A, int64(N) B) -> (q, r) { q(i) = A(i) / B(i)  r(i) = A(i) % B(i) }"
     q, r = run(text, np.array([x]), np.array([y]))
@@ -145,7 +145,7 @@ def test_integer_division_floors_and_by_zero_gives_zero(x: int, y: int) -> None:
 
 
 @given(st.floats(width=32, allow_nan=True), st.sampled_from([d for d in ALL if d.is_integer]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_conversion_to_integers_saturates(x: float, dtype: Any) -> None:
     info = np.iinfo(dtype.name)
     want = 0 if np.isnan(x) else int(np.clip(x, -(2.0**70), 2.0**70))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcdsl.grammar.check.bind import bind
@@ -65,13 +65,13 @@ def mutated(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(mutated())
 def test_mutated_programs_check_or_raise_a_tcerror(text: str) -> None:
     survives(text)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(st.lists(mutated(), min_size=2, max_size=3), st.data())
 def test_several_definitions_that_call_each_other(texts: list[str], data: st.DataObject) -> None:
     names = re.findall(r"def (\w+)", " ".join(texts))
@@ -80,7 +80,7 @@ def test_several_definitions_that_call_each_other(texts: list[str], data: st.Dat
     survives(" ".join(text.replace("{", "{" + call, 1) for text in texts))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([x for x in TEXTS if x.startswith("def")]),
     st.lists(st.lists(st.integers(0, 5), max_size=4).map(tuple), max_size=4),

@@ -203,7 +203,7 @@ symbolic_values = st.composite(_value)()
 sizes = st.fixed_dictionaries({"N": st.integers(0, 5), "M": st.integers(0, 5)})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(symbolic_values, sizes, st.integers(-2, 2), st.integers(0, 3), st.integers(0, 3))
 def test_bounds_over_a_box_hold_and_exact_ones_are_attained(
     value: Size, values: dict[str, int], low: int, p: int, q: int
@@ -226,7 +226,7 @@ def test_bounds_over_a_box_hold_and_exact_ones_are_attained(
         assert at.low.evaluate(values) == min(points)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(-4, 4).filter(bool), small, st.integers(-5, 5), st.integers(0, 20))
 def test_a_solved_range_is_the_largest_that_is_inside(a: int, b: int, c: int, extent: int) -> None:
     value = Size.symbol("i", signed=True) * a + Size.symbol("j", signed=True) * b + c

@@ -342,7 +342,7 @@ def test_the_words_of_the_faults(golden: Callable[[str, str], None]) -> None:
 # ---- whatever the shapes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.integers(0, 3), max_size=4).map(tuple),
     st.lists(st.integers(0, 3), max_size=4).map(tuple),
@@ -390,7 +390,7 @@ def mutated(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     mutated(), st.lists(st.lists(st.integers(1, 2), max_size=3).map(tuple), min_size=4, max_size=4)
 )

@@ -97,19 +97,19 @@ def test_any_text(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.lists(st.sampled_from(PIECES), max_size=30), st.sampled_from(["", " "]))
 def test_any_row_of_words_and_signs(pieces: list[str], between: str) -> None:
     check(between.join(pieces))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", " "]))
 def test_any_row_of_words_and_signs_in_a_body(pieces: list[str], between: str) -> None:
     check(f"def f(float(N) A) -> (B) {{ B(i) {between.join(pieces)} }}")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(CATALOG),
     st.lists(
@@ -125,14 +125,14 @@ def test_any_change_of_a_text_of_the_original(text: str, edits: list[tuple[int, 
     check(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(CATALOG), st.integers(0, 4000))
 def test_any_beginning_of_a_text_of_the_original(text: str, length: int) -> None:
     check(text[: length % (len(text) + 1)])
 
 
 @pytest.mark.deep
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=20_000)
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_many_rows_of_words_and_signs(pieces: list[str]) -> None:
     check("".join(pieces))

@@ -170,7 +170,7 @@ def commented(text: str, rng: Random) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("count", [3, pytest.param(150, marks=pytest.mark.wide)])
 def test_any_comments_anywhere_stay_and_formatting_twice_is_formatting_once(count: int) -> None:
-    settings(max_examples=count, deadline=None)(given(programs, st.integers(0))(comments_stay))()
+    settings(max_examples=count)(given(programs, st.integers(0))(comments_stay))()
 
 
 def comments_stay(program: n.Program, seed: int) -> None:

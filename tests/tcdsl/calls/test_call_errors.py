@@ -283,7 +283,7 @@ junk = good | numbers | arrays | oddities | st.builds(Hostile) | st.builds(Claim
 
 @pytest.mark.wide
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(NAMES),
     st.lists(junk, max_size=4),
@@ -298,7 +298,7 @@ def test_a_call_gives_a_result_or_an_error_of_ours(
 
 @pytest.mark.wide
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(["axpy", "head"]), st.integers(0, 2), junk, st.none() | junk)
 def test_so_does_one_with_a_single_fault(k: Any, name: str, at: int, bad: Any, out: Any) -> None:
     x = np.ones((2, 3), np.float32)
