@@ -1,4 +1,4 @@
-"""What a test compiles: into a folder of its own, or noted by name."""
+"""What a test compiles: into a folder of its own, or noted by name; records of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tcdsl.codegen.toolchain import objects
+from tcdsl.codegen.toolchain import objects, records
 from tcdsl.codegen.toolchain.cc import Compiler, Run, Source
 
 
@@ -31,3 +31,13 @@ def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(objects, "_begin", note)
     return names
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Keep records in a cache of the test's own, whoever edits sources at the moment.
+
+    A process whose sources have changed since it began writes none.
+    """
+    monkeypatch.setenv("TCDSL_CACHE", str(folder))
+    monkeypatch.setattr(records, "generator", lambda: "0" * 32)
+    monkeypatch.setattr(records._watch, "is_same", lambda: True)

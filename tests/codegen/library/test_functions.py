@@ -46,7 +46,7 @@ from tcdsl.grammar.types.dtypes import (
     INT32,
     DType,
 )
-from tests.codegen.compiled import noted
+from tests.codegen.compiled import noted, recorded
 from tests.codegen.harness import assert_same, call, expected, problem, spec_of
 from tests.tiers import sampled
 
@@ -59,7 +59,7 @@ UNITS: tuple[Unit, ...] = ("x", "k", "batch", "none")
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of what is compiled from here on, in a cache of its own."""
     assert isinstance(runtime.Entry, type), "the launcher is compiled before"
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    recorded(monkeypatch, tmp_path / "cache")
     monkeypatch.setattr(functions, "_loaded", {})
     return noted(monkeypatch)
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tcdsl.codegen.toolchain import contentfile, records
+from tests.codegen.compiled import recorded
 
 PARTS = ("a text", "a machine")
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(records, "generator", lambda: "0" * 32)
+    recorded(monkeypatch, tmp_path / "cache")
     return tmp_path / "cache"
 
 

@@ -16,7 +16,7 @@ from tcdsl.calls.bindings.aside import Aside
 from tcdsl.codegen.choose import forms
 from tcdsl.codegen.runtime import Entry
 from tcdsl.derived import beforehand, building
-from tests.codegen.compiled import noted
+from tests.codegen.compiled import noted, recorded
 
 pytestmark = pytest.mark.cc
 
@@ -30,7 +30,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(beforehand, "IS_USUAL", True)
     monkeypatch.setattr(beforehand, "usable_cores", lambda: 2)
     monkeypatch.setattr(beforehand, "expect", lambda: None)
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
+    recorded(monkeypatch, tmp_path / "cache")
     return noted(monkeypatch)
 
 

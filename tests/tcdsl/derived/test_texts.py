@@ -15,9 +15,9 @@ from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.gradient import jvp, plain, vjp
 from tcdsl.codegen.gradient.jvp import tangents
 from tcdsl.codegen.gradient.vjp import gradient
-from tcdsl.codegen.toolchain import records
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
+from tests.codegen.compiled import recorded
 
 LINEAR = """def linear(float(M,K) x, float(N,K) w, float(N) b) -> (y) {
   y(m, n) +=! x(m, k) * w(n, k)
@@ -32,8 +32,7 @@ LOOP = """def scan(float(T,N) x, float(N) h0) -> (h) {
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TCDSL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(records, "generator", lambda: "0" * 32)
+    recorded(monkeypatch, tmp_path / "cache")
     return tmp_path / "cache"
 
 
