@@ -14,16 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tcdsl.codegen.gradient.known import matches
 from tcdsl.codegen.gradient.lines import Line, Part, walk
 from tcdsl.codegen.gradient.versions import Versions, VersionStep
 from tcdsl.codegen.program.expressions import (
     map_operands,
-    operands_of,
     substitute_indices,
     walk_typed,
 )
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import FLOAT32
 from tcdsl.grammar.types.typed import Expr
 
 
@@ -68,7 +67,7 @@ class _Quotient:
         """Return Y where e is what was divided, and the subscripts of what it was divided by."""
         for pattern in self.above:
             by: dict[str, Expr] = {}
-            if _matches(pattern, e, by):
+            if matches(pattern, e, by):
                 names = {x.name for sub in self.step.subs for x in _indices(sub)}
                 if names <= by.keys():
                     subs = tuple(substitute_indices(x, by, address=True) for x in self.step.subs)
@@ -84,7 +83,7 @@ def _place_of_sum(line: Line, s: VersionStep, below: typed.Read) -> tuple[Expr, 
             "-", typed.Binary("*", typed.Binary("/", d, typed.Read(r, p)), typed.Read(y, q) as read)
         ) if line.op == "+=!" and (r, y) == (below.tensor, s.target):
             by: dict[str, Expr] = {}
-            same = all(_matches(a, b, by) for a, b in zip(s.subs, q, strict=True))
+            same = all(matches(a, b, by) for a, b in zip(s.subs, q, strict=True))
             if same and tuple(substitute_indices(e, by, address=True) for e in below.subs) == p:
                 return (d, read) if line.subs == p else None
     return None
@@ -169,19 +168,3 @@ def _is_rewritten(e: Expr, name: str, quotient: _Quotient) -> bool:
 
 def _indices(e: Expr) -> list[typed.IndexValue]:
     return [x for x in walk_typed(e) if isinstance(x, typed.IndexValue)]
-
-
-def _matches(pattern: Expr, e: Expr, by: dict[str, Expr]) -> bool:
-    """Whether an expression is a pattern with expressions in place of its indices, left in by."""
-    if isinstance(pattern, typed.IndexValue):
-        return by.setdefault(pattern.name, e) == e
-    if isinstance(pattern, typed.Read) and isinstance(e, typed.Read):
-        e = replace(e, checked=pattern.checked)  # a text is checked anew
-    parts, its = operands_of(pattern), operands_of(e)
-    if type(pattern) is not type(e) or len(parts) != len(its):
-        return False
-    bare = map_operands(pattern, lambda _: _NOTHING) == map_operands(e, lambda _: _NOTHING)
-    return bare and all(_matches(a, b, by) for a, b in zip(parts, its, strict=True))
-
-
-_NOTHING = typed.Lit(0.0, FLOAT32)

@@ -24,6 +24,7 @@ from tcdsl.codegen.gradient.normalising import normalised
 from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.renaming import versions_of
+from tcdsl.codegen.gradient.reuse import reused
 from tcdsl.codegen.gradient.shadows import without_shadows
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
@@ -127,6 +128,9 @@ def _gradient(
     if shorter != lines:
         shorter = without_dead(shorter, wanted | versions.in_place)
         shorter = joined(shorter, values, wanted | versions.in_place)
+    shorter = reused(shorter, values)
+    if shorter != lines:
+        shorter = without_dead(shorter, wanted | versions.in_place)
         needless = _read(lines) - _read(shorter)
         kept = tuple(n for n in kept if n not in needless)
         lines = shorter
