@@ -7,7 +7,7 @@
 #include "pyabi.h"
 #include "tc_abi.h"
 
-enum { TC_TENSOR_ABI = 1 };
+enum { TC_TENSOR_ABI = 2 };
 #define TC_TENSORS_NAME "tcdsl.tensors" /* of the capsules */
 #define TC_RUNTIME_NAME "tcdsl.runtime"
 
@@ -67,5 +67,8 @@ typedef struct {
   PyObject *(*number)(const TensorHead *t);                  /* the only element as a bool, int or float */
   PyObject *(*array)(TensorHead *t);                         /* an ndarray over the same memory */
   int (*item_bytes)(int type_num);
+  /* An ndarray of plain elements in C order: its memory, extents, number of the type and whether it may be written.
+   * -1 for anything else, without an error. */
+  int (*see_array)(PyObject *object, char **data, const Py_ssize_t **dims, int *type_num, int *is_writeable);
 } tc_runtime;
 #endif

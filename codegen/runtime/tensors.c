@@ -63,8 +63,18 @@ static PyObject *t_array(TensorHead *t) {
   return NULL;
 }
 
-static tc_runtime runtime = {TC_TENSOR_ABI, 0, storage_new, storage_lent, t_call,
-                             t_run,         t_note, t_number, t_array,     item_bytes_of};
+static int t_see_array(PyObject *o, char **data, const Py_ssize_t **dims, int *type_num, int *is_writeable) {
+  const Array *a = (const Array *)o;
+  if (!is_array(o) || !(a->flags & ARRAY_C_CONTIGUOUS)) return -1;
+  *data = a->data;
+  *dims = a->dims;
+  *type_num = a->descr->type_num;
+  *is_writeable = (a->flags & ARRAY_WRITEABLE) != 0;
+  return a->nd;
+}
+
+static tc_runtime runtime = {TC_TENSOR_ABI, 0,        storage_new, storage_lent,  t_call,     t_run,
+                             t_note,        t_number, t_array,     item_bytes_of, t_see_array};
 
 /* Take over the library of tensors: (capsule of its functions, tuple of the dtypes they have); gives ours. */
 static PyObject *m_tensors(PyObject *m, PyObject *args) {

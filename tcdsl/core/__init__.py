@@ -168,6 +168,9 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
     ValueError
         If strides are negative, or no multiples of an element's size.
     """
+    plain = _core.over(array)
+    if plain is not None:
+        return plain
     dtype = dtypes.dtype_of(array.dtype)
     if dtype is None:
         known = ", ".join(t.name for t in dtypes.ALL)

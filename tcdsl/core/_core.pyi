@@ -133,6 +133,7 @@ def lent(
     read_only: int,
     /,
 ) -> Tensor: ...
+def over(array: np.ndarray[Any, np.dtype[Any]], /) -> Tensor | None: ...
 def view(
     of: Tensor,
     shape: tuple[int, ...],

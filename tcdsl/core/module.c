@@ -113,6 +113,32 @@ static PyObject *m_lent(PyObject *m, PyObject *args) {
   return (PyObject *)t;
 }
 
+/* over(array): a tensor over the memory of an ndarray that lies in C order; None for any other object. */
+static PyObject *m_over(PyObject *m, PyObject *array) {
+  char *data;
+  const Py_ssize_t *dims;
+  int type_num, is_writeable, nd = rt->see_array(array, &data, &dims, &type_num, &is_writeable);
+  (void)m;
+  if (nd < 0 || nd > MOST_DIMS || PyList_GetItem(py.dtypes, type_num) == Py_None) return Py_NewRef(Py_None);
+  Tensor *t = tensor_alloc(tensor_type, nd);
+  if (!t) return NULL;
+  tc_i64 step = 1;
+  for (int d = nd; d--; step *= dims[d] ? dims[d] : 1) {
+    t->head.dims[d] = dims[d];
+    t->head.dims[nd + d] = step;
+  }
+  t->head.form = form_of(type_num, nd, 0);
+  t->head.data = data;
+  t->head.flags = is_writeable ? 0 : TENSOR_READ_ONLY;
+  measure(t);
+  size_t bytes = (size_t)t->head.count * (size_t)rt->item_bytes(type_num);
+  if (!(t->head.storage = rt->storage_lent(array, data, bytes, 0))) {
+    Py_DecRef((PyObject *)t);
+    return NULL;
+  }
+  return (PyObject *)t;
+}
+
 /* view(tensor, shape, strides, offset from the tensor's first element, recipe, vjp, name): of what is checked. */
 static PyObject *m_view(PyObject *m, PyObject *args) {
   PyObject *of, *shape, *strides, *recipe, *vjp, *name;
@@ -302,6 +328,7 @@ static int tracks(void) { return grad_on; }
 
 static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"lent", m_lent, METH_VARARGS, NULL},
+                                       {"over", m_over, METH_O, NULL},
                                        {"view", m_view, METH_VARARGS, NULL},
                                        {"record", m_record, METH_VARARGS, NULL},
                                        {"set_fn", m_set_fn, METH_VARARGS, NULL},

@@ -95,6 +95,7 @@ class Forms:
         self.returns = tuple(r.name for r in definition.returns)
         self._dispatch = Dispatch(session, definition, lambda variant: None)
         self._bound: dict[tuple[tuple[str, int], ...], Op] = {}
+        self._chosen: dict[tuple[tuple[str, int], ...], Op] = {}  # the same, as callers write them
         self._others: dict[str, Op] = {}  # of definitions for other types
         self._lock = Lock()
         self.keeps_extra = True
@@ -134,6 +135,8 @@ class Forms:
 
     def slow(self, *args: Any, **kwargs: Any) -> Any:
         """Make a call that the core does not know."""
+        if kwargs and (op := self._chosen.get(tuple(kwargs.items()))) is not None:
+            return op(*args)
         meaning, n, given = self.meaning, len(self.params), args
         out = kwargs.pop("out", None) if meaning.slow is None and kwargs else None
         if kwargs or len(args) != n:
@@ -141,7 +144,10 @@ class Forms:
                 return meaning.slow(*args, **kwargs)
             generics = {g.name for g in self.definition.generics}
             if chosen := {k: kwargs.pop(k) for k in [*kwargs] if k in generics}:
-                return self.with_generics(**chosen)(*args, **kwargs, **_given(out))
+                op = self.with_generics(**chosen)
+                if not kwargs and out is None and {*map(type, chosen.values())} == {int}:
+                    self._chosen[tuple(chosen.items())] = op
+                return op(*args, **kwargs, **_given(out))
             args = self._by_name(args, kwargs)
         elif meaning.slow is not None and not all(map(_is_operand, args)):
             return meaning.slow(*args)

@@ -342,8 +342,11 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def _true_places(mask: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return the flat places at which a mask, broadcast to a shape, is true."""
-    array = np.broadcast_to(moved(mask.detach(), 0)._array().astype(bool), shape)
-    return moved(from_numpy(np.flatnonzero(array).astype(np.int64)), mask._device)
+    array = moved(mask.detach(), 0)._array().astype(bool, copy=False)
+    if array.shape != shape:
+        array = np.broadcast_to(array, shape)
+    (places,) = array.ravel().nonzero()
+    return moved(from_numpy(places.astype(np.int64, copy=False)), mask._device)
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
@@ -423,10 +426,16 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
             if as_tuple
             else input.new_empty((count, 0), dtype=dtypes.int64)
         )
-    places = np.nonzero(array)
+    places = array.nonzero()
     if as_tuple:
-        return tuple(moved(from_numpy(p.astype(np.int64)), input._device) for p in places)
-    listed = np.stack(places, 1).astype(np.int64).reshape(-1, input.ndim)
+        return tuple(
+            moved(from_numpy(p.astype(np.int64, copy=False)), input._device) for p in places
+        )
+    listed = (
+        places[0].reshape(-1, 1)
+        if len(places) == 1
+        else np.stack(places, 1).reshape(-1, input.ndim)
+    )
     return moved(from_numpy(listed), input._device)
 
 
@@ -555,10 +564,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if numbers.ndim != 1 or (numbers.numel() and int(numbers.min().item()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     size = max(minlength, int(numbers.max().item()) + 1 if numbers.numel() else 0)
-    kind = dtypes.int64 if weights is None else weights.dtype
-    begin = moved(from_numpy(np.zeros(size, kind.numpy)), numbers._device)
-    made: Tensor
-    made = _count(numbers, begin) if weights is None else _weigh(numbers, weights, begin)
+    if weights is None:
+        return counts(numbers, size)
+    begin = moved(from_numpy(np.zeros(size, weights.dtype.numpy)), numbers._device)
+    made: Tensor = _weigh(numbers, weights, begin)
+    return made
+
+
+def counts(numbers: Tensor, size: int) -> Tensor:
+    """Return how often each integer from 0 on comes, of which there are so many."""
+    begin = moved(from_numpy(np.zeros(size, np.int64)), numbers._device)
+    made: Tensor = _count(numbers, begin)
     return made
 
 

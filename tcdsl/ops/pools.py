@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any
 
@@ -63,22 +63,22 @@ def _extent(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
 
 
 class _Windows:
-    """Windows over images of a rank: sizes, steps, paddings, and how many fit."""
+    """Windows over images of a rank and a shape: sizes, steps, paddings, and how many fit."""
 
     def __init__(
         self,
         rank: int,
-        input: Tensor,
+        shape: tuple[int, ...],
         kernel_size: Each,
         stride: Each | None,
-        padding: Each = 0,
-        dilation: Each = 1,
-        ceil_mode: bool = False,
+        padding: Each,
+        dilation: Each,
+        ceil_mode: bool,
     ) -> None:
-        if input.ndim not in (rank + 1, rank + 2):
+        if len(shape) not in (rank + 1, rank + 2):
             raise RuntimeError(
                 f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor for input, but got "
-                f"{input.ndim}D"
+                f"{len(shape)}D"
             )
         self.k = each(kernel_size, rank, "kernel_size")
         self.s = self.k if stride is None or stride == () else each(stride, rank, "stride")
@@ -89,13 +89,43 @@ class _Windows:
                     "pad should be at most half of effective kernel size, but got "
                     f"pad={p}, kernel_size={k}"
                 )
-        self.image = tuple(input.shape[-rank:])
-        self.before = tuple(input.shape[:-rank])
+        self.image = tuple(shape[-rank:])
+        before = tuple(shape[:-rank])
         self.o = tuple(
             _extent(*window, ceil_mode)
             for window in zip(self.image, self.k, self.s, self.p, self.d, strict=True)
         )
-        self.rows = input.reshape(math.prod(self.before), *self.image)
+        self.rows = (math.prod(before), *self.image)
+        self.outs = (*before, *self.o)
+
+    @cached_property
+    def extremes(self) -> tuple[Op, tuple[int, ...]]:
+        """The op of the greatest elements, and the shape that it takes."""
+        if len(self.k) == 1:  # an image of height 1
+            one = {"K": (1, *self.k), "S": (1, *self.s), "P": (0, *self.p), "D": (1, *self.d)}
+            return _op("max", 2, _generics(**one, O=(1, *self.o))), (self.rows[0], 1, *self.image)
+        generics = _generics(K=self.k, S=self.s, P=self.p, D=self.d, O=self.o)
+        return _op("max", len(self.k), generics), self.rows
+
+    @cached_property
+    def means(self) -> Op:
+        """The op of sums times a number."""
+        return self.op("avg_pool", P=self.p)
+
+    def op(self, name: str, **named: tuple[int, ...]) -> Op:
+        """Return the op of a definition."""
+        return _op(name, len(self.k), _generics(K=self.k, S=self.s, **named, O=self.o))
+
+
+_known_windows = lru_cache(maxsize=4096, typed=True)(_Windows)
+
+
+def _windows(input: Tensor, rank: int, *settings: Any) -> _Windows:
+    """Return the windows of a call, the same for the same shape and settings."""
+    try:
+        return _known_windows(rank, input.shape, *settings)
+    except TypeError:  # a list is no key
+        return _Windows(rank, input.shape, *settings)
 
 
 def _max_pool(
@@ -120,15 +150,10 @@ def _max_pool(
     return_indices : bool
         Positions are counted row by row in an image.
     """
-    w = _Windows(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
-    if rank == 1:  # an image of height 1
-        one = {"K": (1, *w.k), "S": (1, *w.s), "P": (0, *w.p), "D": (1, *w.d), "O": (1, *w.o)}
-        out, at = _op("max", 2, _generics(**one))(w.rows.unsqueeze(1))
-    else:
-        generics = _generics(K=w.k, S=w.s, P=w.p, D=w.d, O=w.o)
-        out, at = _op("max", rank, generics)(w.rows)
-    shape = (*w.before, *w.o)
-    return (out.view(*shape), at.view(*shape)) if return_indices else out.view(*shape)
+    w = _windows(input, rank, kernel_size, stride, padding, dilation, ceil_mode)
+    op, rows = w.extremes
+    out, at = op(input.reshape(rows))
+    return (out.view(w.outs), at.view(w.outs)) if return_indices else out.view(w.outs)
 
 
 def max_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -170,17 +195,18 @@ def _avg_pool(
     divisor_override : int, optional
         What sums are divided by.
     """
-    w = _Windows(rank, input, kernel_size, stride, padding, 1, ceil_mode)
-    generics = _generics(K=w.k, S=w.s, P=w.p, O=w.o)
+    w = _windows(input, rank, kernel_size, stride, padding, 1, ceil_mode)
+    rows = input.reshape(w.rows)
     if divisor_override is not None:
         if not divisor_override:
             raise RuntimeError("divisor must be not zero")
-        out = _op("avg_pool", rank, generics)(w.rows, 1 / divisor_override)
+        out = w.means(rows, 1 / divisor_override)
     elif (count_include_pad or not any(w.p)) and not ceil_mode:
-        out = _op("avg_pool", rank, generics)(w.rows, 1 / math.prod(w.k))
+        out = w.means(rows, 1 / math.prod(w.k))
     else:
-        out = _op("avg_pool_counted", rank, generics)(w.rows, _shares(w, count_include_pad, input))
-    return out.view(*w.before, *w.o)  # type: ignore[no-any-return]
+        share = _shares(w, count_include_pad, input)
+        out = w.op("avg_pool_counted", P=w.p)(rows, share)
+    return out.view(w.outs)  # type: ignore[no-any-return]
 
 
 def _shares(w: _Windows, counts_padding: bool, like: Tensor) -> Tensor:
@@ -223,14 +249,13 @@ def _lp_pool(
     ceil_mode: bool = False,
 ) -> Tensor:
     """Return the norm of each window, of an order."""
-    w = _Windows(rank, input, kernel_size, stride, 0, 1, ceil_mode)
+    w = _windows(input, rank, kernel_size, stride, 0, 1, ceil_mode)
     if ceil_mode:
         mean = _avg_pool(rank, input**norm_type, kernel_size, stride, 0, ceil_mode)
         count = math.prod(w.k)
         return (mean * count) ** (1 / norm_type)
-    generics = _generics(K=w.k, S=w.s, O=w.o)
-    out: Tensor = _op("power_pool", rank, generics)(w.rows, float(norm_type))
-    return out.view(*w.before, *w.o)  # type: ignore[no-any-return]
+    out: Tensor = w.op("power_pool")(input.reshape(w.rows), float(norm_type))
+    return out.view(w.outs)  # type: ignore[no-any-return]
 
 
 def lp_pool1d(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:

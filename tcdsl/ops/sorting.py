@@ -1,20 +1,31 @@
-"""Orders: NumPy finds them, kernels fetch the elements, so that gradients follow."""
+"""Orders: NumPy finds them, kernels fetch the elements, so that gradients follow.
+
+What is no longer than 32 bits is sorted as integers that hold a place too (`sorting.tc`): that
+finds both at once. The first few of an order need no sort: a kernel finds them one after the other.
+"""
 
 from __future__ import annotations
 
 from collections import namedtuple
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tcdsl.core import Tensor, dtypes, from_numpy
-from tcdsl.ops.indexing import gather
+from tcdsl.core import Op, Tensor, dtypes, from_numpy
+from tcdsl.ops.indexing import counts, gather, nonzero
 from tcdsl.ops.on_device import moved
-from tcdsl.ops.table import publish
+from tcdsl.ops.over import over
+from tcdsl.ops.rules import first
+from tcdsl.ops.table import Family, op_of_text, publish
 from tcdsl.ops.views import dim_of
 
+ops = Family(__file__)
 _HALVES = (dtypes.bfloat16, dtypes.float16)
+_LONG = (dtypes.int64, dtypes.float64)  # beside which no place fits
 _FEW = 500  # elements, which are sorted sooner than parted
+_MERGED = 5000  # which NumPy merges sooner than it parts them
+_ONE_BY_ONE = 16  # of an order that are found one after the other
 Sorted = namedtuple("Sorted", ("values", "indices"))  # as torch's results are
 
 
@@ -26,6 +37,44 @@ def _array(input: Tensor) -> np.ndarray[Any, Any]:
 def _placed(like: Tensor, array: np.ndarray[Any, Any]) -> Tensor:
     """Return an array as a tensor where another lies."""
     return moved(from_numpy(array), like._device)
+
+
+@cache
+def _ops(rank: int, dim: int, are_bits: bool) -> tuple[Op, Op, Op]:
+    """Return the ops of keys, of the first of them, and of what is in that order."""
+    keys, top = ("keys_of_bits", "top_of_bits") if are_bits else ("keys", "top_of")
+
+    def op(*names: str, vjp: str | None = None) -> Op:
+        text = "\n".join(map(ops.text, names))
+        return op_of_text(over(text, rank, (dim,)), names[0], types=first, vjp=vjp)
+
+    return op(keys), op(top, keys, "top"), op("ordered", vjp="derived")
+
+
+def _first(input: Tensor, dim: int, k: int, descending: bool) -> Any:
+    """Return the first k elements of an order along a dimension, of a short type."""
+    rows, turn, n = input.detach(), -1 if descending else 0, input.shape[dim]
+    if input._device:
+        rows = moved(rows, 0)
+    are_bits = rows.dtype.category == 2
+    if are_bits:
+        floats = rows if rows.dtype is dtypes.float32 else rows.to(dtypes.float32)
+        rows = from_numpy(floats._array().view(np.int32))
+    keys_of, top_of, ordered = _ops(input.ndim, dim, are_bits)
+    if 0 < k <= _ONE_BY_ONE and k < n:
+        keys = top_of(rows, turn, k)
+    else:
+        keys = keys_of(rows, turn)
+        array = keys._array()
+        if n > _FEW and 0 < k < n // 4:  # these alone are ordered
+            array.partition(k - 1, axis=dim)
+            keys = keys.narrow(dim, 0, k)
+            array = keys._array()
+        array.sort(axis=dim, kind="stable" if n <= _MERGED else None)
+        if k < array.shape[dim]:
+            keys = keys.narrow(dim, 0, k)
+    found: Any = ordered(input, moved(keys, input._device) if input._device else keys)
+    return found
 
 
 def _fetched(input: Tensor, dim: int, order: np.ndarray[Any, Any]) -> Any:
@@ -45,6 +94,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     if not input.ndim:
         return Sorted(input.clone(), _placed(input, np.zeros((), np.int64)))
     dim = dim_of(dim, input.ndim)
+    if input.dtype not in _LONG:
+        return _first(input, dim, input.shape[dim], descending)
     array = _array(input)
     order = _descending(array, dim) if descending else np.argsort(array, axis=dim, kind="stable")
     return _fetched(input, dim, order)
@@ -63,6 +114,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     dim = dim_of(dim, input.ndim)
     if not 0 <= k <= input.shape[dim]:
         raise RuntimeError("selected index k out of range")
+    if input.dtype not in _LONG:
+        return _first(input, dim, k, largest)
     array, n = _array(input), input.shape[dim]
     some = None
     if n > _FEW and k < n // 4:  # these alone are ordered; NaN is the largest here too
@@ -146,18 +199,40 @@ def unique(
     return_counts: bool = False,
 ) -> Any:
     """Return the different elements in order; on request where each went, and how often it came."""
-    found = np.unique(
-        moved(input.detach(), 0)._array(),
-        return_inverse=True,
-        return_counts=True,
-    )
-    values, inverse, counts = found
-    results = [_placed(input, values)]
+    flat = moved(input.detach(), 0).reshape(-1)
+    counted = _counted(flat)
+    if counted is None:
+        asked: Any = {"return_inverse": return_inverse, "return_counts": return_counts}
+        found = np.unique(flat._array(), equal_nan=False, **asked)
+        parts = list(found) if isinstance(found, tuple) else [found]
+        results = [from_numpy(p) for p in parts]
+    else:
+        low, times = counted
+        places = nonzero(times).reshape(-1)
+        results = [(places + low).to(input.dtype)]
+        if return_inverse:
+            results.append(((times > 0).cumsum(0) - 1).take(flat.to(dtypes.int64) - low))
+        if return_counts:
+            results.append(times.take(places))
     if return_inverse:
-        results.append(_placed(input, inverse.reshape(tuple(input.shape)).astype(np.int64)))
-    if return_counts:
-        results.append(_placed(input, counts.astype(np.int64)))
+        results[1] = results[1].reshape(input.shape)
+    results = [moved(r, input._device) for r in results]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _counted(flat: Tensor) -> tuple[int, Tensor] | None:
+    """Return the least of some integers and how often it and each above it comes.
+
+    None where they are no integers, or so far apart that most would come never.
+    """
+    count = flat.numel()
+    if flat.dtype.category != 1 or not count:
+        return None
+    low = int(flat.min().item())
+    span = int(flat.max().item()) - low + 1
+    if span > 4 * count + 1024:
+        return None
+    return low, counts(flat.to(dtypes.int64) - low, span)
 
 
 for _function in (sort, argsort, topk, kthvalue, median, mode, unique):

@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _range = range
+_OF_PYTHON = {bool, int, float}
 Place = Device | str | int | None
 
 
@@ -584,13 +585,11 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
             raise TypeError("new(): invalid data type 'str'")
         raise TypeError(f"can't convert an array of {array.dtype} to a tensor")
     if dtype is not None:
-        return array.astype(dtype.numpy)
-    if not is_array and array.dtype.kind == "f":
-        return array.astype(default_float().numpy)
-    if not is_array and array.size == 0:
-        return array.astype(default_float().numpy)
+        return array.astype(dtype.numpy, copy=False)
+    if not is_array and (array.dtype.kind == "f" or array.size == 0):
+        return array.astype(default_float().numpy, copy=False)
     if not is_array and array.dtype.kind in "iu":
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -612,7 +611,7 @@ def _plain(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data.detach().cpu().numpy() if data.ndim else data.item()
     if isinstance(data, list | tuple | _range):
-        return [_plain(x) for x in data]
+        return data if {*map(type, data)} <= _OF_PYTHON else [_plain(x) for x in data]
     return data
 
 

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from tcdsl.core import FORM, Op, Tensor, dtypes, from_numpy
-from tcdsl.ops.indexing import with_nothing_written
+from tcdsl.ops.indexing import masked_select, with_nothing_written
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.table import op_of_text, publish
 from tcdsl.ops.views import ARGUMENTS, Shape, of_part, plain, viewed
 
 __all__ = ["getitem", "setitem"]
 
+_WHOLE = slice(None)
 _LETTERS = "abcdefghijklmnopqrstuvw"
 OF_RANK_0 = (
     "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
@@ -37,6 +38,11 @@ def getitem(x: Tensor, key: Any) -> Any:
     """Return the elements of a subscript; a view where no data stands in it."""
     if isinstance(key, Tensor) and key.dtype is dtypes.int64 and key.ndim and x.ndim:
         return _lookup(x.ndim, (0,))(x, key)  # the most usual by far
+    if isinstance(key, Tensor) and key.dtype is dtypes.bool_ and key.shape == x.shape and x.ndim:
+        return masked_select(x, key)
+    dim = _only(x, key)
+    if dim is not None:
+        return _lookup(x.ndim, (dim,))(x, key[dim])
     base, found = _split(x, key)
     if not found:
         return base
@@ -46,6 +52,22 @@ def getitem(x: Tensor, key: Any) -> Any:
     return _lookup(base.ndim, dims)(base, *tensors)
 
 
+def _only(x: Tensor, key: Any) -> int | None:
+    """Return the dimension that one tensor of integers looks up, where all else is whole."""
+    found = None
+    if type(key) is not tuple or len(key) > x.ndim:
+        return None
+    for d, e in enumerate(key):
+        if type(e) is slice:
+            if e != _WHOLE:
+                return None
+        elif isinstance(e, Tensor) and e.dtype is dtypes.int64 and e.ndim and found is None:
+            found = d
+        else:
+            return None
+    return found if found is not None and key[found]._device == x._device else None
+
+
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """Write the elements of a subscript; a value broadcasts to them."""
     is_mask = isinstance(key, Tensor) and key.dtype is dtypes.bool_
@@ -53,7 +75,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         x.masked_fill_(key, value)
         return
     if _is_of_rows(x, key, value):
-        _putting(x.ndim, (0,))(x, key, value)
+        wanted = (*key.shape, *x.shape[1:])
+        _putting(x.ndim, (0,))(x, key, value if value.shape == wanted else value.expand(wanted))
         return
     part = plain(getitem, x, key)
     if part is not None:
@@ -77,7 +100,9 @@ def _is_of_rows(x: Tensor, key: Any, value: Any) -> bool:
         and value.dtype is x.dtype
         and key.ndim > 0
         and x.ndim > 0
-        and (*key.shape, *x.shape[1:]) == tuple(value.shape)
+        and value.ndim < key.ndim + x.ndim
+        and key.numel() > 0
+        and x.numel() > 0
         and value.numel() > 0
         and key._device == x._device == value._device
     )

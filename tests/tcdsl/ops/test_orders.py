@@ -16,7 +16,7 @@ tc: Any = tcdsl
 pytestmark = [pytest.mark.torch, pytest.mark.cc]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-TYPES = ("float32", "float64", "int64", "uint8")
+TYPES = ("float32", "float16", "float64", "int64", "int32", "int8", "uint8")
 
 
 def numbers(shape: tuple[int, ...], dtype: str) -> Array:
@@ -48,6 +48,42 @@ def test_the_first_of_an_order_are_torchs(shape: tuple[int, ...], dim: int, dtyp
     if n:
         check(x.kthvalue(n // 2 + 1, dim), t.kthvalue(n // 2 + 1, dim), a, dim)
         check(x.median(dim), t.median(dim), a, dim)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("step", [1, 2])
+def test_equal_elements_stay_in_order(step: int) -> None:
+    minus_nan = np.array(0xFFC00001, np.uint32).view(np.float32)
+    least = np.float32(1e-45)
+    some = [0.0, -0.0, minus_nan, np.nan, -least, least, np.inf, -np.inf, -1.0, 1.0, 0.0, -0.0]
+    a = np.array(some * 2, np.float32).repeat(step)
+    x, t = tc.from_numpy(a)[::step], torch.from_numpy(a)[::step]
+    for descending in (False, True):
+        ours, theirs = (z.sort(dim=0, descending=descending, stable=True) for z in (x, t))
+        np.testing.assert_array_equal(ours.indices.numpy(), theirs.indices.numpy())
+        np.testing.assert_array_equal(
+            ours.values.numpy().view(np.int32), theirs.values.numpy().view(np.int32)
+        )
+        for k in (1, 7, 16, 17):  # one after the other, and sorted
+            found = x.topk(k, 0, descending)
+            kept = ours.indices.numpy() if descending else x.sort(0).indices.numpy()
+            np.testing.assert_array_equal(found.indices.numpy(), kept[:k])
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("apart", [1, 10**9])  # counted, and sorted
+def test_what_is_unique_is_torchs(dtype: str, apart: int) -> None:
+    a = numbers((7, 60), dtype) - np.array(5, dtype)
+    if a.dtype.itemsize == 8:
+        a *= np.array(apart, dtype)
+    x, t = tc.from_numpy(a), torch.from_numpy(a)
+    for asked in ((False, False), (True, False), (False, True), (True, True)):
+        ours, theirs = (of(z, True, *asked) for of, z in ((tc.unique, x), (torch.unique, t)))
+        both = zip(ours, theirs, strict=True) if any(asked) else [(ours, theirs)]
+        for mine, other in both:
+            assert str(mine.dtype) == str(other.dtype)
+            np.testing.assert_array_equal(mine.numpy(), other.numpy())
 
 
 def test_a_gradient_goes_where_the_values_came_from() -> None:
