@@ -85,6 +85,8 @@ def row_dims(program: Program) -> RowDims | None:
                     classes.unite(place, ("index", n, a.plain))
     if at_zero & walked:
         return None  # as in A(i) + A(0)
+    if len({(home, classes.of(p)) for p in walked for _, _, home in [p]}) != len(walked):
+        return None  # as in A(i, i)
     extents: dict[_Place, Size] = {}
     outputs: list[set[_Place]] = []
     folded: list[tuple[_Place, ...]] = []

@@ -44,6 +44,15 @@ def test_ranks_and_sizes_share_what_follows_the_first_call(compiled: list[str]) 
     assert f.call(x).view.kept == 1
 
 
+def test_a_diagonal_is_no_row() -> None:
+    trace = tc.define("def trace(float(N,N) X) -> (t) { t +=! X(i, i) }")
+    traces = tc.define("def traces(float(N,N,M) X) -> (t) { t(m) max=! X(i, i, m) }")
+    for n in (3, 5, 17, 4):  # of the first sizes, and of any
+        x = np.random.default_rng(n).integers(-9, 9, (n, n, 2)).astype(np.float32)
+        assert trace(x[..., 0]) == np.trace(x[..., 0])
+        np.testing.assert_array_equal(traces(x), x.diagonal().max(1))
+
+
 SHAPES = [(5,), (3, 4), (33, 6), (2, 3, 4), (5, 1, 7), (2, 3, 4, 5), (1, 16, 4, 2)]
 OPS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x, d: x.sum(d), lambda x, d: x.sum(d)),
