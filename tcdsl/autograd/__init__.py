@@ -1,5 +1,6 @@
 """Gradients: backward, grad, which calls are recorded, hooks."""
 
+from tcdsl.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from tcdsl.autograd.function import Function
 from tcdsl.autograd.gradcheck import gradcheck, gradgradcheck
 from tcdsl.autograd.gradients import backward, grad
@@ -12,11 +13,14 @@ __all__ = [
     "RemovableHandle",
     "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "is_anomaly_enabled",
     "is_grad_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -35,7 +35,7 @@ Recipe(vjp, taken, to, passed=(), narrow=None)
         Inputs whose gradient is that of output 0, as it is.
     narrow : callable (needs) -> Recipe, optional
         Where fewer gradients are asked for; it may take what this one keeps.
-View(name, rule, recipe, slow)
+View(name, rule, recipe, slow, several=0)
     A callable, and a method, that gives a tensor over the memory of its first argument, in another
     layout. Nothing is computed.
 
@@ -49,6 +49,12 @@ View(name, rule, recipe, slow)
         Of a recorded call, whose inputs are the source and the tuple of the other arguments.
     slow : callable
         Takes calls that are not plain, as they came: it raises, or calls the view with plain ones.
+    several : int
+        Whether calls are parts of one that gives several views: those may not be written to where
+        that is recorded.
+check_write(tensor, recorded)
+    Raise where a tensor may not be written: a leaf that requires grad, a view of one, one of
+    several views, one made where nothing was recorded. recorded: whether the write itself is.
 View.plain(tensor, ...)
     The view, or None where the arguments are not plain.
 """
@@ -83,6 +89,7 @@ __all__ = [
     "Tensor",
     "View",
     "backward",
+    "check_write",
     "empty",
     "from_numpy",
     "is_grad_enabled",
@@ -114,6 +121,7 @@ Node = _core.Node
 Recipe = _core.Recipe
 View = _core.View
 backward = _core.backward
+check_write = _core.check_write
 is_grad_enabled = _core.is_grad_enabled
 set_grad_enabled = _core.set_grad_enabled
 lent = _core.lent

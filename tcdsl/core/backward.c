@@ -210,6 +210,19 @@ static int pull(Run *run, Node *n, PyObject **grads, PyObject **to) {
   return failed ? -1 : 0;
 }
 
+/* Let Python look at the gradients of a node's inputs, or at the error of which none came, which stays. */
+static int judged(Node *n, PyObject *const *to, int failed) {
+  PyObject *type, *value, *trace, *all = failed ? Py_NewRef(Py_None) : PyTuple_New(n->n_in);
+  PyErr_Fetch(&type, &value, &trace);
+  for (int k = 0; all && !failed && k < n->n_in; k++) PyTuple_SetItem(all, k, newref_or_none(to[k]));
+  PyObject *judge = Py_NewRef(py.judge), *done = all ? PyObject_CallFunction(judge, "OO", n, all) : NULL;
+  if (type) PyErr_Restore(type, value, trace); /* in the place of another */
+  Py_DecRef(judge);
+  Py_DecRef(all);
+  Py_DecRef(done);
+  return done && !failed ? 0 : -1;
+}
+
 static int run_node(Run *run, Node *n) {
   PyObject *grads[MOST_INPUTS], *to[MOST_INPUTS];
   int failed = 0, has_any = 0;
@@ -226,7 +239,10 @@ static int run_node(Run *run, Node *n) {
     if (t->fn == n && grads[t->out_nr] && !run->found[i]) run->found[i] = Py_NewRef(grads[t->out_nr]);
   }
   for (int k = 0; k < n->n_in; k++) to[k] = NULL;
-  if (!failed && has_any && n->is_wanted & RUNS) failed = pull(run, n, grads, to);
+  if (!failed && has_any && n->is_wanted & RUNS) {
+    failed = pull(run, n, grads, to);
+    if (is_set(py.judge)) failed = judged(n, to, failed);
+  }
   for (int r = 0; r < n->n_out; r++) Py_DecRef(grads[r]);
   for (int k = 0; k < n->n_in && n->is_wanted & RUNS; k++) {
     if (failed)

@@ -9,7 +9,8 @@
 #include "codegen/runtime/tensor.h"
 
 enum { INLINE_DIMS = 4, MOST_DIMS = 64, MOST_INPUTS = 64, MOST_TAKEN = 192 };
-enum { LEAF_REQUIRES = 256 }; /* a flag of a tensor, beside those that the launcher reads */
+/* Flags of a tensor, beside those that the launcher reads. Of a view: what it or one that it was made of came from. */
+enum { LEAF_REQUIRES = 256, VIEW_UNRECORDED = 512, VIEW_OF_SEVERAL = 1024 };
 
 typedef struct Node Node;
 
@@ -48,7 +49,7 @@ typedef struct Plan {
 typedef struct { PyObject *o; tc_i64 v; } Slot;
 
 /* A recorded call. Slots: an edge for each input (Node or leaf, number of its output), what is kept (object,
- * version), the gradients that have arrived, and, of several outputs, their forms. */
+ * version), the gradients that have arrived, of several outputs their forms, and, if traced, where the call was. */
 struct Node {
   PyVarObject ob_base;
   PyObject *name, *hooks;
@@ -58,7 +59,7 @@ struct Node {
   tc_u64 needs, mark; /* mark: the backward that holds it, 0: none */
   int waits;
   short n_in, n_kept, n_out;
-  unsigned char is_wanted, is_released, is_open;
+  unsigned char is_wanted, is_released, is_open, is_traced;
   Slot slot[];
 };
 enum { IS_OPEN = 1, ALL_OPEN = 2 }; /* is_open: seen by the collector; so are all that it leads to */
@@ -66,6 +67,7 @@ enum { IS_OPEN = 1, ALL_OPEN = 2 }; /* is_open: seen by the collector; so are al
 static inline Slot *kept_of(Node *n) { return n->slot + n->n_in; }
 static inline Slot *arrived_at(Node *n) { return kept_of(n) + n->n_kept; }
 static inline Slot *forms_of(Node *n) { return arrived_at(n) + n->n_out; }
+static inline Slot *trace_of(Node *n) { return n->slot + n->ob_base.ob_size - 1; } /* if traced */
 
 typedef struct {
   PyObject ob_base;
@@ -92,6 +94,8 @@ static struct {
   PyObject *zeros, *one; /* of the form of a tensor */
   PyObject *fit;         /* (leaf, gradient) -> the gradient in the leaf's shape and type, or an error */
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
+  PyObject *trace;       /* None, or () -> a text that tells where the call is that is being recorded */
+  PyObject *judge;       /* None, or (node, its gradients or None for an error): raises where one is wrong */
   PyObject *backward;    /* Tensor.backward with arguments */
   PyObject *renew;       /* (view): give a view of a base that was written its fn */
   PyObject *on_host;     /* (tensor on a device) -> a copy in the host's memory */
@@ -108,5 +112,6 @@ static __thread int grad_on __attribute__((tls_model("initial-exec"))) = 1;
 static inline int is_tensor(PyObject *o) {
   return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
 }
+static inline int is_set(PyObject *o) { return o && o != Py_None; }
 static inline PyObject *newref_or_none(void *o) { return Py_NewRef(o ? o : Py_None); }
 #endif

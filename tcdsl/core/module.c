@@ -227,6 +227,19 @@ static PyObject *m_written(PyObject *m, PyObject *t) {
   return Py_NewRef(Py_None);
 }
 
+/* check_write(tensor, recorded): raise where a tensor may not be written; recorded: whether the write itself is. */
+static PyObject *m_check_write(PyObject *m, PyObject *args) {
+  PyObject *t;
+  int recorded;
+  (void)m;
+  if (!PyArg_ParseTuple(args, "Oi", &t, &recorded)) return NULL;
+  if (!is_tensor(t)) {
+    PyErr_SetString(PyExc_TypeError, "expected a Tensor");
+    return NULL;
+  }
+  return grad_on && may_write((Tensor *)t, recorded) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 /* backward(roots, gradients, inputs or None, keeps, creates) */
 static PyObject *m_backward(PyObject *m, PyObject *args) {
   PyObject *roots, *grads, *inputs, *at[MOST_INPUTS], *given[MOST_INPUTS];
@@ -296,7 +309,7 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
   } known[] = {{"size_type", &py.size_type}, {"dtypes", &py.dtypes}, {"bind", &py.bind},     {"add", &py.add},
                {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
-               {"on_host", &py.on_host},     {"place", &py.place}};
+               {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge}};
   const char *name;
   PyObject *value;
   (void)m;
@@ -334,6 +347,7 @@ static PyMethodDef module_methods[] = {{"empty", m_empty, METH_VARARGS, NULL},
                                        {"set_fn", m_set_fn, METH_VARARGS, NULL},
                                        {"set_base", m_set_base, METH_VARARGS, NULL},
                                        {"written", m_written, METH_O, NULL},
+                                       {"check_write", m_check_write, METH_VARARGS, NULL},
                                        {"backward", m_backward, METH_VARARGS, NULL},
                                        {"is_grad_enabled", m_is_grad_enabled, METH_NOARGS, NULL},
                                        {"set_grad_enabled", m_set_grad_enabled, METH_O, NULL},

@@ -38,7 +38,8 @@ static void node_dealloc(Node *n) {
 
 /* A node with empty slots, not yet seen by the collector. */
 static Node *node_new(PyObject *name, Recipe *recipe, int n_in, int n_out) {
-  int n_kept = recipe->n_kept, slots = n_in + n_kept + n_out + (n_out > 1 ? n_out : 0);
+  int is_traced = is_set(py.trace);
+  int n_kept = recipe->n_kept, slots = n_in + n_kept + n_out + (n_out > 1 ? n_out : 0) + is_traced;
   Node *n = PyObject_GC_NewVar(Node, node_type, slots);
   if (!n) return NULL;
   n->name = Py_NewRef(name);
@@ -49,6 +50,7 @@ static Node *node_new(PyObject *name, Recipe *recipe, int n_in, int n_out) {
   n->n_kept = (short)n_kept;
   n->n_out = (short)n_out;
   n->waits = n->is_wanted = n->is_released = n->is_open = 0;
+  n->is_traced = (unsigned char)is_traced;
   for (int i = 0; i < slots; i++) n->slot[i] = (Slot){NULL, 0};
   return n;
 }
@@ -172,6 +174,7 @@ static int record(PyObject *name, Recipe *recipe, PyObject *vjp, tc_u64 needs, P
     failed = keep(kept_of(n) + k, recipe->kept[k], in, out, before, needs, writes);
   for (int r = 0; !failed && n_out > 1 && r < n_out; r++)
     failed = !(forms_of(n)[r].o = (PyObject *)form_alone((Tensor *)out[r]));
+  if (!failed && n->is_traced) failed = !(trace_of(n)->o = PyObject_CallFunction(py.trace, NULL));
   if (n->is_open || vjp) track(n);
   for (int r = 0; !failed && r < n_out; r++)
     if (made >> r & 1) set_fn((Tensor *)out[r], (Node *)Py_NewRef(n), r);
@@ -214,9 +217,15 @@ static PyObject *node_kept(Node *n, void *unused) {
   return all;
 }
 
+static PyObject *node_trace(Node *n, void *unused) {
+  (void)unused;
+  return newref_or_none(n->is_traced ? trace_of(n)->o : NULL);
+}
+
 static PyGetSetDef node_getset[] = {{"next_functions", (getter)node_next, NULL, NULL, NULL},
                                     {"_hooks", (getter)node_hooks, (setter)node_set_hooks, NULL, NULL},
                                     {"_kept", (getter)node_kept, NULL, NULL, NULL},
+                                    {"_trace", (getter)node_trace, NULL, NULL, NULL},
                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyMethodDef node_methods[] = {{"name", FAST(node_name), METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot node_slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse},

@@ -52,13 +52,50 @@ static PyType_Slot plan_slots[] = {{Py_tp_dealloc, plan_dealloc}, {0, NULL}};
 static PyType_Spec plan_spec = {"tcdsl.core._core.Plan", sizeof(Plan), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, plan_slots};
 
-/* Whether a write is allowed, before anything runs: 0 yes, 1 it is slow's, -1 an error. */
-static int may_write(Tensor *t) {
+/* Refuse to write into a view in PyTorch's words; NULL. */
+static PyObject *view_error(const Tensor *t) {
+  const char *several = "This view is the output of a function that returns multiple views. Such functions do not allow "
+                        "the output views to be modified inplace. You should replace the inplace operation by an "
+                        "out-of-place one.";
+  if (t->head.flags & VIEW_OF_SEVERAL)
+    return t->fn ? PyErr_Format(PyExc_RuntimeError, "Output %d of %U is a view and is being modified inplace. %s",
+                                t->out_nr, t->fn->name, several)
+                 : PyErr_Format(PyExc_RuntimeError, "A view is being modified inplace. %s", several);
+  if (t->fn)
+    return PyErr_Format(PyExc_RuntimeError,
+                        "Output %d of %U is a view and is being modified inplace. This view was created inside a custom "
+                        "Function (or because an input was returned as-is) and the autograd logic to handle "
+                        "view+inplace would override the custom backward associated with the custom Function, leading "
+                        "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of "
+                        "the custom Function.",
+                        t->out_nr, t->fn->name);
+  PyErr_SetString(PyExc_RuntimeError,
+                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
+                  "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+                  "both the view and the inplace either both inside the no_grad block (if you don't want the inplace "
+                  "to be tracked) or both outside (if you want the inplace to be tracked).");
+  return NULL;
+}
+
+/* Whether a write is allowed, before anything runs, where calls are recorded: 0 yes, 1 it is slow's, -1 an error.
+ * recorded: whether the write itself is. */
+static int may_write(Tensor *t, int recorded) {
+  const Tensor *base = (Tensor *)t->base;
   if (t->head.flags & LEAF_REQUIRES && !t->fn) {
     PyErr_SetString(PyExc_RuntimeError, "a leaf Variable that requires grad is being used in an in-place operation.");
     return -1;
   }
-  return t->base != NULL;
+  if (!base) return 0;
+  if (t->head.flags & (VIEW_UNRECORDED | VIEW_OF_SEVERAL) && (recorded || base->head.flags & TENSOR_TRACKED)) {
+    view_error(t);
+    return -1;
+  }
+  if (base->head.flags & LEAF_REQUIRES && !base->fn) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    return -1;
+  }
+  return 1;
 }
 
 /* Whether these gradients of a write read what it writes over: 1, 0, or -1 where no recipe has told. */
@@ -137,7 +174,7 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t nargsf, P
   PyObject *entry = NULL, *before = NULL, *const *out = op->writes ? args : NULL;
   if (op->writes) {
     if (!is_tensor(args[0])) goto slow;
-    int no = grad_on ? may_write((Tensor *)args[0]) : 0;
+    int no = grad_on ? may_write((Tensor *)args[0], needs != 0) : 0;
     if (no < 0) return NULL;
     int copies = needs ? reads_over(op, needs) : 0;
     if ((no && needs) || copies < 0) goto slow;

@@ -24,6 +24,8 @@ void PyObject_GC_Track(void *);
 int PyObject_GC_IsTracked(PyObject *);
 void PyObject_GC_Del(void *);
 int PyErr_CheckSignals(void);
+void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
+void PyErr_Restore(PyObject *, PyObject *, PyObject *);
 void PyObject_ClearWeakRefs(PyObject *);
 PyObject *PyObject_GenericGetDict(PyObject *, void *);
 int PyObject_GenericSetDict(PyObject *, PyObject *, void *);

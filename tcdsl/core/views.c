@@ -9,6 +9,7 @@ typedef struct {
   PyObject *name, *slow, *dict;
   Recipe *recipe;
   Rule rule;
+  int several; /* whether calls of it are parts of one call that gives several views */
 } View;
 
 static PyTypeObject *view_type;
@@ -22,13 +23,14 @@ static PyObject *view_made(PyObject *of, const Layout *l, PyObject *name, Recipe
   Tensor *t = tensor_view(tensor_type, source, l->nd, l->shape, l->stride, l->offset);
   if (!t) return NULL;
   t->base = Py_NewRef(source->base ? source->base : of);
+  t->head.flags |= (source->head.flags & (VIEW_UNRECORDED | VIEW_OF_SEVERAL)) | (grad_on ? 0 : VIEW_UNRECORDED);
   PyObject *out = (PyObject *)t;
   if (yes && grad_on && record(name, recipe, vjp, 1, in, n_in, &out, 1, 1, NULL, 0)) Py_CLEAR(out);
   return out;
 }
 
 /* The view that plain arguments ask for; NULL without an error where they are not plain. */
-static PyObject *view_found(View *v, PyObject *const *args, Py_ssize_t n) {
+static PyObject *view_laid(View *v, PyObject *const *args, Py_ssize_t n) {
   Layout l;
   if (n < 1 || !is_tensor(args[0]) || !v->rule((Tensor *)args[0], args + 1, n - 1, &l)) return NULL;
   int yes = grad_on ? is_tracked((Tensor *)args[0]) : 0;
@@ -38,6 +40,12 @@ static PyObject *view_found(View *v, PyObject *const *args, Py_ssize_t n) {
   for (Py_ssize_t i = 1; in[1] && i < n; i++) PyTuple_SetItem(in[1], i - 1, Py_NewRef(args[i]));
   if (in[1]) made = view_made(args[0], &l, v->name, v->recipe, NULL, in, 2);
   Py_DecRef(in[1]);
+  return made;
+}
+
+static PyObject *view_found(View *v, PyObject *const *args, Py_ssize_t n) {
+  PyObject *made = view_laid(v, args, n);
+  if (made && v->several) ((Tensor *)made)->head.flags |= VIEW_OF_SEVERAL;
   return made;
 }
 
@@ -55,10 +63,11 @@ static PyObject *view_plain(View *v, PyObject *const *args, Py_ssize_t n) {
 }
 
 static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"name", "rule", "recipe", "slow", NULL};
+  static char *names[] = {"name", "rule", "recipe", "slow", "several", NULL};
   PyObject *name, *recipe, *slow;
   const char *rule;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OsOO", names, &name, &rule, &recipe, &slow)) return NULL;
+  int several = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OsOO|i", names, &name, &rule, &recipe, &slow, &several)) return NULL;
   size_t r = 0, n_rules = sizeof rules / sizeof *rules;
   while (r < n_rules && strcmp(rules[r].name, rule)) r++;
   if (r == n_rules || Py_TYPE(recipe) != recipe_type) {
@@ -72,6 +81,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   v->slow = Py_NewRef(slow);
   v->recipe = (Recipe *)Py_NewRef(recipe);
   v->rule = rules[r].rule;
+  v->several = several;
   return (PyObject *)v;
 }
 

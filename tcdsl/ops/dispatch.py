@@ -28,6 +28,7 @@ from tcdsl.core import (
     Op,
     Recipe,
     Tensor,
+    check_write,
     is_grad_enabled,
     set_fn,
     written,
@@ -218,6 +219,8 @@ class Forms:
             return self._served_by(other)(*values, **_given(out))
         if self.writes:
             target = values[0]
+            if isinstance(target, Tensor):
+                check_write(target, int(any_recorded(values)))
             check_target(self.name, values, dtype, self.meaning.shape is broadcast)
             dtype = target.dtype
             if target._base is not None and any_recorded(values):

@@ -297,6 +297,10 @@ def _einsum_text(equation: str, ranks: tuple[int, ...], ones: tuple[tuple[bool, 
                 f"einsum(): output subscript {s} does not appear in the equation for any input "
                 "operand"
             )
+        if out.count(s) > 1:
+            raise RuntimeError(
+                f"einsum(): output subscript {s} appears more than once in the output"
+            )
     wide = {  # subscripts that an operand has more than one element of: 1 is repeated there
         s for subscript, one in zip(subscripts, ones, strict=True)
         for s, is_one in zip(subscript, one, strict=True) if not is_one

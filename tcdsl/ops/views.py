@@ -53,7 +53,7 @@ def _viewed(
 
 
 def viewed(
-    name: str, rule: str, vjp: Callable[..., Tensor], *takes: int
+    name: str, rule: str, vjp: Callable[..., Tensor], *takes: int, several: bool = False
 ) -> Callable[[Function], Function]:
     """Make a view of a function that takes calls whose arguments are not plain.
 
@@ -67,10 +67,12 @@ def viewed(
         Gives the source's gradient.
     *takes : FORM, ARGUMENTS
         What vjp takes beside the gradient.
+    several : bool
+        Whether it makes the parts of one call, which may not be written to where that is recorded.
     """
 
     def made(slow: Function) -> Function:
-        found = View(name, rule, Recipe(vjp, (GRAD, *takes), (0,)), slow)
+        found = View(name, rule, Recipe(vjp, (GRAD, *takes), (0,)), slow, int(several))
         found.__dict__.update(__name__=slow.__name__, __doc__=slow.__doc__, __wrapped__=slow)
         return cast(Function, found)
 
@@ -491,6 +493,18 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
             f"dimension {dim}"
         )
     return select(input, dim, index)
+
+
+def _is_plain(input: Tensor, *arguments: int) -> Tensor:
+    raise AssertionError("parts are asked for by plain numbers")
+
+
+# Of one call that gives several views: its parts, which PyTorch does not let be written to.
+split_part, sized_part = (
+    viewed(f"{name}Backward0", "narrowed", _narrowed, FORM, ARGUMENTS, several=True)(_is_plain)
+    for name in ("Split", "SplitWithSizes")
+)
+unbound = viewed("UnbindBackward0", "selected", _selected, FORM, ARGUMENTS, several=True)(_is_plain)
 
 
 # ---- writing into views

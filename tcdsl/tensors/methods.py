@@ -15,6 +15,7 @@ from tcdsl.core.dtypes import DType
 from tcdsl.ops import internal, on_device
 from tcdsl.ops.rules import default_float, joined, set_default_float
 from tcdsl.ops.table import publish
+from tcdsl.ops.views import unbound
 from tcdsl.tensors.devices import device_at, place_of
 from tcdsl.tensors.printing import set_printoptions, text_of
 
@@ -200,7 +201,7 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     """Yield the parts along dimension 0."""
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
-    return iter([self.select(0, i) for i in range(self.shape[0])])
+    return iter([unbound(self, 0, i) for i in range(self.shape[0])])
 
 
 def contains(self: Tensor, element: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from tcdsl import core
 from tcdsl.core import Tensor
 from tcdsl.ops.table import in_place, publish
-from tcdsl.ops.views import dim_of
+from tcdsl.ops.views import dim_of, sized_part, split_part, unbound
 from tcdsl.tensors.methods import resize_
 
 __all__: list[str] = []
@@ -15,12 +15,18 @@ __all__: list[str] = []
 
 def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of parts of a dimension: of one extent, the last less, or of those of a list."""
+    extent = _extent("split", tensor, dim)
     dim = dim_of(dim, tensor.ndim)
-    extent = tensor.shape[dim]
+    part = split_part if isinstance(split_size, int) else sized_part
     if isinstance(split_size, int):
-        if split_size < 0 or (split_size == 0 and extent):
+        if split_size < 0:
             raise RuntimeError(
                 f"split expects split_size be non-negative, but got split_size={split_size}"
+            )
+        if split_size == 0 and extent:
+            raise RuntimeError(
+                "split_size can only be 0 if dimension size is 0, but got dimension size of "
+                f"{extent}"
             )
         step = max(split_size, 1)
         sizes = [min(step, extent - at) for at in range(0, extent, step)] or [0]
@@ -33,7 +39,7 @@ def split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
             )
     parts, at = [], 0
     for size in sizes:
-        parts.append(tensor.narrow(dim, at, size))
+        parts.append(part(tensor, dim, at, size))
         at += size
     return tuple(parts)
 
@@ -42,14 +48,24 @@ def chunk(tensor: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of at most so many parts of a dimension, of one extent but for the last."""
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    extent = tensor.shape[dim_of(dim, tensor.ndim)]
+    extent = _extent("chunk", tensor, dim)
     return split(tensor, max(-(-extent // chunks), 1), dim)
 
 
 def unbind(tensor: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of all parts of extent 1 of a dimension, which goes."""
     dim = dim_of(dim, tensor.ndim)
-    return tuple(tensor.select(dim, i) for i in range(tensor.shape[dim]))
+    if not tensor.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return tuple(unbound(tensor, dim, i) for i in range(tensor.shape[dim]))
+
+
+def _extent(name: str, tensor: Tensor, dim: int) -> int:
+    """Return the extent of a dimension, of a tensor that has one."""
+    if not tensor.ndim:
+        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+    extent: int = tensor.shape[dim_of(dim, tensor.ndim)]
+    return extent
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:

@@ -82,3 +82,41 @@ def test_in_place_operations_as_in_pytorch(name: str, is_part: bool) -> None:
         every(tc, name, is_part=is_part), every(torch, name, is_part=is_part), strict=True
     ):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_one_of_several_views_is_not_written_to() -> None:
+    x = tc.ones(4, requires_grad=True)
+    several = "is a view and is being modified inplace"
+    for parts in (lambda y: y.chunk(2), lambda y: y.split([1, 3]), lambda y: y.unbind(), iter):
+        first = next(iter(parts(x * 1)))
+        for written in (first, first[...], first.reshape(-1)):
+            with pytest.raises(RuntimeError, match=several):
+                written.add_(1)
+            with pytest.raises(RuntimeError, match=several):
+                written.copy_(tc.ones(1))
+        first.detach().add_(1)
+        with tc.no_grad():
+            first.add_(1)
+    part = tc.zeros(4).chunk(2)[0]
+    assert part.add_(1).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="multiple views"):
+        part.mul_(x[:2])
+
+
+def test_a_view_that_was_not_recorded_is_not_written_to() -> None:
+    x = tc.ones(4, requires_grad=True)
+    y = x * 1
+    with tc.no_grad():
+        views = x[:2], y[:2]
+    for view in views:
+        with pytest.raises(RuntimeError, match="created in no_grad mode"):
+            view.mul_(2)
+        with tc.no_grad():
+            view.mul_(2)
+    assert x.tolist() == y.tolist() == [2, 2, 1, 1]
+    base = tc.zeros(4)
+    view = base[:2]
+    base.requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
+        view.add_(1)
+    assert base.tolist() == [0, 0, 0, 0]
