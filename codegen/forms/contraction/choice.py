@@ -64,37 +64,37 @@ def choose(
     """Return the analytic schedule of constant extents."""
 
     def step(mr: Expr, nv: Expr) -> Expr:
-        return c64(panel_step(machine, _number(mr), _number(nv)))
+        return c64(panel_step(machine, number(mr), number(nv)))
 
-    if _number(takes_streams(x, machine)):
+    if number(takes_streams(x, machine)):
         return _stream(x, machine, threads)
     best, shape = 0, (1, 1)
     for mr, nv in sorted(tiles, key=lambda t: (-t[1], t[0])):  # the widest of about equal ones
-        if mr > max(1, _number(x.m)) or not _number(x.m) or not _number(x.n):
+        if mr > max(1, number(x.m)) or not number(x.m) or not number(x.n):
             continue
-        cost = _number(tile_cost(x, machine, c64(mr), c64(nv), step))
+        cost = number(tile_cost(x, machine, c64(mr), c64(nv), step))
         if not best or cost * 200 < best * 199:
             best, shape = cost, (mr, nv)
     mr_, nv_ = c64(shape[0]), c64(shape[1])
     pack_a, pack_b = packs_a(x, nv_), packs_b(x, machine, mr_)
-    dot = _number(takes_dots(x, machine, c64(best), pack_b)) == 1
+    dot = number(takes_dots(x, machine, c64(best), pack_b)) == 1
     packed = (c64(0), c64(0)) if dot else (pack_a, pack_b)
     if dot:
-        best = _number(dot_cost(x, machine))
+        best = number(dot_cost(x, machine))
     kc = max64(x.k, 1) if dot else pass_depth(x)
-    mt = _number(least_rows(x, machine, mr_, kc))
-    nt = _number(least_columns(x, machine, nv_, kc, packed[0]))
-    if threads > 1 and best * _number(x.outer) > parallel_from(machine):
+    mt = number(least_rows(x, machine, mr_, kc))
+    nt = number(least_columns(x, machine, nv_, kc, packed[0]))
+    if threads > 1 and best * number(x.outer) > parallel_from(machine):
         options = [(i, j) for i in range(mt, mt + GRID) for j in range(nt, nt + GRID)]
 
         def cost_of(option: tuple[int, int]) -> int:
             i, j = map(c64, option)
-            return _number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
+            return number(grid_cost(x, c64(threads), mr_, nv_, i, j, *packed))
 
         mt, nt = min(options, key=cost_of)
     method = DOT if dot else PANEL
     return ContractionChoice(
-        method, *shape, bool(_number(pack_a)), bool(_number(pack_b)), _number(kc), mt, nt
+        method, *shape, bool(number(pack_a)), bool(number(pack_b)), number(kc), mt, nt
     )
 
 
@@ -103,17 +103,17 @@ def _stream(x: Extents, machine: Machine, threads: int) -> ContractionChoice:
     rows = stream_rows(x, machine)
     vectors = stream_vectors(machine, rows)
     pack_a = stream_packs_a(x, rows)
-    nt = _number(stream_stretches(x, machine))
-    if threads > 1 and _number(stream_cost(x, machine)) * _number(x.outer) > parallel_from(machine):
+    nt = number(stream_stretches(x, machine))
+    if threads > 1 and number(stream_cost(x, machine)) * number(x.outer) > parallel_from(machine):
 
         def cost_of(j: int) -> int:
             ends = c64(APART), c64(0)
-            return _number(grid_cost(x, c64(threads), rows, vectors, c64(1), c64(j), *ends))
+            return number(grid_cost(x, c64(threads), rows, vectors, c64(1), c64(j), *ends))
 
         nt = min(range(nt, nt + GRID), key=cost_of)
-    strip = _number(strip_depth(x, machine, rows))
-    tile = _number(rows), _number(vectors)
-    return ContractionChoice(STREAM, *tile, bool(_number(pack_a)), False, strip, 1, nt)
+    strip = number(strip_depth(x, machine, rows))
+    tile = number(rows), number(vectors)
+    return ContractionChoice(STREAM, *tile, bool(number(pack_a)), False, strip, 1, nt)
 
 
 def predicted(
@@ -122,26 +122,26 @@ def predicted(
     """Return the nanoseconds that the busiest thread takes; there is one where two do not pay."""
 
     def step(mr: Expr, nv: Expr) -> Expr:
-        return c64(panel_step(machine, _number(mr), _number(nv)))
+        return c64(panel_step(machine, number(mr), number(nv)))
 
-    m, n, k = map(_number, (x.m, x.n, x.k))
-    if not m or not n or not _number(x.outer):
+    m, n, k = map(number, (x.m, x.n, x.k))
+    if not m or not n or not number(x.outer):
         return 0.0
     mr, nv = c64(c.mr), c64(c.nv)
-    mc, nc = map(_number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
+    mc, nc = map(number, block_shape(x, mr, nv, c64(c.mt), c64(c.nt)))
     blocks_m, blocks_n = ceil(m / mc), ceil(n / nc)
-    tasks = _number(x.groups) * blocks_m * blocks_n
+    tasks = number(x.groups) * blocks_m * blocks_n
 
     def busiest(half_cycles: int) -> float:
-        total_ns = half_cycles * _number(x.outer) / (2 * machine.frequency_ghz)
+        total_ns = half_cycles * number(x.outer) / (2 * machine.frequency_ghz)
         return wall_ns(total_ns, tasks, threads)
 
     if c.method == DOT:
-        return busiest(_number(dot_cost(x, machine)))
+        return busiest(number(dot_cost(x, machine)))
     if c.method == STREAM:
-        return busiest(_number(stream_cost(x, machine)))
-    half_cycles = _number(tile_cost(x, machine, mr, nv, step))
-    passes = ceil(k / c.kc) - _number(ceil_div(max64(x.k, 1), pass_depth(x)))
+        return busiest(number(stream_cost(x, machine)))
+    half_cycles = number(tile_cost(x, machine, mr, nv, step))
+    passes = ceil(k / c.kc) - number(ceil_div(max64(x.k, 1), pass_depth(x)))
     tiles = ceil(m / c.mr) * ceil(n / (c.nv * x.lanes))
     half_cycles += passes * tiles * (CALL + STORE * c.mr * c.nv)
     if staged:
@@ -154,7 +154,8 @@ def predicted(
     return busiest(half_cycles)
 
 
-def _number(e: Expr) -> int:
+def number(e: Expr) -> int:
+    """Return the value of an expression that is a constant."""
     value = value_of(e)
     assert value is not None, f"{e} is not constant"
     return value

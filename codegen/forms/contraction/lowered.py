@@ -1,0 +1,166 @@
+"""From a choice to a nest: with constants of known sizes, or a plan that chooses in each call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcdsl.codegen.forms.base.context import Context
+from tcdsl.codegen.forms.base.lowered import Lowered, Phase
+from tcdsl.codegen.forms.contraction.blocking import DOT, METHODS, STREAM, Blocking, Extents
+from tcdsl.codegen.forms.contraction.called import Kernels, strides_of
+from tcdsl.codegen.forms.contraction.choice import ContractionChoice, blocking_of, number
+from tcdsl.codegen.forms.contraction.kept import loop_ahead, turn_ns, with_packing
+from tcdsl.codegen.forms.contraction.library import Planning, declared, traits_of
+from tcdsl.codegen.forms.contraction.panel import Panel
+from tcdsl.codegen.forms.contraction.phase import phase
+from tcdsl.codegen.forms.contraction.plan import planned
+from tcdsl.codegen.forms.contraction.problem import extent_of
+from tcdsl.codegen.forms.contraction.ragged import even_rows
+from tcdsl.codegen.forms.contraction.schedule import kernel_set
+from tcdsl.codegen.forms.contraction.sides import numbers
+from tcdsl.codegen.loops import build as b
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Address,
+    Array,
+    Call,
+    Cast,
+    Elem,
+    Eval,
+    Expr,
+    Field,
+    Function,
+    Let,
+    Pointer,
+    Scalar,
+    Stmt,
+)
+from tcdsl.grammar.types.dtypes import FLOAT64, INT64
+
+
+def exact(ctx: Context, panel: Panel, choice: ContractionChoice) -> Lowered:
+    """Return the nest with all extents and choices as constants."""
+    x = panel.extents()
+    g = blocking_of(numbers(ctx, panel), ctx.machine, choice)
+    # the dot method needs register tiles for its epilogue only, the stream method none
+    needs = choice.method != STREAM and not (choice.method == DOT and panel.finish.is_plain)
+    tiles = _remainders(x, choice) if needs else ()
+    if panel.problem.statement.is_ragged:  # rows that have more terms than others of their tile
+        tiles = tuple(sorted({*tiles, *((1, v) for _, v in tiles)}, key=lambda t: (t[1], t[0])))
+    loop = loop_ahead(ctx, panel) if b.value_of(g.pack_b) == 1 else None
+    if loop is not None:
+        panel = replace(panel, kept=b.plan_param(ctx.param_base))
+    kernels = Kernels(panel, ctx.machine, tiles, strides_of(panel, g))
+    functions = [*kernels.functions(), *phase(panel, g, kernels, [])]
+    ns = turn_ns(ctx, panel, choice)
+    lowered = _lowered(
+        ctx, panel, x, g, functions, (), b.const(ns, FLOAT64), f"{choice.mr}x{choice.nv}"
+    )
+    return lowered if loop is None else with_packing(ctx, panel, g, lowered, loop)
+
+
+def _remainders(x: Extents, c: ContractionChoice) -> tuple[tuple[int, int], ...]:
+    """Return the tiles that occur: the full one and what is left at the ends."""
+    m, n = number(x.m), number(x.n)
+    width = c.nv * x.lanes
+    rows = {c.mr if m >= c.mr else 0, m % c.mr} - {0}
+    vectors = {c.nv if n >= width else 0, -(-(n % width) // x.lanes)} - {0}
+    return tuple((r, v) for v in sorted(vectors) for r in sorted(rows)) or ((c.mr, c.nv),)
+
+
+def generic(ctx: Context, panel: Panel) -> Lowered:
+    """Return the nest whose plan chooses the blocking."""
+    machine, operands = ctx.machine, ctx.operands
+    x = panel.extents()
+    counts = {"outer": x.outer, "m": x.m, "n": x.n, "k": x.k}
+    if panel.neighbours is not None:
+        counts["groups"] = x.groups
+    names = {name: b.i64(operands.local(f"extent_{name}")) for name in counts}
+    named = [Let(names[name], e) for name, e in counts.items()]
+    groups = names.get("groups", names["outer"])
+    x = replace(x, outer=names["outer"], groups=groups, m=names["m"], n=names["n"], k=names["k"])
+    planning = Planning.of(machine, panel.vector, traits_of(x))
+    blocking = operands.local("blocking")
+
+    def place(i: int) -> Elem:
+        return Elem(blocking, (b.c64(i),), I64)
+
+    args = planning.arguments(x, machine, _threads())
+    to = Address(place(0), Pointer(INT64))
+    plan: list[Stmt] = [
+        *named,
+        Array(blocking, I64, (len(Blocking.__slots__) + 1,)),
+        Eval(Call(planning.name, (*args, to), None)),
+    ]
+    chosen, half_cycles = planned(x, machine, place)
+    if panel.problem.statement.is_ragged:
+        more, chosen = _in_even_rows(ctx, x, chosen)
+        plan += more
+    prologue: list[Stmt] = []
+    fields: dict[str, Expr] = {}
+    for name, value in chosen.fields():
+        fields[name] = value
+        if b.value_of(value) is None:
+            param = ctx.param_base + len(prologue)
+            plan.append(b.set_param(param, value))
+            v = b.i64(operands.local(name))
+            fields[name] = v
+            prologue.append(Let(v, b.plan_param(param)))
+    g = Blocking(**fields)
+    tiles = kernel_set(machine.registers)
+    kernels = Kernels(panel, machine, tiles, strides_of(panel, g), in_parts=True)
+    functions = [declared(planning), *kernels.functions(), *phase(panel, g, kernels, prologue)]
+    real = Scalar(FLOAT64)
+    ns_per_half_cycle = b.const(0.5 / machine.frequency_ghz, FLOAT64)
+    cost = b.arith("*", Cast(half_cycles, real), ns_per_half_cycle)
+    lowered = _lowered(ctx, panel, x, chosen, functions, tuple(plan), cost, "any tile")
+    return replace(lowered, params_used=len(prologue))
+
+
+def _in_even_rows(ctx: Context, x: Extents, g: Blocking) -> tuple[list[Stmt], Blocking]:
+    """Return a plan's blocking with as many tasks along rows as even out ragged ones."""
+    mt, mc, mb = (b.i64(ctx.operands.local(f"even_{name}")) for name in ("mt", "mc", "mb"))
+    count = even_rows(x, _threads(), g.mr, g.mt, g.nt)
+    each = b.ceil_div(x.m, b.max64(count, 1))  # without rows there are no tasks
+    rows = b.mul(b.max64(b.ceil_div(each, g.mr), 1), g.mr)
+    stmts: list[Stmt] = [
+        Let(mc, b.min64(g.mc, rows)),
+        Let(mb, b.min64(g.mb, mc)),
+        Let(mt, b.ceil_div(x.m, mc)),
+    ]
+    return stmts, replace(g, mt=mt, mc=mc, mb=mb)
+
+
+def _lowered(
+    ctx: Context,
+    panel: Panel,
+    x: Extents,
+    g: Blocking,
+    functions: list[Function],
+    plan: tuple[Stmt, ...],
+    cost: Expr,
+    tile: str,
+) -> Lowered:
+    packed = [n for n, f in (("a", g.pack_a), ("b", g.pack_b)) if b.value_of(f) == 1]
+    known = b.value_of(g.method)
+    others = " or dot" * x.dots + " or stream" * x.streams
+    method = f"panel{others}" if known is None else METHODS[known]
+    words = ["contraction", method, *([tile] if method != "dot" else [])]
+    words += [f"packed {' '.join(packed)}"] if packed else []
+    words += [] if panel.finish.is_plain else ["+ epilogue"]
+    p = panel.problem
+    points = 1.0
+    for fused in (p.outer, p.m, p.n, p.k):
+        points *= ctx.extent(extent_of(fused))
+    return Lowered(
+        title=" ".join(words),
+        functions=tuple(functions),
+        phases=(Phase(functions[-1].name, b.mul(x.groups, g.mt, g.nt), cost),),
+        plan=plan,
+        thread_bytes=panel.areas(g)["end"][0],
+        shared_bytes=b.c64(0),
+    )
+
+
+def _threads() -> Expr:
+    return Field(b.ARGS, "threads", I64)
