@@ -20,6 +20,7 @@ from tcdsl.codegen.machine.config import Value
 from tcdsl.grammar.text.errors import ScheduleError
 
 NATURAL = ".natural"  # behind the factor along whose own neighbours vectors run
+_SIDES = Side(), Side(other=True), Side(natural=True)
 _MANY_ROWS = 65  # from which on a factor is used so often that it is turned around
 
 
@@ -82,9 +83,6 @@ def words_for(ctx: Context, panel: Panel) -> tuple[Words, ...]:
     return words_of(ctx.machine, panel.stored(p.a), panel.stored(p.b), panel.dtype)
 
 
-_SIDES = Side(), Side(other=True), Side(natural=True)
-
-
 def sides_of(ctx: Context) -> dict[str, Side]:
     """Return the factors whose indices may run along vectors, the better one first.
 
@@ -100,10 +98,8 @@ def sides_of(ctx: Context) -> dict[str, Side]:
             sides.setdefault(name, (side, panel.problem))
 
     problems = {name: p for name, (_, p) in sides.items()}
-    natural = [name for name in sides if name.endswith(NATURAL)]
-    names = sorted(
-        sides.keys() - natural, key=lambda n: (not problems[n].unit, list(sides).index(n))
-    )
+    natural = [name for name, (side, _) in sides.items() if side.natural]
+    names = sorted((n for n in sides if n not in natural), key=lambda n: not problems[n].unit)
     if len(names) > 1:
         first, second = (problems[name] for name in names)
         longer = extent_of(second.n) - extent_of(first.n)
