@@ -297,12 +297,16 @@ def assert_same(got: Sequence[Array], want: Sequence[Array], terms: int = 1) -> 
 
 
 def differential(
-    cases: Mapping[str, Case] | Sequence[Case], terms: int = 1, cc: Compiler | None = None
+    cases: Mapping[str, Case] | Sequence[Case],
+    terms: int = 1,
+    cc: Compiler | None = None,
+    machine: Machine | None = None,
 ) -> None:
-    """Run cases in one unit and hold each against the reference."""
+    """Run cases in one unit, for a machine made up too, and hold each against the reference."""
     listed = list(cases.values()) if isinstance(cases, Mapping) else list(cases)
     wanted = [expected(c.problem) for c in listed]
-    for c, got, want in zip(listed, run_cases(listed, cc=cc), wanted, strict=True):
+    made = run_cases(listed, cc=cc, machine=machine)
+    for c, got, want in zip(listed, made, wanted, strict=True):
         try:
             assert_same(got, want, terms)
         except AssertionError as e:

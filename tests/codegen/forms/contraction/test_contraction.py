@@ -36,6 +36,7 @@ from tests.codegen.harness import (
 )
 from tests.codegen.knobs import knobs_of
 from tests.codegen.native import compiler_of
+from tests.codegen.under_configs import narrower
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -367,18 +368,11 @@ def test_every_knob_value_computes_the_same() -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
-def test_narrower_vectors(width: int, registers: int) -> None:
-    cc = find_compiler()
-    if detect().vector_bytes < width:
-        pytest.skip("this machine has none wider")
-    narrow = replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}"))
-    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=registers)
+@pytest.mark.parametrize("width", [32, 16])
+def test_narrower_vectors(width: int) -> None:
     cases = [matmul(NT, 40, 70, 150), matmul(NN, 33, 21, 50, "float64"), matmul(NT, 3, 33, 500)]
     cases.append(tensors(EPILOGUES["bias and relu"], (21, 60), (70, 60), (70,)))
-    listed = [Case(p, exact=True) for p in cases]
-    for p, got in zip(cases, run_cases(listed, cc=narrow, machine=machine), strict=True):
-        assert_same(got, expected(p), terms=500)
+    differential([Case(p, exact=True) for p in cases], 500, *narrower(width))
 
 
 @pytest.mark.wide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,14 +30,13 @@ from tests.codegen.forms.contraction.test_contraction import (
 from tests.codegen.harness import (
     Case,
     Problem,
-    assert_same,
     differential,
-    expected,
     problem,
     run_cases,
     spec_of,
 )
 from tests.codegen.knobs import knobs_of
+from tests.codegen.under_configs import narrower
 from tests.tiers import sampled
 
 pytestmark = pytest.mark.cc
@@ -135,9 +133,7 @@ def test_sums_are_finished_in_the_workspace(name: str) -> None:
     problems = [finished(ROWS[name], *mnk) for mnk in (*small, *large)]
     chosen = problems[:5] if name != "turned around" else []  # R lies along the rows
     exact = [Case(p, True, _along_b(p)) for p in chosen]
-    found = run_cases([*exact, *(Case(p, False) for p in problems)])
-    for p, got in zip([*chosen, *problems], found, strict=True):
-        assert_same(got, expected(p), terms=K)
+    differential([*exact, *(Case(p, False) for p in problems)], terms=K)
 
 
 def _along_b(p: Problem) -> Config:
@@ -151,9 +147,7 @@ def test_nan_and_infinity_stay_in_their_rows_and_columns(name: str) -> None:
     a, b = p.args[:2]
     a[3, 5], b[2, 17], a[7, 1] = np.nan, np.inf, -np.inf
     with np.errstate(invalid="ignore"):
-        cases = [Case(p, True, _along_b(p)), Case(p, False)]
-        for got in run_cases(cases):
-            assert_same(got, expected(p), terms=K)
+        differential([Case(p, True, _along_b(p)), Case(p, False)], terms=K)
 
 
 def test_added_sums_begin_with_what_is_there() -> None:
@@ -198,17 +192,11 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
-def test_streams_of_narrower_vectors(width: int, registers: int) -> None:
-    cc = find_compiler()
-    if detect().vector_bytes < width:
-        pytest.skip("this machine has none wider")
-    narrow = replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}"))
-    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=registers)
+@pytest.mark.parametrize("width", [32, 16])
+def test_streams_of_narrower_vectors(width: int) -> None:
+    cc, machine = narrower(width)
     cases = [matmul(NN, m, 133, 150) for m in (1, 5, 12)] + [matmul(TN, 9, 70, 50, "float64")]
-    listed = [Case(p, True, streamed_on(p, machine)) for p in cases]
-    for p, got in zip(cases, run_cases(listed, cc=narrow, machine=machine), strict=True):
-        assert_same(got, expected(p), terms=500)
+    differential([Case(p, True, streamed_on(p, machine)) for p in cases], 500, cc, machine)
 
 
 @pytest.mark.wide

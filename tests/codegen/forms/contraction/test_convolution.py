@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,13 +18,11 @@ from tests.codegen.harness import (
     Array,
     Case,
     Problem,
-    assert_same,
     differential,
-    expected,
     problem,
-    run_cases,
     spec_of,
 )
+from tests.codegen.under_configs import narrower
 
 pytestmark = pytest.mark.cc
 RNG = np.random.default_rng(20)
@@ -226,22 +223,16 @@ def test_every_knob_value_computes_the_same() -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("width", "registers"), [(32, 16), (16, 16)])
-def test_narrower_vectors(width: int, registers: int) -> None:
-    cc = find_compiler()
-    if detect().vector_bytes < width:
-        pytest.skip("this machine has none wider")
-    narrow = replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}"))
-    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=registers)
+@pytest.mark.parametrize("width", [32, 16])
+def test_narrower_vectors(width: int) -> None:
+    cc, machine = narrower(width)
     listed = [
         forward((1, 3, 6, 13), (11, 3, 3, 3)),
         forward((1, 3, 6, 13), (7, 3, 3, 3), dtype="float64"),
         backward((1, 3, 5, 9), (3, 11, 3, 3), stride=2),
     ]
-    cases = [Case(p, exact=True) for p in listed]
-    for p, got in zip(listed, run_cases(cases, cc=narrow, machine=machine), strict=True):
-        assert "convolution" in titles_of(p, machine)
-        assert_same(got, expected(p), terms=27)
+    assert all("convolution" in titles_of(p, machine) for p in listed)
+    differential([Case(p, exact=True) for p in listed], 27, cc, machine)
 
 
 @pytest.mark.wide

@@ -22,13 +22,13 @@ from tests.codegen.forms.contraction.test_contraction import assembly_of
 from tests.codegen.harness import (
     Case,
     Problem,
-    assert_same,
     differential,
     expected,
     problem,
     run_cases,
     spec_of,
 )
+from tests.codegen.under_configs import narrower
 from tests.tiers import sampled
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -247,9 +247,7 @@ def test_strips_are_as_long_as_the_cache_allows() -> None:
         weights(1, 2, 40, (5, 301), (3, 3), stride=2, pad=1),
         weights(3, 2, 17, (20, 7), (3, 3), pad=1),
     ]
-    listed = [Case(p, exact=True) for p in problems]
-    for p, got in zip(problems, run_cases(listed, machine=machine), strict=True):
-        assert_same(got, expected(p), terms=2000)
+    differential([Case(p, exact=True) for p in problems], 2000, machine=machine)
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
@@ -259,19 +257,10 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(
-    ("width", "registers"), [(32, 16), pytest.param(16, 16, marks=pytest.mark.deep)]
-)
-def test_narrower_vectors(width: int, registers: int) -> None:
-    cc = find_compiler()
-    if detect().vector_bytes < width:
-        pytest.skip("this machine has none wider")
-    narrow = replace(cc, flags=(*cc.flags, f"-DTC_VECTOR_BYTES={width}"))
-    machine = replace(detect(), isa="avx2", vector_bytes=width, registers=registers)
+@pytest.mark.parametrize("width", [32, pytest.param(16, marks=pytest.mark.deep)])
+def test_narrower_vectors(width: int) -> None:
     problems = [CASES[n] for n in ("padded", "by twos", "double", "wide window, few channels")]
-    listed = [Case(p, exact=True) for p in problems]
-    for p, got in zip(problems, run_cases(listed, cc=narrow, machine=machine), strict=True):
-        assert_same(got, expected(p), terms=500)
+    differential([Case(p, exact=True) for p in problems], 500, *narrower(width))
 
 
 @pytest.mark.wide

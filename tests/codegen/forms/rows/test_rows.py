@@ -289,10 +289,8 @@ def test_narrower_vectors(width: int, rng: np.random.Generator) -> None:
         problem(LAYERNORM, normal(rng, 3, 333), normal(rng, 333), normal(rng, 333)),
         problem(TURN, normal(rng, 19, 21)),
     ]
-    compiler_, machine = narrower(width)
     cases = [Case(p, exact) for p in problems for exact in (True, False)]
-    for c, got in zip(cases, run_cases(cases, cc=compiler_, machine=machine), strict=True):
-        assert_same(got, expected(c.problem), terms=1000)
+    differential(cases, 1000, *narrower(width))
 
 
 @pytest.mark.wide
