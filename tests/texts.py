@@ -1,7 +1,8 @@
-"""The definitions of examples/*.tc, with the sizes that stand above each."""
+"""The definitions of examples/*.tc, with the sizes that stand above each; those of benchmarks."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from tcdsl.kernel import Kernel
 from tests.tcdsl.differential import Array, dtype_of, shape_of
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+BENCHMARKS = EXAMPLES.parent / "benchmarks"
 
 
 class Example(NamedTuple):
@@ -62,3 +64,16 @@ def arguments(checked: CheckedDef, sizes: dict[str, int], rng: np.random.Generat
         else np.asarray(rng.integers(0, least, shape_of(t, sizes)), dtype_of(t))
         for t in checked.params
     ]
+
+
+def of_benchmark(name: str) -> dict[str, str]:
+    """Return the texts that benchmarks/NAME.py has names for; read, since it may import torch."""
+    found = {}
+    for node in ast.parse((BENCHMARKS / f"{name}.py").read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(n)], value=ast.Constant(str(text))):
+                found[n] = text
+            case ast.ImportFrom(module="layers", names=names):
+                shared = of_benchmark("layers")
+                found |= {n.name: shared[n.name] for n in names if n.name in shared}
+    return found

@@ -6,7 +6,6 @@ configs are drawn by seeds that are names. All of tcdsl that is used is imported
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import random
@@ -16,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,9 +37,8 @@ from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.typed import CheckedDef
 from tests.codegen.programs import PROGRAMS
 from tests.tcdsl.programs.catalog import LEGAL, holds, name_of, small_sizes
-from tests.texts import examples
+from tests.texts import examples, of_benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SAMPLED = 5  # configs of a program and spec behind the default one
 _PATIENCE = 30  # draws that a rule between knobs may refuse in a row
 _DIGITS = 10  # of a hash
@@ -305,28 +302,15 @@ def _own_sizes(checked: CheckedDef, entry: Mapping[str, Any]) -> dict[str, int]:
 def benchmarks() -> Mapping[str, Item]:
     """Return the programs of the benchmarks."""
     found = []
-    shared = _constants(BENCHMARKS / "layers.py")
+    shared = of_benchmark("layers")
     for path, sizes in _BENCHMARKS.items():
-        texts = shared | _constants(BENCHMARKS / f"{path}.py")
+        texts = shared | of_benchmark(path)
         stem = path.rsplit("/", 1)[-1]
         found += [_item(f"{stem} {n}", texts[n], of) for n, of in sizes.items()]
-    text = _constants(BENCHMARKS / "gradients.py")["CONV"]
+    text = of_benchmark("gradients")["CONV"]
     for name, (stride, pad, of) in _CONVOLUTIONS.items():
         found.append(_item(f"gradients {name}", text.format(s=stride, p=pad), of))
     return {f"benchmarks {x.name}": x for x in found}
-
-
-def _constants(path: Path) -> dict[str, str]:
-    """Return the texts that a file gives names to, or takes from `layers.py`."""
-    found = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        match node:
-            case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(str(text))):
-                found[name] = text
-            case ast.ImportFrom(module="layers", names=names):
-                shared = _constants(BENCHMARKS / "layers.py")
-                found |= {n.name: shared[n.name] for n in names if n.name in shared}
-    return found
 
 
 def _item(name: str, text: str, sizes: Mapping[str, int]) -> Item:

@@ -12,19 +12,10 @@ from tcdsl.codegen.program.ssa import program_of
 from tcdsl.grammar.check.definition import check
 from tcdsl.grammar.text.parser import parse
 from tests.codegen.harness import Array, Case, differential, problem
+from tests.texts import of_benchmark
 
 RNG = np.random.default_rng(99)
-LSTM = """
-def lstm(float(T,B,I) X, float(B,N) H0, float(B,N) C0, float(4,N,I) W, float(4,N,N) U) -> (H, C) {
-  H(0, b, n) = H0(b, n)
-  C(0, b, n) = C0(b, n)
-  for t in 0:T {
-    G(b, k, n) +=! X(t, b, i) * W(k, n, i)
-    G(b, k, n) += H(t, b, m) * U(k, n, m)
-    C(t + 1, b, n) = sigmoid(G(b, 1, n)) * C(t, b, n) + sigmoid(G(b, 0, n)) * tanh(G(b, 2, n))
-    H(t + 1, b, n) = sigmoid(G(b, 3, n)) * tanh(C(t + 1, b, n))
-  }
-}"""
+LSTM = of_benchmark("layers")["LSTM"]
 SIZES = {"T": 64, "B": 8, "I": 64, "N": 64}
 HEAD = "def f(float(T,B,I) X, float(N,I) W, float(B,N) A) -> (H) {\n  H(0, b, n) = A(b, n)\n"
 STEP = "H(t + 1, b, n) = tanh(G(b, n) + H(t, b, n))"
