@@ -84,6 +84,12 @@ def problem(text: str, *args: Any, outs: Sequence[Array | None] = (), **generics
     return Problem(check(parse(text), generics=generics or None), args, tuple(outs))
 
 
+def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
+    """Return normal numbers that follow from the shape and a seed."""
+    rng = np.random.default_rng((seed, *shape))
+    return rng.standard_normal(shape).astype(dtype)
+
+
 def guarded(shape: tuple[int, ...], dtype: np.dtype[Any], pad: int = 64) -> Array:
     """Return an array inside a larger one; everything is poisoned."""
     size = int(np.prod(shape))

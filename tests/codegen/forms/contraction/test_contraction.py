@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,11 +17,11 @@ from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.loops.target import C
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.program.dtypes import numpy_dtype
-from tcdsl.codegen.toolchain.cc import INCLUDES, Compiler, find_compiler
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.check.definition import check as check_types
 from tcdsl.grammar.text.parser import parse
 from tcdsl.grammar.types.dtypes import BY_NAME, FLOAT32
+from tests.codegen.assembly import held_in_registers
 from tests.codegen.harness import (
     Case,
     Problem,
@@ -31,6 +29,7 @@ from tests.codegen.harness import (
     differential,
     expected,
     problem,
+    rand,
     run_cases,
     spec_of,
 )
@@ -71,11 +70,6 @@ EPILOGUES = {
 
 
 OWN, SHARED = (Config.of({"g0.tiles": tiles}) for tiles in ("own", "library"))
-
-
-def rand(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
-    rng = np.random.default_rng((seed, *shape))
-    return rng.standard_normal(shape).astype(dtype)
 
 
 def forms(p: Problem, *, exact: bool, config: Config | None = None) -> list[str]:
@@ -378,25 +372,11 @@ def test_narrower_vectors(width: int) -> None:
 @pytest.mark.wide
 def test_no_accumulator_leaves_its_register() -> None:
     """The k loop of every register tile refers to no vector on the stack."""
-    cc = find_compiler()
-    if cc.kind != "gcc" or "avx512" not in detect().isa:
-        pytest.skip("reads the assembly of gcc for AVX-512")
     p = tensors(EPILOGUES["bias and relu"], (64, 64), (64, 64), (64,))
     own = compiler.lower(p.program, spec_of(p, exact=False), OWN, detect(), p.sizes, "k")
     shared = compiler.lower_library(Tiles(Vector(FLOAT32, 16), 32).name)
     for unit in (own, shared):
-        assembly = assembly_of(compiler.emit_c(unit), cc)
-        kernels = re.findall(r"^(\w*tile_\d+x\d+):\n(.*?)\.size", assembly, re.S | re.M)
-        assert len(kernels) > 15
-        spilled = [
-            name for name, body in kernels if re.search(r"\(%r[sb]p.*zmm|zmm.*\(%r[sb]p", body)
-        ]
-        assert not spilled
-
-
-def assembly_of(text: str, cc: Compiler) -> str:
-    command = [*cc.command, *cc.flags, f"-I{INCLUDES}", "-O3", "-S", "-x", "c", "-", "-o", "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+        assert len(held_in_registers(unit, r"\w*tile_\d+x\d+")) > 15
 
 
 # Whose sums wait in the workspace or in the output, and what is added to them there.

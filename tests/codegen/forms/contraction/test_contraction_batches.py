@@ -18,7 +18,7 @@ from tcdsl.grammar.batch.definition import batched as over_batch
 from tcdsl.grammar.check.definition import check as check_program
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.parser import parse
-from tests.codegen.harness import Case, Problem, differential, problem, spec_of
+from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 
 pytestmark = pytest.mark.cc
 
@@ -39,11 +39,6 @@ def heads(float(B,H,M,K) A, float(B,H,K,N) X) -> (C) {
 }"""
 IN_ORDER: Order = np.ascontiguousarray
 INSIDE: Order = np.asfortranarray
-
-
-def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
-    rng = np.random.default_rng((seed, *shape))
-    return rng.standard_normal(shape).astype(dtype)
 
 
 def backwards(x: Array) -> Array:

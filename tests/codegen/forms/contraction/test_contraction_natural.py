@@ -13,7 +13,7 @@ from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.grammar.text.errors import ScheduleError
-from tests.codegen.harness import Case, Problem, differential, problem, spec_of
+from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 from tests.codegen.knobs import knobs_of
 
 pytestmark = pytest.mark.cc
@@ -25,11 +25,6 @@ ODD = (FAR, "dabfe,fc->edcba", "adb,cd->cba")
 PANELS = {"g0.form": "contraction"}
 PACKINGS = [{"g0.pack_a": a, "g0.pack_b": b} for a, b in product((False, True), repeat=2)]
 SIZES = {"a": 19, "b": 5, "c": 7, "d": 18, "e": 9, "f": 11, "g": 2}
-
-
-def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
-    rng = np.random.default_rng((seed, *shape))
-    return rng.standard_normal(shape).astype(dtype)
 
 
 def definition(spec: str, dtype: str = "float") -> str:

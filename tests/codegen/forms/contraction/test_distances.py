@@ -10,13 +10,7 @@ import pytest
 from tcdsl.codegen.choose import compiler
 from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.host import detect
-from tests.codegen.harness import (
-    Case,
-    Problem,
-    differential,
-    problem,
-    spec_of,
-)
+from tests.codegen.harness import Case, Problem, differential, problem, rand, spec_of
 from tests.codegen.under_configs import narrower
 
 pytestmark = pytest.mark.cc
@@ -34,11 +28,6 @@ def rbf(float(P,N,D) A, float(P,M,D) B, float(M) w, float g) -> (O) {
   O(p,i,j) +=! w(j) * (A(p,i,d) - B(p,j,d)) * (A(p,i,d) - B(p,j,d))
   O(p,i,j) = exp(-g * O(p,i,j))
 }"""
-
-
-def rand(*shape: int, seed: int = 0, dtype: str = "float32") -> Array:
-    rng = np.random.default_rng((seed, *shape))
-    return rng.standard_normal(shape).astype(dtype)
 
 
 def pair(text: str, n: int, m: int, d: int, dtype: str = "float32") -> Problem:

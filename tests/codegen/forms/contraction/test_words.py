@@ -17,13 +17,7 @@ from tcdsl.codegen.machine.config import Config
 from tcdsl.codegen.toolchain.cc import find_compiler
 from tcdsl.codegen.toolchain.host import detect, dots_of
 from tcdsl.grammar.types.dtypes import BY_NAME, INT32
-from tests.codegen.harness import (
-    Case,
-    Problem,
-    differential,
-    problem,
-    spec_of,
-)
+from tests.codegen.harness import Case, Problem, differential, problem, spec_of
 from tests.codegen.knobs import knobs_of
 from tests.codegen.native import ON_X86, compiler_of
 from tests.tiers import sampled

@@ -25,10 +25,9 @@ from tests.codegen.forms.contraction.test_contraction import (
     TT,
     VIEWS,
     matmul,
-    rand,
     tensors,
 )
-from tests.codegen.harness import Problem, problem, spec_of
+from tests.codegen.harness import Problem, problem, rand, spec_of
 from tests.codegen.knobs import knobs_of
 from tests.cusim.harness import differential, lowered, simulate
 from tests.tiers import sampled

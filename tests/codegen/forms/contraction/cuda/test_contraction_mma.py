@@ -15,8 +15,8 @@ from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.toolchain.nvrtc import compile_cuda
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import BY_NAME
-from tests.codegen.forms.contraction.test_contraction import EPILOGUES, NN, NT, TN, TT, VIEWS, rand
-from tests.codegen.harness import Problem, problem, spec_of
+from tests.codegen.forms.contraction.test_contraction import EPILOGUES, NN, NT, TN, TT, VIEWS
+from tests.codegen.harness import Problem, problem, rand, spec_of
 from tests.cusim.harness import differential, lowered, simulate
 from tests.tiers import sampled
 
