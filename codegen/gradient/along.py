@@ -72,6 +72,7 @@ class Along:
         self.name = self.fresh(f"j_{checked.name}")
         self.products: dict[VersionStep, typed.Read] = {}
         self.compared: set[str] = set()  # all that is compared is computed here
+        self.searches: dict[str, VersionStep] = {}
         self.begun: set[str] = set()
         self.before: list[Part] = []  # what begins tensors of a loop, to stand in front of it
         self.around: tuple[typed.Loop, ...] = ()

@@ -74,6 +74,7 @@ class Backward:
         self.rounded: dict[str, str] = {}
         self.products: dict[VersionStep, typed.Read] = {}
         self.compared: set[str] = set()
+        self.searches: dict[str, VersionStep] = {}
         self.returned: set[str] = set()
         self.begun: set[str] = set()
         self.zeros: list[Part] = []

@@ -23,7 +23,8 @@ from tcdsl.codegen.gradient import build as g
 from tcdsl.codegen.gradient.lines import Line, Part
 from tcdsl.codegen.gradient.versions import STARTING, Version, VersionStep
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.expressions import from_lowest
+from tcdsl.codegen.program.expressions import from_lowest, reads_of
+from tcdsl.codegen.program.sharing import slides
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import Diagnostic, Note, raise_one
@@ -39,6 +40,7 @@ class GradientStore(Protocol):
     values: dict[str, Version]
     products: dict[VersionStep, typed.Read]  # of all factors
     compared: set[str]  # versions of which every bit counts
+    searches: dict[str, VersionStep]  # places of extremes, and the steps that have these
 
     def makers(self, name: str) -> Sequence[Expr]:
         """Return what may be computed again where a tensor is read; nothing of one in memory."""
@@ -96,12 +98,14 @@ def first_extreme(s: VersionStep, seed: Expr, store: GradientStore) -> PartialFa
     outputs = [r for r in s.ranges if r.kind == "output"]
     name = store.fresh(f"{s.target}_place")
     at = tuple(from_lowest(g.index(r.name), r.low) for r in outputs)
-    store.values[name] = Version(name, s.target, INT64, tuple(r.extent for r in outputs))
+    store.values[name] = Version(name, name, INT64, tuple(r.extent for r in outputs))
+    store.searches[name] = s
     is_kept = store.values[s.target].dtype == s.value.dtype and not s.value.dtype.is_half
     if (
         s.onto is None
         and len(reductions) == 1
         and not reductions[0].is_guess  # as a number it is an int32
+        and not slides(reads_of(s.value), s.ranges)  # a window is searched while its extreme is
         and is_kept
         and _is_exact(s.value, store)
     ):

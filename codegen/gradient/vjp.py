@@ -25,6 +25,7 @@ from tcdsl.codegen.gradient.order import Order
 from tcdsl.codegen.gradient.place import restored_apart, without_needless
 from tcdsl.codegen.gradient.renaming import versions_of
 from tcdsl.codegen.gradient.reuse import reused
+from tcdsl.codegen.gradient.searched import searched_forwards
 from tcdsl.codegen.gradient.shadows import without_shadows
 from tcdsl.codegen.gradient.starting import started
 from tcdsl.codegen.gradient.text import definition_text, head
@@ -107,6 +108,7 @@ def _gradient(
     back.activate()
     begin = [p for t in outputs for p in back.seed(finals[t.name], given[t.name])]
     lines = back.block(versions.nodes)
+    versions, lines = searched_forwards(versions, lines, back)
     rest = [p for t in inputs for p in back.finished(t.name)]
     wanted = set(results.values())
     lines = [*begin, *back.zeros, *lines, *rest]
@@ -148,14 +150,15 @@ def _gradient(
     memory = Size()
     for n in extra:
         memory = memory + prod(values[n].shape, start=Size.const(values[n].dtype.bits // 8))
-    training = _forward(f, back, extra, {n: axes[n] for n in kept if n in axes})
+    training = _forward(f, back, versions, extra, {n: axes[n] for n in kept if n in axes})
     wrt = tuple(written.get(t.name, t.name) for t in inputs)
     return Gradient(name, wrt, text, training, kept, extra, tuple(behind), memory)
 
 
-def _forward(f: CheckedDef, back: Backward, extra: Iterable[str], axes: Axes) -> str:
+def _forward(
+    f: CheckedDef, back: Backward, versions: Versions, extra: Iterable[str], axes: Axes
+) -> str:
     """Return the definition with more outputs, values under the names of versions."""
-    versions = back.versions
     values = {n: _with_turns(v, axes.get(n, ())) for n, v in versions.values.items()}
     finals = {final: f.tensor(name) for name, final in versions.finals.items()}
     also = tuple(dict.fromkeys((*extra, *scattered(versions))))

@@ -9,13 +9,15 @@ they can run for one row after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from tcdsl.codegen.program.affine import affine_of
 from tcdsl.codegen.program.expressions import indices_of
 from tcdsl.codegen.program.inline import is_contraction
 from tcdsl.codegen.program.program import PlainAccess, Statement
+from tcdsl.grammar.types import typed
+from tcdsl.grammar.types.typed import Range
 
 Names = dict[str, str]  # from a shared axis to an output index of a statement
 Dims = dict[str, int]  # from a shared axis to a dimension of a version
@@ -54,7 +56,7 @@ def _over_one_window(statements: Sequence[Statement]) -> list[Statement]:
     alike = all(
         s.covers
         and s.base is None
-        and slides(s)
+        and slides(s.reads(), s.ranges)
         and [(r.low, r.high, r.kind) for r in s.ranges] == spans
         and all(r.tensor not in made for r in s.reads())
         and not (s.is_ragged or s.along or is_contraction(s))
@@ -63,11 +65,12 @@ def _over_one_window(statements: Sequence[Statement]) -> list[Statement]:
     return heads if alike else []
 
 
-def slides(s: Statement) -> bool:
+def slides(reads: Iterable[typed.Read], ranges: Iterable[Range]) -> bool:
     """Whether a reduction moves what is read where an output index does: `I(h + i)`."""
-    outputs = {r.name for r in s.outputs}
-    reduced = {r.name for r in s.reductions}
-    found = (indices_of(e) for r in s.reads() for e in r.subs)
+    kinds = {r.name: r.kind for r in ranges}
+    outputs = {n for n, kind in kinds.items() if kind == "output"}
+    reduced = {n for n, kind in kinds.items() if kind == "reduction"}
+    found = (indices_of(e) for r in reads for e in r.subs)
     return any(x & outputs and x & reduced for x in found)
 
 

@@ -85,15 +85,43 @@ def test_bits_are_compared_where_they_are_the_same(
     made: str, value: str, is_searched: bool
 ) -> None:
     d = differentiated(ROUNDED.format(made, value))
-    assert ("argmax=!" in d.gradient.text) == is_searched, d.gradient.text
+    assert ("argmax=!" in d.gradient.forward) == is_searched, d.gradient.forward
 
 
 def test_a_base_whose_bits_are_compared_is_kept() -> None:
     text = (
         "def f(float(N) b, float(N,L) X) -> (Y) {{ t(n) = {}  t(n) max= X(n, l)  Y(n) = t(n) * 2 }}"
     )
-    assert differentiated(text.format("b(n) * b(n)")).gradient.extra == ("t",)
+    assert "t_1" not in differentiated(text.format("b(n) * b(n)")).gradient.extra
     assert "t_1" in differentiated(text.format("b(n) * b(n) + exp(b(n))")).gradient.extra
+
+
+@pytest.mark.parametrize(
+    ("head", "window", "dtype"),
+    [
+        ("float(N,L) X", "where i in 0:3, j in 0:4", "int32"),
+        ("float16(N,L) X", "where i in 0:3, j in 0:4", "int32"),
+        ("double(N,L) X", "where i in 0:3, j in 0:4", "int64"),
+        ("float(N,L) X", "where i in 0:65536, j in 0:65536", "int64"),
+    ],
+)
+def test_the_training_forward_keeps_the_places_of_extremes(
+    head: str, window: str, dtype: str
+) -> None:
+    d = differentiated(f"def f({head}) -> (O) {{ O(n) max=! X(n + i, j) {window} }}")
+    assert "argmax=!" in d.gradient.forward
+    assert "argmax=!" not in d.gradient.text
+    assert d.gradient.extra == ("O_place",)
+    assert f"{dtype}(O_place_n0) O_place" in d.gradient.text
+
+
+def test_places_of_turns_are_searched_where_the_loop_goes_back() -> None:
+    text = """def f(float(T,N,L) X, float(N) b) -> (float(N) O) {
+      O(n) = b(n)
+      for t in 0:T { M(n) max=! X(t, n, l) * O(n)  O(n) = O(n) + M(n) }
+    }"""
+    d = differentiated(text)
+    assert not any("place" in n for n in d.gradient.extra)
 
 
 @pytest.mark.wide
