@@ -74,7 +74,7 @@ _MOD_OF_VECTORS = "tc_mod_v"
 
 # What words.h has: vectors read from narrower integers, words, squares of integers.
 _WORDS = re.compile(
-    r"tc_(loadm?_v\d+i\d+_[iu]\d+|(dot|weave|line|put)m?\d(su|us)?(_|$)|transpose_v\d+i)"
+    r"tc_(loadm?_v\d+i\d+_[iu]\d+|(dot|wide|weave|line|put)m?\d(su|us|bf)?(_|$)|least_|transpose_v\d+i)"
 )
 
 # Above this float32 rounds to infinity.

@@ -20,7 +20,7 @@ class Machine:
     frequency_ghz: float
     fma_per_cycle: int  # vector FMAs a core starts per cycle
     crosses_lines: bool = False  # vectors across two lines are read as fast as others
-    dots: tuple[str, ...] = ()  # what dot instructions take: "bytes", by fours
+    dots: tuple[str, ...] = ()  # what dot instructions take: "bytes" by fours, "bfloat16" by twos
 
     def lanes(self, element_bytes: int) -> int:
         """Return how many elements a vector holds."""

@@ -1,8 +1,9 @@
 /* Factors of products that are narrower than their sums: small integers widened as they are read,
  * and words of two or four steps along a sum, which dot instructions take.
  *
- * A word is an int32 that holds pairs (two int16) or quads (four bytes), the first step lowest.
- * All functions give the same bits on every processor: sums of words wrap, none saturates.
+ * A word is an int32 that holds pairs (two int16, two bfloat16) or quads (four bytes), the first
+ * step lowest. Functions of integers give the same bits on every processor: sums of words wrap,
+ * none saturates.
  */
 #ifndef TC_WORDS_H
 #define TC_WORDS_H
@@ -109,9 +110,11 @@ TC_FN tc_i32 tc_put2(tc_i32 word, tc_i32 x, tc_i64 i) {
   }
 #define TC_WORDS(N)                                                                               \
   TC_WEAVE(4, N##i32, i8) TC_WEAVE(4, N##i32, u8)                                                 \
-  TC_WEAVE(2, N##i32, i8) TC_WEAVE(2, N##i32, u8) TC_WEAVE(2, N##i32, i16)                        \
+  TC_WEAVE(2, N##i32, i8) TC_WEAVE(2, N##i32, u8)                                                 \
+  TC_WEAVE(2, N##i32, i16) TC_WEAVE(2, N##i32, u16)                                               \
   TC_LINE(4, N##i32, N, i8, i8) TC_LINE(4, N##i32, N, u8, i8)                                     \
-  TC_LINE(2, N##i32, N, i8, i16) TC_LINE(2, N##i32, N, u8, i16) TC_LINE(2, N##i32, N, i16, i16)
+  TC_LINE(2, N##i32, N, i8, i16) TC_LINE(2, N##i32, N, u8, i16)                                   \
+  TC_LINE(2, N##i32, N, i16, i16) TC_LINE(2, N##i32, N, u16, i16)
 TC_EXPAND(TC_WORDS, TC_VL_i32)
 
 /* ---- sums of products of words: tc_dot2 of int16, tc_dot4su of int8 in the vector by uint8 in x,
@@ -161,4 +164,42 @@ TC_FN tc_native_i32 tc_dot4_native(tc_native_i32 acc, tc_native_i32 u, tc_native
   }
 #define TC_DOTS_(N) TC_DOTS(N##i32)
 TC_EXPAND(TC_DOTS_, TC_VL_i32)
+
+/* ---- sums of products of bfloat16 in float32: tc_wide2bf of any, tc_dot2bf by an instruction that
+ * takes what is below 2^-126 for zero, in factors, products and sums. */
+
+TC_FN tc_native_f32 tc_wide2bf_native(tc_native_f32 acc, tc_native_i32 v, tc_native_i32 w) {
+  acc += (tc_native_f32)(v << 16) * (tc_native_f32)(w << 16);
+  return acc + (tc_native_f32)(v & ~0xffff) * (tc_native_f32)(w & ~0xffff);
+}
+TC_FN tc_native_f32 tc_dot2bf_native(tc_native_f32 acc, tc_native_i32 v, tc_native_i32 w) {
+#if defined(__AVX512BF16__) && defined(__AVX512VL__)
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(v), "v"(w));
+  return acc;
+#else
+  return tc_wide2bf_native(acc, v, w);
+#endif
+}
+#define TC_BFLOATS(S, I)                                                                          \
+  TC_FN tc_v##S tc_wide2bf_v##S(tc_v##S acc, tc_v##I v, tc_i32 x) {                               \
+    return tc_wide2bf_native(acc, v, tc_splat_v##I(x));                                           \
+  }                                                                                               \
+  TC_FN tc_v##S tc_dot2bf_v##S(tc_v##S acc, tc_v##I v, tc_i32 x) {                                \
+    return tc_dot2bf_native(acc, v, tc_splat_v##I(x));                                            \
+  }
+#define TC_BFLOATS_(N) TC_BFLOATS(N##f32, N##i32)
+TC_EXPAND(TC_BFLOATS_, TC_VL_i32)
+
+/* The least exponent, as it is stored, of what is not zero in n words; -256 where one is denormal,
+ * 511 where all are zero. */
+TC_FN tc_i64 tc_least_bf16(const tc_i32 *words, tc_i64 n) {
+  tc_u32 least = ~0u; /* of magnitudes less 1: that of zero is the largest */
+  for (tc_i64 i = 0; i < n; i++) {
+    tc_u32 word = (tc_u32)words[i], low = (word & 0x7fff) - 1, high = (word >> 16 & 0x7fff) - 1;
+    low = low < high ? low : high;
+    least = low < least ? low : least;
+  }
+  if (least == ~0u) return 511;
+  return least < 0x7f ? -256 : (tc_i64)((least + 1) >> 7);
+}
 #endif

@@ -63,7 +63,8 @@ def dots_of(macros: tuple[str, ...]) -> tuple[str, ...]:
     """Return what words.h has dot instructions for under these predefined macros."""
     has = set(macros)
     quads = {"__AVX512VNNI__", "__AVX512VL__"} <= has or "__AVXVNNI__" in has
-    return ("bytes",) if quads else ()
+    pairs = {"__AVX512BF16__", "__AVX512VL__"} <= has
+    return ("bytes",) * quads + ("bfloat16",) * pairs
 
 
 def usable_cores() -> int:

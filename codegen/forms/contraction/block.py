@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tcdsl.codegen.forms.contraction.blocking import Blocking
 from tcdsl.codegen.forms.contraction.called import Kernels, joiner_name, packer_name
+from tcdsl.codegen.forms.contraction.kernel import WIDENS
 from tcdsl.codegen.forms.contraction.lets import Lets
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit, packer_params
 from tcdsl.codegen.forms.contraction.panel import Panel
@@ -26,8 +27,21 @@ from tcdsl.codegen.forms.contraction.tiles import (
     origins,
     tiles,
 )
+from tcdsl.codegen.forms.contraction.words import LEAST_EXPONENTS
 from tcdsl.codegen.loops import build as b
-from tcdsl.codegen.loops.loopir import Call, Cast, Eval, Expr, Field, Let, Opaque, Stmt
+from tcdsl.codegen.loops.loopir import (
+    I64,
+    Bin,
+    Call,
+    Cast,
+    Eval,
+    Expr,
+    Field,
+    Let,
+    Opaque,
+    Stmt,
+)
+from tcdsl.grammar.types.dtypes import UINT16
 
 
 def one_pass(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: DepthPass) -> Stmt:
@@ -83,9 +97,11 @@ def _matrix(panel: Panel, g: Blocking, kernels: Kernels, block: TaskBlock, now: 
         head = packing(panel, "b", g, block, now)
 
     def rows_from(part: TaskBlock) -> Stmt:
+        look, flags = looked_through(panel, part, now)
         return b.block(
             None if panel.is_near(p.a) else packing(panel, "a", g, part, now),
-            tiles(panel, g, kernels, part, now),
+            look,
+            tiles(panel, g, kernels, part, replace(now, flags=flags)),
         )
 
     if g.mb == g.mc:
@@ -112,8 +128,9 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
         unit = "x"
     elif k and x.stride(k[-1].name) == ONE:
         unit = "k"
+    stored = panel.stored(x)
     return Packer(
-        panel.stored(x),
+        UINT16 if panel.words is not None and stored.is_half else stored,  # its bits
         panel.packed,
         panel.lanes,
         unit,
@@ -121,6 +138,21 @@ def packer_of(panel: Panel, x: Operand, along: tuple[Index, ...]) -> Packer:
         k_table=x.linear(k) is None,
         word=None if panel.words is None else panel.words.of("a" if x == panel.problem.a else "b"),
     )
+
+
+def looked_through(panel: Panel, part: TaskBlock, now: DepthPass) -> tuple[list[Stmt], Expr]:
+    """Return what looks at packed words, and the flags for them: they may have to be widened."""
+    if panel.words is None or panel.words.widening is None:
+        return [], now.flags
+    least = [
+        Call("tc_least_bf16", (area(panel, f"packed_{name}"), b.mul(count, now.depth)), I64)
+        for name, count in (("a", part.rows), ("b", part.columns))
+    ]
+    names = Lets(panel.var)
+    both = names.let("least", b.add(*least))
+    fits = b.compare(">=", both, LEAST_EXPONENTS)
+    flags = b.select(fits, now.flags, Bin("|", now.flags, b.c64(WIDENS), I64))
+    return names.stmts, names.let("word_flags", flags)
 
 
 def kept_panels(panel: Panel, block: TaskBlock, k0: Expr) -> Stmt:
@@ -156,6 +188,9 @@ def packing(panel: Panel, name: str, g: Blocking, block: TaskBlock, now: DepthPa
     args = [source, *directions, area(panel, f"packed_{name}"), depth, count, width]
     if spec.unit == "batch":
         args += [next(d for n, _, d in _apart(panel, g) if n == f"packed_{name}"), block.batches]
+    to = packer_params(spec)[0].type
+    if panel.words is not None and panel.stored(x) != spec.source:
+        args[0] = Cast(args[0], to)
     assert len(args) == len(packer_params(spec))
     run = Eval(Call(packer_name(panel, name, spec), tuple(args), None))
     return b.when(b.compare("!=", flag, 0), run)

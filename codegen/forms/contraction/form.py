@@ -49,6 +49,7 @@ from tcdsl.grammar.text.errors import ScheduleError
 
 # Whose register tiles a size-generic executable has: with its epilogue they are its own.
 LIBRARY, OWN = "library", "own"
+_THICK = 24  # rows from which on words are worth their packing beside b read as it lies
 _DEEP = 96  # terms of a sum from which on a pass over finished tiles costs little beside it
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of tasks along a direction
 
@@ -114,9 +115,14 @@ def default(ctx: Context) -> dict[str, Value]:
 
 def _default_word(ctx: Context, side: str) -> dict[str, Value]:
     """Return how many steps along k a word has, if there is a choice: the model's."""
-    options = words_for(ctx, required(ctx, sides_of(ctx)[side]))
+    panel = required(ctx, sides_of(ctx)[side])
+    options = words_for(ctx, panel)
     if not options:
         return {}
+    streams = panel.extents().streams and not ctx.at_least(extent_of(panel.problem.m), _THICK)
+    one: dict[str, Value] = {"word": 1}
+    if streams and (not ctx.is_exact() or _chosen(ctx, {"columns": side} | one).method == STREAM):
+        return one
 
     def time_ns(word: int) -> float:
         values: dict[str, Value] = {"columns": side, "word": word}

@@ -63,7 +63,8 @@ from tcdsl.codegen.loops.target import short_name
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import INT32, INT64, DType
 
-FIRST, LAST = 1, 2  # bits of the flag word: start from zero; apply the epilogue
+# Bits of the flag word: start from zero; apply the epilogue; words hold what has to be widened.
+FIRST, LAST, WIDENS = 1, 2, 4
 DEEP = 64  # steps along k that hide the way of the output's lines into the first level
 
 # Rows are addressed from one pointer per group of four, at 0, s, 2s (scaled indices of the
@@ -353,10 +354,10 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
     def start(v: Expr, masked: bool) -> list[Stmt]:
         return [assign(accumulator(tile, r, v), fetched(v, masked))]
 
-    def summed(v: Expr) -> Stmt:
+    def summed(v: Expr, function: str | None) -> Stmt:
         acc, apart = accumulator(tile, r, v), Var("apart", tile.vector)
-        if words is not None:
-            name = f"tc_{words.function}"
+        if function is not None:
+            name = f"tc_{function}"
             return assign(acc, intrinsic(name, tile.vector, acc, column(v), x, type=tile.vector))
         difference = Let(apart, Bin("-", column(v), x, tile.vector))
         match term:
@@ -370,16 +371,35 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
             case _:
                 assert_never(term)
 
-    def row(g: int) -> Stmt:
+    def row(g: int, function: str | None) -> Stmt:
         v = i64("v")
         return loop(
             r,
             g * ROW_GROUP,
             min((g + 1) * ROW_GROUP, tile.rows),
             Let(x, load(rows[g], add(a_at, mul(sub(r, g * ROW_GROUP), a_row)))),
-            loop(v, 0, tile.vectors, summed(v), mark=Unroll()),
+            loop(v, 0, tile.vectors, summed(v, function), mark=Unroll()),
             mark=Unroll(),
         )
+
+    def steps(function: str | None) -> Stmt:
+        return loop(
+            k,
+            0,
+            i64("depth"),
+            Array("column", held, (tile.vectors,)),
+            each_vector(tile, fetch),
+            each_vector(tile, fetch_next) if strides.ahead else None,
+            [row(g, function) for g in range(len(rows))],
+            [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
+            assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
+            mark=Unroll(1),
+        )
+
+    run = steps(None if words is None else words.function)
+    if words is not None and words.widening is not None:
+        widens = compare("!=", Bin("&", i64("flags"), c64(WIDENS), I64), 0)
+        run = If(widens, steps(words.widening), run)
 
     starts = block(
         loop(r, 0, tile.rows, each_vector(tile, start), mark=Unroll()),
@@ -389,18 +409,7 @@ def _k_loop(tile: RegisterTile, strides: Strides, term: Term) -> Stmt:
         [Let(p, offset(a, mul(g * ROW_GROUP, a_row)), mutable=True) for g, p in enumerate(rows)],
         Let(b_now, b, mutable=True),
         starts if words is not None and words.starts else None,
-        loop(
-            k,
-            0,
-            i64("depth"),
-            Array("column", tile.vector, (tile.vectors,)),
-            each_vector(tile, fetch),
-            each_vector(tile, fetch_next) if strides.ahead else None,
-            [row(g) for g in range(len(rows))],
-            [assign(p, offset(p, a_step)) for p in rows] if a_step is not None else None,
-            assign(b_now, offset(b_now, b_step)) if b_step is not None else None,
-            mark=Unroll(1),
-        ),
+        run,
     )
 
 

@@ -2,21 +2,28 @@
 
     acc[r][v] += sum_i a[r][count * k + i] * b[count * k + i][v]        i < count, once per word
 
-A word has 32 bits, as an accumulator has: two int16 or four bytes, the first step lowest. To the
-schedule a word is a step, and the sum is so much shorter. Sums wrap, so that words give the bits
-that single products give.
+A word has 32 bits, as an accumulator has: two int16 or bfloat16, or four bytes, the first step
+lowest. To the schedule a word is a step, and the sum is so much shorter. Sums of integers wrap, so
+that words give the bits that single products give.
 
 The instruction for bytes takes unsigned ones by signed ones. Where both are signed, a has 128
 added, and a panel of b begins with a row of what that is too much: -128 times its columns' sums.
+
+The instruction for bfloat16 takes float32 numbers below 2^-126 for zero: factors, products, sums.
+None occurs where factors are zero or have exponents, as they are stored, of 1 and more that give
+`LEAST_EXPONENTS` together: products then are multiples of 2^-126, the last bits of factors being
+2^-7 of them or more, and so are sums, rounded or not. So packed blocks are looked through, and a
+pass over blocks with smaller ones widens its words as it goes (flag `WIDENS` of micro-kernels).
 """
 
 from __future__ import annotations
 
 from tcdsl.codegen.machine.cpu import Machine
 from tcdsl.grammar.text.dataclass import dataclass
-from tcdsl.grammar.types.dtypes import INT8, INT16, INT32, UINT8, DType
+from tcdsl.grammar.types.dtypes import BFLOAT16, FLOAT32, INT8, INT16, INT32, UINT8, DType
 
-BYTES = "bytes"  # in `Machine.dots`: quads of bytes
+BYTES, BFLOATS = "bytes", "bfloat16"  # in `Machine.dots`: quads of bytes, pairs of bfloat16
+LEAST_EXPONENTS = 2 * 127 + 2 * 7 - 126  # twice the bias, the bits after the point, the least
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +45,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words of a product: its function in `words.h`, how many steps, whether a is flipped."""
+    """Words of a product: its function in `words.h`, how many steps, whether a is flipped.
+
+    widening: the function for words with numbers that the other one takes for zero, if there are.
+    """
 
     function: str
     count: int
     flips: bool = False
+    widening: str | None = None
 
     @property
     def name(self) -> str:
@@ -61,6 +72,7 @@ class Words:
 
 ALL = (
     Words("dot2", 2),
+    Words("dot2bf", 2, widening="wide2bf"),
     Words("dot4su", 4),
     Words("dot4us", 4),
     Words("dot4su", 4, flips=True),
@@ -68,7 +80,12 @@ ALL = (
 
 
 def words_of(machine: Machine, a: DType, b: DType, dtype: DType) -> tuple[Words, ...]:
-    """Return the words that a product of stored types may be made of, the longest first."""
+    """Return the words that a product of stored types, summed in dtype, may be made of.
+
+    The longest first.
+    """
+    if dtype == FLOAT32 and a == b == BFLOAT16 and BFLOATS in machine.dots:
+        return (Words("dot2bf", 2, widening="wide2bf"),)
     if dtype != INT32 or not {a, b} <= {INT8, UINT8, INT16}:
         return ()
     quads = {

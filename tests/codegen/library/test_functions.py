@@ -44,6 +44,7 @@ from tcdsl.grammar.types.dtypes import (
     INT8,
     INT16,
     INT32,
+    UINT16,
     DType,
 )
 from tests.codegen.compiled import noted, recorded
@@ -95,7 +96,9 @@ def everything() -> list[LibraryFunction]:
         *(Tiles(INTS, 32, words=w) for w in WORDS),
         *(
             Packing(Packer(t, INT32, 16, unit, word=w))
-            for t, unit, w in product((INT8, INT16), UNITS, {w.of(x) for w in WORDS for x in "ab"})
+            for t, unit, w in product(
+                (INT8, INT16, UINT16), UNITS, {w.of(x) for w in WORDS for x in "ab"}
+            )
         ),
         *(
             Planning(v, 32, 32768, 8, 1 << 20, 2, crosses, traits)
