@@ -22,7 +22,14 @@ from tcdsl.codegen.program.invariant import hoisted
 from tcdsl.codegen.program.masked import unmasked
 from tcdsl.codegen.program.program import Buffer, Program, Statement, TurnLoop
 from tcdsl.codegen.program.scatters import COMBINING, becomes_contraction, gathers
-from tcdsl.codegen.program.subscripts import MOST_PIECES, injective_in, is_tiling, tile_of
+from tcdsl.codegen.program.subscripts import (
+    MOST_PIECES,
+    are_joined,
+    box_of,
+    injective_in,
+    is_tiling,
+    tile_of,
+)
 from tcdsl.codegen.program.unparse import statement_text
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.proofs.sizes import Size
@@ -180,10 +187,10 @@ class _Builder:
         return [(low, low + extent) for low, extent in zip(t.low, t.shape, strict=True)]
 
     def is_tiled(self, body: Sequence[typed.Stmt]) -> bool:
-        """Whether statements that a body begins with write each element of a tensor anew, once."""
+        """Whether statements that a body begins with write each element of a tensor anew."""
         first = body[0]
         assert isinstance(first, typed.Statement)
-        tensor, tiles = self.tensors[first.target], []
+        tensor, tiles, boxes = self.tensors[first.target], [], []
         for s in body[:MOST_PIECES]:
             if not isinstance(s, typed.Statement) or s.target != first.target:
                 break
@@ -193,7 +200,8 @@ class _Builder:
             subs = all_from_lowest(s.subs, tensor.low)
             outputs = [r for r in s.ranges if r.kind == "output"]
             tiles.append(tile_of(subs, outputs, tensor.shape))
-            if len(tiles) > 1 and is_tiling(tiles):
+            boxes.append(box_of(subs, outputs))
+            if len(tiles) > 1 and (is_tiling(tiles) or are_joined(boxes, tensor.shape)):
                 return True
         return False
 

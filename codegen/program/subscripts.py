@@ -98,6 +98,44 @@ def is_tiling(tiles: Sequence[Tile | None]) -> bool:
     return len(tiles) == prod(step for step, _ in first) and {*tiles} == {*product(*residues)}
 
 
+Span = tuple[Size, Size]  # the first element of a dimension, and the one behind the last
+
+
+def box_of(subs: Sequence[Expr], outputs: Sequence[Range]) -> tuple[Span, ...] | None:
+    """Return the elements that subscripts run through, if they have no gaps: `O(n + A)`."""
+    left = {r.name: r for r in outputs}
+    out: list[Span] = []
+    for e in subs:
+        a = affine_of(e)
+        if a is None or len(a.terms) != 1:
+            return None
+        ((name, step),) = a.terms
+        r = left.pop(name, None)
+        if r is None or step != 1:
+            return None
+        out.append((r.low + a.const, r.high + a.const))
+    return None if left else tuple(out)
+
+
+def are_joined(boxes: Sequence[tuple[Span, ...] | None], shape: Sequence[Size]) -> bool:
+    """Whether boxes that are parts of one dimension, each as far as the next begins, hold it all.
+
+    From 0 to the extent some part passes each element, whatever the sizes are: it holds it.
+    """
+    whole = [(Size.const(0), extent) for extent in shape]
+    cut = {d for box in boxes if box is not None for d, span in enumerate(box) if span != whole[d]}
+    if None in boxes or len(cut) != 1:
+        return False
+    (d,) = cut
+    ends = dict(box[d] for box in boxes if box is not None)
+    at = Size.const(0)
+    for _ in boxes:
+        if at not in ends:
+            return False
+        at = ends[at]
+    return at == shape[d]
+
+
 def pivots(
     subs: Sequence[Expr],
     shape: Sequence[Size],
