@@ -163,7 +163,11 @@ class Size(tuple[int, ...]):
 
 def empty(shape: tuple[int, ...], dtype: dtypes.DType) -> Tensor:
     """Return a tensor of undefined contents."""
-    return _core.empty(shape, dtype.numpy.num)
+    try:
+        number = dtype.numpy.num
+    except AttributeError:
+        number = dtypes.dtype_meant(dtype).numpy.num
+    return _core.empty(shape, number)
 
 
 def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:

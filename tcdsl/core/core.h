@@ -96,6 +96,7 @@ static struct {
   PyObject *hooked;      /* (hooks, gradient, number of the output) -> gradient */
   PyObject *trace;       /* None, or () -> a text that tells where the call is that is being recorded */
   PyObject *judge;       /* None, or (node, its gradients or None for an error): raises where one is wrong */
+  PyObject *construct;   /* of the arguments of Tensor(...) that are no tensor */
   PyObject *backward;    /* Tensor.backward with arguments */
   PyObject *renew;       /* (view): give a view of a base that was written its fn */
   PyObject *on_host;     /* (tensor on a device) -> a copy in the host's memory */

@@ -70,11 +70,32 @@ ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, floa
 FLOATS = tuple(t for t in ALL if t.is_floating_point)
 _BY_NAME = {t.name: t for t in ALL}
 _BY_NUMPY = {t.numpy: t for t in ALL}
+_OF_PYTHON = {float: float64, int: int64, bool: bool_}
 
 
 def dtype_named(name: str) -> DType:
     """Return the type of a name."""
     return _BY_NAME[name]
+
+
+def dtype_meant(given: Any) -> DType:
+    """Return the type that is meant, which may be said by a type of Python: float, int or bool.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    """
+    if isinstance(given, DType):
+        return given
+    found = _OF_PYTHON.get(given) if isinstance(given, type) else None
+    if found is None:
+        name = given if isinstance(given, str) else getattr(given, "__name__", given)
+        told = f"torch.{name}" if name in _BY_NAME else "torch.float32 or another"
+        raise TypeError(
+            f"argument 'dtype' must be torch.dtype, not {type(given).__name__}: say {told}"
+        )
+    return found
 
 
 def dtype_of(numpy: np.dtype[Any]) -> DType | None:

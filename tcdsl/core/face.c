@@ -276,9 +276,18 @@ static PyObject *tensor_array(Tensor *t, PyObject *unused) {
 enum { SLOTS = 80 };
 static PyObject *operators[SLOTS];
 
+static int is_foreign(PyObject *o) {
+  void *type = Py_TYPE(o);
+  return !is_tensor(o) && type != PyFloat_Type && type != PyLong_Type && type != PyBool_Type;
+}
+
+/* Of an operand that tensors know nothing of, the other side is asked. */
 static PyObject *binary(int slot, PyObject *a, PyObject *b) {
   PyObject *two[] = {a, b};
-  return operators[slot] ? PyObject_Vectorcall(operators[slot], two, 2, NULL) : Py_NewRef(Py_NotImplemented);
+  PyObject *result = operators[slot] ? PyObject_Vectorcall(operators[slot], two, 2, NULL) : Py_NewRef(Py_NotImplemented);
+  if (result || (!is_foreign(a) && !is_foreign(b)) || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+  PyErr_Clear();
+  return Py_NewRef(Py_NotImplemented);
 }
 
 static PyObject *unary(int slot, PyObject *a) {

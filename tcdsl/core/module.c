@@ -30,12 +30,11 @@ static PyObject *tensor_backward(Tensor *t, PyObject *const *args, Py_ssize_t n,
 
 static PyMethodDef more_tensor_methods[] = {{"backward", FAST(tensor_backward), METH_FASTCALL | METH_KEYWORDS, NULL}};
 
-/* Tensor(other): another tensor over the same memory, of this class. */
+/* Tensor(other): another tensor over the same memory, of this class; of Tensor itself, what Python makes of all else. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *of;
-  (void)kwargs;
-  if (!PyArg_ParseTuple(args, "O", &of)) return NULL;
-  if (!is_tensor(of)) {
+  PyObject *of = PyTuple_Size(args) == 1 && !kwargs ? PyTuple_GetItem(args, 0) : NULL;
+  if (!of || !is_tensor(of)) {
+    if (type == tensor_type && py.construct) return PyObject_Call(py.construct, args, kwargs);
     PyErr_SetString(PyExc_TypeError, "expected a Tensor");
     return NULL;
   }
@@ -309,7 +308,8 @@ static PyObject *m_setup(PyObject *m, PyObject *args) {
   } known[] = {{"size_type", &py.size_type}, {"dtypes", &py.dtypes}, {"bind", &py.bind},     {"add", &py.add},
                {"add_into", &py.add_into},   {"copy", &py.copy},     {"zeros", &py.zeros},   {"one", &py.one},
                {"fit", &py.fit},             {"hooked", &py.hooked}, {"renew", &py.renew},   {"backward", &py.backward},
-               {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge}};
+               {"on_host", &py.on_host},     {"place", &py.place}, {"trace", &py.trace},   {"judge", &py.judge},
+               {"construct", &py.construct}};
   const char *name;
   PyObject *value;
   (void)m;

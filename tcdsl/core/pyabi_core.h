@@ -24,6 +24,7 @@ void PyObject_GC_Track(void *);
 int PyObject_GC_IsTracked(PyObject *);
 void PyObject_GC_Del(void *);
 int PyErr_CheckSignals(void);
+PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
 void PyErr_Restore(PyObject *, PyObject *, PyObject *);
 void PyObject_ClearWeakRefs(PyObject *);

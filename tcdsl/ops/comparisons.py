@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tcdsl.core import Tensor
+from typing import Any
+
+import numpy as np
+
+from tcdsl.core import Op, Tensor, from_numpy
+from tcdsl.ops.dispatch import Forms
 from tcdsl.ops.rules import broadcast, promote
 from tcdsl.ops.table import Family, publish
 
@@ -44,8 +49,20 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape) and bool(eq(input, other).all().item())
 
 
+def _operator(op: Op) -> Op:
+    """Return a comparison as an operator: it leaves operands that tensors know nothing of alone."""
+    forms: Forms = op.__dict__["forms"]
+
+    def slow(*operands: Any) -> Any:
+        operands = tuple(from_numpy(o) if isinstance(o, np.ndarray) else o for o in operands)
+        known = all(isinstance(o, Tensor | int | float | np.generic) for o in operands)
+        return forms.slow(*operands) if known else NotImplemented
+
+    return Op(op.name, forms.launcher, slow, None, 2, 1)
+
+
 for _name, _op in {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}.items():
-    setattr(Tensor, f"__{_name}__", _op)
+    setattr(Tensor, f"__{_name}__", _operator(_op))
 
 for made in (isclose, allclose, equal):
     publish(made, (made.__name__,))

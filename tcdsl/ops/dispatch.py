@@ -7,6 +7,7 @@ first recorded call of a form asks for them.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
@@ -63,6 +64,15 @@ _OUTSIDE = {  # PyTorch's words for subscripts outside of a tensor
     "embedding": "index out of range in self",
     **dict.fromkeys(("nll", "nll_weighted", "cross_entropy"), "Target {value} is out of bounds."),
 }
+
+
+_every: weakref.WeakSet[Forms] = weakref.WeakSet()
+
+
+def forget_forms() -> None:
+    """Let all ops ask their rules again: what those go by has changed."""
+    for forms in [*_every]:
+        forms.launcher.clear()
 
 
 class Forms:
@@ -129,6 +139,7 @@ class Forms:
             int(writes),
         )
         self.op.__dict__.update(__name__=name, forms=self, with_generics=self.with_generics)
+        _every.add(self)
         if meaning.is_tunable:
             record.exists(self)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcdsl.core import Op, Tensor, setup
-from tcdsl.core.dtypes import DType
+from tcdsl.core.dtypes import DType, dtype_meant
 from tcdsl.ops.rules import broadcast, first
 from tcdsl.ops.table import Family, publish
 
@@ -31,6 +31,7 @@ def to(tensor: Tensor, dtype: DType) -> Tensor:
     """Return a tensor of another type; itself if it has that."""
     if tensor.dtype is dtype:
         return tensor
+    dtype = dtype_meant(dtype)
     found: Tensor = _to_type(dtype)(tensor)
     return found
 

@@ -94,7 +94,14 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     -------
     Tensor, shape (..., M, N), without M or N where that operand is a vector
     """
-    a, b = input.ndim, other.ndim
+    try:
+        a, b = input.ndim, other.ndim
+    except AttributeError:
+        wrong = other if isinstance(input, Tensor) else input
+        raise TypeError(
+            f"matmul(): argument '{'other' if wrong is other else 'input'}' must be Tensor, not "
+            f"{type(wrong).__name__}"
+        ) from None
     if a == 2 and b == 2:
         found: Tensor = mm(input, other)
         return found

@@ -585,7 +585,7 @@ def _array_of(data: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
             raise TypeError("new(): invalid data type 'str'")
         raise TypeError(f"can't convert an array of {array.dtype} to a tensor")
     if dtype is not None:
-        return array.astype(dtype.numpy, copy=False)
+        return array.astype(dtypes.dtype_meant(dtype).numpy, copy=False)
     if not is_array and (array.dtype.kind == "f" or array.size == 0):
         return array.astype(default_float().numpy, copy=False)
     if not is_array and array.dtype.kind in "iu":
@@ -617,6 +617,7 @@ def _plain(data: Any) -> Any:
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Place = None) -> Tensor:
     """Return data as a tensor, without a copy where it is a tensor or an array of the type."""
+    dtype = None if dtype is None else dtypes.dtype_meant(dtype)
     if isinstance(data, Tensor):
         same: Tensor = data if dtype in (None, data.dtype) else data.to(dtype)
         return same if device is None else on_device.moved(same, place_of(device))

@@ -9,6 +9,7 @@ import numpy as np
 from tcdsl import core
 from tcdsl.core import Tensor
 from tcdsl.core.dtypes import DType
+from tcdsl.ops.rules import default_float
 from tcdsl.ops.table import publish
 from tcdsl.tensors import creation
 from tcdsl.tensors.methods import TYPE_NAMES
@@ -46,4 +47,17 @@ def new(self: Tensor, *args: Any) -> Tensor:
     return creation.empty(*args, dtype=self.dtype, device=self.device)
 
 
+def _constructed(*args: Any, **kwargs: Any) -> Tensor:
+    """Make what ``Tensor(...)`` does: floats, of sizes or of numbers."""
+    device = kwargs.pop("device", None)
+    if kwargs:
+        raise TypeError(f"new() received an unexpected keyword argument '{next(iter(kwargs))}'")
+    if len(args) == 1 and isinstance(args[0], float | str):
+        raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
+    if len(args) == 1 and not isinstance(args[0], int | core.Size):
+        return creation.tensor(args[0], default_float(), device)
+    return creation.empty(*(args or (0,)), device=device)
+
+
 publish(new, ("new",), on=("Tensor",))
+core.setup("construct", _constructed)

@@ -13,6 +13,7 @@ from tcdsl import core
 from tcdsl.core import Tensor, dtypes
 from tcdsl.core.dtypes import DType
 from tcdsl.ops import internal, on_device
+from tcdsl.ops.dispatch import forget_forms
 from tcdsl.ops.rules import default_float, joined, set_default_float
 from tcdsl.ops.table import publish
 from tcdsl.ops.views import unbound
@@ -67,7 +68,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     for value in args:
         if isinstance(value, Tensor):
             dtype, place = value.dtype, value.device
-        elif isinstance(value, DType):
+        elif isinstance(value, DType | type):
             dtype = value
         elif value is not None and not isinstance(value, bool):
             place = value
@@ -94,6 +95,8 @@ def type_named(wanted: Any) -> DType:
     """
     if isinstance(wanted, DType):
         return wanted
+    if wanted in (float, int, bool):
+        return dtypes.dtype_meant(wanted)
     name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", str(wanted))
     found = TYPE_NAMES.get(name.rpartition(".")[2])
     if found is None:
@@ -195,6 +198,19 @@ def length(self: Tensor) -> int:
     if not self.ndim:
         raise TypeError("len() of a 0-d tensor")
     return int(self.shape[0])
+
+
+def array_wrapped(
+    self: Tensor, array: np.ndarray[Any, Any], context: object = None, return_scalar: bool = False
+) -> Tensor:
+    """Return what a function of NumPy's made of this tensor as a tensor; bools as uint8."""
+    array = np.asarray(array)
+    return core.from_numpy(array.astype(np.uint8) if array.dtype == bool else array)
+
+
+def deleted(self: Tensor, index: object) -> None:
+    """Refuse ``del x[i]``."""
+    raise TypeError("Tensor does not support deleting items")
 
 
 def iterate(self: Tensor) -> Iterator[Tensor]:
@@ -447,7 +463,9 @@ def set_default_dtype(d: DType) -> None:
     """Let floats that nothing else tells be of this type."""
     if not isinstance(d, DType) or not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    set_default_float(d)
+    if d is not default_float():
+        set_default_float(d)
+        forget_forms()
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -502,6 +520,8 @@ def attach() -> None:
         "apply_": apply_,
         "map_": map_,
         "__array__": array,
+        "__array_wrap__": array_wrapped,
+        "__delitem__": deleted,
         "__dlpack__": dlpack,
         "__dlpack_device__": dlpack_device,
         "__len__": length,
