@@ -78,7 +78,7 @@ ROOMS = {
     "tcdsl": "grammar/ codegen/ autotune/ tcdsl/text tcdsl/calls/ tcdsl/plain tcdsl/derived"
     " tcdsl/ahead tcdsl/ops tcdsl/autograd tcdsl/chance tcdsl/tensors",
     "tcdsl/core": "grammar/text codegen/runtime codegen/toolchain",
-    "tcdsl/chance": "tcdsl/core",
+    "tcdsl/chance": "tcdsl/calls/process tcdsl/core",
     "tcdsl/ops": "grammar/text grammar/types codegen/gradient codegen/runtime codegen/device"
     " codegen/machine tcdsl/calls/"
     " tcdsl/chance tcdsl/plain tcdsl/derived tcdsl/core",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from functools import cached_property
 
 from tcdsl.autotune.store.untrusted import sizes_in
 from tcdsl.codegen.machine.plainjson import loads
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 
 _MOST = 1024  # dtypes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.program import Program
 from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.reference.evaluator import evaluate
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.typed import CheckedDef, Loop
 
@@ -52,12 +52,12 @@ class DefinitionProblem:
     given: Mapping[str, Any] | None = None
     seed: int = 0
 
-    @functools.cached_property
+    @cached_property
     def program(self) -> Program:
         """The SSA form."""
         return program_of(self.checked)
 
-    @functools.cached_property
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """The exact sizes."""
         assert self.spec.sizes is not None

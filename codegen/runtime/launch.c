@@ -58,6 +58,21 @@ static int run_released(const Entry *e, tc_args *args, Work work) {
   return rc;
 }
 
+static inline int is_long(const Entry *e) { return e->total_ns > RELEASE_NS || e->exe->loops; }
+
+/* Keep the memory of tensors while a call runs that may let other threads run: one of those may give a tensor other
+ * memory (`x.data = y`, `resize_`, `out=` of another shape). How many were kept. */
+static int keep_memory(const Entry *e, PyObject *const *in, PyObject *const *out, Storage **kept) {
+  int n = 0;
+  if (e->planned_threads && !e->n_bounds && !is_long(e)) return 0; /* before its first plan nobody knows */
+  for (int i = 0; i < e->n_params + (out ? e->n_returns : 0); i++) {
+    PyObject *o = i < e->n_params ? in[i] : out[i - e->n_params];
+    if (e->operand[i].pass == BY_ADDRESS && tensor_lender && lender_of(o) == tensor_lender)
+      kept[n++] = (Storage *)Py_NewRef(((TensorHead *)o)->storage);
+  }
+  return n;
+}
+
 static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scalar *scalars) {
   Storage *memory = NULL;
   if (e->work_bytes && !(memory = storage_new(e->work_bytes))) return -1;
@@ -66,10 +81,9 @@ static int execute(const Launcher *l, const Entry *e, Places *at, const tc_scala
   Work work = {memory ? shared + e->shared_bytes : NULL, e->slot_bytes, e->parallel};
   tc_error error = {0, 0, 0, 0, 0};
   tc_i64 turn[TC_MAX_LOOPS];
-  int is_long = e->total_ns > RELEASE_NS || e->exe->loops;
-  const tc_plan *plan = is_long ? NULL : plan_of(e);
+  const tc_plan *plan = is_long(e) ? NULL : plan_of(e);
   tc_args args = {at->data, e->sizes, e->strides, scalars, plan, shared, &error, e->planned_threads, turn};
-  int rc = is_long ? run_released(e, &args, work) : run_phases(e->exe, &args, work);
+  int rc = !plan ? run_released(e, &args, work) : run_phases(e->exe, &args, work);
   if (memory) Py_DecRef(&memory->ob_base);
   if (error.code == 1) {
     PyObject *r =
@@ -159,8 +173,9 @@ static int tell_all_written(const Entry *e, PyObject *const *out) {
 static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject *const *out, Places *at) {
   tc_scalar scalars[MAX_OPERANDS];
   PyObject *made[MAX_OPERANDS];
+  Storage *kept[MAX_OPERANDS];
   char **data = at->data;
-  int n = 0;
+  int n = 0, n_kept = keep_memory(e, in, out, kept);
   Py_IncRef(&e->ob_base); /* whatever runs from here on may clear the table */
   int allowed = 0, failed = locate(e, in, out, data, scalars) || (allowed = allowed_threads(l)) < 0;
   while (!failed && n < e->n_returns) {
@@ -176,6 +191,7 @@ static PyObject *run_entry(Launcher *l, Entry *e, PyObject *const *in, PyObject 
   /* the plan comes last: while outputs are made another thread may call, by another plan */
   if (!failed) failed = ready(e, allowed, scalars) || execute(l, e, at, scalars);
   if (!failed) failed = out && n_lenders && tell_all_written(e, out);
+  while (n_kept) Py_DecRef(&kept[--n_kept]->ob_base);
   Py_DecRef(&e->ob_base);
   if (!failed) {
     l->calls++;

@@ -4,6 +4,7 @@
  * array over the block holds it as base. When the array dies the block returns to its list, so that
  * a large fresh output does not page-fault on each call. The GIL guards everything here.
  */
+#include "ndarray.h"
 #include "tensor.h"
 #include <stdlib.h>
 #include <string.h>
@@ -111,8 +112,20 @@ static Storage *storage_new(size_t bytes) {
   return s;
 }
 
+/* Who owns memory that is lent again, so that `x = x.data` or `x = from_numpy(x.numpy())` in a loop makes no chain. */
+static PyObject *first_owner(PyObject *owner) {
+  for (;;) {
+    PyObject *root = owner;
+    while (Py_TYPE(root) == numpy.array_type && ((Array *)root)->base) root = ((Array *)root)->base;
+    if (Py_TYPE(root) != storage_type) return owner;
+    if (((Storage *)root)->size_class >= 0) return root;
+    owner = ((Storage *)root)->owner;
+  }
+}
+
 /* Memory that somebody else owns, who is kept alive. */
 static Storage *storage_lent(PyObject *owner, char *data, size_t bytes, int device) {
+  owner = first_owner(owner);
   Storage *s = malloc(sizeof *s);
   if (!s) {
     PyErr_NoMemory();

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import field
-from functools import cached_property
 
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 
 MAX_TEXT_BYTES = 1 << 20  # of a text that is read

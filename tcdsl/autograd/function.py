@@ -113,6 +113,7 @@ class Function:
         if recorded:
             _record(cls, ctx, args, outputs)
         ctx._saved = tuple((t, 0 if t is None else t._version) for t in ctx._to_save)
+        ctx._to_save = ctx._dirty = ctx._constant = ()  # what is freed after a pass is held once
         return tuple(outputs) if isinstance(result, tuple | list) else outputs[0]
 
     def __call__(self, *args: Any) -> NoReturn:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from inspect import isgeneratorfunction
 from typing import Any, TypeVar
 
 from tcdsl import core
@@ -28,8 +29,10 @@ class _Mode:
         core.set_grad_enabled(self._before.pop())
 
     def __call__(self, function: F) -> F:
-        """Return a function whose calls are in this mode."""
+        """Return a function whose calls are in this mode; of a generator, its steps."""
         on = self._on
+        if isgeneratorfunction(function):
+            return self._of_generator(function)
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -40,6 +43,32 @@ class _Mode:
                 core.set_grad_enabled(before)
 
         return wrapped  # type: ignore[return-value]
+
+    def _of_generator(self, function: Any) -> Any:
+        on = self._on
+
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            step: Callable[[], Any] = partial(next, generator)
+            while True:
+                before = core.set_grad_enabled(on)
+                try:
+                    value = step()
+                except StopIteration as end:
+                    return end.value
+                finally:
+                    core.set_grad_enabled(before)
+                try:
+                    sent = yield value
+                    step = partial(generator.send, sent)
+                except GeneratorExit:
+                    generator.close()
+                    raise
+                except BaseException as error:
+                    step = partial(generator.throw, error)
+
+        return wrapped
 
 
 class no_grad(_Mode):  # noqa: N801 - PyTorch's name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import chain, combinations
 from math import prod
 from typing import Any
@@ -32,6 +31,7 @@ from tcdsl.codegen.machine.spec import SMALL, Spec
 from tcdsl.codegen.program.dtypes import identity, numpy_dtype
 from tcdsl.codegen.runtime import ArrayForm, Entry
 from tcdsl.grammar.proofs.sizes import Size
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import AllocationError, ShapeError
 

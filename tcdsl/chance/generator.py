@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tcdsl.calls.process.locks import Lock
 
 if TYPE_CHECKING:
     from tcdsl.core import Tensor
@@ -53,8 +54,17 @@ class Generator:
     def __init__(self, device: str = "cpu") -> None:
         if str(device) != "cpu":
             raise RuntimeError(f"expected device 'cpu', got '{device}'")
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.manual_seed(_seed_of_the_system())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the lock: a copy has its own."""
+        with self._lock:
+            return {"_seed": self._seed, "_bits": copy.deepcopy(self._bits)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become what `__getstate__` was asked of."""
+        vars(self).update(state, _lock=Lock())
 
     def manual_seed(self, seed: int) -> Generator:
         """Begin anew from a seed; return self.

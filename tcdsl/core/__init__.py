@@ -183,6 +183,8 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
     plain = _core.over(array)
     if plain is not None:
         return plain
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)  # what a subclass says of itself may be anything
     dtype = dtypes.dtype_of(array.dtype)
     if dtype is None:
         known = ", ".join(t.name for t in dtypes.ALL)

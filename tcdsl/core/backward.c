@@ -322,9 +322,10 @@ static PyObject *backward(PyObject *const *roots, PyObject *const *given, int n_
     n += !failed;
   }
   grad_on = creates;
-  recording_backwards += creates != 0;
+  run.is_recorded = creates != 0;
+  recording_backwards += run.is_recorded;
   failed = failed || run_all(&run, roots, grads, n_roots);
-  recording_backwards -= creates != 0;
+  recording_backwards -= run.is_recorded;
   grad_on = saved;
   while (n) Py_DecRef(grads[--n]);
   end_run(&run);

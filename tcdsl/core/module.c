@@ -104,8 +104,7 @@ static PyObject *m_lent(PyObject *m, PyObject *args) {
   t->head.form = form_of(type_num, nd, device);
   t->head.data = (char *)(size_t)address;
   t->head.flags = read_only ? TENSOR_READ_ONLY : 0;
-  measure(t);
-  if (!(t->head.storage = rt->storage_lent(owner, t->head.data, (size_t)bytes, device))) {
+  if (measure(t) || !(t->head.storage = rt->storage_lent(owner, t->head.data, (size_t)bytes, device))) {
     Py_DecRef((PyObject *)t);
     return NULL;
   }
@@ -129,16 +128,16 @@ static PyObject *m_over(PyObject *m, PyObject *array) {
   t->head.form = form_of(type_num, nd, 0);
   t->head.data = data;
   t->head.flags = is_writeable ? 0 : TENSOR_READ_ONLY;
-  measure(t);
+  int failed = measure(t);
   size_t bytes = (size_t)t->head.count * (size_t)rt->item_bytes(type_num);
-  if (!(t->head.storage = rt->storage_lent(array, data, bytes, 0))) {
+  if (failed || !(t->head.storage = rt->storage_lent(array, data, bytes, 0))) {
     Py_DecRef((PyObject *)t);
     return NULL;
   }
   return (PyObject *)t;
 }
 
-/* view(tensor, shape, strides, offset from the tensor's first element, recipe, vjp, name): of what is checked. */
+/* view(tensor, shape, strides, offset from the tensor's first element, recipe, vjp, name) */
 static PyObject *m_view(PyObject *m, PyObject *args) {
   PyObject *of, *shape, *strides, *recipe, *vjp, *name;
   long long offset;

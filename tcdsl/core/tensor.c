@@ -44,16 +44,38 @@ static inline tc_i64 form_of(int type_num, int nd, int device) {
 
 static inline tc_i64 *strides_of(const Tensor *t) { return t->head.dims + rank_of(&t->head); }
 
-/* Count the elements, and see whether they lie in C order without gaps. */
-static void measure(Tensor *t) {
-  int nd = rank_of(&t->head), dense = 1;
+/* Count the elements, and see whether they lie in C order without gaps; not 0 with an error: they are too many. */
+static int measure(Tensor *t) {
+  int nd = rank_of(&t->head), dense = 1, is_empty = 0, too_many = 0;
   tc_i64 n = 1, *shape = t->head.dims, *stride = shape + nd;
   for (int d = nd - 1; d >= 0; d--) {
     dense &= shape[d] == 1 || stride[d] == n;
-    n *= shape[d];
+    is_empty |= !shape[d];
+    too_many |= __builtin_mul_overflow(n, shape[d], &n);
   }
-  t->head.count = n;
-  t->head.flags = (t->head.flags & ~(tc_u32)TENSOR_DENSE) | (dense || !n ? TENSOR_DENSE : 0);
+  t->head.count = is_empty ? 0 : n;
+  t->head.flags = (t->head.flags & ~(tc_u32)TENSOR_DENSE) | (dense || is_empty ? TENSOR_DENSE : 0);
+  if (is_empty || !too_many) return 0;
+  PyErr_SetString(PyExc_RuntimeError, "numel: integer multiplication overflow: a tensor has less than 2**63 elements");
+  return -1;
+}
+
+/* Whether all elements lie in the storage; else 0 with an error. Who asked for the layout may have seen another
+ * storage: a thread may have set `data` since. */
+static int lies_in_storage(const Tensor *t) {
+  int nd = rank_of(&t->head), too_far = 0;
+  const tc_i64 *shape = t->head.dims, *stride = shape + nd;
+  tc_i64 size = rt->item_bytes(number_of_type(&t->head)), low = t->head.data - t->head.storage->data, high, span;
+  if (!t->head.count) return 1;
+  too_far |= __builtin_add_overflow(low, size, &high);
+  for (int d = 0; d < nd; d++) {
+    if (shape[d] == 1) continue;
+    too_far |= __builtin_mul_overflow(shape[d] - 1, stride[d], &span) || __builtin_mul_overflow(span, size, &span);
+    too_far |= __builtin_add_overflow(span < 0 ? low : high, span, span < 0 ? &low : &high);
+  }
+  if (!too_far && low >= 0 && high <= (tc_i64)t->head.storage->bytes) return 1;
+  PyErr_SetString(PyExc_RuntimeError, "setStorage: a view reaches beyond the storage of its tensor");
+  return 0;
 }
 
 static PyObject *tensor_fresh(int type_num, int item_bytes, int nd, const Py_ssize_t *dims, const Py_ssize_t *strides,
@@ -73,7 +95,10 @@ static PyObject *tensor_fresh(int type_num, int item_bytes, int nd, const Py_ssi
     if (!dims[d]) t->head.count = 0;
   if (strides) {
     for (int d = 0; d < nd; d++) stride[d] = strides[d] / item_bytes;
-    measure(t);
+    if (measure(t)) {
+      Py_DecRef((PyObject *)t);
+      return NULL;
+    }
     n = t->head.count ? 1 : 0;
     for (int d = 0; d < nd; d++) n += t->head.count ? (dims[d] - 1) * stride[d] : 0;
   }
@@ -100,8 +125,9 @@ static Tensor *tensor_view(PyTypeObject *type, const Tensor *of, int nd, const t
   t->head.storage = (Storage *)Py_NewRef(of->head.storage);
   t->head.data = of->head.data + offset * rt->item_bytes(type_num);
   t->seen = t->head.storage->version;
-  measure(t);
-  return t;
+  if (!measure(t) && lies_in_storage(t)) return t;
+  Py_DecRef((PyObject *)t);
+  return NULL;
 }
 
 static Tensor *alias_of(const Tensor *t) {
@@ -149,9 +175,24 @@ static int tensor_traverse(Tensor *t, visitproc visit, void *arg) {
   return 0;
 }
 
+/* Let go of a gradient, of its own, and so on: a chain of any length, without recursion. */
+static void free_grads(PyObject *g) {
+  while (g) {
+    PyObject *next = NULL;
+    if (Py_TYPE(g) == tensor_type && has_one_owner(g)) {
+      next = ((Tensor *)g)->grad;
+      ((Tensor *)g)->grad = NULL;
+    }
+    Py_DecRef(g);
+    g = next;
+  }
+}
+
 static int tensor_clear(Tensor *t) {
+  PyObject *grad = t->grad;
+  t->grad = NULL;
   Py_CLEAR(t->fn);
-  Py_CLEAR(t->grad);
+  free_grads(grad);
   Py_CLEAR(t->base);
   Py_CLEAR(t->hooks);
   Py_CLEAR(t->dict);

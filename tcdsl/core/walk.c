@@ -22,6 +22,7 @@ typedef struct Run {
   const Tensor *leaf_given; /* to whose gradient it adds now */
   List all, ready;
   int is_kept;             /* whether nodes keep what they have for another backward */
+  int is_recorded;         /* whether it counts among recording_backwards */
   PyObject *const *inputs; /* NULL: gradients go to leaves */
   PyObject **found;        /* of each of the inputs, its gradient or NULL */
   int n_inputs;
@@ -32,7 +33,7 @@ typedef struct Run {
 } Run;
 
 static tc_u64 last_run;
-static Run *runs; /* the latest; a forked child has none, whatever its parent's other threads were at */
+static Run *runs; /* the latest; a forked child has its own, whatever its parent's other threads were at */
 
 /* Let other threads run for a moment; not 0 with what a signal's handler raised. */
 static int wait_a_moment(void) {
@@ -43,7 +44,16 @@ static int wait_a_moment(void) {
   return PyErr_CheckSignals();
 }
 
-static void forget_runs(void) { runs = NULL; }
+/* In a forked child: only this thread's go on. */
+static void forget_runs(void) {
+  for (Run **at = &runs; *at;)
+    if ((*at)->thread == &grad_on)
+      at = &(*at)->around;
+    else {
+      recording_backwards -= (*at)->is_recorded;
+      *at = (*at)->around;
+    }
+}
 
 static const Run *run_of(tc_u64 mark) {
   const Run *r = runs;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
 from tcdsl.calls.bindings.parsed import parsed
@@ -15,6 +14,7 @@ from tcdsl.codegen.gradient.derivatives import Tangents
 from tcdsl.codegen.gradient.wanted import Wrt, listed_names
 from tcdsl.derived.differentiated import K, whole_of
 from tcdsl.derived.texts import tangents_of
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError, count
 from tcdsl.grammar.types.builtins import is_builtin

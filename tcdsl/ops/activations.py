@@ -198,7 +198,7 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def written(input: Tensor, *args: Any) -> Tensor:
         return function(input, *args, inplace=True)
 
-    written.__name__ = f"{function.__name__}_"
+    written.__name__ = written.__qualname__ = f"{function.__name__}_"
     written.__doc__ = f"{function.__name__}, in place."
     return written
 

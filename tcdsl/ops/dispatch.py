@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -37,6 +37,7 @@ from tcdsl.core import (
 from tcdsl.core import record as record_call
 from tcdsl.core.dtypes import DType
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.defaults import number_of
 from tcdsl.grammar.text.errors import ShapeError, TCError
 from tcdsl.grammar.types.dtypes import BY_NAME

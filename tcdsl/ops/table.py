@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from tcdsl.calls.bindings.parsed import parsed
 from tcdsl.calls.bindings.session import Session
 from tcdsl.calls.bindings.settings import Settings
-from tcdsl.core import Op, Tensor
+from tcdsl.core import Op, Tensor, View
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.format import format_def
 from tcdsl.ops.dispatch import Forms
 from tcdsl.ops.meaning import Meaning, Slow, Vjp
@@ -90,7 +93,9 @@ class Family:
     ) -> Op:
         """Return the op of a definition that no name stands for: of use to slow paths."""
         meaning = Meaning(types, shape, vjp, tuple(saves), integers=integers, bools=bools)
-        return self._made(text, text, meaning, writes=writes)
+        made = self._made(text, text, meaning, writes=writes)
+        made.__dict__["__module__"] = f"tcdsl.ops.{self.path.stem}"
+        return made
 
     def _made(self, name: str, text: str, meaning: Meaning, *, writes: bool = False) -> Op:
         shown = f"{name}_" if writes else name
@@ -120,6 +125,26 @@ def publish(
         if "Tensor" in on:
             METHODS[name] = function
             setattr(Tensor, name, function)
+    _found_at(function, "tcdsl", names[0] if "torch" in on else f"Tensor.{names[0]}")
+
+
+def _found_at(function: Any, module: str, name: str) -> None:
+    """Say where an op, or a function that was made, is found: there pickles look for it."""
+    is_made = "<" in getattr(function, "__qualname__", "") or hasattr(function, "__wrapped__")
+    if isinstance(function, Op | View) or (isinstance(function, FunctionType) and is_made):
+        if isinstance(function, FunctionType):
+            function.__module__, function.__qualname__ = module, name
+        elif "__qualname__" not in function.__dict__:
+            function.__dict__.update(__module__=module, __qualname__=name)
+
+
+def _name_of(op: Any) -> str:
+    """Return what a pickle of an op holds, as of a function; copies are the op itself."""
+    return str(op.__dict__.get("__qualname__", op.__dict__["__name__"]))
+
+
+copyreg.pickle(Op, _name_of)
+copyreg.pickle(View, _name_of)
 
 
 def op_of_text(

@@ -29,6 +29,7 @@ from tcdsl.ops.table import op_of_text, publish
 
 Shape = tuple[int, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
+MOST_DIMS = 64  # core.h
 ARGUMENTS = INPUT + 1  # of a recorded view: the tuple of those after the source
 
 
@@ -233,6 +234,8 @@ def _reshaped(gradient: Tensor, form: Tensor) -> Tensor:
 @viewed("UnsqueezeBackward0", "opened", _reshaped, FORM)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with one more dimension, of one element, at this place."""
+    if input.ndim == MOST_DIMS:
+        raise RuntimeError(f"a tensor has at most {MOST_DIMS} dimensions")
     return unsqueeze(input, dim_of(dim, input.ndim + 1))
 
 
@@ -277,6 +280,10 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
                 f"non-singleton dimension {d}.  Target sizes: {list(wanted)}.  Tensor sizes: "
                 f"{list(input.shape)}"
             )
+    if len(wanted) > MOST_DIMS or any(n >= 1 << 63 for n in wanted):
+        raise RuntimeError(
+            f"expand: sizes are below 2**63, at most {MOST_DIMS} of them, got {list(wanted)}"
+        )
     return expand(input, wanted)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tcdsl.codegen.machine.spec import Spec
 from tcdsl.codegen.program.dtypes import numpy_dtype
 from tcdsl.codegen.runtime import Launcher
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.heads import has_any_rank
 from tcdsl.plain import inferred
 from tcdsl.text.signature import PerKernel, doc, head, html, signature, source

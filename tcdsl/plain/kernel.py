@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from sys import intern
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
@@ -22,6 +21,7 @@ from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.codegen.runtime import MAX_OPERANDS
 from tcdsl.grammar.text import nodes
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.heads import shapes_of_rank
 from tcdsl.plain.described import Described

@@ -171,11 +171,16 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 
 def dlpack(self: Tensor, **settings: Any) -> Any:
     """Return a DLPack capsule over the same memory."""
-    if self.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self._device:
-        raise BufferError(f"a tensor on {self.device} is not lent to others yet: use tensor.cpu()")
+    _check_lendable(self)
     return self._array().__dlpack__(**settings)
+
+
+def _check_lendable(tensor: Tensor) -> None:
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor._device:
+        where = tensor.device
+        raise BufferError(f"a tensor on {where} is not lent to others yet: use tensor.cpu()")
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
@@ -184,7 +189,10 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """Return a tensor over the memory of another library's array."""
+    """Return a tensor over the memory of another library's array, or of a tensor."""
+    if isinstance(ext_tensor, Tensor):
+        _check_lendable(ext_tensor)
+        return core.from_numpy(ext_tensor._array())  # a capsule in between would hold a chain
     return core.from_numpy(np.from_dlpack(ext_tensor))
 
 

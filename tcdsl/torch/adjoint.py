@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch._functorch import autograd_function
 from torch.autograd import forward_ad
 
 from tcdsl.calls.process.bounded import thinned
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.errors import TCTypeError
 from tcdsl.grammar.text.heads import has_any_rank

@@ -6,7 +6,6 @@ The eager route, the operator and the transforms call the same ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +14,7 @@ from tcdsl.calls.operands.abstract import abstract_of
 from tcdsl.calls.process.bounded import thinned
 from tcdsl.calls.process.locks import Lock
 from tcdsl.gradient import Differentiated
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.text.heads import has_any_rank
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.torch import by_hand
 from tcdsl.torch.derivatives import Derivatives
 from tcdsl.torch.gpu import TensorKernel

@@ -10,7 +10,6 @@ in, tensors come out; a `tcdsl.Kernel`, and `kernel.raw`, stay on CuPy's stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from tcdsl.calls.operands.foreign import like, plain, written
 from tcdsl.codegen.device import devices
 from tcdsl.codegen.device.device import Device, Memory, Place, Shape
 from tcdsl.codegen.machine.gpu import Gpu
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.errors import DeviceError, TCTypeError
 from tcdsl.grammar.types.dtypes import ALL, BFLOAT16
 

@@ -26,6 +26,7 @@ from tcdsl.codegen.toolchain.cachedir import read_json, update_json
 from tcdsl.codegen.toolchain.host import detect
 from tcdsl.codegen.toolchain.objects import compile_many
 from tcdsl.codegen.toolchain.peak import measure_bandwidth, measure_peak
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
@@ -44,17 +45,17 @@ class CpuProblem(DefinitionProblem):
 
     machine: Machine = field(default_factory=detect)
 
-    @functools.cached_property
+    @cached_property
     def key(self) -> ProblemKey:
         """What the result is stored under."""
         return key_of(self.checked, self.spec, self.machine)
 
-    @functools.cached_property
+    @cached_property
     def space(self) -> SearchSpace:
         """The configs to choose from."""
         return space_of(self.program, self.spec, self.machine)
 
-    @functools.cached_property
+    @cached_property
     def roofline(self) -> Roofline:
         """Roofline of a call, with the measured peaks of this machine."""
         gflops, gbps = machine_peaks(self.spec.threads)

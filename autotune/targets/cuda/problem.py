@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -27,6 +26,7 @@ from tcdsl.codegen.program.ssa import program_of
 from tcdsl.codegen.program.work import bytes_of, flops_of
 from tcdsl.codegen.toolchain.cubins import cached_cubin
 from tcdsl.codegen.toolchain.nvrtc import Cubin, CudaSource, find_nvrtc
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.grammar.text.dataclass import dataclass
 from tcdsl.grammar.types.dtypes import FLOAT64
 from tcdsl.grammar.types.typed import CheckedDef
@@ -58,22 +58,22 @@ class CudaProblem(DefinitionProblem):
         """What schedules know of the device."""
         return self.device.gpu
 
-    @functools.cached_property
+    @cached_property
     def program(self) -> Program:
         """The SSA form, as calls on a GPU have it."""
         return program_of(with_last_points(self.checked))
 
-    @functools.cached_property
+    @cached_property
     def key(self) -> ProblemKey:
         """What the result is stored under."""
         return key_of(self.checked, self.spec, self.gpu, is_warm=self.is_warm)
 
-    @functools.cached_property
+    @cached_property
     def space(self) -> SearchSpace:
         """The configs to choose from."""
         return space_of(self.program, self.spec, self.gpu)
 
-    @functools.cached_property
+    @cached_property
     def roofline(self) -> Roofline:
         """Roofline of a call, with the peaks of the device by its clock and width."""
         return roofline_of(self.program, self.sizes, self.gpu)
