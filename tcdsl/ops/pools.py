@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from tcdsl.core import Op, Tensor, from_numpy
 from tcdsl.core.dtypes import DType
+from tcdsl.grammar.text.cached import cached_property
 from tcdsl.ops.convolutions import Each, each
 from tcdsl.ops.on_device import moved
 from tcdsl.ops.spatial import spatial
