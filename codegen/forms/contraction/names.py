@@ -16,32 +16,17 @@ from tcdsl.codegen.forms.contraction.library import (
     Tiles,
 )
 from tcdsl.codegen.forms.contraction.pack import Packer, Unit
-from tcdsl.codegen.forms.contraction.problem import Term
+from tcdsl.codegen.forms.contraction.problem import FACTORS, SUMS, Term
 from tcdsl.codegen.forms.contraction.words import ALL
 from tcdsl.codegen.loops import loopir
 from tcdsl.codegen.loops.loopir import Vector
 from tcdsl.codegen.loops.target import short_name
 from tcdsl.codegen.machine.cpu import Machine
-from tcdsl.grammar.types.dtypes import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    UINT8,
-    UINT16,
-    UINT32,
-    DType,
-)
+from tcdsl.grammar.types.dtypes import DType
 
-_FLOATS = FLOAT16, BFLOAT16, FLOAT32, FLOAT64
-_INTEGERS = INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32
-_TYPES = {short_name(t): t for t in (*_FLOATS, *_INTEGERS)}
+_TYPES = {short_name(t): t for t in FACTORS}
 _TYPE = "|".join(_TYPES)
-_SUM = "|".join(map(short_name, (*_FLOATS, INT32, INT64)))
+_SUM = "|".join(map(short_name, SUMS))
 _VECTOR = rf"v(?P<lanes>[1-9]\d?)(?P<type>{_SUM})"
 _REGISTERS = r"r(?P<registers>[1-9]\d?)"
 _UNIT = "|".join(get_args(Unit))

@@ -45,8 +45,8 @@ from tcdsl.grammar.types.dtypes import (
 
 ZERO, ONE = Size(), Size.const(1)
 # What has vectors to add products in, and to widen factors from.
-_SUMS = frozenset((FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT32, INT64))
-_FACTORS = _SUMS | {INT8, INT16, UINT8, UINT16, UINT32}
+SUMS = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT32, INT64)
+FACTORS = (*SUMS, INT8, INT16, UINT8, UINT16, UINT32)
 
 Term = Literal["product", "square", "distance"]  # x * y, (x - y) * (x - y), abs(x - y)
 
@@ -194,7 +194,7 @@ def _storage_read(e: typed.Expr) -> typed.Read | None:
         widens = source.is_integer and to.kind == "int" and source.bits < to.bits
         if widens or (to.is_float and source.is_half):
             e = e.operand
-    return e if isinstance(e, typed.Read) and e.dtype in _FACTORS else None
+    return e if isinstance(e, typed.Read) and e.dtype in FACTORS else None
 
 
 # ---- operands
@@ -232,7 +232,7 @@ def problem_of(
     """Return a statement as a contraction that writes target, or None if it has no such vectors."""
     value = statement.value
     dtype = value.dtype
-    if statement.op not in ("+=", "+=!") or dtype not in _SUMS or not statement.is_whole:
+    if statement.op not in ("+=", "+=!") or dtype not in SUMS or not statement.is_whole:
         return None
     reduced = {r.name for r in statement.ranges if r.kind == "reduction"}
     factors = factors_of(value)
