@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tcdsl.codegen.program.affine import Affine, affine_of
-from tcdsl.codegen.program.expressions import walk_typed
+from tcdsl.codegen.program.expressions import conjuncts, walk_typed
 from tcdsl.grammar.proofs.signs import substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.text.dataclass import dataclass
@@ -113,13 +113,3 @@ def _fits(a: Affine, dtype: DType, ranges: Mapping[str, Range], by: Mapping[str,
     ((_, k), *others) = a.terms
     shift = a.const.constant
     return not others and k == 1 and shift is not None and -largest // 2 <= shift <= 1
-
-
-def conjuncts(cond: typed.Expr) -> Iterator[typed.Expr]:
-    """Yield the conditions that have to hold together."""
-    match cond:
-        case typed.Binary("&&", lhs, rhs):
-            yield from conjuncts(lhs)
-            yield from conjuncts(rhs)
-        case _:
-            yield cond

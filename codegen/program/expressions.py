@@ -8,7 +8,7 @@ from typing import assert_never
 
 from tcdsl.grammar.proofs.sizes import Size
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import INT64
+from tcdsl.grammar.types.dtypes import BOOL, INT64
 from tcdsl.grammar.types.typed import Expr
 
 
@@ -115,6 +115,24 @@ def reads_of(e: Expr) -> tuple[typed.Read, ...]:
 def indices_of(e: Expr) -> frozenset[str]:
     """Return the index variables in e."""
     return frozenset(x.name for x in walk_typed(e) if isinstance(x, typed.IndexValue))
+
+
+def conjuncts(cond: Expr) -> Iterator[Expr]:
+    """Yield the conditions that have to hold together."""
+    match cond:
+        case typed.Binary("&&", lhs, rhs):
+            yield from conjuncts(lhs)
+            yield from conjuncts(rhs)
+        case _:
+            yield cond
+
+
+def conjunction(conditions: Sequence[Expr]) -> Expr:
+    """Return the condition that all of these hold, at least one."""
+    out, *others = conditions
+    for x in others:
+        out = typed.Binary("&&", out, x, BOOL)
+    return out
 
 
 def substitute_indices(e: Expr, by: Mapping[str, Expr], *, address: bool = False) -> Expr:

@@ -9,11 +9,11 @@ points at which `0 <= h + i - 1 < H`. Points left out add zero, if the other fac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tcdsl.codegen.program.affine import Affine, affine_of
-from tcdsl.codegen.program.expressions import map_typed, walk_typed
+from tcdsl.codegen.program.expressions import conjuncts, map_typed, walk_typed
 from tcdsl.codegen.program.group import Group
 from tcdsl.codegen.program.inline import is_contraction, with_value
 from tcdsl.codegen.program.program import Statement
@@ -130,7 +130,7 @@ def _padding(e: typed.Expr) -> tuple[typed.Read, tuple[Guard, ...]] | None:
 def _guards(cond: typed.Expr) -> tuple[Guard, ...] | None:
     """Return a conjunction of comparisons as guards, one for each subscript."""
     found: dict[Affine, Guard] = {}
-    for part in _parts(cond):
+    for part in conjuncts(cond):
         match part:
             case typed.Binary((">=" | "<") as op, lhs, rhs):
                 at, bound = affine_of(lhs), affine_of(rhs)
@@ -143,12 +143,3 @@ def _guards(cond: typed.Expr) -> tuple[Guard, ...] | None:
             return None
         found[at] = replace(old, low=bound.const) if op == ">=" else replace(old, high=bound.const)
     return tuple(found.values())
-
-
-def _parts(cond: typed.Expr) -> Iterator[typed.Expr]:
-    match cond:
-        case typed.Binary("&&", lhs, rhs):
-            yield from _parts(lhs)
-            yield from _parts(rhs)
-        case _:
-            yield cond

@@ -27,6 +27,7 @@ from tcdsl.codegen.program import program
 from tcdsl.codegen.program.affine import Affine, affine_of
 from tcdsl.codegen.program.expressions import (
     all_from_lowest,
+    conjunction,
     from_lowest,
     indices_of,
     substitute_indices,
@@ -45,7 +46,6 @@ from tcdsl.codegen.program.subscripts import (
 from tcdsl.grammar.proofs.ranges import Interval
 from tcdsl.grammar.text.nodes import AssignOp
 from tcdsl.grammar.types import typed
-from tcdsl.grammar.types.dtypes import BOOL
 from tcdsl.grammar.types.typed import Expr, Range, Statement, Tensor
 
 COMBINING: dict[AssignOp, AssignOp] = {
@@ -154,9 +154,7 @@ def _gather(
 ) -> Statement:
     value = substitute_indices(s.value, p.by)
     if p.conditions:
-        cond = p.conditions[0]
-        for c in p.conditions[1:]:
-            cond = typed.Binary("&&", cond, c, BOOL)
+        cond = conjunction(p.conditions)
         value = guards.moved(typed.Select(cond, value, nothing, value.dtype))
     kinds = [replace(r, kind="output") for r in left]
     kinds += [replace(r, kind="reduction") for r in p.ranges.values() if r not in left]

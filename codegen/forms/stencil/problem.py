@@ -9,7 +9,7 @@ points of (i, j), as many as the text can be unrolled over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -20,8 +20,15 @@ from tcdsl.codegen.forms.base.context import Context
 from tcdsl.codegen.forms.base.guarded import inside
 from tcdsl.codegen.forms.base.space import strides_of
 from tcdsl.codegen.program.affine import affine_of
-from tcdsl.codegen.program.bounds import Bound, Bounds, bounds_of, conjuncts
-from tcdsl.codegen.program.expressions import map_typed, operands_of, reads_of, walk_typed
+from tcdsl.codegen.program.bounds import Bound, Bounds, bounds_of
+from tcdsl.codegen.program.expressions import (
+    conjunction,
+    conjuncts,
+    map_typed,
+    operands_of,
+    reads_of,
+    walk_typed,
+)
 from tcdsl.codegen.program.program import Statement
 from tcdsl.grammar.proofs.signs import is_nonnegative, substitute_symbols
 from tcdsl.grammar.proofs.sizes import Size
@@ -180,18 +187,13 @@ def bounds_first(ctx: Context, s: Statement) -> Statement:
                 asked = [x for x, is_bound in zip(parts, known, strict=True) if is_bound]
                 rest = [x for x, is_bound in zip(parts, known, strict=True) if not is_bound]
                 if asked and rest and is_unsafe(ctx, s, e):  # asked last: e is another in each call
-                    return replace(e, cond=_all(asked), then=replace(e, cond=_all(rest)))
+                    return replace(
+                        e, cond=conjunction(asked), then=replace(e, cond=conjunction(rest))
+                    )
         return e
 
     value = map_typed(s.value, one)
     return s if value == s.value else replace(s, value=value)
-
-
-def _all(parts: Sequence[typed.Expr]) -> typed.Expr:
-    out = parts[0]
-    for x in parts[1:]:
-        out = typed.Binary("&&", out, x, BOOL)
-    return out
 
 
 def is_covered(ctx: Context, s: Statement, e: typed.Expr, given: tuple[Bound, ...] = ()) -> bool:
