@@ -168,8 +168,10 @@ def _copy(p: Packer) -> Stmt:
             k,
             i64("row"),
             i64("end"),
-            Let(line, offset(pointer("source", p.source, const=True), add(i64("j"), _k(p, k)))),
-            Let(to, offset(_packed(p), mul(k, left))),
+            Let(
+                line, offset(pointer("source", p.source, const=True), add(i64("j"), along_k(p, k)))
+            ),
+            Let(to, offset(packed_at(p), mul(k, left))),
             loop(x, 0, whole, _move(p, offset(to, x), offset(line, x)), step=p.lanes),
             when(
                 compare("<", whole, left),
@@ -184,8 +186,8 @@ def _copy_pieces(p: Packer) -> Stmt:
     k, x, left = i64("k"), i64("x"), i64("left")
     first = add(i64("j"), x)
     source = pointer("source", p.source, const=True)
-    moved = _load(p, offset(source, add(_x(p, first), _k(p, k))))
-    copy = loop(k, 0, i64("depth"), _store(p, offset(_packed(p), add(mul(k, left), x)), moved))
+    moved = _load(p, offset(source, add(along_x(p, first), along_k(p, k))))
+    copy = loop(k, 0, i64("depth"), _store(p, offset(packed_at(p), add(mul(k, left), x)), moved))
     gather = _gather(p, c64(0), i64("depth"), x, min64(add(x, p.lanes), left))
     end = min64(add(first, p.lanes), i64("count"))
     return _if_in_one_piece(Var("x_offset", TABLE), first, end, copy, gather)
@@ -217,7 +219,7 @@ def _if_in_one_piece(table: Var, first: Expr, end: Expr, then: Stmt, other: Stmt
 def columns(p: Packer) -> Stmt:
     """Return the addresses of a strip's columns; those beyond the last repeat it."""
     i, last = i64("i"), sub(i64("count"), 1)
-    at = _x(p, min64(add(i64("j"), i64("x"), i), last))
+    at = along_x(p, min64(add(i64("j"), i64("x"), i), last))
     source = offset(pointer("source", p.source, const=True), at)
     return block(
         Array("column", Pointer(p.source, const=True), (p.lanes,)),
@@ -257,10 +259,10 @@ def turned(p: Packer, fetch: Callable[[Expr], Expr], rows: Expr, first: Expr, ap
 def _turn(p: Packer) -> Stmt:
     """Return the transposition of a strip whose columns are vectors in memory."""
     k, x, left, depth = i64("k"), i64("x"), i64("left"), i64("depth")
-    first = offset(_packed(p), add(mul(k, left), x))
+    first = offset(packed_at(p), add(mul(k, left), x))
     turn = block(
         Let(Var("deep", Mask(p.dtype, p.lanes)), _tail(p, sub(depth, k))),
-        _square(p, _k(p, k), "deep", min64(p.lanes, sub(depth, k)), first, left),
+        _square(p, along_k(p, k), "deep", min64(p.lanes, sub(depth, k)), first, left),
     )
     if p.k_table:
         end = min64(add(k, p.lanes), depth)
@@ -272,11 +274,11 @@ def _turn(p: Packer) -> Stmt:
 def _spread(p: Packer) -> Stmt:
     """Return the packing of a strip of neighbours, whose elements are vectors in memory."""
     k, batches = i64("k"), i64("batches")
-    first = offset(_packed(p), add(mul(k, i64("left")), i64("x")))
+    first = offset(packed_at(p), add(mul(k, i64("left")), i64("x")))
     return block(
         Let(Var("some", Mask(p.dtype, p.lanes)), _tail(p, batches)),
         columns(p),
-        loop(k, 0, i64("depth"), _square(p, _k(p, k), "some", batches, first, i64("apart"))),
+        loop(k, 0, i64("depth"), _square(p, along_k(p, k), "some", batches, first, i64("apart"))),
     )
 
 
@@ -284,8 +286,8 @@ def _gather(p: Packer, k_low: Expr, k_high: Expr, x_low: Expr, x_high: Expr) -> 
     """Return the packing of single elements, panel columns x_low .. x_high."""
     y, z = i64("y"), i64("z")
     source = pointer("source", p.source, const=True)
-    at = add(_x(p, add(i64("j"), z)), _k(p, y))
-    to = load(_packed(p), add(mul(y, i64("left")), z))
+    at = add(along_x(p, add(i64("j"), z)), along_k(p, y))
+    to = load(packed_at(p), add(mul(y, i64("left")), z))
     value: Expr = load(source, at)
     if p.source.is_integer:
         value = cast(value, to.type)
@@ -333,18 +335,19 @@ def joiner(name: str, stored: DType, dtype: DType, lanes: int, *, table: bool = 
 # ---- addresses and vectors
 
 
-def _packed(p: Packer) -> Var:
+def packed_at(p: Packer) -> Var:
+    """Return where the panel at hand goes."""
     return pointer("packed", p.dtype)
 
 
-def _x(p: Packer, x: Expr) -> Expr:
+def along_x(p: Packer, x: Expr) -> Expr:
     """Return the offset of a column."""
     if p.x_table:
         return Load(Var("x_offset", TABLE), x, I64)
     return x if p.unit == "x" else mul(x, i64("x_stride"))
 
 
-def _k(p: Packer, k: Expr) -> Expr:
+def along_k(p: Packer, k: Expr) -> Expr:
     """Return the offset of a row."""
     if p.k_table:
         return Load(Var("k_offset", TABLE), k, I64)

@@ -12,9 +12,11 @@ from __future__ import annotations
 from tcdsl.codegen.forms.base.scalars import convert
 from tcdsl.codegen.forms.contraction.kernel import intrinsic
 from tcdsl.codegen.forms.contraction.pack import (
-    TABLE,
     Packer,
+    along_k,
+    along_x,
     columns,
+    packed_at,
     packer,
     packer_params,
     strips,
@@ -41,14 +43,12 @@ from tcdsl.codegen.loops.build import (
     when,
 )
 from tcdsl.codegen.loops.loopir import (
-    I64,
     Bin,
     Call,
     Eval,
     Expr,
     Function,
     Let,
-    Load,
     Mask,
     Scalar,
     Stmt,
@@ -63,7 +63,7 @@ _FLIP = -0x7F7F7F80  # 0x80 in each byte
 def word_packer(name: str, p: Packer) -> Function:
     """Return the function that packs a block as words."""
     word = _word(p)
-    j, left, packed, width = i64("j"), i64("left"), _packed(p), i64("width")
+    j, left, packed, width = i64("j"), i64("left"), packed_at(p), i64("width")
     words = i64("words")
     panel = block(
         Let(left, min64(width, sub(i64("count"), j))),
@@ -115,7 +115,7 @@ def _weave(p: Packer, word: Word) -> Stmt:
         return [
             Let(steps, steps_here),
             Let(line, offset(source, add(i64("j"), mul(w, word.count, i64("k_stride"))))),
-            Let(to, offset(_packed(p), mul(w, left))),
+            Let(to, offset(packed_at(p), mul(w, left))),
             loop(
                 x,
                 0,
@@ -145,7 +145,7 @@ def _store_whole(p: Packer, at: Expr, value: Expr) -> Stmt:
 def _turn(p: Packer, word: Word) -> Stmt:
     """Return the panel of a source whose neighbours along k are vectors: columns turned around."""
     w, x, left, words = i64("w"), i64("x"), i64("left"), i64("words")
-    first = offset(_packed(p), add(mul(w, left), x))
+    first = offset(packed_at(p), add(mul(w, left), x))
     at = mul(w, word.count)
     rows = min64(p.lanes, sub(words, w))
 
@@ -163,7 +163,7 @@ def _gather(p: Packer, word: Word) -> Stmt:
     source, value = pointer("source", p.source, const=True), Var("word", _I32)
     first = mul(w, word.count)
     steps = i64("steps")
-    at = add(_along(p, "x", add(i64("j"), z)), _along(p, "k", add(first, i)))
+    at = add(along_x(p, add(i64("j"), z)), along_k(p, add(first, i)))
     element = convert(load(source, at), p.source, INT32)
     put = Call(f"tc_put{word.count}", (value, element, i), _I32)
     whole: Expr = value
@@ -180,7 +180,7 @@ def _gather(p: Packer, word: Word) -> Stmt:
             left,
             Let(value, const(0, INT32), mutable=True),
             loop(i, 0, steps, assign(value, put)),
-            assign(load(_packed(p), add(mul(w, left), z)), whole),
+            assign(load(packed_at(p), add(mul(w, left), z)), whole),
         ),
     )
 
@@ -191,10 +191,10 @@ def _start(p: Packer) -> Stmt:
     total = Var("total", p.vector)
     tail = _tail(p)
     held = intrinsic(
-        "tc_loadm", p.vector, offset(_packed(p), add(mul(w, left), x)), tail, type=p.vector
+        "tc_loadm", p.vector, offset(packed_at(p), add(mul(w, left), x)), tail, type=p.vector
     )
     more = intrinsic("tc_dot4su", p.vector, total, held, const(_FLIP, INT32), type=p.vector)
-    to = offset(_packed(p), sub(x, left))
+    to = offset(packed_at(p), sub(x, left))
     zero = intrinsic("tc_splat", p.vector, const(0, INT32), type=p.vector)
     return strips(
         p,
@@ -206,24 +206,12 @@ def _start(p: Packer) -> Stmt:
     )
 
 
-def _packed(p: Packer) -> Var:
-    return pointer("packed", p.dtype)
-
-
 def _tail(p: Packer) -> Var:
     return Var("tail", Mask(p.dtype, p.lanes))
 
 
 def _store(p: Packer, at: Expr, value: Expr, mask: Expr) -> Stmt:
     return Eval(intrinsic("tc_storem", p.vector, at, mask, value))
-
-
-def _along(p: Packer, direction: str, at: Expr) -> Expr:
-    """Return the offset of a column ("x") or of a step ("k")."""
-    by_table = p.x_table if direction == "x" else p.k_table
-    if by_table:
-        return Load(Var(f"{direction}_offset", TABLE), at, I64)
-    return at if p.unit == direction else mul(at, i64(f"{direction}_stride"))
 
 
 def _narrow(name: str, p: Packer, *args: Expr) -> Expr:
