@@ -19,6 +19,7 @@ from tcdsl.codegen.forms.contraction.tiles import (
     finish_call,
     origin,
     reach,
+    rows_of_a,
     unstage,
 )
 from tcdsl.codegen.loops import build as b
@@ -44,7 +45,9 @@ def strips(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskB
         held = _either(is_first, there, own)
     if panel.streams_out:
         to = _either(b.compare(">=", b.add(k, deep), x.k), there, own)
-    args = (*_a(panel, g, x, block, (i, s), (k, rows), depth), *_b(panel, block, k))
+    packed = b.offset(area(panel, "packed_a"), b.add(b.mul(i, depth), b.mul(s, rows)))
+    a = rows_of_a(panel, g, x, packed, rows, (b.add(block.m0, i), k))
+    args = (*a, *_b(panel, block, k))
     run = kernels.run_stream(g, rows, (*args, *held, *to, deep, flags, block.columns))
     now = DepthPass(k0, depth, b.c64(0))
     return b.block(
@@ -70,34 +73,6 @@ def strips(panel: Panel, g: Blocking, kernels: Kernels, x: Extents, block: TaskB
 
 def _either(cond: Expr, then: tuple[Expr, Expr], other: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
     return b.select(cond, then[0], other[0]), b.select(cond, then[1], other[1])
-
-
-def _a(
-    panel: Panel,
-    g: Blocking,
-    x: Extents,
-    block: TaskBlock,
-    at: tuple[Expr, Expr],
-    now: tuple[Expr, Expr],
-    depth: Expr,
-) -> tuple[Expr, Expr, Expr]:
-    """Return where rows of a lie, and its strides. at: row and k of the pass; now: k and rows."""
-    p = panel.problem
-    row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
-    (i, s), (k, rows) = at, now
-    held = b.offset(area(panel, "packed_a"), b.add(b.mul(i, depth), b.mul(s, rows)))
-    if x.packs_a or row is None or step is None:
-        return held, b.c64(1), rows
-    m = b.add(block.m0, i)
-    direct = b.offset(origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k, step)))
-    if b.value_of(g.pack_a) == 0:
-        return direct, row, step
-    is_packed = b.compare("!=", g.pack_a, 0)
-    return (
-        b.select(is_packed, held, direct),
-        b.select(is_packed, b.c64(1), row),
-        b.select(is_packed, rows, step),
-    )
 
 
 def _b(panel: Panel, block: TaskBlock, k: Expr) -> tuple[Expr, Expr]:

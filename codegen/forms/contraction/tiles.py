@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcdsl.codegen.forms.base.scalars import narrow
-from tcdsl.codegen.forms.contraction.blocking import Blocking
+from tcdsl.codegen.forms.contraction.blocking import Blocking, Extents
 from tcdsl.codegen.forms.contraction.called import Kernels
 from tcdsl.codegen.forms.contraction.kernel import FIRST, LAST
 from tcdsl.codegen.forms.contraction.lets import Lets
@@ -261,16 +261,9 @@ def _tile_args(
         args.append(nowhere)
         walk(b.c64(0), strides.b_k)
     else:
-        row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
         inside = b.add(b.mul(part.skip, rows), part.row)
         held = b.offset(packed_a, b.add(b.mul(i, depth), inside))
-        if x.packs_a or row is None or step is None:
-            walks(held, b.c64(1), rows)
-        else:
-            direct = b.offset(origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k0, step)))
-            packed = b.compare("!=", g.pack_a, 0)
-            at = b.select(packed, held, direct)
-            walks(at, b.select(packed, b.c64(1), row), b.select(packed, rows, step))
+        walks(*rows_of_a(panel, g, x, held, rows, (m, k0)))
         step = panel.stride(p.b, p.k)
         panels = b.mul(j, b.add(depth, panel.starts))
         held = b.offset(packed_b, b.add(panels, b.mul(part.skip, columns)))
@@ -291,6 +284,27 @@ def _tile_args(
     args += _finish_args(panel, m, n) if panel.fuses else []
     assert len(args) == len(kernels.params())
     return tuple(args)
+
+
+def rows_of_a(
+    panel: Panel, g: Blocking, x: Extents, held: Expr, rows: Expr, at: tuple[Expr, Expr]
+) -> tuple[Expr, Expr, Expr]:
+    """Return where rows of a begin, and the distances of rows and of steps along k.
+
+    held: where they lie if they are packed, so many rows together. at: the first row and step.
+    """
+    p = panel.problem
+    row, step = panel.stride(p.a, p.m), panel.stride(p.a, p.k)
+    if x.packs_a or row is None or step is None:
+        return held, b.c64(1), rows
+    m, k = at
+    direct = b.offset(origin(panel, "a", p.a), b.add(b.mul(m, row), b.mul(k, step)))
+    packed = b.compare("!=", g.pack_a, 0)
+    return (
+        b.select(packed, held, direct),
+        b.select(packed, b.c64(1), row),
+        b.select(packed, rows, step),
+    )
 
 
 def reach(panel: Panel, name: str, x: Operand, along: bool, m: Expr, n: Expr) -> tuple[Expr, Expr]:
