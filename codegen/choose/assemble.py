@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tcdsl.codegen.choose.arrange import LINE, Arrangement, aligned_bytes, places
 from tcdsl.codegen.forms.base.context import Context, GpuContext, GroupContext
@@ -36,6 +36,8 @@ from tcdsl.codegen.program.inplace import copied
 from tcdsl.codegen.program.program import Program, TurnLoop
 from tcdsl.grammar.text.errors import ScheduleError
 from tcdsl.grammar.types.dtypes import FLOAT64, INT32
+
+T = TypeVar("T")
 
 
 def assemble(
@@ -70,7 +72,13 @@ def assemble(
             )
     functions: list[Function] = []
     calls: list[Stmt] = []
-    placed, spans = _in_order(program, contexts, lowered)
+
+    def ahead(loop: int) -> Iterator[tuple[int, Phase]]:
+        for i, one in enumerate(lowered):
+            if one.ahead_of == loop:
+                yield from ((i, p) for p in one.ahead)
+
+    placed, spans = _in_order(program, contexts, [one.phases for one in lowered], ahead)
     for i, (ctx, one) in enumerate(zip(contexts, lowered, strict=True)):
         functions += _functions(ctx, one)
         numbered = [(k, p) for k, (group, p) in enumerate(placed) if group == i]
@@ -98,34 +106,28 @@ def assemble(
 
 
 def _in_order(
-    program: Program, contexts: Sequence[Context], lowered: Sequence[Lowered]
-) -> tuple[list[tuple[int, Phase]], list[tuple[int, int]]]:
-    """Return the phases in order, each with its group's number, and [first, last) of each loop."""
-    placed: list[tuple[int, Phase]] = []
+    program: Program,
+    contexts: Sequence[GroupContext[Any]],
+    parts: Sequence[Sequence[T]],
+    ahead: Callable[[int], Iterable[tuple[int, T]]] = lambda _: (),
+) -> tuple[list[tuple[int, T]], list[tuple[int, int]]]:
+    """Return the parts of all groups in order, each with its group's number, and each loop's span.
+
+    ahead: what stands before a loop, of which group. A span is [first, last) of what is in a loop.
+    """
+    placed: list[tuple[int, T]] = []
     first, last = dict[int, int](), dict[int, int]()
-    for i, (ctx, one) in enumerate(zip(contexts, lowered, strict=True)):
+    for i, (ctx, own) in enumerate(zip(contexts, parts, strict=True)):
         for k, loop in enumerate(program.loops):
             if k not in first and _at(ctx) >= loop.first:
-                for j, other in enumerate(lowered):
-                    placed += [(j, p) for p in other.ahead if other.ahead_of == k]
+                placed += ahead(k)
                 first[k] = last[k] = len(placed)
-        placed += [(i, p) for p in one.phases]
+        placed += [(i, p) for p in own]
         for k, loop in enumerate(program.loops):
             if loop.first <= _at(ctx) < loop.last:
                 last[k] = len(placed)
     end = len(placed)
     return placed, [(first.get(k, end), last.get(k, end)) for k in range(len(program.loops))]
-
-
-def span_of(
-    loop: TurnLoop, contexts: Sequence[GroupContext[Any]], counts: Sequence[int]
-) -> tuple[int, int]:
-    """Return [first, last) of what a loop is around, where group i becomes counts[i] of them."""
-    before = sum(n for c, n in zip(contexts, counts, strict=True) if _at(c) < loop.first)
-    inside = sum(
-        n for c, n in zip(contexts, counts, strict=True) if loop.first <= _at(c) < loop.last
-    )
-    return before, before + inside
 
 
 def _at(ctx: GroupContext[Any]) -> int:
@@ -155,9 +157,9 @@ def assemble_kernels(
     """Return the unit of groups lowered for a GPU."""
     operands = Operands(program, spec, {})
     temps = [aligned_bytes(operands, home) for home in arrangement.temps]
+    launches, spans = _in_order(program, contexts, [one.launches for one in lowered])
     loops = []
-    for loop in program.loops:
-        span = span_of(loop, contexts, [len(one.launches) for one in lowered])
+    for loop, span in zip(program.loops, spans, strict=True):
         ends = operands.size(loop.low), operands.size(loop.high)
         loops.append(LaunchLoop(operands.symbol(loop.var), *ends, *span))
     return Unit(
@@ -165,7 +167,7 @@ def assemble_kernels(
         header=_header(program, spec, contexts, lowered, config),
         functions=tuple(f for one in lowered for f in one.functions),
         tables=tuple(t for one in lowered for t in one.tables),
-        launches=tuple(x for one in lowered for x in one.launches),
+        launches=tuple(x for _, x in launches),
         workspace=(*temps, *(size for one in lowered for size in one.scratch)),
         loops=tuple(loops),
     )
